@@ -1,0 +1,180 @@
+"""What the benchmark scripts share: data, timing, the call of a peer, the tables.
+
+Nothing here measures anything by itself.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+
+# -- data ------------------------------------------------------------------------------
+
+
+def load(folder, name, split=None):
+    """X, y; or X, y, X_test, y_test of one split. Everything float64, y of shape (n,)."""
+    with np.load(Path(folder) / f"{name}.npz") as f:
+        X = np.ascontiguousarray(f["X"], dtype=np.float64)
+        y = f["y"].astype(np.float64)
+        if split is None:
+            return X, y
+        test = f["test_masks"][:, split]
+    return X[~test], y[~test], X[test], y[test]
+
+
+def standardise(train, *others):
+    """Each array minus the column means of `train`, over their standard deviations."""
+    mean, std = train.mean(axis=0), train.std(axis=0)
+    std = np.where(std > 0, std, 1.0)
+    return tuple((array - mean) / std for array in (train, *others))
+
+
+def kmeans_centres(X, m, seed=0):
+    from sklearn.cluster import KMeans
+
+    return KMeans(m, n_init=1, random_state=seed).fit(X).cluster_centers_
+
+
+def problem(X, y, Z, variance=1.0, lengthscales=1.0, noise=1.0, **extra):
+    """A model to hand to a peer; the defaults are those of GPflow."""
+    lengthscales = np.broadcast_to(np.float64(lengthscales), X.shape[1:]).copy()
+    start = {"variance": variance, "lengthscales": lengthscales, "noise": noise}
+    return {"X": X, "y": y, "Z": Z, **start, **extra}
+
+
+def log_density(y, mean, std):
+    """Average log density of `y` under independent normal predictions."""
+    return float(np.mean(-0.5 * ((y - mean) / std) ** 2 - np.log(std) - HALF_LOG_2PI))
+
+
+HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
+
+
+def rmse(y, mean):
+    return float(np.sqrt(np.mean((y - mean) ** 2)))
+
+
+# -- timing ----------------------------------------------------------------------------
+
+
+def seconds_of(function):
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def median_ratio(times, reference):
+    return float(np.median(np.asarray(times) / np.asarray(reference)))
+
+
+# -- peers -----------------------------------------------------------------------------
+
+
+def run_peer(python, command, model, **options):
+    """Run one subcommand of peers.py on `model` (see `problem`); its JSON, decoded."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "problem.npz"
+        np.savez(path, **model)
+        flags = [f"--{key}={value}" for key, value in options.items()]
+        arguments = [python, str(HERE / "peers.py"), command, str(path), *flags]
+        done = subprocess.run(arguments, env=peer_environment(), stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def peer_environment():
+    """This environment, without the path that leads Python to our own package."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
+# -- reports ---------------------------------------------------------------------------
+
+
+def versions(*names):
+    return {name: version_or_none(name) for name in names}
+
+
+def version_or_none(name):
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def machine():
+    """One line: processor, cores, BLAS, Python and the versions that matter."""
+    from threadpoolctl import threadpool_info
+
+    blas = sorted({f"{p['internal_api']} {p['version']}" for p in threadpool_info()})
+    libraries = versions("numpy", "scipy", "scikit-learn")
+    parts = [f"{os.cpu_count()} cores, {processor()}", f"Python {platform.python_version()}"]
+    parts += [f"{name} {number}" for name, number in libraries.items()]
+    return "; ".join(parts + blas)
+
+
+def processor():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def table(header, rows):
+    """A markdown table; floats with three digits after the point, None as a dash."""
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join("| " + " | ".join(map(cell, line)) + " |" for line in lines)
+
+
+def cell(value):
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def write_report(name, title, *parts):
+    """Print a report and write it to results/`name`."""
+    text = "\n\n".join([f"# {title}", *parts, f"Machine: {machine()}."]) + "\n"
+    print(text)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / name).write_text(text)
+
+
+def read_json(path):
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def store(path, key, value):
+    """Set one entry of a JSON file, so that a long table can be made piece by piece."""
+    path.parent.mkdir(exist_ok=True)
+    entries = read_json(path) | {key: value}
+    path.write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n")
+
+
+def progress(*words):
+    print(*words, file=sys.stderr, flush=True)
+
+
+# -- command line ----------------------------------------------------------------------
+
+
+def add_data(parser):
+    parser.add_argument("--data", required=True, help="folder of the .npz data sets")
+
+
+def add_peers(parser):
+    parser.add_argument(
+        "--peers-python",
+        help="interpreter of the environment with GPflow and GPyTorch; "
+        "without it the peers are left out",
+    )

@@ -1,0 +1,153 @@
+"""The package, as the benchmark scripts see it: one function per thing measured.
+
+Everything that touches a name of `skgp_sparse` is here, so that a change of the package
+changes this file only.
+"""
+
+import contextlib
+import time
+
+import numpy as np
+import sklearn
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+
+def rbf_kernel(d, variance=1.0, lengthscales=1.0, noise=1.0):
+    """Constant times squared exponential with `d` length scales, plus noise."""
+    scales = np.broadcast_to(np.float64(lengthscales), (d,)).copy()
+    return ConstantKernel(variance) * RBF(scales) + WhiteKernel(noise)
+
+
+def regressor(kernel=None, bound="titsias", n_inducing=None, **options):
+    """An unfitted estimator; `kernel=None` and `n_inducing=None` keep its defaults."""
+    from skgp_sparse import SparseGPRegressor
+
+    if n_inducing is not None:
+        options["n_inducing"] = n_inducing
+    return SparseGPRegressor(kernel, bound=bound, **options)
+
+
+def default_regressor():
+    from skgp_sparse import SparseGPRegressor
+
+    return SparseGPRegressor()
+
+
+def objective(X, y, kernel, bound):
+    """`f(theta, Z) -> value, theta_grad, Z_grad`, one evaluation as `fit` does it."""
+    # ADAPT: to how rows, bounds and objectives are made, and to what `fit` wraps them in.
+    from skgp_sparse._parallel import single_threaded_blas
+    from skgp_sparse.inference.objectives import CollapsedObjective
+
+    empty = CollapsedObjective(table_rows(X, y), bound_named(bound), None, options())
+
+    def function(theta, Z):
+        at, candidate = empty.at(Z), kernel.clone_with_theta(theta)
+        with single_threaded_blas():
+            found = at.value_and_gradient(candidate, inputs=True)
+        return found.value, found.theta_bar, found.Z_bar
+
+    return function
+
+
+def table_rows(X, y):
+    from skgp_sparse._engine.rows import Rows
+
+    return Rows(X, y.reshape(-1, 1), 0.0, None, np.zeros(1), np.ones(1))
+
+
+def bound_named(name):
+    from skgp_sparse import bounds
+
+    classes = {"titsias_new": "TitsiasNew", "fitc": "FITC", "dtc": "DTC"}
+    return getattr(bounds, classes.get(name, name.title()))()
+
+
+def options():
+    """How the estimator computes when nobody says otherwise."""
+    # ADAPT: to the defaults of the estimator.
+    from skgp_sparse._engine.problem import Options
+    from skgp_sparse._parallel import resolve_n_jobs
+
+    memory = sklearn.get_config()["working_memory"] * 2**20
+    return Options(n_jobs=resolve_n_jobs(None), memory=memory)
+
+
+def evaluation(model, bound):
+    """A function of no argument: value and gradient of a `common.problem`."""
+    kernel = rbf_kernel(
+        model["X"].shape[1], model["variance"], model["lengthscales"], model["noise"]
+    )
+    function = objective(model["X"], model["y"], kernel, bound)
+    return lambda: function(kernel.theta, model["Z"])
+
+
+class Reached(Exception):
+    """Ends a fit whose bound has reached the target."""
+
+
+class Trace:
+    """Notes the time and the bound of each iteration; stops at the target."""
+
+    def __init__(self, target):
+        self.start = time.perf_counter()
+        self.target = target
+        self.rows = []
+
+    def __call__(self, bound):
+        self.rows.append((time.perf_counter() - self.start, float(bound)))
+        if bound >= self.target:
+            raise Reached
+
+
+def train_trace(X, y, m, max_iter, target):
+    """[(seconds, bound)] of a default fit of the Titsias bound, up to the target.
+
+    The clock starts before `fit`, so the small exact fit and the choice of the inducing
+    points count.
+    """
+    kernel = rbf_kernel(X.shape[1])
+    limits = {"max_iter": max_iter, "tol": 1e-10}  # the target ends it, nothing else
+    model = regressor(kernel, "titsias", m, random_state=0, **limits)
+    trace = Trace(target)
+    with contextlib.suppress(Reached), reporting_to(trace):
+        model.fit(X, y)
+    return trace.rows
+
+
+@contextlib.contextmanager
+def reporting_to(trace):
+    """Call `trace(bound)` after each iteration on the full data, and on these only.
+
+    The small exact fit must not report: its value belongs to fewer rows.
+    """
+    # ADAPT: to a public callback, if the estimator gets one.
+    from skgp_sparse.inference import training
+
+    maximise = training.maximise
+
+    def reporting(*args, **kwargs):
+        kwargs["callback"] = lambda iteration, value: trace(value)
+        return maximise(*args, **kwargs)
+
+    training.maximise = reporting
+    try:
+        yield
+    finally:
+        training.maximise = maximise
+
+
+def initial_kernel(X, y):
+    """The kernel from which the default fit starts, noise included, y being normalised."""
+    model = regressor(bound="dtc", n_inducing=10, inducing_init="random", optimizer=None)
+    return model.fit(X, y).kernel_
+
+
+def n_inducing(model):
+    """How many inducing points a fitted model has."""
+    return len(model.inducing_points_)
+
+
+def observed(model, X):
+    """Mean and standard deviation of new *observations*, noise included."""
+    return model.predict(X, return_std=True)

@@ -1,0 +1,273 @@
+"""GPflow and GPyTorch, run in a virtual environment of their own.
+
+The other scripts start this file with the interpreter of that environment, hand it a
+problem in an ``.npz`` file and read one line of JSON from its standard output::
+
+    python peers.py gpflow-eval problem.npz --repeats 7
+    python peers.py gpytorch-eval problem.npz --repeats 7
+    python peers.py gpflow-train problem.npz --iterations 500
+    python peers.py gpflow-fit-predict problem.npz --iterations 500
+    python peers.py versions
+
+A problem holds ``X`` (n, d), ``y`` (n,), ``Z`` (m, d), ``variance``, ``lengthscales``
+(d,), ``noise`` and, for ``gpflow-fit-predict``, ``X_test``. Everything is float64, the
+kernel is squared exponential with one length scale per input, the bound is that of
+Titsias (2009), and the gradient is always taken with respect to the kernel, the noise
+*and* Z.
+
+What was done to be fair: GPflow runs a compiled ``tf.function`` that is warm before
+the clock starts; GPyTorch takes its low-rank (Woodbury) path, with exact Cholesky
+factors instead of conjugate gradients. ``value`` is the bound in nats, so that the
+caller can check that everybody computed the same thing.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import time
+from importlib.metadata import version
+
+import numpy as np
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def read_problem(path):
+    with np.load(path) as f:
+        return {key: f[key] for key in f.files}
+
+
+def timed(function, repeats, warm_up=2):
+    """Seconds of each of `repeats` calls, after `warm_up` calls that do not count."""
+    for _ in range(warm_up):
+        function()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+# -- GPflow ----------------------------------------------------------------------------
+
+
+def gpflow_model(problem):
+    import gpflow
+
+    kernel = gpflow.kernels.SquaredExponential(
+        variance=float(problem["variance"]), lengthscales=problem["lengthscales"]
+    )
+    return gpflow.models.SGPR(
+        (problem["X"], problem["y"][:, None]),
+        kernel=kernel,
+        inducing_variable=problem["Z"].copy(),
+        noise_variance=float(problem["noise"]),
+    )
+
+
+def gpflow_value_and_grad(model):
+    """A compiled function of no argument: the loss and its gradients."""
+    import tensorflow as tf
+
+    loss = model.training_loss
+    variables = model.trainable_variables
+
+    @tf.function
+    def value_and_grad():
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            value = loss()
+        return value, tape.gradient(value, variables)
+
+    return value_and_grad
+
+
+def gpflow_eval(args):
+    model = gpflow_model(read_problem(args.problem))
+    value_and_grad = gpflow_value_and_grad(model)
+
+    def evaluate():  # to NumPy, as an optimiser would see it
+        value, grads = value_and_grad()
+        return float(value), [g.numpy() for g in grads]
+
+    seconds = timed(evaluate, args.repeats)
+    return {"seconds": seconds, "value": -evaluate()[0], "versions": versions()}
+
+
+class Trace:
+    """SciPy callback that notes the time and the bound of each iteration."""
+
+    def __init__(self, compile_seconds, every=10):
+        self.start = time.perf_counter() - compile_seconds
+        self.every = every
+        self.rows = []
+
+    def __call__(self, intermediate_result):
+        elapsed = time.perf_counter() - self.start
+        self.rows.append((elapsed, -float(intermediate_result.fun)))
+        if len(self.rows) % self.every == 0:
+            print(len(self.rows), *self.rows[-1], file=sys.stderr, flush=True)
+
+
+def gpflow_compile(optimizer, loss, variables):
+    """Fill the optimiser's cache of compiled functions; seconds that cost."""
+    function = optimizer.eval_func(loss, variables, tf_fun_args={}, compile=True)
+    start_point = optimizer.initial_parameters(variables)
+    first = timed(lambda: function(start_point), repeats=1, warm_up=0)[0]
+    second = timed(lambda: function(start_point), repeats=1, warm_up=0)[0]
+    return max(first - second, 0.0)
+
+
+def gpflow_optimise(model, iterations):
+    import gpflow
+
+    optimizer = gpflow.optimizers.Scipy()
+    loss = model.training_loss_closure(compile=False)
+    variables = model.trainable_variables
+    compile_seconds = gpflow_compile(optimizer, loss, variables)
+    trace = Trace(compile_seconds)
+    result = optimizer.minimize(
+        loss,
+        variables,
+        callback=trace,
+        options={"maxiter": iterations, "maxfun": 10 * iterations},
+    )
+    return {
+        "trace": trace.rows,
+        "compile_seconds": compile_seconds,
+        "bound": -float(result.fun),
+        "iterations": int(result.nit),
+        "evaluations": int(result.nfev),
+        "message": str(result.message),
+    }
+
+
+def gpflow_parameters(model):
+    return {
+        "variance": float(model.kernel.variance.numpy()),
+        "lengthscales": model.kernel.lengthscales.numpy().tolist(),
+        "noise": float(model.likelihood.variance.numpy()),
+    }
+
+
+def gpflow_train(args):
+    """Trace of (seconds, bound); the seconds include the compilation."""
+    model = gpflow_model(read_problem(args.problem))
+    result = gpflow_optimise(model, args.iterations)
+    return result | {"parameters": gpflow_parameters(model), "versions": versions()}
+
+
+def gpflow_fit_predict(args):
+    """Mean and standard deviation of the observations at the test points."""
+    problem = read_problem(args.problem)
+    model = gpflow_model(problem)
+    result = gpflow_optimise(model, args.iterations)
+    mean, variance = model.posterior().predict_f(problem["X_test"])
+    noise = model.likelihood.variance.numpy()
+    del result["trace"]
+    return result | {
+        "mean": mean.numpy()[:, 0].tolist(),
+        "std": np.sqrt(variance.numpy()[:, 0] + noise).tolist(),
+        "parameters": gpflow_parameters(model),
+        "versions": versions(),
+    }
+
+
+# -- GPyTorch --------------------------------------------------------------------------
+
+
+def gpytorch_model(problem):
+    import gpytorch
+    import torch
+
+    X, y, Z = (torch.tensor(problem[key]) for key in ("X", "y", "Z"))
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
+    base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=X.shape[1]))
+
+    class SGPR(gpytorch.models.ExactGP):
+        def __init__(self):
+            super().__init__(X, y, likelihood)
+            self.mean_module = gpytorch.means.ZeroMean()
+            self.covar_module = gpytorch.kernels.InducingPointKernel(
+                base, inducing_points=Z, likelihood=likelihood
+            )
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean_module(x), self.covar_module(x)
+            )
+
+    model = SGPR().double()
+    base.outputscale = float(problem["variance"])
+    base.base_kernel.lengthscale = torch.tensor(problem["lengthscales"])
+    likelihood.noise = float(problem["noise"])
+    return model.train(), X, y
+
+
+@contextlib.contextmanager
+def gpytorch_exact(n):
+    """No conjugate gradients, no Lanczos: exact factors on the low-rank path.
+
+    `fast_computations.log_prob` stays on: switched off, GPyTorch factorises the n by n
+    matrix, which no user of inducing points wants. The low-rank operator answers it
+    exactly, from a Cholesky factor of an m by m matrix.
+    """
+    from gpytorch import settings
+
+    low_rank = settings.fast_computations(covar_root_decomposition=False, solves=False)
+    with settings.max_cholesky_size(n + 1), settings.debug(False), low_rank:
+        yield
+
+
+def gpytorch_eval(args):
+    import gpytorch
+
+    model, X, y = gpytorch_model(read_problem(args.problem))
+    mll = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
+
+    def evaluate():
+        model.zero_grad(set_to_none=True)
+        loss = -mll(model(X), y)
+        loss.backward()
+        return loss.item()
+
+    with gpytorch_exact(len(X)):
+        seconds = timed(evaluate, args.repeats)
+        value = -evaluate() * len(X)  # GPyTorch divides by the number of rows
+    return {"seconds": seconds, "value": value, "versions": versions()}
+
+
+# -- command line ----------------------------------------------------------------------
+
+
+def versions(args=None):
+    names = ("gpflow", "tensorflow", "gpytorch", "torch", "numpy", "scipy")
+    return {name: version(name) for name in names}
+
+
+COMMANDS = {
+    "gpflow-eval": gpflow_eval,
+    "gpflow-train": gpflow_train,
+    "gpflow-fit-predict": gpflow_fit_predict,
+    "gpytorch-eval": gpytorch_eval,
+    "versions": versions,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("problem", nargs="?")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--iterations", type=int, default=500)
+    args = parser.parse_args()
+    with contextlib.redirect_stdout(sys.stderr):  # standard output is for the JSON
+        result = COMMANDS[args.command](args)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

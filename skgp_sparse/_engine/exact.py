@@ -1,0 +1,118 @@
+r"""The exact Gaussian process on few distinct rows.
+
+Every objective of the family is exact once the inducing points are the distinct training rows; the
+dense formulas then keep digits that ``1/σ²`` would cost the collapsed ones when the noise is tiny.
+Rows that coincide are one observation of their precision-weighted mean:
+
+    1/D_j = Σ w_i/σ_i²,      ȳ_j = D_j Σ w_i y_i/σ_i²        (sums over the rows i of group j)
+    log p(y) = log N(ȳ; 0, K + D) - ½ P Σ w_i log 2πσ_i² + ½ P Σ log 2πD_j - ½ Σ w_i (y_i - ȳ_j)²/σ_i²
+
+and, with ``A = (K + D)⁻¹``, ``α = A ȳ``, ``e_i = y_i - ȳ_j + D_j α_j``:
+
+    ∂/∂K = ½ (α αᵀ - P A),     ∂/∂σ_i² = ½ w_i ( Σ_p e_i²/σ_i⁴ - P/σ_i² + P (D_j - D_j² A_jj)/σ_i⁴ )
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.problem import Evaluation
+from skgp_sparse._linalg import (
+    Jitter,
+    inverse_from_cholesky,
+    inverse_lower,
+    jittered_cholesky,
+    log_det_from_cholesky,
+)
+
+_LOG_2PI = np.log(2.0 * np.pi)
+_JITTER = Jitter(0.0)  # the noise is on the diagonal already
+
+
+class Groups(NamedTuple):
+    """Training rows by distinct input."""
+
+    X: np.ndarray  # (u, d) distinct rows, sorted
+    index: np.ndarray  # (n,) group of each row
+    y: np.ndarray  # (n, p) standardised
+    noise: float | np.ndarray  # known noise variance, scalar or (n,)
+    weight: np.ndarray  # (n,)
+
+    def sum(self, values):
+        """Sum of row values (n,) or (n, p) over each group."""
+        if values.ndim == 1:
+            return np.bincount(self.index, values, minlength=len(self.X))
+        return np.stack([self.sum(column) for column in values.T], axis=1)
+
+
+class _State(NamedTuple):
+    value: float
+    L: np.ndarray
+    alpha: np.ndarray
+    jitter: float
+    s2: np.ndarray
+    D: np.ndarray
+    rest: np.ndarray  # y_i - ȳ_j
+    pull_K: object
+    pull_diagonal: object
+
+
+def group_rows(block):
+    """Collect the rows of a `Block` by distinct input; rows of weight zero are left out."""
+    weight = np.broadcast_to(block.weight, len(block.X))
+    keep = weight > 0
+    noise = block.noise if np.ndim(block.noise) == 0 else block.noise[keep]
+    X, index = np.unique(block.X[keep], axis=0, return_inverse=True)
+    return Groups(X, index.ravel(), block.y[keep], noise, weight[keep])
+
+
+def value(kernel, groups):
+    """Exact log marginal likelihood."""
+    return _solve(kernel, groups).value
+
+
+def value_and_gradient(kernel, groups):
+    """Exact log marginal likelihood and its gradient wrt theta, as an `Evaluation`."""
+    state = _solve(kernel, groups)
+    A = inverse_from_cholesky(state.L)
+    n_targets = state.alpha.shape[1]
+    A_diagonal = A.diagonal().copy()
+    K_bar = 0.5 * (state.alpha @ state.alpha.T - n_targets * A)
+    theta_bar, _ = state.pull_K(K_bar, inputs=False)
+    noise_bar = groups.sum(_noise_gradient(groups, state, A_diagonal))
+    theta_bar = theta_bar + state.pull_diagonal(np.zeros(len(groups.X)), noise_bar)[0]
+    return Evaluation(state.value, theta_bar, None, state.jitter)
+
+
+def posterior(kernel, groups):
+    """The exact posterior; its inducing points are the distinct rows."""
+    state = _solve(kernel, groups)
+    return Posterior(kernel, groups.X, state.alpha, inverse_lower(state.L), None), state.jitter
+
+
+def _solve(kernel, groups):
+    K, pull_K = kernels.linearize(kernel, groups.X, groups.X)
+    _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
+    s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
+    precision = groups.weight / s2
+    D = 1.0 / groups.sum(precision)
+    mean = D[:, None] * groups.sum(precision[:, None] * groups.y)
+    L, jitter = jittered_cholesky(K + np.diag(D), _JITTER)
+    alpha = cho_solve((L, True), mean)
+    rest = groups.y - mean[groups.index]
+    n_targets = mean.shape[1]
+    logs = log_det_from_cholesky(L) + groups.weight @ (np.log(s2) + _LOG_2PI) - np.log(D).sum()
+    quadratic = np.vdot(mean, alpha) + (precision[:, None] * rest**2).sum()
+    value = -0.5 * (n_targets * logs + quadratic)
+    return _State(value, L, alpha, jitter, s2, D, rest, pull_K, pull_diagonal)
+
+
+def _noise_gradient(groups, state, A_diagonal):
+    n_targets = state.alpha.shape[1]
+    e = state.rest + (state.D[:, None] * state.alpha)[groups.index]
+    variance = (state.D - state.D**2 * A_diagonal)[groups.index]
+    squares = (e**2).sum(axis=1) + n_targets * variance
+    return 0.5 * groups.weight * (squares / state.s2 - n_targets) / state.s2

@@ -1,0 +1,110 @@
+"""Training rows, kept by reference and read in blocks.
+
+A block is what the rest of the engine sees: float64 inputs, standardised targets, known noise in
+the units of the standardised targets, and weights. Nothing of the size of the table is ever made.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+_BLOCK_BYTES = 10 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
+_FEWEST_ROWS = 64
+_SCALE_ROWS = 10_000
+
+
+class Block(NamedTuple):
+    """Some training rows, ready for arithmetic."""
+
+    X: np.ndarray  # (n, d) float64
+    y: np.ndarray  # (n, p) standardised
+    noise: float | np.ndarray  # known noise variance, scalar or (n,)
+    weight: float | np.ndarray  # 1.0 or (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A training table by reference.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+    y : ndarray of shape (n, p)
+    noise : float or ndarray of shape (n,)
+        Known noise variance in units of y².
+    weight : ndarray of shape (n,) or None
+        A row of weight w counts as w rows.
+    y_mean, y_scale : ndarray of shape (p,)
+        Targets are standardised as ``(y - y_mean) / y_scale``.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    noise: float | np.ndarray
+    weight: np.ndarray | None
+    y_mean: np.ndarray
+    y_scale: np.ndarray
+
+    def __len__(self):
+        return len(self.X)
+
+    @property
+    def n_targets(self):
+        """Number of columns of y."""
+        return self.y.shape[1]
+
+    def block(self, rows):
+        """Rows selected by a slice or an index array, as a `Block`."""
+        noise = self.noise if np.ndim(self.noise) == 0 else self.noise[rows]
+        return Block(
+            np.ascontiguousarray(self.X[rows], dtype=np.float64),
+            (self.y[rows] - self.y_mean) / self.y_scale,
+            noise / self.y_scale[0] ** 2 if np.any(self.noise) else 0.0,
+            1.0 if self.weight is None else self.weight[rows],
+        )
+
+    def total_weight(self):
+        """Number of rows, each counted as often as its weight says."""
+        return float(len(self) if self.weight is None else self.weight.sum())
+
+    def target_variance(self):
+        """Mean square of the standardised targets, 1 where they are constant."""
+        standard = (self.y - self.y_mean) / self.y_scale
+        square = np.average(standard**2, axis=0, weights=self.weight).mean()
+        return square if square > 0 else 1.0
+
+    def scale(self):
+        """Spread of every input column (1 where it is constant), from at most 10,000 rows."""
+        step = -(-len(self) // _SCALE_ROWS)
+        X = np.asarray(self.X[::step], dtype=np.float64)
+        weight = np.ones(len(X)) if self.weight is None else self.weight[::step]
+        if not weight.any():
+            return np.ones(X.shape[1])
+        centre = np.average(X, axis=0, weights=weight)
+        spread = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=weight))
+        negligible = 4 * np.finfo(float).eps * np.abs(centre)
+        return np.where(spread > negligible, spread, 1.0)
+
+    def chunks(self, size):
+        """Inputs of positive weight, `size` rows at a time."""
+        for start in range(0, len(self), size):
+            X = self.X[start : start + size]
+            yield X if self.weight is None else X[self.weight[start : start + size] > 0]
+
+    def sample(self, size, random_state):
+        """Sorted indices of at most `size` rows, drawn without replacement by weight."""
+        if self.weight is None:
+            n, p = len(self), None
+        else:
+            n, p = np.count_nonzero(self.weight), self.weight / self.weight.sum()
+        if size >= n:
+            return np.arange(len(self)) if p is None else np.flatnonzero(p)
+        return np.sort(random_state.choice(len(self), size, replace=False, p=p))
+
+
+def row_blocks(n, m, budget=np.inf):
+    """Slices of rows whose (rows, m) arrays take about 10 MB, or at most `budget` bytes."""
+    size = int(min(_BLOCK_BYTES, budget) // (8 * max(m, 1)))
+    size = max(size, _FEWEST_ROWS)
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

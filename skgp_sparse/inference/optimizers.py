@@ -1,0 +1,96 @@
+"""Quasi-Newton maximisation that survives failed evaluations and says how it ended."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+
+class Maximum(NamedTuple):
+    """Best point that was evaluated."""
+
+    x: np.ndarray
+    value: float
+    n_iter: int
+    converged: bool
+    message: str
+
+
+class _Recorder:
+    """Counts, remembers the best point, and turns failures into walls to step back from.
+
+    A failed evaluation (not positive definite, or not finite) answers with a paraboloid above the
+    best value so far, whose slope leads back to the best point: the line search shortens its step.
+    """
+
+    def __init__(self, function, scale):
+        self.function, self.scale = function, scale
+        self.x, self.value = None, -np.inf
+
+    def __call__(self, x):
+        try:
+            value, gradient = self.function(x)
+        except np.linalg.LinAlgError:
+            if self.x is None:
+                raise
+            value, gradient = np.nan, np.nan
+        if np.isfinite(value) and np.all(np.isfinite(gradient)):
+            if value > self.value:
+                self.x, self.value = x.copy(), value
+            return -value / self.scale, -gradient / self.scale
+        if self.x is None:
+            raise np.linalg.LinAlgError(
+                f"The objective is not finite at the start (got {value}). Check the scale of X "
+                "and y and the initial hyperparameters of the kernel."
+            )
+        step = x - self.x
+        height = 1.0 + abs(self.value) / self.scale
+        return -self.value / self.scale + height * (1.0 + 0.5 * step @ step), height * step
+
+
+def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, callback=None):
+    """Maximise by L-BFGS-B (Byrd, Lu, Nocedal and Zhu 1995).
+
+    Parameters
+    ----------
+    function : callable
+        ``x -> (value, gradient)``; may raise ``LinAlgError``.
+    x0 : ndarray of shape (size,)
+    bounds : ndarray of shape (size, 2)
+    max_iter : int
+        Most iterations.
+    ftol, gtol : float
+        Stop when the relative improvement of ``value / scale``, or its projected gradient, is
+        below.
+    scale : float
+        Divides the value inside the optimiser.
+    callback : callable or None
+        Called as ``callback(iteration, value)``; may return True to stop.
+
+    Returns
+    -------
+    Maximum
+    """
+    recorder = _Recorder(function, scale)
+    if len(x0) == 0:
+        recorder(x0)
+        return Maximum(x0, recorder.value, 0, True, "nothing to optimise")
+    iterations = iter(range(1, max_iter + 2))
+
+    def report(_):
+        if callback is not None and callback(next(iterations), recorder.value):
+            raise StopIteration
+
+    result = minimize(
+        recorder,
+        np.clip(x0, bounds[:, 0], bounds[:, 1]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        callback=report,
+        options={"maxiter": max_iter, "maxfun": 3 * max_iter + 20, "ftol": ftol, "gtol": gtol},
+    )
+    stopped = result.status == 99
+    return Maximum(
+        recorder.x, recorder.value, result.nit, result.success or stopped, str(result.message)
+    )

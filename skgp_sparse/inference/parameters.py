@@ -1,0 +1,49 @@
+"""theta and Z as one flat vector, with Z in units in which a step of one is a sensible step."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Parameters(NamedTuple):
+    """Translates between (kernel, Z) and the optimiser's vector.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel
+    centre, scale : ndarray of shape (d,)
+        Z is optimised as ``(Z - centre) / scale``; `scale` is the metric that the start learned.
+    shape : tuple (m, d), or None where Z is held
+    """
+
+    kernel: object
+    centre: np.ndarray
+    scale: np.ndarray
+    shape: tuple | None
+
+    def pack(self, kernel, Z):
+        """Vector of a kernel and inducing points."""
+        if self.shape is None:
+            return kernel.theta
+        return np.concatenate([kernel.theta, ((Z - self.centre) / self.scale).ravel()])
+
+    def unpack(self, vector):
+        """Kernel, and inducing points or None where they are held."""
+        split = len(self.kernel.theta)
+        kernel = self.kernel.clone_with_theta(vector[:split])
+        if self.shape is None:
+            return kernel, None
+        return kernel, vector[split:].reshape(self.shape) * self.scale + self.centre
+
+    def pack_gradient(self, theta_bar, Z_bar):
+        """Gradient with respect to the vector."""
+        if self.shape is None:
+            return theta_bar
+        return np.concatenate([theta_bar, (Z_bar * self.scale).ravel()])
+
+    def bounds(self):
+        """Bounds (size, 2); Z is free."""
+        theta = np.reshape(self.kernel.bounds, (-1, 2))
+        if self.shape is None:
+            return theta
+        return np.vstack([theta, np.tile([-np.inf, np.inf], (int(np.prod(self.shape)), 1))])

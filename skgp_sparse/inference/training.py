@@ -1,0 +1,163 @@
+"""The stages of a fit.
+
+1. Few distinct rows: the exact process, and nothing else.
+2. Otherwise hyperparameters from a small exact fit (`start`), inducing points in the metric that
+   it learned, then theta and Z jointly by L-BFGS on the bound.
+
+With ``optimizer=None`` or a callable there is no start: theta begins at the kernel's own values
+and Z stays where the initialiser puts it.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.exact import group_rows
+from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.problem import Options
+from skgp_sparse.inference.objectives import CollapsedObjective, ExactObjective
+from skgp_sparse.inference.optimizers import maximise
+from skgp_sparse.inference.parameters import Parameters
+from skgp_sparse.inference.start import fit_exact, start_kernel
+
+
+class Plan(NamedTuple):
+    """How to fit."""
+
+    n_inducing: int
+    initialise: Callable  # (rows, kernel, random_state) -> Z
+    fixed_inducing: bool  # Z comes from the user
+    optimize_inducing: bool
+    optimizer: str | Callable | None
+    n_restarts: int
+    max_iter: int
+    tol: float
+    start_rows: int
+    options: Options
+    progress: Callable | None = None  # (iteration, value) -> stop?
+
+
+class Fit(NamedTuple):
+    """What a fit found."""
+
+    kernel: object
+    objective: object
+    posterior: Posterior
+    value: float
+    n_iter: int
+    jitter: float
+
+
+def train(rows, kernel, bound, plan, random_state):
+    """Fit kernel and inducing points to the rows.
+
+    Returns
+    -------
+    Fit
+    """
+    groups = None if plan.fixed_inducing else _few_distinct_rows(rows, plan.n_inducing)
+    if groups is not None:
+        return _train_exact(ExactObjective(groups), kernel, plan, random_state)
+    if plan.optimizer == "fmin_l_bfgs_b":
+        return _train_collapsed(rows, kernel, bound, plan, random_state)
+    Z = plan.initialise(rows, kernel, random_state)
+    objective = CollapsedObjective(rows, bound, Z, plan.options)
+    if plan.optimizer is None:
+        return _finish(objective, kernel, objective.value(kernel), 0)
+    return _train_with_callable(objective, kernel, plan, random_state)
+
+
+def _train_exact(objective, kernel, plan, random_state):
+    if plan.optimizer is None:
+        return _finish(objective, kernel, objective.value(kernel), 0)
+    if callable(plan.optimizer):
+        return _train_with_callable(objective, kernel, plan, random_state)
+    kernel, found = fit_exact(
+        objective,
+        kernel,
+        n_restarts=plan.n_restarts,
+        random_state=random_state,
+        max_iter=plan.max_iter,
+        callback=plan.progress,
+    )
+    _warn_unless_converged(found, plan)
+    return _finish(objective, kernel, found.value, found.n_iter)
+
+
+def _train_collapsed(rows, kernel, bound, plan, random_state):
+    kernel = start_kernel(
+        rows, kernel, plan.start_rows, n_restarts=plan.n_restarts, random_state=random_state
+    )
+    Z = plan.initialise(rows, kernel, random_state)
+    objective = CollapsedObjective(rows, bound, Z, plan.options)
+    learn_Z = plan.optimize_inducing and kernels.differentiable(kernel)
+    scale = kernels.metric(kernel, rows.scale())
+    parameters = Parameters(kernel, Z.mean(axis=0), scale, Z.shape if learn_Z else None)
+
+    def function(vector):
+        candidate, Z_candidate = parameters.unpack(vector)
+        at = objective.at(Z_candidate) if learn_Z else objective
+        evaluation = at.value_and_gradient(candidate, inputs=learn_Z)
+        gradient = parameters.pack_gradient(evaluation.theta_bar, evaluation.Z_bar)
+        return evaluation.value, gradient
+
+    found = maximise(
+        function,
+        parameters.pack(kernel, Z),
+        parameters.bounds(),
+        max_iter=plan.max_iter,
+        ftol=plan.tol,
+        scale=rows.total_weight() * rows.n_targets,
+        callback=plan.progress,
+    )
+    _warn_unless_converged(found, plan)
+    kernel, Z_found = parameters.unpack(found.x)
+    objective = objective.at(Z_found) if learn_Z else objective
+    return _finish(objective, kernel, found.value, found.n_iter)
+
+
+def _train_with_callable(objective, kernel, plan, random_state):
+    """Let a user's optimiser, called as scikit-learn does, have the full-data objective."""
+
+    def negative(theta, eval_gradient=True):
+        candidate = kernel.clone_with_theta(theta)
+        if not eval_gradient:
+            return -objective.value(candidate)
+        evaluation = objective.value_and_gradient(candidate)
+        return -evaluation.value, -evaluation.theta_bar
+
+    starts = [kernel.theta]
+    starts += [random_state.uniform(*kernel.bounds.T) for _ in range(plan.n_restarts)]
+    found = [plan.optimizer(negative, theta, bounds=kernel.bounds) for theta in starts]
+    theta, negative_value = min(found, key=lambda pair: pair[1])
+    return _finish(objective, kernel.clone_with_theta(theta), -negative_value, 1)
+
+
+def _finish(objective, kernel, value, n_iter):
+    posterior, jitter = objective.posterior(kernel)
+    return Fit(kernel, objective, posterior, value, max(n_iter, 1), jitter)
+
+
+def _few_distinct_rows(rows, n_inducing):
+    """The rows by distinct input if there are at most `n_inducing` of them, else None."""
+    distinct = np.empty((0, rows.X.shape[1]))
+    for chunk in rows.chunks(2 * n_inducing):
+        distinct = np.unique(np.vstack([distinct, chunk]), axis=0)
+        if len(distinct) > n_inducing:
+            return None
+    return group_rows(rows.block(slice(None)))
+
+
+def _warn_unless_converged(found, plan):
+    if not found.converged:
+        warnings.warn(
+            f"The optimizer stopped after {found.n_iter} iterations without converging "
+            f"({found.message}). Raise max_iter (now {plan.max_iter}) or tol (now {plan.tol:g}), "
+            "or widen the bounds of the kernel's hyperparameters.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,99 @@
+"""Scaled distances between two point sets, and the pullback that all stationary kernels share.
+
+With ``x = (X - c) / l``, ``z = (Z - c) / l`` and one common centre ``c`` (the mean of Z),
+
+    H = -|x - z|^2 / 2 = [x, -|x|^2/2, 1] . [z, 1, -|z|^2/2],
+
+one matrix product.  For ``h(r) = -(1/r) dk/dr`` and ``W = G * h``,
+
+    dF/dlog l_d = sum_ij W_ij (x_id - z_jd)^2,      dF/dZ_jd = sum_i W_ij (x_id - z_jd) / l_d,
+
+both from ``W' [x, x^2, 1]``, one more matrix product and no (n, m, d) array.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Below this share of |x|^2 the expanded square has lost too many digits for its root.
+_CLOSE = 1e-10
+_PAIRS_AT_ONCE = 1 << 16
+
+
+class Separation:
+    """``H = -|x - z|^2 / 2`` of all pairs; `half` is the caller's to overwrite.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        First point set.
+    Z : ndarray of shape (m, d)
+        Second point set.
+    scale : float or ndarray of shape (d,)
+        Length scales.
+    roots : bool
+        Whether the kernel is a function of the distance itself, not of its square.  Then pairs
+        closer than rounding allows are subtracted directly, here and in `pull`.
+    """
+
+    def __init__(self, X, Z, scale, roots):
+        self.scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1:])
+        centre = Z.mean(axis=0)
+        self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
+        self.half = (_subtracted if roots and X.shape[1] == 1 else _expanded)(self.x, self.z)
+        self.rows = self.cols = None
+        if roots:
+            self._repair()
+        elif X is Z or np.array_equal(X, Z):
+            np.fill_diagonal(self.half, 0.0)
+
+    def pull(self, W, factor):
+        """Return the gradients of log l (d,) and of Z (m, d) for weights ``factor * W``."""
+        near, d = self._take_close(W), self.x.shape[1]
+        moments = W.T @ np.hstack([self.x, self.x**2, np.ones((len(self.x), 1))])
+        first, second, w = moments[:, :d], moments[:, d:-1], moments[:, -1:]
+        log_scale = np.sum(second + self.z * (w * self.z - 2.0 * first), axis=0)
+        Z_bar = first - w * self.z
+        if near is not None:
+            offsets = self.x[self.rows] - self.z[self.cols]
+            log_scale += near @ offsets**2
+            np.add.at(Z_bar, self.cols, near[:, None] * offsets)
+        return factor * log_scale, Z_bar * (factor / self.scale)
+
+    def _repair(self):
+        # a pair is close only if its norms are alike, so each row has its own threshold
+        limit = -_CLOSE * np.einsum("ij,ij->i", self.x, self.x)
+        found = np.flatnonzero(self.half >= limit[:, None])
+        self.rows, self.cols = np.divmod(found, len(self.z))
+        flat = self.half.reshape(-1)
+        for start in range(0, len(found), _PAIRS_AT_ONCE):
+            part = slice(start, start + _PAIRS_AT_ONCE)
+            offsets = self.x[self.rows[part]] - self.z[self.cols[part]]
+            flat[found[part]] = -0.5 * np.einsum("ij,ij->i", offsets, offsets)
+
+    def _take_close(self, W):
+        """Move the weights of close pairs out of `W`; coincident pairs pull on nothing."""
+        if self.rows is None or not len(self.rows):
+            return None
+        near = W[self.rows, self.cols]
+        W[self.rows, self.cols] = 0.0
+        return np.where(np.any(self.x[self.rows] != self.z[self.cols], axis=1), near, 0.0)
+
+
+def _expanded(x, z):
+    half = _augmented(x, False) @ _augmented(z, True).T
+    return np.minimum(half, 0.0, out=half)
+
+
+def _augmented(points, ones_first):
+    n, d = points.shape
+    out = np.ones((n, d + 2))
+    out[:, :d] = points
+    out[:, d + ones_first] = -0.5 * np.einsum("ij,ij->i", points, points)
+    return out
+
+
+def _subtracted(x, z):
+    half = x - z.T
+    np.multiply(half, half, out=half)
+    return np.multiply(half, -0.5, out=half)

@@ -1,0 +1,199 @@
+"""A kernel expression as a tree of nodes, and the registry that builds it.
+
+Leaves are looked up by the *exact* type of the kernel: ``Matern`` subclasses ``RBF`` in
+scikit-learn, and a user's subclass may override ``__call__``, so inheritance tells nothing about
+derivatives.  A type that nobody registered becomes an :class:`Opaque` leaf.
+
+Inside the tree a value that is constant over all entries stays a scalar, and so does a zero
+``Z_bar``; only the public functions make full arrays.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from . import _fallback
+from ._rules import KernelRule, assemble
+
+
+class Node(ABC):
+    """One kernel of the expression, bound to the rule that differentiates it."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    @abstractmethod
+    def cross(self, X, Z):
+        """Return ``K`` and ``pull(G, inputs) -> (theta_bar, Z_bar)``."""
+
+    @abstractmethod
+    def diag(self, X):
+        """Return ``signal``, ``noise``, ``pull(g_signal, g_noise, inputs)``."""
+
+    @abstractmethod
+    def footprint(self):
+        """Count the (n, m) arrays kept alive by `cross`; 0 means a scalar value."""
+
+    @abstractmethod
+    def leaves(self):
+        """Return the leaf nodes below (or this one)."""
+
+
+class Leaf(Node):
+    """A leaf kernel with a rule."""
+
+    noisy, differentiable = False, True
+
+    def __init__(self, kernel, rule):
+        super().__init__(kernel)
+        self.rule = rule
+
+    def cross(self, X, Z):
+        K, pull = self.rule.cross(self.kernel, X, Z)
+        return K, lambda G, inputs: self._named(pull(G, inputs), inputs)
+
+    def diag(self, X):
+        value, pull = self.rule.diag(self.kernel, X)
+        return value, 0.0, lambda gs, gn, inputs: self._named(pull(gs, inputs), inputs)
+
+    def footprint(self):
+        return self.rule.footprint
+
+    def leaves(self):
+        return [self]
+
+    def _named(self, pulled, inputs):
+        gradients, bar = pulled
+        return assemble(self.kernel, gradients), bar if inputs else 0.0
+
+
+class White(Node):
+    """White noise: nothing between two point sets, ``noise_level`` on the diagonal."""
+
+    noisy, differentiable = True, True
+
+    def cross(self, X, Z):
+        return 0.0, lambda G, inputs: (assemble(self.kernel, {}), 0.0)
+
+    def diag(self, X):
+        level = float(self.kernel.noise_level)
+
+        def pull(g_signal, g_noise, inputs):
+            return assemble(self.kernel, {"noise_level": level * np.sum(g_noise)}), 0.0
+
+        return 0.0, level, pull
+
+    def footprint(self):
+        return 0
+
+    def leaves(self):
+        return [self]
+
+
+class Opaque(Node):
+    """A kernel without a rule: scikit-learn's public interface, no gradient of the inputs."""
+
+    noisy, differentiable = False, False
+
+    def cross(self, X, Z):
+        def pull(G, inputs):
+            self._refuse(inputs)
+            return _fallback.cross_gradient(self.kernel, X, Z, G), 0.0
+
+        return _fallback.cross(self.kernel, X, Z), pull
+
+    def diag(self, X):
+        def pull(g_signal, g_noise, inputs):
+            self._refuse(inputs)
+            return _fallback.diag_gradient(self.kernel, X, g_signal, g_noise), 0.0
+
+        return *_fallback.diag(self.kernel, X), pull
+
+    def footprint(self):
+        return 1
+
+    def leaves(self):
+        return [self]
+
+    def _refuse(self, inputs):
+        if inputs:
+            raise TypeError(
+                f"{type(self.kernel).__name__} has no registered derivative with respect to its "
+                "inputs: use optimize_inducing=False, or give it a rule with "
+                "skgp_sparse.kernels.register"
+            )
+
+
+_BUILDERS = {}
+
+
+def node(kernel):
+    """Return the node of `kernel`, chosen by its exact type."""
+    return _BUILDERS.get(type(kernel), Opaque)(kernel)
+
+
+def add_builder(kernel_class, build):
+    """Let ``build(kernel)`` make the nodes of `kernel_class`."""
+    _BUILDERS[kernel_class] = build
+
+
+def add_family(kernel_class, choose):
+    """Let ``choose(kernel)`` pick the rule of a kernel with several formulas, or None."""
+
+    def build(kernel):
+        rule = choose(kernel)
+        return Opaque(kernel) if rule is None else Leaf(kernel, rule)
+
+    add_builder(kernel_class, build)
+
+
+def register(kernel_class, rule):
+    """Give a kernel class a derivative rule.
+
+    Parameters
+    ----------
+    kernel_class : type
+        Subclass of :class:`sklearn.gaussian_process.kernels.Kernel`.  The rule holds for exactly
+        this class, not for its subclasses.  An earlier rule is replaced.
+    rule : KernelRule
+        Values and vector-Jacobian products.
+
+    Raises
+    ------
+    TypeError
+        If `kernel_class` is not a class, or `rule` is not a `KernelRule` instance.
+
+    Examples
+    --------
+    A linear kernel through the origin, ``k(x, z) = x . z``:
+
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import Kernel
+    >>> from skgp_sparse import kernels
+    >>> class Linear(Kernel):
+    ...     def __call__(self, X, Y=None, eval_gradient=False):
+    ...         K = X @ (X if Y is None else Y).T
+    ...         return (K, np.empty((*K.shape, 0))) if eval_gradient else K
+    ...     def diag(self, X):
+    ...         return np.sum(X**2, axis=1)
+    ...     def is_stationary(self):
+    ...         return False
+    >>> class LinearRule(kernels.KernelRule):
+    ...     footprint = 1
+    ...     def cross(self, kernel, X, Z):
+    ...         return X @ Z.T, lambda G, inputs: ({}, G.T @ X)
+    ...     def diag(self, kernel, X):
+    ...         return np.sum(X**2, axis=1), lambda g, inputs: ({}, 2 * g[:, None] * X)
+    >>> kernels.differentiable(Linear())
+    False
+    >>> kernels.register(Linear, LinearRule())
+    >>> kernels.differentiable(Linear())
+    True
+    """
+    if not isinstance(kernel_class, type):
+        raise TypeError(f"kernel_class must be a class, got the object {kernel_class!r}")
+    if not isinstance(rule, KernelRule):
+        raise TypeError(f"rule must be an instance of a KernelRule subclass, got {rule!r}")
+    add_family(kernel_class, lambda kernel: rule)

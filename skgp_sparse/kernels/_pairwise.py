@@ -1,0 +1,247 @@
+"""scikit-learn's PairwiseKernel, one rule per metric; g is gamma.
+
+    linear         t = x.z             poly, sigmoid   (g t + c0)^q,  tanh(g t + c0)
+    cosine         t / (|x| |z|)       dk/dz = (x / |x| - k z / |z|) / |z|
+    rbf            exp(-g |x - z|^2)   a squared exponential with l = (2 g)^(-1/2)
+    laplacian      exp(-g S),  S = sum_d |x_d - z_d|
+    chi2           exp(-g S),  S = sum_d (x_d - z_d)^2 / (x_d + z_d)
+    additive_chi2  -S          dS/dz = -(x - z) (3 x + z) / (x + z)^2
+
+gamma is in theta for every metric; where a metric ignores it, its gradient is 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._distances import Separation
+from ._rules import KernelRule, constant_diag
+from ._stationary import squared_exponential
+
+
+class InnerProductRule(KernelRule):
+    """``f(g x.z)`` for a scalar function f.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(u, **options) -> (value, slope)``, where ``slope()`` returns ``f'(u)``.
+    uses_gamma : bool
+        If not, ``u = x.z``.
+    """
+
+    footprint = 3
+
+    def __init__(self, function, uses_gamma):
+        self.function, self.uses_gamma = function, uses_gamma
+
+    def cross(self, kernel, X, Z):
+        gamma = self._gamma(kernel)
+        u = X @ Z.T
+        u *= gamma
+        K, slope = self.function(u, **_options(kernel))
+
+        def pull(G, inputs):
+            np.multiply(G, slope(), out=G)
+            log_gamma = np.vdot(G, u) if self.uses_gamma else 0.0
+            return {"gamma": log_gamma}, gamma * (G.T @ X)
+
+        return K, pull
+
+    def diag(self, kernel, X):
+        gamma = self._gamma(kernel)
+        u = gamma * np.einsum("ij,ij->i", X, X)
+        value, slope = self.function(u, **_options(kernel))
+
+        def pull(g, inputs):
+            weights = g * slope()
+            log_gamma = weights @ u if self.uses_gamma else 0.0
+            return {"gamma": log_gamma}, 2.0 * gamma * weights[:, None] * X
+
+        return value, pull
+
+    def _gamma(self, kernel):
+        return float(kernel.gamma) if self.uses_gamma else 1.0
+
+
+def _options(kernel):
+    return kernel.pairwise_kernels_kwargs or {}
+
+
+def _identity(u, **_):
+    return u, lambda: 1.0
+
+
+def _polynomial(u, degree=3, coef0=1, **_):
+    base = u + coef0
+    return np.power(base, degree), lambda: degree * np.power(base, degree - 1)
+
+
+def _tanh(u, coef0=1, **_):
+    value = np.tanh(u + coef0)
+    return value, lambda: 1.0 - value**2
+
+
+class CosineRule(KernelRule):
+    """Inner product of the directions; a zero row has direction 0."""
+
+    footprint = 1
+
+    def cross(self, kernel, X, Z):
+        x, (z, norms) = _directions(X)[0], _directions(Z)
+
+        def pull(G, inputs):
+            C = G.T @ x
+            return {}, (C - np.sum(C * z, axis=1, keepdims=True) * z) / norms
+
+        return x @ z.T, pull
+
+    def diag(self, kernel, X):
+        return constant_diag(np.any(X, axis=1).astype(np.float64))
+
+
+def _directions(X):
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    norms[norms == 0.0] = 1.0
+    return X / norms, norms
+
+
+class GaussianRule(KernelRule):
+    """``exp(-g r^2)``; dk/dlog g = -1/2 dk/dlog l."""
+
+    footprint = 1
+
+    def cross(self, kernel, X, Z):
+        pairs = Separation(X, Z, (2.0 * float(kernel.gamma)) ** -0.5, roots=False)
+        K, weigh = squared_exponential(pairs.half)
+
+        def pull(G, inputs):
+            log_scale, Z_bar = pairs.pull(G, weigh(G))
+            return {"gamma": -0.5 * log_scale.sum()}, Z_bar
+
+        return K, pull
+
+    def diag(self, kernel, X):
+        return constant_diag(1.0)
+
+
+class ExponentialRule(KernelRule):
+    """``exp(-g S)`` for a distance S that is a sum over columns.
+
+    Parameters
+    ----------
+    column : callable
+        ``column(x, z) -> S_d`` and
+    slope : callable
+        ``slope(x, z) -> -dS_d/dz``, both for ``(n, 1)`` and ``(1, m)`` columns.
+    check : callable
+        Raises for inputs out of the domain.
+    """
+
+    footprint = 2
+
+    def __init__(self, column, slope, check):
+        self.column, self.slope, self.check = column, slope, check
+
+    def cross(self, kernel, X, Z):
+        gamma = float(kernel.gamma)
+        self.check(X, Z)
+        S = _sum_of_columns(self.column, X, Z)
+        K = np.exp(-gamma * S)
+
+        def pull(G, inputs):
+            np.multiply(G, K, out=G)
+            Z_bar = gamma * _pull_columns(self.slope, X, Z, G) if inputs else 0.0
+            return {"gamma": -gamma * np.vdot(G, S)}, Z_bar
+
+        return K, pull
+
+    def diag(self, kernel, X):
+        return constant_diag(1.0)
+
+
+class AdditiveChi2Rule(KernelRule):
+    """``-S`` of chi2."""
+
+    footprint = 1
+
+    def cross(self, kernel, X, Z):
+        _require_nonnegative(X, Z)
+
+        def pull(G, inputs):
+            return {}, _pull_columns(_chi2_slope, X, Z, G) if inputs else 0.0
+
+        S = _sum_of_columns(_chi2, X, Z)
+        return np.negative(S, out=S), pull
+
+    def diag(self, kernel, X):
+        return constant_diag(0.0)
+
+
+def _sum_of_columns(column, X, Z):
+    S = np.zeros((len(X), len(Z)))
+    for x, z in zip(X.T, Z.T, strict=True):
+        S += column(x[:, None], z)
+    return S
+
+
+def _pull_columns(slope, X, Z, W):
+    columns = [
+        np.einsum("ij,ij->j", W, slope(x[:, None], z)) for x, z in zip(X.T, Z.T, strict=True)
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _absolute(x, z):
+    return np.abs(x - z)
+
+
+def _sign(x, z):
+    return np.sign(x - z)
+
+
+def _chi2(x, z):
+    return (x - z) ** 2 / _nonzero(x + z)
+
+
+def _chi2_slope(x, z):
+    return (x - z) * (3.0 * x + z) / _nonzero(x + z) ** 2
+
+
+def _nonzero(total):
+    # 0 / 0 counts as 0: both entries are 0
+    total[total == 0.0] = 1.0
+    return total
+
+
+def _anywhere(X, Z):
+    pass
+
+
+def _require_nonnegative(X, Z):
+    lowest = min(X.min(initial=0.0), Z.min(initial=0.0))
+    if lowest < 0.0:
+        raise ValueError(
+            f"the chi2 kernels need inputs >= 0, got {lowest}: shift the columns, or use another "
+            "kernel"
+        )
+
+
+_CHI2 = ExponentialRule(_chi2, _chi2_slope, _require_nonnegative)
+_POLYNOMIAL = InnerProductRule(_polynomial, uses_gamma=True)
+_RULES = {
+    "linear": InnerProductRule(_identity, uses_gamma=False),
+    "poly": _POLYNOMIAL,
+    "polynomial": _POLYNOMIAL,
+    "sigmoid": InnerProductRule(_tanh, uses_gamma=True),
+    "cosine": CosineRule(),
+    "rbf": GaussianRule(),
+    "laplacian": ExponentialRule(_absolute, _sign, _anywhere),
+    "chi2": _CHI2,
+    "additive_chi2": AdditiveChi2Rule(),
+}
+
+
+def rule(kernel):
+    """Return the rule for the metric of a PairwiseKernel, None for a callable metric."""
+    return _RULES.get(kernel.metric) if isinstance(kernel.metric, str) else None

@@ -1,0 +1,218 @@
+"""Stationary kernels: a formula of ``H = -r^2/2``, and its slope ``h(r) = -(1/r) dk/dr``.
+
+    RBF, Matern(inf)   exp(H)                                   h = k
+    Matern(1/2)        exp(-r)                                  h = k / r
+    Matern(3/2)        (1 + s) exp(-s),            s = sqrt(3) r    h = 3 exp(-s)
+    Matern(5/2)        (1 + s + s^2/3) exp(-s),    s = sqrt(5) r    h = 5/3 (1 + s) exp(-s)
+    Matern(nu)         M_nu(s) of `_bessel`,       s = sqrt(2 nu) r
+    RationalQuadratic  b^-a,  b = 1 - H / a                     h = k / b
+    ExpSineSquared     exp(-2 sin^2(t) / l^2),  t = pi |x-z| / p    h = k (2 / l^2) sin(2t) / t
+
+A profile takes ``H``, may overwrite it, and returns the value and ``weigh(G) -> factor``, which
+leaves ``W = G * h / factor`` in ``G``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _bessel
+from ._distances import Separation
+from ._rules import KernelRule, constant_diag
+
+
+def squared_exponential(H):
+    """Profile of RBF."""
+    K = np.exp(H, out=H)
+    return K, lambda G: _times(G, K, 1.0)
+
+
+def matern_12(H):
+    """Profile of Matern with nu = 1/2."""
+    r = _distance(H, 1.0)
+    K = np.negative(r)
+    np.exp(K, out=K)
+
+    def weigh(G):
+        G *= K
+        # coincident pairs: Separation.pull drops them
+        with np.errstate(divide="ignore", invalid="ignore"):
+            G /= r
+        return 1.0
+
+    return K, weigh
+
+
+def matern_32(H):
+    """Profile of Matern with nu = 3/2."""
+    s = _distance(H, 3.0)
+    e = np.negative(s)
+    np.exp(e, out=e)
+    s += 1.0
+    s *= e
+    return s, lambda G: _times(G, e, 3.0)
+
+
+def matern_52(H):
+    """Profile of Matern with nu = 5/2."""
+    s = _distance(H, 5.0)
+    e = np.negative(s)
+    np.exp(e, out=e)
+    se = s * e
+    e += se
+    s *= se
+    s *= 1.0 / 3.0
+    s += e
+    return s, lambda G: _times(G, e, 5.0 / 3.0)
+
+
+def matern(nu):
+    """Return the profile of Matern with any other nu."""
+
+    def profile(H):
+        s = _distance(H, 2.0 * nu)
+        return _bessel.matern(nu, s), lambda G: _times(G, _bessel.matern_slope(nu, s), 1.0)
+
+    return profile
+
+
+def _times(G, h, factor):
+    np.multiply(G, h, out=G)
+    return factor
+
+
+def _distance(H, squared_factor):
+    """Turn ``H`` into ``sqrt(squared_factor) r`` in place."""
+    H *= -2.0 * squared_factor
+    return np.sqrt(H, out=H)
+
+
+class LengthScaleRule(KernelRule):
+    """A stationary kernel whose only hyperparameter is its length scale.
+
+    Parameters
+    ----------
+    profile : callable
+        ``profile(H) -> (K, weigh)``.
+    roots : bool
+        Whether the profile takes the root of ``H``.
+    footprint : int
+        Arrays kept alive.
+    """
+
+    def __init__(self, profile, roots, footprint):
+        self.profile, self.roots, self.footprint = profile, roots, footprint
+
+    def cross(self, kernel, X, Z):
+        pairs = Separation(X, Z, length_scale(kernel, X.shape[1]), self.roots)
+        K, weigh = self.profile(pairs.half)
+        del pairs.half
+
+        def pull(G, inputs):
+            factor = weigh(G)
+            log_scale, Z_bar = pairs.pull(G, factor)
+            isotropic = np.size(kernel.length_scale) == 1
+            return {"length_scale": log_scale.sum() if isotropic else log_scale}, Z_bar
+
+        return K, pull
+
+    def diag(self, kernel, X):
+        return constant_diag(1.0)
+
+
+def length_scale(kernel, d):
+    """Return the length scale of `kernel` per column, (d,)."""
+    scale = np.atleast_1d(np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64)))
+    if scale.shape not in ((1,), (d,)):
+        raise ValueError(
+            f"{type(kernel).__name__} has a length_scale of shape {scale.shape}, but the inputs "
+            f"have {d} columns: give one number, or one per column"
+        )
+    return np.broadcast_to(scale, (d,))
+
+
+class RationalQuadraticRule(KernelRule):
+    """``b^-a`` with ``b = 1 + r^2 / (2 a)``."""
+
+    footprint = 2
+
+    def cross(self, kernel, X, Z):
+        alpha = float(kernel.alpha)
+        pairs = Separation(X, Z, float(kernel.length_scale), roots=False)
+        b = pairs.half
+        del pairs.half
+        b *= -1.0 / alpha
+        b += 1.0
+        K = np.log(b)
+        K *= -alpha
+        np.exp(K, out=K)
+
+        def pull(G, inputs):
+            np.multiply(G, K, out=G)
+            free = not kernel.hyperparameter_alpha.fixed
+            log_alpha = alpha * _alpha_slope(G, b) if free else 0.0
+            np.divide(G, b, out=G)
+            log_scale, Z_bar = pairs.pull(G, 1.0)
+            return {"alpha": log_alpha, "length_scale": log_scale.sum()}, Z_bar
+
+        return K, pull
+
+    def diag(self, kernel, X):
+        return constant_diag(1.0)
+
+
+def _alpha_slope(W, b):
+    """Return ``sum W (1 - 1/b - log b)``, where dk/dlog a = a k (1 - 1/b - log b)."""
+    slope = np.log(b)
+    slope += 1.0 / b
+    return np.sum(W) - np.vdot(W, slope)
+
+
+class ExpSineSquaredRule(KernelRule):
+    """``exp(-2 sin^2(t) / l^2)``: stationary in t, where p / pi is the length scale."""
+
+    footprint = 2
+
+    def cross(self, kernel, X, Z):
+        rate = 2.0 / float(kernel.length_scale) ** 2
+        pairs = Separation(X, Z, float(kernel.periodicity) / np.pi, roots=True)
+        t = _distance(pairs.half, 1.0)
+        del pairs.half
+        K = np.sin(t)
+        np.multiply(K, K, out=K)
+        K *= -rate
+        np.exp(K, out=K)
+
+        def pull(G, inputs):
+            np.multiply(G, K, out=G)
+            sine = np.sin(t)
+            cosine = np.cos(t)
+            cosine *= sine
+            sine *= sine
+            log_length = 2.0 * rate * np.vdot(G, sine)
+            G *= cosine
+            # coincident pairs: Separation.pull drops them
+            with np.errstate(divide="ignore", invalid="ignore"):
+                G /= t
+            log_period, Z_bar = pairs.pull(G, 2.0 * rate)
+            return {"length_scale": log_length, "periodicity": log_period.sum()}, Z_bar
+
+        return K, pull
+
+    def diag(self, kernel, X):
+        return constant_diag(1.0)
+
+
+RBF_RULE = LengthScaleRule(squared_exponential, roots=False, footprint=1)
+_MATERN = {
+    0.5: LengthScaleRule(matern_12, roots=True, footprint=2),
+    1.5: LengthScaleRule(matern_32, roots=True, footprint=2),
+    2.5: LengthScaleRule(matern_52, roots=True, footprint=2),
+    np.inf: RBF_RULE,
+}
+
+
+def matern_rule(kernel):
+    """Return the rule for the nu of a Matern kernel."""
+    nu = float(kernel.nu)
+    return _MATERN.get(nu) or LengthScaleRule(matern(nu), roots=True, footprint=2)

@@ -1,0 +1,201 @@
+"""The public functions: one walk over the tree of a kernel expression each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._nodes import node
+
+
+def linearize(kernel, X, Z):
+    """Return the noise-free kernel matrix and its pullback.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression; never changed.
+    X : ndarray of shape (n, d)
+        First point set, float64.
+    Z : ndarray of shape (m, d)
+        Second point set, float64.
+
+    Returns
+    -------
+    K : ndarray of shape (n, m)
+        ``k(X, Z)`` without white noise, also where points coincide.  C-contiguous float64.  The
+        pullback may hold it: do not modify it before.
+    pullback : callable
+        ``pullback(G, inputs=True) -> (theta_bar, Z_bar)``, the gradient of ``sum(G * K)`` with
+        respect to ``kernel.theta`` and to `Z` (None if not `inputs`).  To be called once, with a
+        float64 array of the shape of `K`, which it **may overwrite**.
+
+    Raises
+    ------
+    ValueError
+        If the expression contains a CompoundKernel.
+    TypeError
+        By ``pullback(G, inputs=True)``, if a kernel has no rule (see `differentiable`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> from skgp_sparse import kernels
+    >>> X, Z = np.array([[0.0], [1.0]]), np.array([[0.0]])
+    >>> K, pullback = kernels.linearize(RBF(1.0) + WhiteKernel(0.1), X, Z)
+    >>> K.ravel().round(4).tolist()
+    [1.0, 0.6065]
+    >>> theta_bar, Z_bar = pullback(np.ones_like(K))
+    >>> theta_bar.round(4).tolist(), Z_bar.round(4).tolist()
+    ([0.6065, 0.0], [[0.6065]])
+    """
+    value, pull = node(kernel).cross(X, Z)
+
+    def pullback(G, inputs=True):
+        theta_bar, Z_bar = pull(G, inputs)
+        return theta_bar, _full(Z_bar, Z.shape) if inputs else None
+
+    return _full(value, (len(X), len(Z))), pullback
+
+
+def evaluate(kernel, X, Z):
+    """Return ``k(X, Z)`` as `linearize` does, and keep nothing.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    X : ndarray of shape (n, d)
+        First point set.
+    Z : ndarray of shape (m, d)
+        Second point set.
+
+    Returns
+    -------
+    K : ndarray of shape (n, m)
+        Noise-free kernel matrix.
+    """
+    return linearize(kernel, X, Z)[0]
+
+
+def diagonal(kernel, X):
+    """Return the diagonal ``k(x, x)``, its white noise told apart, and the pullback.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    X : ndarray of shape (n, d)
+        Points.
+
+    Returns
+    -------
+    signal : float or ndarray of shape (n,)
+        Noise-free ``k(x, x)``; a scalar where it is the same for all rows.
+    noise : float or ndarray of shape (n,)
+        White-noise variance: ``kernel.diag(X) - signal``.
+    pullback : callable
+        ``pullback(g_signal, g_noise, inputs=False) -> (theta_bar, X_bar)``, the gradient of
+        ``sum(g_signal * signal) + sum(g_noise * noise)`` for two arrays of shape (n,), which are
+        only read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    >>> from skgp_sparse import kernels
+    >>> kernel = ConstantKernel(2.0) * (RBF() + WhiteKernel(0.5))
+    >>> signal, noise, pullback = kernels.diagonal(kernel, np.zeros((3, 1)))
+    >>> signal, noise
+    (2.0, 1.0)
+    """
+    signal, noise, pull = node(kernel).diag(X)
+
+    def pullback(g_signal, g_noise, inputs=False):
+        theta_bar, X_bar = pull(g_signal, g_noise, inputs)
+        return theta_bar, _full(X_bar, X.shape) if inputs else None
+
+    return signal, noise, pullback
+
+
+def has_noise(kernel):
+    """Return whether a WhiteKernel takes part in the expression.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+
+    Returns
+    -------
+    bool
+    """
+    return any(leaf.noisy for leaf in node(kernel).leaves())
+
+
+def differentiable(kernel):
+    """Return whether ``k(X, Z)`` can be differentiated with respect to `Z`.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+
+    Returns
+    -------
+    bool
+        True if every leaf has a rule.
+    """
+    return all(leaf.differentiable for leaf in node(kernel).leaves())
+
+
+def footprint(kernel):
+    """Return how many (n, m) arrays `linearize` keeps alive at most, the value included.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+
+    Returns
+    -------
+    int
+        At least 1.
+    """
+    return max(1, node(kernel).footprint())
+
+
+def metric(kernel, X_scale):
+    """Return a length scale per input column, for choosing inducing inputs.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    X_scale : ndarray of shape (d,)
+        Spread of the columns, the answer where no kernel has a length scale.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        ``(sum of l^-2)^(-1/2)`` over all leaves with a ``length_scale`` l.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF, Matern
+    >>> from skgp_sparse import kernels
+    >>> kernels.metric(RBF([3.0, 1.0]) + Matern(4.0), np.ones(2)).round(4).tolist()
+    [2.4, 0.9701]
+    """
+    leaves = [leaf.kernel for leaf in node(kernel).leaves()]
+    scales = [np.asarray(k.length_scale, float) for k in leaves if hasattr(k, "length_scale")]
+    if not scales:
+        return X_scale
+    return np.broadcast_to(sum(scale**-2.0 for scale in scales) ** -0.5, np.shape(X_scale)).copy()
+
+
+def _full(value, shape):
+    if np.ndim(value) == 0:
+        return np.full(shape, float(value))
+    return np.ascontiguousarray(value, dtype=np.float64)

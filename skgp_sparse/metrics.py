@@ -1,0 +1,67 @@
+"""Scores of a predictive distribution: R² cannot tell apart two bounds, the log density can."""
+
+import numpy as np
+
+_LOG_2PI = np.log(2.0 * np.pi)
+
+
+def mean_log_predictive_density(y_true, y_mean, y_std, *, sample_weight=None):
+    r"""Mean of ``log N(y; mean, std²)`` over rows, in nats; larger is better.
+
+    Several targets are averaged. The unit of y enters: rescaling y by c changes the value by
+    ``-log c``.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or (n, p)
+    y_mean, y_std : array-like of the same shape
+        As ``predict(X, return_std=True)`` returns them. `y_std` must be positive.
+    sample_weight : array-like of shape (n,), default=None
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If shapes differ or a standard deviation is not positive.
+
+    Examples
+    --------
+    >>> from skgp_sparse.metrics import mean_log_predictive_density
+    >>> round(mean_log_predictive_density([0.0, 1.0], [0.0, 0.0], [1.0, 1.0]), 4)
+    -1.1689
+    """
+    y_true, y_mean, y_std = (np.asarray(a, dtype=float) for a in (y_true, y_mean, y_std))
+    if not y_true.shape == y_mean.shape == y_std.shape:
+        raise ValueError(
+            "y_true, y_mean and y_std must have the same shape, got "
+            f"{y_true.shape}, {y_mean.shape} and {y_std.shape}."
+        )
+    if not np.all(y_std > 0):
+        raise ValueError(f"y_std must be positive everywhere, its smallest value is {y_std.min()}.")
+    density = -0.5 * (_LOG_2PI + ((y_true - y_mean) / y_std) ** 2) - np.log(y_std)
+    return float(np.average(density.reshape(len(density), -1).mean(axis=1), weights=sample_weight))
+
+
+def log_predictive_density_scorer(estimator, X, y, sample_weight=None):
+    """Scorer for ``GridSearchCV(scoring=...)``: the mean log predictive density of y.
+
+    Larger is better, as for all scikit-learn scorers. Works for every regressor whose ``predict``
+    takes ``return_std``, Pipelines that end in one included.
+
+    Parameters
+    ----------
+    estimator : fitted regressor or Pipeline
+    X : array-like of shape (n, d)
+    y : array-like of shape (n,) or (n, p)
+    sample_weight : array-like of shape (n,), default=None
+
+    Returns
+    -------
+    float
+        `mean_log_predictive_density`.
+    """
+    mean, std = estimator.predict(X, return_std=True)
+    return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)

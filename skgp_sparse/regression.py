@@ -1,0 +1,399 @@
+"""`SparseGPRegressor`: the front door of regression."""
+
+from contextlib import contextmanager
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skgp_sparse import _wiring
+from skgp_sparse._engine.posterior import Prior
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.rows import Rows
+from skgp_sparse._parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._sklearn_compat import (
+    CallbackSupportMixin,
+    IterationReporter,
+    check_sample_weight,
+    with_callbacks,
+)
+from skgp_sparse._targets import TargetView, standardisation
+from skgp_sparse.inference.training import Plan, train
+
+_START_ROWS = 500
+_FLOATS = (np.float64, np.float32)
+
+
+class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    r"""Sparse Gaussian process regression, a drop-in for `GaussianProcessRegressor`.
+
+    The process is summarised by `n_inducing` points ``Z``, chosen and then optimised together with
+    the kernel's hyperparameters by maximising
+
+    .. math:: \log N(y; 0, Q_{ff} + \mathrm{diag}\,\lambda) - \mathrm{reg},
+
+    with :math:`Q_{ff}` the Nyström matrix of the kernel at ``Z``; `bound` says what ``λ`` and
+    ``reg`` are. Time is O(n m²) per iteration, memory O(m²) beyond the data.
+
+    Parameters
+    ----------
+    kernel : kernel object, default=None
+        Any kernel of `sklearn.gaussian_process.kernels` on vectors. A `WhiteKernel` in it is the
+        noise. None means ``ConstantKernel() * RBF() + WhiteKernel()`` with one length scale per
+        feature, whose initial values and bounds are taken from the data, so that unscaled tables
+        work.
+    bound : str or Bound, default="titsias_new"
+        Training objective: "titsias" (also "vfe"), "titsias_new", "artemev", "fitc" (also
+        "gfitc-ep"), "pep", "dtc", or an instance such as ``PEP(alpha=0.3)``, which a grid search
+        reaches as ``bound__alpha``.
+    n_inducing : int, default=300
+        Number of inducing points. With at least as many as there are distinct rows the model is
+        exact.
+    inducing_init : {"k-means", "k-means++", "random", "greedy"}, array or callable, \
+            default="k-means"
+        Where the inducing points start: clusters, spread or random rows, rows of largest residual
+        variance, an array of shape (m, n_features), or
+        ``callable(X, n_inducing, kernel, random_state)``.
+    optimize_inducing : bool, default=True
+        Whether inducing points are optimised. An array with False is used untouched.
+    alpha : float or ndarray of shape (n_samples,), default=None
+        Known noise variance, in units of y². None: if `kernel` has no `WhiteKernel`, one is
+        appended and learned. With several targets it is shared, and so is their scaling.
+    optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
+        As in `GaussianProcessRegressor`. None and callables start at the kernel's own
+        hyperparameters and leave the inducing points where `inducing_init` puts them.
+    n_restarts_optimizer : int, default=0
+        Further starts of the hyperparameters, drawn between their bounds, in the small exact fit
+        that precedes the sparse one.
+    max_iter : int, default=100
+        Most iterations of L-BFGS on the bound.
+    tol : float, default=1e-6
+        Relative improvement of the bound per row at which L-BFGS stops.
+    normalize_y : bool, default=True
+        Whether targets are centred and scaled to unit variance; undone in predictions.
+    n_targets : int, default=None
+        Number of targets of prior predictions; checked in `fit`.
+    random_state : int, RandomState instance or None, default=None
+        Of the start: its rows, its restarts, and the inducing points.
+    n_jobs : int, default=None
+        Threads over blocks of rows. None: as many as BLAS may use. Results do not depend on it.
+    verbose : int, default=0
+        Whether to print the bound, every `verbose` iterations.
+
+    Attributes
+    ----------
+    kernel_ : kernel object
+        The kernel with its fitted hyperparameters, noise included.
+    inducing_points_ : ndarray of shape (m, n_features)
+        Inducing points, in the units of X.
+    log_marginal_likelihood_value_ : float
+        The bound at `kernel_` and `inducing_points_`, for targets as normalised.
+    n_iter_ : int
+        Iterations of the optimiser.
+    jitter_ : float
+        Fraction of its mean diagonal that was added to the kernel matrix of the inducing points.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where X has string names only.
+
+    See Also
+    --------
+    sklearn.gaussian_process.GaussianProcessRegressor : The exact process.
+
+    Notes
+    -----
+    The training rows are kept by reference for `log_marginal_likelihood`; pickles leave them out.
+
+    References
+    ----------
+    .. [1] Titsias (2025). "New bounds for sparse variational Gaussian processes." ICML.
+    .. [2] Titsias (2009). "Variational learning of inducing variables in sparse Gaussian
+       processes." AISTATS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, size=(500, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
+    >>> model = SparseGPRegressor(n_inducing=20, random_state=0).fit(X, y)
+    >>> mean, std = model.predict([[0.5]], return_std=True)
+    >>> print(mean.round(1), std.round(1))
+    [0.8] [0.1]
+    """
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        bound="titsias_new",
+        n_inducing=300,
+        inducing_init="k-means",
+        optimize_inducing=True,
+        alpha=None,
+        optimizer="fmin_l_bfgs_b",
+        n_restarts_optimizer=0,
+        max_iter=100,
+        tol=1e-6,
+        normalize_y=True,
+        n_targets=None,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.kernel = kernel
+        self.bound = bound
+        self.n_inducing = n_inducing
+        self.inducing_init = inducing_init
+        self.optimize_inducing = optimize_inducing
+        self.alpha = alpha
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.normalize_y = normalize_y
+        self.n_targets = n_targets
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit hyperparameters and inducing points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training inputs. float32 and float64, memory maps included, are never copied whole.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets; several targets share kernel and noise.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A row of weight w counts as w copies of it.
+
+        Returns
+        -------
+        self : SparseGPRegressor
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the data cannot be used; the message says what to do instead.
+        """
+        with self._unchanged_on_failure():
+            return self._fit(X, y, sample_weight)
+
+    def predict(self, X, return_std=False, return_cov=False, latent=False):
+        """Predict with the posterior, or with the prior where the model is not fitted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Query points.
+        return_std : bool, default=False
+            Whether to return standard deviations too, in units of y.
+        return_cov : bool, default=False
+            Whether to return the joint covariance too, in units of y².
+        latent : bool, default=False
+            Whether to leave the noise of the kernel's `WhiteKernel` out of std and cov. Known
+            noise (`alpha`) is never in them.
+
+        Returns
+        -------
+        y_mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        y_std : ndarray of the same shape, if `return_std`
+        y_cov : ndarray of shape (n_samples, n_samples[, n_targets]), if `return_cov`
+
+        Raises
+        ------
+        RuntimeError
+            If both `return_std` and `return_cov` are asked for.
+        """
+        if return_std and return_cov:
+            raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        X = validate_data(self, X, reset=False, dtype=_FLOATS)
+        view = self._view()
+        if return_cov:
+            return view.mean(X), view.covariance(X, latent)
+        if return_std:
+            return view.mean_and_std(X, latent)
+        return view.mean(X)
+
+    def sample_y(self, X, n_samples=1, random_state=0):
+        """Draw samples of the targets, noise of the kernel's `WhiteKernel` included.
+
+        Up to 4096 rows are drawn jointly. For more, samples are joint through the inducing points,
+        and what those leave unexplained is drawn independently per row: every margin is exact, and
+        memory stays O(n_samples) per row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Query points.
+        n_samples : int, default=1
+            Number of samples per query point.
+        random_state : int, RandomState instance or None, default=0
+            Source of the samples.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
+        """
+        X = validate_data(self, X, reset=False, dtype=_FLOATS)
+        return self._view().sample(X, n_samples, check_random_state(random_state))
+
+    def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
+        """The bound on the log marginal likelihood, at the fitted inducing points.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n_kernel_params,), default=None
+            Log hyperparameters of `kernel_`. None: those that were fitted.
+        eval_gradient : bool, default=False
+            Whether to return the gradient with respect to theta, too.
+        clone_kernel : bool, default=True
+            Whether to leave `kernel_` as it is; if False, its theta is set.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray of shape (n_kernel_params,), if `eval_gradient`
+
+        Raises
+        ------
+        ValueError
+            If a gradient is asked for without theta, or the training rows are gone (pickles leave
+            them out).
+        """
+        check_is_fitted(self, "kernel_")
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("Gradient can only be evaluated for theta!=None")
+            return self.log_marginal_likelihood_value_
+        if self._objective is None:
+            raise ValueError(
+                f"This {type(self).__name__} was loaded from a pickle, which leaves the training "
+                "rows out, so that its bound cannot be evaluated at another theta. Call fit again, "
+                "or use log_marginal_likelihood_value_."
+            )
+        kernel = clone(self.kernel_) if clone_kernel else self.kernel_
+        kernel.theta = theta
+        with single_threaded_blas():
+            if not eval_gradient:
+                return self._objective.value(kernel)
+            evaluation = self._objective.value_and_gradient(kernel)
+        return evaluation.value, evaluation.theta_bar
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "kernel_")
+
+    def __getstate__(self):
+        state = super().__getstate__().copy()
+        if "_objective" in state:
+            state["_objective"] = None  # holds the training rows
+        return state
+
+    def _view(self):
+        """The fitted process, or the prior, in the units of y."""
+        n_jobs = resolve_n_jobs(self.n_jobs)
+        if hasattr(self, "kernel_"):
+            y_mean, y_scale = self._y_train_mean, self._y_train_std
+            return TargetView(self._posterior, y_mean, y_scale, self._one_column, n_jobs)
+        _wiring.check_kernel(self.kernel, type(self).__name__)
+        kernel = ConstantKernel() * RBF() if self.kernel is None else self.kernel
+        n_targets = self.n_targets or 1
+        prior = Prior(kernel, n_targets)
+        return TargetView(prior, np.zeros(n_targets), np.ones(n_targets), n_targets == 1, n_jobs)
+
+    def _fit(self, X, y, sample_weight):
+        name = type(self).__name__
+        self._check_numbers(name)
+        _wiring.check_kernel(self.kernel, name)
+        bound = _wiring.resolve_bound(self.bound, name)
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=_FLOATS)
+        rows = self._rows(X, y, check_sample_weight(sample_weight, X), name)
+        kernel = _wiring.resolve_kernel(self.kernel, self.alpha, rows)
+        rows = _wiring.with_noise_floor(rows, kernel)
+        _wiring.check_optimizer(self.optimizer, self.n_restarts_optimizer, kernel, name)
+        reporter = IterationReporter(self, X, y, self.max_iter)
+        plan = self._plan(X.shape[1], reporter, name)
+        with single_threaded_blas():
+            fit = train(rows, kernel, bound, plan, check_random_state(self.random_state))
+        reporter.end()
+        return self._store(fit, rows, one_column=y.ndim == 1 or y.shape[1] == 1)
+
+    def _check_numbers(self, name):
+        for parameter in ("n_inducing", "max_iter"):
+            value = getattr(self, parameter)
+            _wiring.check_number(value, parameter, name, Integral, low=1)
+        for parameter in ("n_restarts_optimizer", "verbose"):
+            value = getattr(self, parameter)
+            _wiring.check_number(value, parameter, name, Integral, low=0)
+        _wiring.check_number(self.tol, "tol", name, Real, low=0)
+
+    def _rows(self, X, y, weight, name):
+        y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+        _wiring.check_n_targets(self.n_targets, y.shape[1])
+        noise = _wiring.check_alpha(self.alpha, len(X), name)
+        mean, scale = standardisation(y, weight, self.normalize_y, shared=np.any(noise))
+        return Rows(X, y, noise, weight, mean, scale)
+
+    def _plan(self, n_features, reporter, name):
+        initialise, fixed = _wiring.resolve_inducing(
+            self.inducing_init, self.n_inducing, n_features, name
+        )
+        memory = get_config()["working_memory"] * 2**20
+        return Plan(
+            n_inducing=self.n_inducing,
+            initialise=initialise,
+            fixed_inducing=fixed,
+            optimize_inducing=self.optimize_inducing,
+            optimizer=self.optimizer,
+            n_restarts=self.n_restarts_optimizer,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            start_rows=_START_ROWS,
+            options=Options(n_jobs=resolve_n_jobs(self.n_jobs), memory=memory),
+            progress=self._progress(reporter),
+        )
+
+    def _progress(self, reporter):
+        def progress(iteration, value):
+            if self.verbose and iteration % self.verbose == 0:
+                print(f"[{type(self).__name__}] iteration {iteration}: bound {value:.6g}")
+            return reporter.iteration()
+
+        return progress
+
+    def _store(self, fit, rows, one_column):
+        self.kernel_ = fit.kernel
+        self.inducing_points_ = fit.objective.inducing_points
+        self.log_marginal_likelihood_value_ = fit.value
+        self.n_iter_ = fit.n_iter
+        self.jitter_ = fit.jitter
+        self._posterior = fit.posterior
+        self._objective = fit.objective
+        self._y_train_mean, self._y_train_std = rows.y_mean, rows.y_scale
+        self._one_column = one_column
+        return self
+
+    @contextmanager
+    def _unchanged_on_failure(self):
+        """Whatever interrupts a fit, the estimator is as it was before."""
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise

@@ -1,0 +1,528 @@
+"""Laws of skgp_sparse.kernels: values, vector-Jacobian products, noise apart from signal."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process import kernels as sk
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgp_sparse import kernels
+from skgp_sparse.kernels import _bessel, _nodes, _rules, _tree
+
+ORACLE = dict(np.load(Path(__file__).parent / "data" / "kernels.npz"))
+CASES = sorted({key.split("/")[0] for key in ORACLE})
+SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
+METRICS = [
+    PairwiseKernel(metric="linear"),
+    PairwiseKernel(0.4, metric="poly"),
+    PairwiseKernel(
+        0.4, metric="polynomial", pairwise_kernels_kwargs={"degree": 2, "coef0": 0.3, "no": 1}
+    ),
+    PairwiseKernel(0.4, metric="rbf"),
+    PairwiseKernel(0.4, metric="laplacian"),
+    PairwiseKernel(0.2, metric="sigmoid"),
+    PairwiseKernel(0.2, metric="sigmoid", pairwise_kernels_kwargs={"coef0": -0.5}),
+    PairwiseKernel(metric="cosine"),
+    PairwiseKernel(0.4, metric="chi2"),
+    PairwiseKernel(metric="additive_chi2"),
+    PairwiseKernel(0.4, gamma_bounds="fixed", metric="rbf"),
+]
+STATIONARY = [
+    RBF(0.8),
+    RBF([0.9]),
+    RBF([0.8, 1.3, 2.0]),
+    *(Matern(0.9, nu=nu) for nu in (0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 2.0, 2.5, 3.2, 30.0, 60.0)),
+    Matern([0.8, 1.3, 2.0], nu=0.5),
+    Matern([0.8, 1.3, 2.0], nu=3.2),
+    Matern([0.8, 1.3, 2.0], nu=np.inf),
+    RationalQuadratic(1.2, 0.7),
+    ExpSineSquared(0.9, 1.7),
+    PairwiseKernel(0.4, metric="rbf"),
+    PairwiseKernel(0.4, metric="laplacian"),
+    PairwiseKernel(0.4, metric="chi2"),
+]
+COMPOSITES = [
+    ConstantKernel(2.0),
+    ConstantKernel(2),
+    DotProduct(0.6),
+    DotProduct(2),
+    ConstantKernel(2) ** 0.5,
+    ConstantKernel(2) * RBF(3),
+    ConstantKernel(1.4, "fixed") * RBF([0.8, 1.3, 2.0], "fixed") + DotProduct(0.5),
+    RationalQuadratic(1.2, 0.7, alpha_bounds="fixed"),
+    ExpSineSquared(0.9, 1.7, length_scale_bounds="fixed"),
+    RBF(0.8) + Matern(1.1, nu=1.5),
+    RBF(0.8) + ConstantKernel(0.3),
+    ConstantKernel(0.3) + RBF(0.8),
+    RBF(0.8) * ConstantKernel(0.3),
+    RBF(0.8) * Matern([1.1, 0.7, 2.0], nu=1.5) * DotProduct(0.5),
+    (RBF(0.8) + DotProduct(0.4)) ** 3,
+    (ConstantKernel(0.5) * RBF(0.8)) ** 0.5,
+    (ConstantKernel(0.5) + WhiteKernel(0.2) + ConstantKernel(0.1)) * RBF(0.8),
+    RBF(0.8) * WhiteKernel(0.3) + Matern(0.7),
+    ConstantKernel(2.0) * (RBF() + WhiteKernel(0.5)),
+    (RBF(0.7) + WhiteKernel(0.5)) * (DotProduct(0.3) + WhiteKernel(0.2)),
+    (ConstantKernel(1.5) * (RBF(0.7) + WhiteKernel(0.5))) ** 2 + WhiteKernel(0.1),
+    (DotProduct(1.0) + WhiteKernel(0.5)) ** 0.5,
+    WhiteKernel(0.5) ** 0.5 + RBF(0.8),
+    WhiteKernel(0.5),
+]
+ALL = STATIONARY + METRICS + COMPOSITES
+
+
+class Rippled(RBF):
+    """A subclass with another formula: not an RBF."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        if not eval_gradient:
+            return np.cos(super().__call__(X, Y))
+        K, dK = super().__call__(X, Y, eval_gradient=True)
+        return np.cos(K), -np.sin(K)[:, :, None] * dK
+
+    def diag(self, X):
+        return np.cos(super().diag(X))
+
+
+class Speckled(WhiteKernel):
+    """An unknown kernel with noise of its own and a varying diagonal."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        K = X @ (X if Y is None else Y).T
+        noise = self.noise_level * np.eye(len(X)) if Y is None else 0.0
+        return (K + noise, noise[:, :, None]) if eval_gradient else K + noise
+
+    def diag(self, X):
+        return np.sum(X**2, axis=1) + self.noise_level
+
+
+def points(n=23, m=7, d=3, seed=0):
+    """Positive inputs, so that the chi2 kernels take them too."""
+    rng = np.random.default_rng(seed)
+    return rng.uniform(0.1, 2.0, (n, d)), rng.uniform(0.1, 2.0, (m, d)), rng.normal(size=(n, m))
+
+
+def agree(actual, expected, tolerance=1e-10):
+    scale = max(1.0, np.max(np.abs(expected), initial=0.0))
+    assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
+
+
+def central(function, at, step=1e-5):
+    gradient = np.zeros(at.shape)
+    for index in np.ndindex(at.shape):
+        move = np.zeros(at.shape)
+        move[index] = step
+        gradient[index] = (function(at + move) - function(at - move)) / (2 * step)
+    return gradient
+
+
+def oracle(case):
+    entries = {key.split("/")[1]: ORACLE[key] for key in ORACLE if key.split("/")[0] == case}
+    return eval(str(entries["kernel"]).replace("1e400", "float('inf')"), SCOPE), entries
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cross_agrees_with_ball_arithmetic(case):
+    kernel, ref = oracle(case)
+    K, pullback = kernels.linearize(kernel, ref["X"], ref["Z"])
+    agree(K, ref["K_XZ"])
+    agree(kernels.evaluate(kernel, ref["X"], ref["Z"]), ref["K_XZ"])
+    theta_bar, Z_bar = pullback(ref["G"].copy())
+    agree(theta_bar, ref["vjp_theta"])
+    agree(Z_bar, ref["vjp_Z"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gram_agrees_with_ball_arithmetic_when_both_arguments_move(case):
+    kernel, ref = oracle(case)
+    Z = ref["Z"]
+    K, pullback = kernels.linearize(kernel, Z, Z)
+    agree(K, ref["K_ZZ"])
+    theta_bar, second = pullback(ref["G_ZZ"].copy())
+    _, first = kernels.linearize(kernel, Z, Z)[1](ref["G_ZZ"].T.copy())
+    agree(theta_bar, ref["vjp_ZZ_theta"])
+    agree(first + second, ref["vjp_ZZ_Z"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_diagonal_agrees_with_ball_arithmetic(case):
+    kernel, ref = oracle(case)
+    signal, noise, pullback = kernels.diagonal(kernel, ref["X"])
+    agree(signal, ref["K_diag_X"])
+    assert np.all(noise == 0)
+    theta_bar, X_bar = pullback(ref["g_diag"], np.zeros(len(ref["X"])), inputs=True)
+    agree(theta_bar, ref["vjp_diag_theta"])
+    agree(X_bar, ref["vjp_diag_X"])
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_cross_is_scikit_learns_kernel_between_two_sets(kernel):
+    X, Z, _ = points()
+    agree(kernels.evaluate(kernel, X, Z), kernel(X, Z), 1e-11)
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_cross_gradients_agree_with_differences_of_scikit_learn(kernel):
+    X, Z, G = points()
+    theta_bar, Z_bar = kernels.linearize(kernel, X, Z)[1](G.copy())
+    by_theta = central(lambda t: np.sum(G * kernel.clone_with_theta(t)(X, Z)), kernel.theta)
+    agree(theta_bar, by_theta, 1e-7)
+    agree(Z_bar, central(lambda z: np.sum(G * kernel(X, z)), Z), 1e-7)
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_theta_gradient_does_not_depend_on_inputs(kernel):
+    X, Z, G = points()
+    theta_bar, Z_bar = kernels.linearize(kernel, X, Z)[1](G.copy(), inputs=False)
+    assert Z_bar is None
+    agree(theta_bar, kernels.linearize(kernel, X, Z)[1](G.copy())[0], 1e-14)
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_signal_plus_noise_is_scikit_learns_diagonal(kernel):
+    X, _, _ = points()
+    signal, noise, _ = kernels.diagonal(kernel, X)
+    agree(np.broadcast_to(signal + noise, len(X)), kernel.diag(X), 1e-14)
+    agree(np.broadcast_to(signal, len(X)), np.diagonal(kernels.evaluate(kernel, X, X)), 1e-13)
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_diagonal_gradients_agree_with_differences(kernel):
+    X, _, G = points()
+    g_signal, g_noise = G[:, 0], G[:, 1]
+
+    def weighted(theta, inputs):
+        signal, noise, _ = kernels.diagonal(kernel.clone_with_theta(theta), inputs)
+        return np.sum(g_signal * signal) + np.sum(g_noise * noise)
+
+    theta_bar, X_bar = kernels.diagonal(kernel, X)[2](g_signal, g_noise, inputs=True)
+    agree(theta_bar, central(lambda t: weighted(t, X), kernel.theta), 1e-7)
+    agree(X_bar, central(lambda x: weighted(kernel.theta, x), X), 1e-7)
+    assert kernels.diagonal(kernel, X)[2](g_signal, g_noise)[1] is None
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_diagonal_accepts_read_only_cotangents(kernel):
+    X, _, _ = points()
+    view = np.broadcast_to(2.0, len(X))
+    theta_bar, X_bar = kernels.diagonal(kernel, X)[2](view, view, inputs=True)
+    assert theta_bar.shape == kernel.theta.shape and X_bar.shape == X.shape
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_value_is_a_full_contiguous_float64_matrix(kernel):
+    X, Z, _ = points()
+    K, _ = kernels.linearize(kernel, X, Z)
+    assert K.shape == (len(X), len(Z)) and K.dtype == np.float64 and K.flags.c_contiguous
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_pullback_leaves_value_and_kernel_as_they_were(kernel):
+    X, Z, G = points()
+    before = copy.deepcopy(kernel.get_params())
+    K, pullback = kernels.linearize(kernel, X, Z)
+    kept = K.copy()
+    pullback(G.copy())
+    assert_array_equal(K, kept)
+    assert str(kernel.get_params()) == str(before)
+
+
+@pytest.mark.parametrize("kernel", STATIONARY, ids=str)
+def test_stationary_kernels_are_exactly_one_at_distance_zero(kernel):
+    X, Z, _ = points()
+    assert_array_equal(np.diagonal(kernels.evaluate(kernel, Z, Z.copy())), 1.0)
+
+
+@pytest.mark.parametrize("kernel", STATIONARY, ids=str)
+def test_coincident_rows_pull_finitely_and_on_nothing(kernel):
+    X, Z, G = points()
+    Z[0] = X[0]
+    alone = np.zeros_like(G)
+    alone[0, 0] = 1.0
+    theta_bar, Z_bar = kernels.linearize(kernel, X, Z)[1](alone)
+    agree(theta_bar, 0 * theta_bar, 1e-13)
+    agree(Z_bar, 0 * Z_bar, 1e-13)
+
+
+@pytest.mark.parametrize("kernel", [Matern(0.7, nu=0.5), Matern([1, 2, 3], nu=0.7)], ids=str)
+def test_nearly_coincident_rows_keep_their_distance(kernel):
+    X, Z, _ = points()
+    Z[0] = X[0] + 3e-9
+    G = np.zeros((len(X), len(Z)))
+    G[0, 0] = 1.0
+    K, pullback = kernels.linearize(kernel, X, Z)
+    one, pull_one = kernels.linearize(kernel, np.zeros((1, 3)), Z[:1] - X[:1])
+    assert_allclose(1 - K[0, 0], 1 - kernel(X[:1], Z[:1])[0, 0], rtol=1e-6, atol=1e-15)
+    assert_allclose(1 - K[0, 0], 1 - one[0, 0], rtol=1e-6, atol=1e-15)
+    (theta_bar, Z_bar), (theta_one, Z_one) = pullback(G), pull_one(np.ones((1, 1)))
+    assert_allclose(theta_bar, theta_one, rtol=1e-6)
+    assert_allclose(Z_bar[0], Z_one[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", STATIONARY[:20], ids=str)
+def test_stationary_kernels_do_not_feel_a_common_offset(kernel):
+    X, Z, G = points()
+    shift = 2.0**20
+    X, Z = np.round(X * 2**20) / 2**20, np.round(Z * 2**20) / 2**20
+    K, pullback = kernels.linearize(kernel, X, Z)
+    moved, pull_moved = kernels.linearize(kernel, X + shift, Z + shift)
+    agree(moved, K, 1e-9)
+    (theta_bar, Z_bar), (theta_moved, Z_moved) = pullback(G.copy()), pull_moved(G.copy())
+    agree(theta_moved, theta_bar, 1e-8)
+    agree(Z_moved, Z_bar, 1e-8)
+
+
+def test_one_far_row_does_not_spoil_the_others():
+    X, Z, _ = points()
+    X[0] += 1e6
+    kernel = Matern(0.7, nu=0.5)
+    agree(kernels.evaluate(kernel, X, Z), kernel(X, Z), 1e-13)
+
+
+@pytest.mark.parametrize("nu", [49.9, 50.0, 200.0, 1e4])
+def test_matern_of_large_order_is_finite_and_tends_to_rbf(nu):
+    X, Z, G = points()
+    Z[0], Z[1] = X[0], X[1] + 1e-3
+    K, pullback = kernels.linearize(Matern(1.0, nu=nu), X, Z)
+    theta_bar, Z_bar = pullback(G)
+    assert np.all(np.isfinite(K)) and np.all(np.isfinite(theta_bar)) and np.all(np.isfinite(Z_bar))
+    agree(K, kernels.evaluate(RBF(1.0), X, Z), 1.0 / nu)
+
+
+@pytest.mark.parametrize("nu", [50.0, 55.5, 80.0])
+def test_uniform_expansion_meets_the_bessel_function(nu):
+    s = np.linspace(5.0, 150.0, 200)
+    assert_allclose(_bessel._uniform(nu, s), _bessel._by_kve(nu, s), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("nu", [0.2, 0.7, 1.0, 1.3, 7.0, 49.0, 300.0])
+def test_matern_function_is_one_at_zero_and_zero_at_infinity(nu):
+    value = _bessel.matern(nu, np.array([0.0, 1e-300, 1e6, 1e12]))
+    assert_allclose(value, [1, 1, 0, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", COMPOSITES, ids=str)
+def test_noise_never_enters_the_cross_matrix(kernel):
+    X, _, _ = points()
+    off_diagonal = ~np.eye(len(X), dtype=bool)
+    K = kernels.evaluate(kernel, X, X)
+    agree(K[off_diagonal], kernel(X)[off_diagonal], 1e-12)
+    agree(np.diagonal(K), np.broadcast_to(kernels.diagonal(kernel, X)[0], len(X)), 1e-13)
+
+
+def test_nested_noise_is_found():
+    X, _, _ = points()
+    kernel = ConstantKernel(2.0) * (RBF() + WhiteKernel(0.5))
+    assert kernels.diagonal(kernel, X)[:2] == (2.0, 1.0)
+    assert kernels.has_noise(kernel)
+    assert kernels.has_noise((RBF() + WhiteKernel()) ** 2)
+    assert not kernels.has_noise(ConstantKernel(2.0) * RBF())
+
+
+def test_constants_of_the_diagonal_stay_scalars():
+    X, _, _ = points()
+    signal, noise, _ = kernels.diagonal(ConstantKernel(2) * RBF() ** 2 + WhiteKernel(1), X)
+    assert np.ndim(signal) == 0 and np.ndim(noise) == 0
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_kernels_without_white_noise_have_the_scalar_zero(kernel):
+    X, _, _ = points()
+    noise = kernels.diagonal(kernel, X)[1]
+    assert kernels.has_noise(kernel) or (np.ndim(noise) == 0 and noise == 0.0)
+
+
+def test_underflowed_values_under_a_root_give_no_nan():
+    X, Z, G = points()
+    theta_bar, Z_bar = kernels.linearize(RBF(0.01) ** 0.5, X, Z)[1](G)
+    assert np.all(np.isfinite(theta_bar)) and np.all(np.isfinite(Z_bar))
+
+
+def test_chi2_of_empty_bins_is_finite_and_of_negative_ones_refused():
+    X, Z, G = points()
+    X[0, 0] = Z[0, 0] = 0.0
+    kernel = PairwiseKernel(0.4, metric="chi2")
+    K, pullback = kernels.linearize(kernel, X, Z)
+    agree(K, kernel(X, Z), 1e-13)
+    assert np.all(np.isfinite(pullback(G)[1]))
+    with pytest.raises(ValueError, match="inputs >= 0"):
+        kernels.linearize(kernel, X - 1.0, Z)
+
+
+def test_dispatch_is_by_exact_type():
+    X, Z, _ = points()
+    assert kernels.differentiable(RBF()) and not kernels.differentiable(Rippled())
+    agree(kernels.evaluate(Rippled(0.8), X, Z), Rippled(0.8)(X, Z), 1e-14)
+
+
+UNREGISTERED = [
+    Rippled(0.8),
+    ConstantKernel(2.0) * Rippled([0.8, 1.0, 2.0]) + RBF(0.4) + WhiteKernel(0.1),
+    Rippled(0.8) ** 2 * Matern(1.0, nu=1.5),
+    Rippled(0.8, "fixed"),
+    Speckled(0.3) + RBF(0.8),
+]
+
+
+@pytest.mark.parametrize("kernel", UNREGISTERED, ids=str)
+def test_unregistered_kernels_give_values_and_theta_gradients(kernel):
+    X, Z, G = points(n=150)
+    K, pullback = kernels.linearize(kernel, X, Z)
+    agree(K, kernel(X, Z), 1e-13)
+    theta_bar, none = pullback(G.copy(), inputs=False)
+    expected = central(lambda t: np.sum(G * kernel.clone_with_theta(t)(X, Z)), kernel.theta)
+    agree(theta_bar, expected, 1e-7)
+    assert none is None
+
+
+@pytest.mark.parametrize("kernel", UNREGISTERED, ids=str)
+def test_unregistered_kernels_give_a_diagonal(kernel):
+    X, _, G = points(n=150)
+    signal, noise, pullback = kernels.diagonal(kernel, X)
+    agree(signal + noise, kernel.diag(X), 1e-13)
+    agree(signal, np.diagonal(kernel(X, X)), 1e-13)
+
+    def weighted(theta):
+        signal, noise, _ = kernels.diagonal(kernel.clone_with_theta(theta), X)
+        return np.sum(G[:, 0] * signal) + np.sum(G[:, 1] * noise)
+
+    agree(pullback(G[:, 0], G[:, 1])[0], central(weighted, kernel.theta), 1e-7)
+
+
+def test_an_unknown_kernel_without_noise_has_exactly_none():
+    X, _, _ = points()
+    assert kernels.diagonal(Rippled(0.8), X)[1] == 0.0
+
+
+@pytest.mark.parametrize("kernel", [Rippled(), PairwiseKernel(metric=lambda x, z, gamma: 1.0)])
+def test_unregistered_kernels_refuse_input_gradients_with_a_remedy(kernel):
+    X, Z, G = points()
+    assert not kernels.differentiable(kernel + RBF())
+    _, pullback = kernels.linearize(kernel + RBF(), X, Z)
+    with pytest.raises(TypeError, match=type(kernel).__name__) as caught:
+        pullback(G)
+    assert "optimize_inducing=False" in str(caught.value)
+    assert "kernels.register" in str(caught.value)
+
+
+def test_registered_kernels_are_differentiable(monkeypatch):
+    class Doubled(DotProduct):
+        pass
+
+    class DoubledRule(kernels.KernelRule):
+        def cross(self, kernel, X, Z):
+            return X @ Z.T + kernel.sigma_0**2, lambda G, inputs: (
+                {"sigma_0": 2 * kernel.sigma_0**2 * G.sum()},
+                G.T @ X,
+            )
+
+        def diag(self, kernel, X):
+            raise NotImplementedError
+
+    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
+    X, Z, G = points()
+    assert not kernels.differentiable(Doubled())
+    kernels.register(Doubled, DoubledRule())
+    assert kernels.differentiable(ConstantKernel(2.0) * Doubled())
+    theirs = kernels.linearize(Doubled(0.7) * RBF(), X, Z)[1](G.copy())
+    ours = kernels.linearize(DotProduct(0.7) * RBF(), X, Z)[1](G.copy())
+    agree(theirs[0], ours[0], 1e-14)
+    agree(theirs[1], ours[1], 1e-14)
+
+
+def test_register_refuses_what_is_not_a_class_or_a_rule():
+    with pytest.raises(TypeError, match="must be a class"):
+        kernels.register(RBF(), None)
+    with pytest.raises(TypeError, match="KernelRule"):
+        kernels.register(Rippled, object())
+
+
+def test_misspelt_gradient_names_are_refused():
+    with pytest.raises(ValueError, match="lenght_scale"):
+        _rules.assemble(RBF(), {"lenght_scale": 1.0})
+
+
+def test_compound_kernels_are_refused():
+    X, Z, _ = points()
+    for kernel in (CompoundKernel([RBF(), RBF()]), RBF() + CompoundKernel([RBF(), RBF()])):
+        with pytest.raises(ValueError, match="CompoundKernel"):
+            kernels.linearize(kernel, X, Z)
+
+
+def test_length_scales_must_match_the_columns():
+    X, Z, _ = points()
+    with pytest.raises(ValueError, match="3 columns"):
+        kernels.linearize(RBF([1.0, 2.0]), X, Z)
+
+
+def test_metric_combines_length_scales_of_all_leaves():
+    kernel = ConstantKernel() * RBF([3.0, 1.0]) + ExpSineSquared(4.0) ** 2 + WhiteKernel()
+    expected = 1 / np.sqrt(np.array([1 / 9, 1.0]) + 1 / 16)
+    assert_allclose(kernels.metric(kernel, np.ones(2)), expected)
+    assert_allclose(kernels.metric(DotProduct(), np.array([2.0, 3.0])), [2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "kernel, arrays",
+    [
+        (ConstantKernel(), 1),
+        (RBF(), 1),
+        (ConstantKernel() * RBF() + WhiteKernel(), 2),
+        (RBF() + RBF(), 3),
+        (Matern() * RBF(), 4),
+        (RBF() ** 2, 2),
+    ],
+    ids=str,
+)
+def test_footprint_counts_value_and_what_the_pullback_holds(kernel, arrays):
+    assert kernels.footprint(kernel) == arrays
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_footprint_bounds_the_memory_kept(kernel):
+    X, Z, _ = points(n=300, m=200)
+    kernels.linearize(kernel, X, Z)
+    tracemalloc.start()
+    kept = kernels.linearize(kernel, X, Z)
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept[0].shape == (300, 200)
+    assert size <= (kernels.footprint(kernel) + 0.25) * 300 * 200 * 8
+
+
+def test_threads_do_not_disturb_each_other():
+    kernel = ConstantKernel(1.3) * Matern([0.8, 1.3, 2.0]) + WhiteKernel() * RBF() + DotProduct()
+    X, Z, G = points(n=400)
+
+    def gradients(start):
+        rows = slice(start, start + 50)
+        return kernels.linearize(kernel, X[rows], Z)[1](G[rows].copy())
+
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(gradients, range(0, 400, 50)))
+    theta_bar, Z_bar = kernels.linearize(kernel, X, Z)[1](G.copy())
+    agree(sum(part[0] for part in parts), theta_bar, 1e-12)
+    agree(sum(part[1] for part in parts), Z_bar, 1e-12)
+
+
+@pytest.mark.parametrize("module", [_nodes, _tree])
+def test_examples_run(module, monkeypatch):
+    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
+    assert doctest.testmod(module).failed == 0
