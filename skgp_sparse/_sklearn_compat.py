@@ -1,5 +1,9 @@
 """What the package uses of scikit-learn that is private or absent in some supported versions."""
 
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight
 
 try:
@@ -26,34 +30,79 @@ def check_sample_weight(sample_weight, X):
     return weight
 
 
-class IterationReporter:
-    """Tells scikit-learn's callbacks about a fit and its iterations.
+def warn_at_bounds(kernel):
+    """Warn, as `GaussianProcessRegressor` does, of every hyperparameter close to a bound."""
+    if hasattr(kernel, "_check_bounds_params"):
+        kernel._check_bounds_params()
+        return
+    free = [hyper for hyper in kernel.hyperparameters if not hyper.fixed]
+    names = [(hyper, dim) for hyper in free for dim in range(hyper.n_elements)]
+    close = np.isclose(kernel.bounds, kernel.theta[:, None])
+    for (hyper, dim), (at_lower, at_upper) in zip(names, close):
+        if at_lower or at_upper:
+            _warn_at_bound(hyper, dim, "lower" if at_lower else "upper")
 
-    Does nothing where the installed version has no callbacks.
+
+def _warn_at_bound(hyper, dim, side):
+    bound, remedy = hyper.bounds[dim], "Decreasing"
+    if side == "upper":
+        bound, remedy = bound[::-1], "Increasing"
+    warnings.warn(
+        f"The optimal value found for dimension {dim} of parameter {hyper.name} is close to the "
+        f"specified {side} bound {bound[0]}. {remedy} the bound and calling fit again may find a "
+        "better value.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+
+
+class IterationReporter:
+    """Tells scikit-learn's callbacks about a fit, its runs of the optimiser and their iterations.
+
+    How many runs there will be is not known in advance: a poor optimum is tried again from other
+    starts. Does nothing where the installed version has no callbacks.
 
     Parameters
     ----------
     estimator : estimator
     X, y : what the estimator is fitted on
     max_iter : int
+        Most iterations of a run.
     """
 
     def __init__(self, estimator, X, y, max_iter):
         self.task = {"estimator": estimator, "X": X, "y": y}
-        self.context = None
+        self.max_iter = max_iter
+        self.context, self.run, self.iteration = None, None, 0
         if hasattr(estimator, "_init_callback_context"):
-            self.context = estimator._init_callback_context(max_subtasks=max_iter)
+            self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(**self.task)
 
-    def iteration(self):
-        """One iteration is over; returns whether a callback asks to stop."""
+    def report(self, iteration):
+        """Iteration number `iteration` of a run is over; returns whether a callback asks to stop.
+
+        A number that does not go on from the last one begins another run.
+        """
         if self.context is None:
             return False
-        step = self.context.subcontext(task_name="lbfgs-iter")
-        step.call_on_fit_task_begin(**self.task)
+        if iteration <= self.iteration or self.run is None:
+            self._end_run()
+            self.run = self._begin(self.context, "optimize", self.max_iter + 1)
+        self.iteration = iteration
+        step = self._begin(self.run, "iteration", 0)
         return bool(step.call_on_fit_task_end(**self.task))
 
     def end(self):
-        """The fit is over."""
+        """The fit is over, and the estimator fitted."""
         if self.context is not None:
+            self._end_run()
             self.context.call_on_fit_task_end(**self.task, reconstruction_attributes={})
+
+    def _begin(self, parent, name, max_subtasks):
+        context = parent.subcontext(task_name=name, max_subtasks=max_subtasks)
+        context.call_on_fit_task_begin(**self.task)
+        return context
+
+    def _end_run(self):
+        if self.run is not None:
+            self.run.call_on_fit_task_end(**self.task)

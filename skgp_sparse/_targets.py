@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.posterior import noise_variance
+from skgp_sparse._engine.rows import row_blocks
+from skgp_sparse._parallel import resolve_n_jobs, single_threaded_blas
 
 
 def standardisation(y, weight, normalize, shared):
@@ -23,31 +25,32 @@ def standardisation(y, weight, normalize, shared):
     if not normalize:
         return np.zeros(n_targets), np.ones(n_targets)
     mean = np.average(y, axis=0, weights=weight)
-    variance = np.average((y - mean) ** 2, axis=0, weights=weight)
-    variance[np.sqrt(variance) <= 4 * np.finfo(float).eps * np.abs(mean)] = 0.0
+    std = _standard_deviation(y - mean, weight)
+    std[std <= 4 * np.finfo(float).eps * np.abs(mean)] = 0.0
     if shared:
-        variance[:] = variance.mean()
-    return mean, np.where(variance > 0, np.sqrt(variance), 1.0)
+        std[:] = _root_mean_square(std)
+    return mean, np.where(std > 0, std, 1.0)
 
 
 class TargetView(NamedTuple):
     """A process in the units and the shape of y."""
 
     process: object
+    n_inducing: int
     y_mean: np.ndarray
     y_scale: np.ndarray
     one_column: bool
-    n_jobs: int
+    n_jobs: int | None
 
     def mean(self, X):
         """Mean (n,) or (n, p)."""
-        return self._shaped(self.process.mean(X, self.n_jobs) * self.y_scale + self.y_mean)
+        return self._shaped(self._mean(X))
 
     def mean_and_std(self, X, latent):
         """Mean and standard deviation, both (n,) or (n, p)."""
-        mean, variance = self.process.mean_and_variance(X, self.n_jobs)
+        mean, variance = self._by_blocks(self.process.mean_and_variance, X)
         if not latent:
-            variance = variance + noise_variance(self.process.kernel, X)
+            variance = variance + _noise(self.process.kernel, X)
         std = np.sqrt(variance)[:, None] * self.y_scale
         return self._shaped(mean * self.y_scale + self.y_mean), self._shaped(std)
 
@@ -55,19 +58,52 @@ class TargetView(NamedTuple):
         """Joint covariance (n, n) or (n, n, p)."""
         cov = self.process.covariance(X)
         if not latent:
-            cov.flat[:: len(cov) + 1] += noise_variance(self.process.kernel, X)
+            cov.flat[:: len(cov) + 1] += _noise(self.process.kernel, X)
         return self._shaped(cov[:, :, None] * self.y_scale**2)
 
     def sample(self, X, n_samples, random_state):
-        """Samples (n, n_samples) or (n, p, n_samples)."""
+        """Samples (n, n_samples) or (n, p, n_samples).
+
+        The first target's are those that it would have alone.
+        """
         n_targets = len(self.y_scale)
+        of_noise = np.random.RandomState(random_state.randint(2**31))
         draws = self.process.deviations(X, n_targets * n_samples, random_state)
-        noise = np.sqrt(noise_variance(self.process.kernel, X))
-        draws += np.reshape(noise, (-1, 1)) * random_state.normal(size=draws.shape)
+        noise = np.sqrt(_noise(self.process.kernel, X))
+        if noise.any():
+            draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
         draws = draws.reshape(len(X), n_targets, n_samples) * self.y_scale[:, None]
-        mean = self.process.mean(X, self.n_jobs) * self.y_scale + self.y_mean
-        draws += mean[:, :, None]
+        draws += self._mean(X)[:, :, None]
         return draws[:, 0] if self.one_column else draws
+
+    def _mean(self, X):
+        return self._by_blocks(self.process.mean, X) * self.y_scale + self.y_mean
+
+    def _by_blocks(self, method, X):
+        """One thread per block of rows and one BLAS thread each; all of BLAS's for one block."""
+        if len(row_blocks(len(X), self.n_inducing)) == 1:
+            return method(X, 1)
+        n_jobs = resolve_n_jobs(self.n_jobs)
+        with single_threaded_blas():
+            return method(X, n_jobs)
 
     def _shaped(self, values):
         return values[..., 0] if self.one_column else values
+
+
+def _standard_deviation(deviation, weight):
+    """Of each column, safe from overflow and underflow of squares."""
+    largest = np.abs(deviation).max(axis=0)
+    unit = np.where(largest > 0, largest, 1.0)
+    return unit * np.sqrt(np.average((deviation / unit) ** 2, axis=0, weights=weight))
+
+
+def _root_mean_square(values):
+    return _standard_deviation(values[:, None], None)[0]
+
+
+def _noise(kernel, X):
+    """Learned noise variance (n,), X read in blocks."""
+    blocks = row_blocks(len(X), X.shape[1])
+    parts = [np.broadcast_to(noise_variance(kernel, X[b]), b.stop - b.start) for b in blocks]
+    return np.concatenate(parts)

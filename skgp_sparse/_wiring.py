@@ -1,9 +1,9 @@
 """Names and defaults become objects, and choices are judged together. Nothing is computed here."""
 
-from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -15,6 +15,9 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._parallel import resolve_n_jobs
+from skgp_sparse.inference.training import Plan
 
 BOUNDS = {
     "titsias": bounds.Titsias,
@@ -26,17 +29,19 @@ BOUNDS = {
     "pep": bounds.PEP,
     "dtc": bounds.DTC,
 }
+_BOOLS = (bool, np.bool_)
+_LOWEST = {"n_inducing": 1, "max_iter": 1, "n_restarts_optimizer": 0}
+_START_ROWS = 500  # of the exact fit that finds the first hyperparameters
 _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
-_SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
 _NOISE = {"noise_level": 0.1, "noise_level_bounds": (1e-6, 1e3)}
 
 
 def resolve_bound(bound, name):
     """The bound object of a string or an instance."""
+    if isinstance(bound, bounds.PEP):
+        check_number(bound.alpha, "bound__alpha", name, Real, low=0, high=1)
     if isinstance(bound, bounds.Bound):
-        alpha = getattr(bound, "alpha", 0.5)
-        check_number(alpha, "bound__alpha", name, Real, low=0, high=1)
-        return bound
+        return clone(bound)
     if isinstance(bound, str) and bound in BOUNDS:
         return BOUNDS[bound]()
     raise ValueError(
@@ -59,17 +64,24 @@ def check_kernel(kernel, name):
             f"The 'kernel' parameter of {name} cannot be a CompoundKernel, which is several "
             "kernels and not one. Add or multiply them instead."
         )
-    if not kernel.requires_vector_input:
-        raise ValueError(
-            f"The 'kernel' parameter of {name} must be defined on vectors: inducing points are "
-            f"vectors too. {kernel!r} takes structured inputs; use GaussianProcessRegressor."
-        )
+
+
+def check_inputs(X, kernel, name):
+    """Raise if inputs are structured objects that only a structured kernel understands."""
+    if kernel is None or kernel.requires_vector_input or np.asarray(X).dtype.kind in "biuf":
+        return
+    raise ValueError(
+        f"{name} takes numeric arrays of shape (n_samples, n_features) only: inducing points are "
+        f"vectors. For structured inputs of {kernel!r} use GaussianProcessRegressor."
+    )
 
 
 def resolve_kernel(kernel, alpha, rows):
     """A clone of the kernel, or the default one, with the noise that is to be learned."""
     y_variance = rows.target_variance()
     signal = default_signal(rows.scale(), y_variance) if kernel is None else clone(kernel)
+    probe = rows.block(slice(0, 1)).X
+    kernels.evaluate(signal, probe, probe)  # length scales for other columns are refused here
     noise_is_known = alpha is not None and kernel is not None
     if noise_is_known or kernels.has_noise(signal):
         return signal
@@ -79,55 +91,34 @@ def resolve_kernel(kernel, alpha, rows):
     )
 
 
+def users_part(fitted, kernel):
+    """What of a fitted kernel the user wrote: all but appended noise; None for the default."""
+    if kernel is None:
+        return None
+    return fitted.k1 if len(fitted.theta) > len(kernel.theta) else fitted
+
+
 def default_signal(scale, y_variance):
     """``ConstantKernel() * RBF(ARD)`` in the units of the data."""
+    if not np.isfinite(scale).all():
+        raise ValueError("The spread of X overflows float64. Rescale X, or give a kernel.")
     typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
     length = RBF(typical, np.column_stack([1e-3 * typical, 1e4 * typical]))
     return ConstantKernel(y_variance, (1e-3 * y_variance, 1e4 * y_variance)) * length
 
 
-def check_alpha(alpha, n, name):
-    """Known noise variance as a float or an array (n,); 0 where there is none."""
-    if alpha is None:
-        return 0.0
-    if np.ndim(alpha) == 0:
-        check_number(alpha, "alpha", name, Real, low=0)
-        return float(alpha)
-    alpha = check_array(alpha, ensure_2d=False, dtype=float, input_name="alpha")
-    if alpha.shape == (1,):
-        alpha = np.broadcast_to(alpha, n)
-    if alpha.shape != (n,):
-        raise ValueError(
-            "alpha must be a scalar or an array with same number of entries as y. "
-            f"({alpha.shape[0]} != {n})"
-        )
-    if alpha.min() < 0:
-        raise ValueError(
-            f"The 'alpha' parameter of {name} must hold noise variances, which are not negative. "
-            f"Got {alpha.min()}."
-        )
-    return alpha
-
-
-def with_noise_floor(rows, kernel):
-    """The rows with known noise above what the arithmetic needs, where no noise is learned."""
-    if kernels.has_noise(kernel):
-        return rows
-    return replace(rows, noise=np.maximum(rows.noise, _SMALLEST_NOISE * rows.y_scale[0] ** 2))
-
-
-def resolve_inducing(init, n_inducing, n_features, name):
+def _resolve_inducing(init, n_inducing, X, name):
     """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
     if isinstance(init, str) and init in inducing.BY_NAME:
         return _from_sample(inducing.BY_NAME[init], n_inducing), False
     if callable(init):
-        return _from_callable(init, n_inducing, n_features, name), False
+        return _from_callable(init, n_inducing, X, name), False
     if isinstance(init, str) or np.ndim(init) == 0:
         raise ValueError(
             f"The 'inducing_init' parameter of {name} must be one of {sorted(inducing.BY_NAME)}, "
             f"an array of shape (m, n_features) or a callable. Got {init!r} instead."
         )
-    Z = _check_inducing(init, n_features, name)
+    Z = _check_inducing(init, X.shape[1], name)
     return lambda rows, kernel, random_state: Z, True
 
 
@@ -142,10 +133,10 @@ def _from_sample(function, n_inducing):
     return initialise
 
 
-def _from_callable(function, n_inducing, n_features, name):
+def _from_callable(function, n_inducing, X, name):
     def initialise(rows, kernel, random_state):
-        Z = function(rows.X, n_inducing, kernel, random_state)
-        return _check_inducing(Z, n_features, name)
+        Z = function(X, n_inducing, kernel, random_state)
+        return _check_inducing(Z, X.shape[1], name)
 
     return initialise
 
@@ -160,6 +151,21 @@ def _check_inducing(Z, n_features, name):
     return Z
 
 
+def check_parameters(estimator, name):
+    """Raise unless every parameter that needs no data to be judged is of the right kind."""
+    for parameter, low in _LOWEST.items():
+        check_number(getattr(estimator, parameter), parameter, name, Integral, low)
+    for parameter in ("optimize_inducing", "normalize_y"):
+        _check_bool(getattr(estimator, parameter), parameter, name)
+    check_number(estimator.tol, "tol", name, Real, low=0)
+    if not isinstance(estimator.verbose, _BOOLS):
+        check_number(estimator.verbose, "verbose", name, Integral, low=0)
+    if estimator.n_targets is not None:
+        check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
+    check_kernel(estimator.kernel, name)
+    _check_optimizer(estimator.optimizer, name)
+
+
 def check_n_targets(n_targets, seen):
     """Raise unless the targets are as many as announced."""
     if n_targets is not None and n_targets != seen:
@@ -169,26 +175,69 @@ def check_n_targets(n_targets, seen):
         )
 
 
-def check_optimizer(optimizer, n_restarts, kernel, name):
-    """Raise unless the optimiser is known and restarts have finite bounds to draw from."""
-    if not (optimizer is None or callable(optimizer) or optimizer == "fmin_l_bfgs_b"):
+def check_theta(theta, kernel):
+    """Log hyperparameters as an array of the right shape."""
+    theta, expected = np.asarray(theta, dtype=np.float64), kernel.theta.shape
+    if theta.shape != expected:
         raise ValueError(
-            f"The 'optimizer' parameter of {name} must be 'fmin_l_bfgs_b', a callable or None. "
-            f"Got {optimizer!r} instead."
+            f"theta must hold the {expected[0]} log hyperparameters of kernel_ that are not fixed. "
+            f"Got shape {theta.shape}."
         )
-    if n_restarts > 0 and not np.isfinite(kernel.bounds).all():
+    return theta
+
+
+def check_restarts(estimator, kernel):
+    """Raise unless restarts, where there are any, have finite bounds to draw from."""
+    starts_are_drawn = estimator.optimizer is not None and estimator.n_restarts_optimizer > 0
+    if starts_are_drawn and not np.isfinite(kernel.bounds).all():
         raise ValueError(
             "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
             "finite."
         )
 
 
+def plan_of(estimator, X, progress, name):
+    """How to fit, from the parameters of the estimator."""
+    initialise, fixed = _resolve_inducing(estimator.inducing_init, estimator.n_inducing, X, name)
+    memory = get_config()["working_memory"] * 2**20
+    return Plan(
+        n_inducing=estimator.n_inducing,
+        initialise=initialise,
+        fixed_inducing=fixed,
+        optimize_inducing=estimator.optimize_inducing,
+        optimizer=estimator.optimizer,
+        n_restarts=estimator.n_restarts_optimizer,
+        max_iter=estimator.max_iter,
+        tol=estimator.tol,
+        start_rows=_START_ROWS,
+        options=Options(n_jobs=resolve_n_jobs(estimator.n_jobs), memory=memory),
+        progress=progress,
+    )
+
+
+def _check_optimizer(optimizer, name):
+    known = isinstance(optimizer, str) and optimizer == "fmin_l_bfgs_b"
+    if not (optimizer is None or callable(optimizer) or known):
+        raise ValueError(
+            f"The 'optimizer' parameter of {name} must be 'fmin_l_bfgs_b', a callable or None. "
+            f"Got {optimizer!r} instead."
+        )
+
+
+def _check_bool(value, parameter, name):
+    if not isinstance(value, _BOOLS):
+        raise ValueError(
+            f"The {parameter!r} parameter of {name} must be True or False. Got {value!r} instead."
+        )
+
+
 def check_number(value, parameter, name, kind, low, high=np.inf):
     """Raise unless the parameter is a number of that kind between low and high."""
-    is_number = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
-    if not is_number or not low <= value <= high:
+    is_number = isinstance(value, kind) and not isinstance(value, _BOOLS)
+    if not (is_number and low <= value <= high and value < np.inf):
         noun = "an int" if kind is Integral else "a float"
+        closed = ")" if high == np.inf else "]"
         raise ValueError(
-            f"The {parameter!r} parameter of {name} must be {noun} in the range [{low}, {high}]. "
-            f"Got {value!r} instead."
+            f"The {parameter!r} parameter of {name} must be {noun} in the range "
+            f"[{low}, {high}{closed}. Got {value!r} instead."
         )

@@ -40,7 +40,7 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
     """
     from sklearn.cluster import KMeans
 
-    centre, scale, scaled = _in_metric(X, kernel)
+    centre, scale, scaled = _in_metric(X, kernel, sample_weight)
     start = scaled[_distinct_random(scaled, n_inducing, random_state, sample_weight)]
     clusters = KMeans(len(start), init=start, n_init=1, max_iter=_LLOYD_ITERATIONS)
     clusters.fit(scaled, sample_weight=sample_weight)
@@ -51,9 +51,9 @@ def k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight=None):
     """Rows spread out by k-means++ seeding in the kernel's metric; see `k_means`."""
     from sklearn.cluster import kmeans_plusplus
 
-    _, _, scaled = _in_metric(X, kernel)
+    _, _, scaled = _in_metric(X, kernel, sample_weight)
     _, chosen = kmeans_plusplus(
-        scaled, n_inducing, sample_weight=sample_weight, random_state=random_state
+        scaled, min(n_inducing, len(X)), sample_weight=sample_weight, random_state=random_state
     )
     return np.unique(X[chosen], axis=0)
 
@@ -94,15 +94,11 @@ BY_NAME = {
 }
 
 
-def _in_metric(X, kernel):
-    scale = kernels.metric(kernel, _spread(X))
-    centre = X.mean(axis=0)
+def _in_metric(X, kernel, sample_weight):
+    centre = np.average(X, axis=0, weights=sample_weight)
+    spread = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=sample_weight))
+    scale = kernels.metric(kernel, np.where(spread > 0, spread, 1.0))
     return centre, scale, (X - centre) / scale
-
-
-def _spread(X):
-    spread = X.std(axis=0)
-    return np.where(spread > 0, spread, 1.0)
 
 
 def _distinct_random(X, n_inducing, random_state, sample_weight):

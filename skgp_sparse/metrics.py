@@ -14,13 +14,18 @@ def mean_log_predictive_density(y_true, y_mean, y_std, *, sample_weight=None):
     Parameters
     ----------
     y_true : array-like of shape (n,) or (n, p)
-    y_mean, y_std : array-like of the same shape
-        As ``predict(X, return_std=True)`` returns them. `y_std` must be positive.
+        Targets.
+    y_mean : array-like of shape (n,) or (n, p)
+        Predicted means.
+    y_std : array-like of shape (n,) or (n, p)
+        Predicted standard deviations, noise included: ``predict(X, return_std=True)`` has both.
     sample_weight : array-like of shape (n,), default=None
+        A row of weight w counts as w rows.
 
     Returns
     -------
     float
+        Mean log density.
 
     Raises
     ------
@@ -54,14 +59,36 @@ def log_predictive_density_scorer(estimator, X, y, sample_weight=None):
     Parameters
     ----------
     estimator : fitted regressor or Pipeline
+        Its ``predict`` takes ``return_std``.
     X : array-like of shape (n, d)
+        Test inputs.
     y : array-like of shape (n,) or (n, p)
+        Test targets.
     sample_weight : array-like of shape (n,), default=None
+        A row of weight w counts as w rows.
 
     Returns
     -------
     float
         `mean_log_predictive_density`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.metrics import log_predictive_density_scorer
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, size=(60, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60)
+    >>> search = GridSearchCV(
+    ...     SparseGPRegressor(n_inducing=8, random_state=0),
+    ...     {"bound": ["titsias", "titsias_new"]},
+    ...     scoring=log_predictive_density_scorer,
+    ...     cv=2,
+    ... ).fit(X, y)
+    >>> sorted(search.best_params_)
+    ['bound']
     """
     mean, std = estimator.predict(X, return_std=True)
     return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)

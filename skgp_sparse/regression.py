@@ -1,10 +1,8 @@
 """`SparseGPRegressor`: the front door of regression."""
 
 from contextlib import contextmanager
-from numbers import Integral, Real
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils import check_random_state
@@ -12,19 +10,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse import _wiring
 from skgp_sparse._engine.posterior import Prior
-from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.rows import Rows
-from skgp_sparse._parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._parallel import single_threaded_blas
 from skgp_sparse._sklearn_compat import (
     CallbackSupportMixin,
     IterationReporter,
     check_sample_weight,
+    warn_at_bounds,
     with_callbacks,
 )
-from skgp_sparse._targets import TargetView, standardisation
-from skgp_sparse.inference.training import Plan, train
+from skgp_sparse._table import training_rows, with_noise_floor
+from skgp_sparse._targets import TargetView
+from skgp_sparse.inference.objectives import value_or_minus_inf
+from skgp_sparse.inference.training import train
 
-_START_ROWS = 500
 _FLOATS = (np.float64, np.float32)
 
 
@@ -108,6 +106,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     Notes
     -----
     The training rows are kept by reference for `log_marginal_likelihood`; pickles leave them out.
+    Of small tables (at most a million numbers in X) the sorted distinct rows are kept instead: the
+    fit then depends neither on the order of the rows, nor on whether a row is repeated or weighted.
 
     References
     ----------
@@ -168,7 +168,6 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         tags.requires_fit = False
         return tags
 
-    @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Fit hyperparameters and inducing points.
 
@@ -184,6 +183,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Returns
         -------
         self : SparseGPRegressor
+            The fitted estimator.
 
         Raises
         ------
@@ -211,8 +211,11 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Returns
         -------
         y_mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        y_std : ndarray of the same shape, if `return_std`
-        y_cov : ndarray of shape (n_samples, n_samples[, n_targets]), if `return_cov`
+            Mean of the predictive distribution.
+        y_std : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Its standard deviation, if `return_std`.
+        y_cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
+            Its covariance over the rows, if `return_cov`.
 
         Raises
         ------
@@ -248,6 +251,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Returns
         -------
         ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
+            Samples, in units of y.
         """
         X = validate_data(self, X, reset=False, dtype=_FLOATS)
         return self._view().sample(X, n_samples, check_random_state(random_state))
@@ -267,13 +271,15 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Returns
         -------
         value : float
+            -inf where the kernel matrix at theta cannot be factorised.
         gradient : ndarray of shape (n_kernel_params,), if `eval_gradient`
+            Zeros where the value is -inf.
 
         Raises
         ------
         ValueError
-            If a gradient is asked for without theta, or the training rows are gone (pickles leave
-            them out).
+            If a gradient is asked for without theta, theta has another length, or the training
+            rows are gone (pickles leave them out).
         """
         check_is_fitted(self, "kernel_")
         if theta is None:
@@ -282,17 +288,14 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             return self.log_marginal_likelihood_value_
         if self._objective is None:
             raise ValueError(
-                f"This {type(self).__name__} was loaded from a pickle, which leaves the training "
-                "rows out, so that its bound cannot be evaluated at another theta. Call fit again, "
-                "or use log_marginal_likelihood_value_."
+                f"This {type(self).__name__} was loaded from a pickle (or copied), which leaves "
+                "the training rows out, so that its bound cannot be evaluated at another theta. "
+                "Call fit again, or use log_marginal_likelihood_value_."
             )
         kernel = clone(self.kernel_) if clone_kernel else self.kernel_
-        kernel.theta = theta
+        kernel.theta = _wiring.check_theta(theta, kernel)
         with single_threaded_blas():
-            if not eval_gradient:
-                return self._objective.value(kernel)
-            evaluation = self._objective.value_and_gradient(kernel)
-        return evaluation.value, evaluation.theta_bar
+            return value_or_minus_inf(self._objective, kernel, eval_gradient)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "kernel_")
@@ -305,78 +308,52 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     def _view(self):
         """The fitted process, or the prior, in the units of y."""
-        n_jobs = resolve_n_jobs(self.n_jobs)
         if hasattr(self, "kernel_"):
-            y_mean, y_scale = self._y_train_mean, self._y_train_std
-            return TargetView(self._posterior, y_mean, y_scale, self._one_column, n_jobs)
+            scaling = self._y_train_mean, self._y_train_std
+            n_inducing = len(self.inducing_points_)
+            return TargetView(self._posterior, n_inducing, *scaling, self._one_column, self.n_jobs)
         _wiring.check_kernel(self.kernel, type(self).__name__)
         kernel = ConstantKernel() * RBF() if self.kernel is None else self.kernel
-        n_targets = self.n_targets or 1
-        prior = Prior(kernel, n_targets)
-        return TargetView(prior, np.zeros(n_targets), np.ones(n_targets), n_targets == 1, n_jobs)
+        p = self.n_targets or 1
+        return TargetView(Prior(kernel, p), 0, np.zeros(p), np.ones(p), p == 1, self.n_jobs)
 
+    @with_callbacks
     def _fit(self, X, y, sample_weight):
         name = type(self).__name__
-        self._check_numbers(name)
-        _wiring.check_kernel(self.kernel, name)
+        _wiring.check_parameters(self, name)
+        _wiring.check_inputs(X, self.kernel, name)
         bound = _wiring.resolve_bound(self.bound, name)
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=_FLOATS)
-        rows = self._rows(X, y, check_sample_weight(sample_weight, X), name)
+        _wiring.check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
+        weight = check_sample_weight(sample_weight, X)
+        rows = training_rows(X, y, weight, alpha=self.alpha, normalize=self.normalize_y, name=name)
         kernel = _wiring.resolve_kernel(self.kernel, self.alpha, rows)
-        rows = _wiring.with_noise_floor(rows, kernel)
-        _wiring.check_optimizer(self.optimizer, self.n_restarts_optimizer, kernel, name)
+        rows = with_noise_floor(rows, kernel)
+        _wiring.check_restarts(self, kernel)
         reporter = IterationReporter(self, X, y, self.max_iter)
-        plan = self._plan(X.shape[1], reporter, name)
+        plan = _wiring.plan_of(self, X, self._progress(reporter), name)
         with single_threaded_blas():
             fit = train(rows, kernel, bound, plan, check_random_state(self.random_state))
+        self._warn_at_bounds(fit.kernel)
+        self._store(fit, rows, one_column=rows.n_targets == 1)
         reporter.end()
-        return self._store(fit, rows, one_column=y.ndim == 1 or y.shape[1] == 1)
-
-    def _check_numbers(self, name):
-        for parameter in ("n_inducing", "max_iter"):
-            value = getattr(self, parameter)
-            _wiring.check_number(value, parameter, name, Integral, low=1)
-        for parameter in ("n_restarts_optimizer", "verbose"):
-            value = getattr(self, parameter)
-            _wiring.check_number(value, parameter, name, Integral, low=0)
-        _wiring.check_number(self.tol, "tol", name, Real, low=0)
-
-    def _rows(self, X, y, weight, name):
-        y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
-        _wiring.check_n_targets(self.n_targets, y.shape[1])
-        noise = _wiring.check_alpha(self.alpha, len(X), name)
-        mean, scale = standardisation(y, weight, self.normalize_y, shared=np.any(noise))
-        return Rows(X, y, noise, weight, mean, scale)
-
-    def _plan(self, n_features, reporter, name):
-        initialise, fixed = _wiring.resolve_inducing(
-            self.inducing_init, self.n_inducing, n_features, name
-        )
-        memory = get_config()["working_memory"] * 2**20
-        return Plan(
-            n_inducing=self.n_inducing,
-            initialise=initialise,
-            fixed_inducing=fixed,
-            optimize_inducing=self.optimize_inducing,
-            optimizer=self.optimizer,
-            n_restarts=self.n_restarts_optimizer,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            start_rows=_START_ROWS,
-            options=Options(n_jobs=resolve_n_jobs(self.n_jobs), memory=memory),
-            progress=self._progress(reporter),
-        )
+        return self
 
     def _progress(self, reporter):
         def progress(iteration, value):
-            if self.verbose and iteration % self.verbose == 0:
+            if self.verbose and iteration % int(self.verbose) == 0:
                 print(f"[{type(self).__name__}] iteration {iteration}: bound {value:.6g}")
-            return reporter.iteration()
+            return reporter.report(iteration)
 
         return progress
 
+    def _warn_at_bounds(self, fitted):
+        users_part = _wiring.users_part(fitted, self.kernel)
+        if self.optimizer is not None and users_part is not None:
+            warn_at_bounds(users_part)
+
     def _store(self, fit, rows, one_column):
-        self.kernel_ = fit.kernel
+        self.kernel_ = clone(fit.kernel)  # clone_kernel=False changes it; predictions stay
         self.inducing_points_ = fit.objective.inducing_points
         self.log_marginal_likelihood_value_ = fit.value
         self.n_iter_ = fit.n_iter
@@ -385,7 +362,6 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self._objective = fit.objective
         self._y_train_mean, self._y_train_std = rows.y_mean, rows.y_scale
         self._one_column = one_column
-        return self
 
     @contextmanager
     def _unchanged_on_failure(self):

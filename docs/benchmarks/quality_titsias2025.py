@@ -83,13 +83,15 @@ def run(args):
 
 
 def mean_and_error(entries, name, bound):
-    """'mean ± standard error (splits)' of the test log-likelihood."""
+    """Mean ± standard error (number of splits) of the test log-likelihood."""
     values = [
         entry["log_density"] for key, entry in entries.items() if key.startswith(f"{name}/{bound}/")
     ]
     if not values:
         return None
-    error = np.std(values) / np.sqrt(max(len(values) - 1, 1))
+    if len(values) == 1:
+        return f"{values[0]:.3f} (1)"
+    error = np.std(values, ddof=1) / np.sqrt(len(values))
     return f"{np.mean(values):.3f} ± {error:.3f} ({len(values)})"
 
 

@@ -69,7 +69,7 @@ def second_pass(problem, prior, blocks, tape, cot, inputs):
         return _backward_block(forward, block, cot, inputs)
 
     total = None
-    for parts in ordered_map(run, range(len(blocks)), problem.options.n_jobs):
+    for parts in ordered_map(run, range(len(blocks)), problem.threads(blocks)):
         total = parts if total is None else tuple(mine + its for mine, its in zip(total, parts))
     return total
 

@@ -84,6 +84,13 @@ def posterior(problem):
     return Posterior(problem.kernel, problem.Z, weights, prior.T, TB), prior.jitter
 
 
+def mean_noise_and_residual(problem, rows):
+    """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
+    prior = factorise(problem.kernel, problem.Z, problem.options.jitter)
+    forward = forward_block(problem, prior, problem.rows.block(rows))
+    return np.mean(forward.s2), np.mean(forward.x * forward.s2)
+
+
 def _value_pass(problem):
     prior = factorise(problem.kernel, problem.Z, problem.options.jitter)
     blocks = problem.blocks()

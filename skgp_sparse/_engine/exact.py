@@ -5,7 +5,8 @@ dense formulas then keep digits that ``1/σ²`` would cost the collapsed ones wh
 Rows that coincide are one observation of their precision-weighted mean:
 
     1/D_j = Σ w_i/σ_i²,      ȳ_j = D_j Σ w_i y_i/σ_i²        (sums over the rows i of group j)
-    log p(y) = log N(ȳ; 0, K + D) - ½ P Σ w_i log 2πσ_i² + ½ P Σ log 2πD_j - ½ Σ w_i (y_i - ȳ_j)²/σ_i²
+    log p(y) = log N(ȳ; 0, K + D) - ½ P Σ w_i log 2πσ_i² + ½ P Σ log 2πD_j
+               - ½ Σ w_i (y_i - ȳ_j)²/σ_i²
 
 and, with ``A = (K + D)⁻¹``, ``α = A ȳ``, ``e_i = y_i - ȳ_j + D_j α_j``:
 

@@ -52,7 +52,7 @@ def first_pass(problem, prior, blocks, kept, gradient):
         return statistics, forward if kept[index] else None
 
     total, tape = None, []
-    for statistics, forward in ordered_map(run, range(len(blocks)), problem.options.n_jobs):
+    for statistics, forward in ordered_map(run, range(len(blocks)), problem.threads(blocks)):
         total = statistics if total is None else total.add(statistics)
         tape.append(forward)
     return total, tape

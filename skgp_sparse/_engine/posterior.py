@@ -50,7 +50,7 @@ class Prior:
 
     def deviations(self, X, n_samples, random_state):
         """Latent samples (n, n_samples) of mean zero, joint over all rows."""
-        return _joint(self.covariance(X), n_samples, random_state)
+        return _joint(self, X, n_samples, random_state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +106,9 @@ class Posterior:
         Joint for few rows; for many, joint through the inducing points and independent beyond.
         """
         if len(X) <= _JOINT_ROWS:
-            return _joint(self.covariance(X), n_samples, random_state)
+            return _joint(self, X, n_samples, random_state)
         T = factorise(self.kernel, self.Z, Jitter()).T
-        at_Z = T @ _joint(self.covariance(self.Z), n_samples, random_state)
+        at_Z = T @ _joint(self, self.Z, n_samples, random_state)
 
         def deviate(block):
             V = times_lower_transposed(kernels.evaluate(self.kernel, block, self.Z), T)
@@ -143,11 +143,15 @@ def _float64(X):
     return np.ascontiguousarray(X, dtype=np.float64)
 
 
-def _joint(covariance, n_samples, random_state):
-    normal = random_state.normal(size=(len(covariance), n_samples))
+def _joint(process, X, n_samples, random_state):
+    """Latent samples of mean zero; jitter is in units of the prior, whose rounding is in cov."""
+    covariance = process.covariance(X)
+    normal = random_state.normal(size=(n_samples, len(X))).T  # one sample after the other
     if not covariance.any():
         return 0.0 * normal
-    return jittered_cholesky(covariance, Jitter(1e-12))[0] @ normal
+    unit = np.mean(kernels.diagonal(process.kernel, _float64(X))[0])
+    L = jittered_cholesky(covariance / unit, Jitter(0.0, relative=False))[0]
+    return np.sqrt(unit) * (L @ normal)
 
 
 def _clipped(variance, signal):

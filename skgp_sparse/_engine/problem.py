@@ -10,6 +10,7 @@ from skgp_sparse._engine.rows import Rows, row_blocks
 from skgp_sparse._linalg import Jitter
 
 _SCRATCH = 5  # (rows, m) arrays that a thread works on at a time, besides those it keeps
+_THREADS = 4  # whose scratch arrays fit half the memory, however little that is
 
 
 class Options(NamedTuple):
@@ -30,14 +31,19 @@ class Problem(NamedTuple):
     options: Options = Options()
 
     def blocks(self):
-        """Slices of rows, small enough for every thread's scratch arrays to fit the memory."""
-        arrays = (_SCRATCH + kernels.footprint(self.kernel)) * self.options.n_jobs
+        """Slices of rows; the number of threads has no say, so results do not depend on it."""
+        arrays = (_SCRATCH + kernels.footprint(self.kernel)) * _THREADS
         return row_blocks(len(self.rows), len(self.Z), 0.5 * self.options.memory / arrays)
+
+    def threads(self, blocks):
+        """How many of the asked-for threads have scratch arrays that fit half the memory."""
+        one = 8 * len(self.Z) * (_SCRATCH + kernels.footprint(self.kernel)) * _rows_in(blocks[0])
+        return int(max(1, min(self.options.n_jobs, 0.5 * self.options.memory // one)))
 
     def keepers(self, blocks):
         """Which blocks of the first pass can wait in memory for the second."""
         arrays = 1 + kernels.footprint(self.kernel)
-        scratch = (_SCRATCH + arrays) * self.options.n_jobs * _rows_in(blocks[0])
+        scratch = (_SCRATCH + arrays) * self.threads(blocks) * _rows_in(blocks[0])
         held = np.cumsum([arrays * _rows_in(block) for block in blocks]) + scratch
         return 8 * len(self.Z) * held <= self.options.memory
 

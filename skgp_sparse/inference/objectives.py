@@ -13,6 +13,8 @@ from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
 
+_FEW_ROWS = 2000
+
 
 class ExactObjective(NamedTuple):
     """Exact log marginal likelihood: the inducing points are the distinct rows."""
@@ -61,5 +63,25 @@ class CollapsedObjective(NamedTuple):
         """`Posterior` and the jitter that it took."""
         return collapsed.posterior(self._problem(kernel))
 
+    def noise_and_residual(self, kernel):
+        """Mean noise and mean residual variance over at most a few thousand rows."""
+        rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
+        return collapsed.mean_noise_and_residual(self._problem(kernel), rows)
+
     def _problem(self, kernel):
         return Problem(kernel, self.inducing_points, self.rows, self.bound, self.options)
+
+
+def value_or_minus_inf(objective, kernel, eval_gradient):
+    """Value, and the gradient if asked for: -inf and zeros where theta cannot be evaluated.
+
+    For users' optimisers and samplers, which scikit-learn's `GaussianProcessRegressor` answers in
+    the same way.
+    """
+    try:
+        if not eval_gradient:
+            return objective.value(kernel)
+        evaluation = objective.value_and_gradient(kernel)
+        return evaluation.value, evaluation.theta_bar
+    except np.linalg.LinAlgError:
+        return (-np.inf, np.zeros_like(kernel.theta)) if eval_gradient else -np.inf

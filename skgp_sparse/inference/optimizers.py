@@ -6,6 +6,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 
+_CORRECTIONS = 50  # of L-BFGS: with thousands of coordinates of Z, 10 take twice the iterations
+
+
 class Maximum(NamedTuple):
     """Best point that was evaluated."""
 
@@ -88,7 +91,13 @@ def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, call
         method="L-BFGS-B",
         bounds=bounds,
         callback=report,
-        options={"maxiter": max_iter, "maxfun": 3 * max_iter + 20, "ftol": ftol, "gtol": gtol},
+        options={
+            "maxiter": max_iter,
+            "maxfun": 3 * max_iter + 20,
+            "maxcor": _CORRECTIONS,
+            "ftol": ftol,
+            "gtol": gtol,
+        },
     )
     stopped = result.status == 99
     return Maximum(

@@ -8,14 +8,16 @@ from skgp_sparse.inference.optimizers import maximise
 
 _EXACT_ITERATIONS = 200
 _RESCUES = 4
+_LONGEST = 5.0  # typical distances between rows
+_FTOL, _GTOL = 2.2e-9, 1e-5  # of the total log likelihood, as GaussianProcessRegressor's
 
 
-def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, ftol=2.2e-9, callback=None):
+def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, callback=None):
     """Maximise the exact log marginal likelihood over theta.
 
     Starts at the kernel's own theta and at `n_restarts` points drawn uniformly between the bounds.
-    Where the best of them explains the targets no better than noise alone, a few starts around the
-    kernel's own theta are tried before that is believed.
+    Where its own theta leads to an optimum that explains the targets no better than noise alone, a
+    few starts around it are tried before that is believed.
 
     Returns
     -------
@@ -23,6 +25,13 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, ftol=2.2
         Clone at the best theta.
     maximum : Maximum
     """
+    bounds = np.reshape(kernel.bounds, (-1, 2))
+    asked_to_stop = []
+
+    def report(iteration, value):
+        if callback is not None and callback(iteration, value):
+            asked_to_stop.append(iteration)
+        return bool(asked_to_stop)
 
     def function(theta):
         evaluation = objective.value_and_gradient(kernel.clone_with_theta(theta))
@@ -30,31 +39,74 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, ftol=2.2
 
     def run(theta):
         return maximise(
-            function, theta, bounds, max_iter=max_iter, ftol=ftol, callback=callback
+            function, theta, bounds, max_iter=max_iter, ftol=_FTOL, gtol=_GTOL, callback=report
         )
 
-    bounds = np.reshape(kernel.bounds, (-1, 2))
     best = run(kernel.theta)
-    for _ in range(n_restarts):
-        best = max(best, run(random_state.uniform(*bounds.T)), key=lambda found: found.value)
-    if best.value < _noise_only(objective.groups) and len(kernel.theta):
-        for _ in range(_RESCUES):
-            theta = kernel.theta + random_state.normal(size=len(kernel.theta))
-            best = max(best, run(theta), key=lambda found: found.value)
+    collapsed = best.value < _noise_only(objective.groups)
+    for theta in _further_starts(kernel, bounds, collapsed, n_restarts, random_state):
+        if asked_to_stop:
+            break
+        best = max(best, run(theta), key=lambda found: found.value)
     return kernel.clone_with_theta(best.x), best
 
 
+def _further_starts(kernel, bounds, collapsed, n_restarts, random_state):
+    """Starts after the first; the same for fewer restarts, so that more of them never harm."""
+    if len(bounds) == 0:
+        return []
+    around = np.random.RandomState(0).normal(size=(_RESCUES * collapsed, len(bounds)))
+    between = [random_state.uniform(*bounds.T) for _ in range(n_restarts)]
+    return [*(kernel.theta + around), *between]
+
+
 def start_kernel(rows, kernel, size, *, n_restarts, random_state):
-    """Kernel with the hyperparameters of an exact fit to `size` random rows."""
+    """Kernel with the hyperparameters of an exact fit to `size` random rows.
+
+    Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
+    objective has a slope: at most a few typical distances, or the kernel's own initial value.
+    """
     chosen = rows.sample(size, random_state)
     objective = ExactObjective(group_rows(rows.block(chosen)))
-    return fit_exact(
+    found, _ = fit_exact(
         objective,
         kernel,
         n_restarts=n_restarts,
         random_state=random_state,
         max_iter=_EXACT_ITERATIONS,
-    )[0]
+    )
+    theta = found.theta
+    for positions in _positions(kernel, "length_scale"):
+        spread = rows.scale() if len(positions) > 1 else rows.scale().max()
+        longest = np.log(_LONGEST * spread * np.sqrt(rows.X.shape[1]))
+        longest = np.maximum(longest, kernel.theta[positions])
+        theta[positions] = np.minimum(theta[positions], longest)
+    return found.clone_with_theta(theta)
+
+
+def raise_noise(kernel, noise, residual):
+    """Kernel whose noise also covers the variance that the inducing points leave unexplained.
+
+    The noise of an exact fit is too low for a sparse one: the bound would start where its penalty
+    ``r/σ²`` outweighs everything else.
+    """
+    theta = kernel.theta
+    for positions in _positions(kernel, "noise_level"):
+        theta[positions] += np.log1p(residual / noise)
+    return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
+
+
+def _positions(kernel, name):
+    """Indices into theta of every free hyperparameter of that name, one array for each."""
+    start, found = 0, []
+    for hyperparameter in kernel.hyperparameters:
+        if hyperparameter.fixed:
+            continue
+        stop = start + hyperparameter.n_elements
+        if hyperparameter.name.split("__")[-1] == name:
+            found.append(np.arange(start, stop))
+        start = stop
+    return found
 
 
 def _noise_only(groups):

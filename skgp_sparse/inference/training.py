@@ -19,10 +19,10 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.exact import group_rows
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Options
-from skgp_sparse.inference.objectives import CollapsedObjective, ExactObjective
+from skgp_sparse.inference.objectives import CollapsedObjective, ExactObjective, value_or_minus_inf
 from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.parameters import Parameters
-from skgp_sparse.inference.start import fit_exact, start_kernel
+from skgp_sparse.inference.start import fit_exact, raise_noise, start_kernel
 
 
 class Plan(NamedTuple):
@@ -94,6 +94,7 @@ def _train_collapsed(rows, kernel, bound, plan, random_state):
     )
     Z = plan.initialise(rows, kernel, random_state)
     objective = CollapsedObjective(rows, bound, Z, plan.options)
+    kernel = raise_noise(kernel, *objective.noise_and_residual(kernel))
     learn_Z = plan.optimize_inducing and kernels.differentiable(kernel)
     scale = kernels.metric(kernel, rows.scale())
     parameters = Parameters(kernel, Z.mean(axis=0), scale, Z.shape if learn_Z else None)
@@ -126,9 +127,9 @@ def _train_with_callable(objective, kernel, plan, random_state):
     def negative(theta, eval_gradient=True):
         candidate = kernel.clone_with_theta(theta)
         if not eval_gradient:
-            return -objective.value(candidate)
-        evaluation = objective.value_and_gradient(candidate)
-        return -evaluation.value, -evaluation.theta_bar
+            return -value_or_minus_inf(objective, candidate, False)
+        value, gradient = value_or_minus_inf(objective, candidate, True)
+        return -value, -gradient
 
     starts = [kernel.theta]
     starts += [random_state.uniform(*kernel.bounds.T) for _ in range(plan.n_restarts)]

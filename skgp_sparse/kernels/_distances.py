@@ -38,7 +38,7 @@ class Separation:
 
     def __init__(self, X, Z, scale, roots):
         self.scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1:])
-        centre = Z.mean(axis=0)
+        centre = np.median(Z, axis=0)
         self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
         self.half = (_subtracted if roots and X.shape[1] == 1 else _expanded)(self.x, self.z)
         self.rows = self.cols = None

@@ -1,0 +1,87 @@
+"""The user's arrays become the `Rows` that the engine reads.
+
+A table is a multiset of rows: their order says nothing, and a row of weight w is w rows. Small
+tables are brought into the one form that all equal multisets share (sorted, with repeated rows
+merged into weights), so that equal tables give equal fits, to the last bit. Large ones are kept by
+reference.
+"""
+
+from dataclasses import replace
+from numbers import Real
+
+import numpy as np
+from sklearn.utils import check_array
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.rows import Rows
+from skgp_sparse._targets import standardisation
+from skgp_sparse._wiring import check_number
+
+_SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s
+_SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
+
+
+def training_rows(X, y, weight, *, alpha, normalize, name):
+    """Rows of a training table.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+    y : ndarray of shape (n,) or (n, p)
+    weight : ndarray of shape (n,) or None
+    alpha : float, array-like of shape (n,) or None
+        As the user gave it.
+    normalize : bool
+        Whether targets are centred and scaled.
+    name : str
+        Of the estimator, for errors.
+    """
+    y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+    noise = check_alpha(alpha, len(X), name)
+    if X.size <= _SMALL_TABLE:
+        X, y, noise, weight = _canonical(X, y, noise, weight)
+    mean, scale = standardisation(y, weight, normalize, shared=np.any(noise))
+    return Rows(X, y, noise, weight, mean, scale)
+
+
+def with_noise_floor(rows, kernel):
+    """The rows with known noise above what the arithmetic needs, where no noise is learned."""
+    if kernels.has_noise(kernel):
+        return rows
+    return replace(rows, noise=np.maximum(rows.noise, _SMALLEST_NOISE * rows.y_scale[0] ** 2))
+
+
+def check_alpha(alpha, n, name):
+    """Known noise variance as a float or an array (n,); 0 where there is none."""
+    if alpha is None:
+        return 0.0
+    if np.ndim(alpha) == 0:
+        check_number(alpha, "alpha", name, Real, low=0)
+        return float(alpha)
+    alpha = check_array(alpha, ensure_2d=False, dtype=float, input_name="alpha")
+    if alpha.shape == (1,):
+        return check_alpha(float(alpha[0]), n, name)
+    if alpha.shape != (n,):
+        raise ValueError(
+            "alpha must be a scalar or an array with same number of entries as y. "
+            f"({alpha.shape[0] if alpha.ndim == 1 else alpha.shape} != {n})"
+        )
+    if alpha.min() < 0:
+        raise ValueError(
+            f"The 'alpha' parameter of {name} must hold noise variances, which are not negative. "
+            f"Got {alpha.min()}."
+        )
+    return alpha
+
+
+def _canonical(X, y, noise, weight):
+    """Sorted distinct rows of (X, y, noise), and how often each of them is there."""
+    if weight is not None:
+        keep = weight > 0
+        noise = noise if np.ndim(noise) == 0 else noise[keep]
+        X, y, weight = X[keep], y[keep], weight[keep]
+    table = np.column_stack([X, y, np.broadcast_to(noise, len(X))])
+    _, first, index = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    total = np.bincount(index.ravel(), weight, minlength=len(first))
+    noise = noise if np.ndim(noise) == 0 else noise[first]
+    return X[first], y[first], noise, None if np.all(total == 1) else total.astype(float)

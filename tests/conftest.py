@@ -1,0 +1,130 @@
+"""Kernels, bounds, data and comparisons that several test files share."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgp_sparse._engine import exact
+from skgp_sparse._engine.problem import Options, Problem
+from skgp_sparse._engine.rows import Rows
+from skgp_sparse._linalg import Jitter
+from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
+
+BOUNDS = {
+    "dtc": DTC(),
+    "vfe": Titsias(),
+    "titsias_new": TitsiasNew(),
+    "artemev": Artemev(),
+    "fitc": FITC(),
+    "pep_0.1": PEP(0.1),
+    "pep_0.5": PEP(0.5),
+    "pep_0.9": PEP(0.9),
+}
+KERNELS = {
+    "rbf": ConstantKernel(1.7) * RBF(0.8),
+    "rbf_ard": ConstantKernel(0.6) * RBF([0.7, 1.5]),
+    "matern_0.5": ConstantKernel(1.2) * Matern(1.1, nu=0.5),
+    "matern_1.5": ConstantKernel(1.2) * Matern([0.9, 1.6], nu=1.5),
+    "matern_2.5": Matern([0.9, 1.6], nu=2.5),
+    "matern_general": ConstantKernel(0.8) * Matern(1.3, nu=1.2),
+    "rational_quadratic": ConstantKernel(1.4) * RationalQuadratic(0.9, 1.3),
+    "periodic": ConstantKernel(0.9) * ExpSineSquared(1.1, 4.7),
+    "dot_plus_rbf": DotProduct(0.6) + ConstantKernel(0.5) * RBF(0.9),
+    "pairwise_rbf": ConstantKernel(1.1) * PairwiseKernel(0.7, metric="rbf"),
+    "pairwise_laplacian": ConstantKernel(1.1) * PairwiseKernel(0.7, metric="laplacian"),
+    "pairwise_poly": PairwiseKernel(0.4, metric="poly"),
+    "sum": ConstantKernel(0.7) * Matern([0.8, 1.7], nu=1.5) + RationalQuadratic(1.9, 0.8),
+    "product": ConstantKernel(1.2) * RBF(2.0) * Matern([1.1, 0.9], nu=2.5),
+    "power": (ConstantKernel(0.8) * RBF([0.8, 1.2]) + DotProduct(0.4)) ** 2,
+    "fixed": ConstantKernel(1.3, "fixed") * RBF([0.8, 1.2]) + DotProduct(0.5, "fixed"),
+}
+NOISES = ("white", "known", "known_and_white", "nested")
+
+
+class Case(NamedTuple):
+    """A model and a table: what a `Problem` needs apart from the bound."""
+
+    kernel: object
+    Z: np.ndarray
+    X: np.ndarray
+    y: np.ndarray
+    noise: float | np.ndarray = 0.0
+    weight: np.ndarray | None = None
+    jitter: Jitter = Jitter(0.0, relative=False)
+
+    def rows(self):
+        """The table as the engine takes it."""
+        y = self.y.reshape(len(self.y), -1)
+        p = y.shape[1]
+        return Rows(self.X, y, self.noise, self.weight, np.zeros(p), np.ones(p))
+
+    def problem(self, bound, **options):
+        """The question for the collapsed engine."""
+        return Problem(
+            self.kernel, self.Z, self.rows(), bound, Options(jitter=self.jitter, **options)
+        )
+
+    def groups(self):
+        """The table as the exact engine takes it."""
+        return exact.group_rows(self.rows().block(slice(None)))
+
+    def repeated(self):
+        """The same table with rows of weight w written w times."""
+        again = np.repeat(np.arange(len(self.X)), self.weight.astype(int))
+        noise = self.noise if np.ndim(self.noise) == 0 else self.noise[again]
+        return self._replace(X=self.X[again], y=self.y[again], noise=noise, weight=None)
+
+
+def make_case(name="rbf_ard", noise="white", *, n=40, m=6, targets=1, weighted=False, seed=0):
+    """A random table for `KERNELS[name]`; no coordinate of Z is near one of X or of another Z."""
+    rng = np.random.default_rng(seed)
+    d = 1 if name == "periodic" else 2
+    X = rng.integers(-20, 20, (n, d)) / 10.0
+    Z = np.stack([rng.permutation(40)[:m] for _ in range(d)], axis=1) / 10.0 - 1.95
+    y = np.sin(X.sum(axis=1, keepdims=True) * np.arange(1, targets + 1))
+    y = (y + 0.3 * rng.normal(size=(n, targets))).reshape((n, targets) if targets > 1 else n)
+    known = rng.uniform(0.05, 0.4, n) if noise.startswith("known") else 0.0
+    weight = rng.integers(0, 4, n).astype(float) if weighted else None
+    return Case(_with_noise(KERNELS[name], noise), Z, X, y, known, weight)
+
+
+def _with_noise(signal, noise):
+    if noise == "known":
+        return signal
+    if noise == "nested":  # its level differs between rows
+        return signal + (DotProduct(0.8) + ConstantKernel(0.5)) * WhiteKernel(0.15)
+    return signal + WhiteKernel(0.15)
+
+
+def agree(actual, expected, tolerance):
+    """Assert equality up to `tolerance` times the largest entry, or 1 if that is larger."""
+    scale = max(1.0, np.max(np.abs(expected), initial=0.0))
+    assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
+
+
+def agree_evaluations(actual, expected, tolerance):
+    """Assert that two evaluations have the same value and gradient."""
+    agree(actual.value, expected.value, tolerance)
+    agree(actual.theta_bar, expected.theta_bar, tolerance)
+    assert (actual.Z_bar is None) == (expected.Z_bar is None)
+    if actual.Z_bar is not None:
+        agree(actual.Z_bar, expected.Z_bar, tolerance)
+
+
+def agree_posteriors(actual, expected, X, tolerance):
+    """Assert that two posteriors have the same mean, variance and covariance at X."""
+    for mine, its in zip(actual.mean_and_variance(X), expected.mean_and_variance(X), strict=True):
+        agree(mine, its, tolerance)
+    agree(actual.mean(X), expected.mean(X), tolerance)
+    agree(actual.covariance(X), expected.covariance(X), tolerance)

@@ -1,0 +1,300 @@
+"""Bad input: a clear error, or a documented behaviour that is finite and not silent."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    WhiteKernel,
+)
+
+from skgp_sparse import SparseGPRegressor
+from skgp_sparse._wiring import BOUNDS
+from skgp_sparse.bounds import PEP
+from skgp_sparse.inducing import BY_NAME
+
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(60, 2))
+Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=60)
+ROUTES = pytest.mark.parametrize("n_inducing", [15, 100], ids=["sparse", "exact"])
+
+
+def model(kernel=None, **parameters):
+    defaults = {"n_inducing": 15, "max_iter": 20, "random_state": 0}
+    return SparseGPRegressor(kernel, **defaults | parameters)
+
+
+def fitted_quietly(estimator, X, y, **fit_parameters):
+    """Fit; only ConvergenceWarnings are allowed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(X, y, **fit_parameters)
+
+
+def standard_sane(estimator, X):
+    """Nothing is NaN, no variance negative."""
+    mean, std = estimator.predict(X, return_std=True)
+    _, cov = estimator.predict(X, return_cov=True)
+    assert np.isfinite(mean).all() and np.isfinite(std).all() and np.isfinite(cov).all()
+    assert (std >= 0).all() and (np.diagonal(cov) >= 0).all()
+    assert np.isfinite(estimator.sample_y(X, 2)).all()
+    assert np.isfinite(estimator.log_marginal_likelihood_value_)
+    assert np.isfinite(estimator.jitter_)
+
+
+def spoilt(array, value):
+    array = array.copy()
+    array.flat[3] = value
+    return array
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nan_and_inf_are_refused(value):
+    with pytest.raises(ValueError, match="Input X contains"):
+        model().fit(spoilt(X, value), Y)
+    with pytest.raises(ValueError, match="Input y contains"):
+        model().fit(X, spoilt(Y, value))
+    with pytest.raises(ValueError, match="Input sample_weight contains"):
+        model().fit(X, Y, sample_weight=spoilt(np.ones(60), value))
+    with pytest.raises(ValueError, match="alpha contains"):
+        model(alpha=spoilt(np.ones(60), value)).fit(X, Y)
+    with pytest.raises(ValueError, match="inducing_init contains"):
+        model(inducing_init=spoilt(X[:5], value)).fit(X, Y)
+    with pytest.raises(ValueError, match="'alpha' parameter"):
+        model(alpha=value).fit(X, Y)
+    fitted = model(max_iter=1, kernel=RBF(), optimizer=None).fit(X, Y)
+    with pytest.raises(ValueError, match="Input X contains"):
+        fitted.predict(spoilt(X, value))
+
+
+def test_wrong_widths_are_refused():
+    fitted = model(RBF(), optimizer=None).fit(X, Y)
+    for method in (fitted.predict, fitted.sample_y):
+        with pytest.raises(ValueError, match="X has 1 features, but .* is expecting 2"):
+            method(X[:, :1])
+    with pytest.raises(ValueError, match="'inducing_init' .* has 1 columns, but X has 2"):
+        model(inducing_init=X[:5, :1]).fit(X, Y)
+    with pytest.raises(ValueError, match="'inducing_init' .* has 1 columns, but X has 2"):
+        model(inducing_init=lambda X, m, kernel, rng: X[:m, :1]).fit(X, Y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model().fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="sample_weight.shape"):
+        model().fit(X, Y, sample_weight=np.ones(59))
+    with pytest.raises(ValueError, match=r"same number of entries as y. \(59 != 60\)"):
+        model(alpha=np.ones(59)).fit(X, Y)
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        model().fit(X[:, 0], Y)
+    for optimizer in ("fmin_l_bfgs_b", None):
+        with pytest.raises(ValueError, match="length_scale of shape .* have 2 columns"):
+            model(RBF([1.0, 1.0, 1.0]), optimizer=optimizer).fit(X, Y)
+
+
+def test_strings_are_refused():
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        model().fit([["a"], ["b"]], [0.0, 1.0])
+    with pytest.raises(ValueError, match="numeric arrays.*GaussianProcessRegressor"):
+        model(ConstantKernel()).fit([["a"], ["b"]], [0.0, 1.0])
+
+
+def names(estimator, X=X, y=Y):
+    with pytest.raises(ValueError) as error:
+        estimator.fit(X, y)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    "parameter, value, valid",
+    [
+        ("bound", "elbo", list(BOUNDS)),
+        ("bound", PEP, ["instance"]),
+        ("inducing_init", "kmeans", list(BY_NAME)),
+        ("inducing_init", None, list(BY_NAME)),
+        ("optimizer", "adam", ["fmin_l_bfgs_b", "callable", "None"]),
+        ("kernel", "rbf", ["sklearn.gaussian_process.kernels"]),
+        ("n_inducing", 0, ["an int in the range [1, inf)"]),
+        ("n_inducing", 2.5, ["an int in the range [1, inf)"]),
+        ("n_inducing", True, ["an int in the range [1, inf)"]),
+        ("max_iter", -1, ["an int in the range [1, inf)"]),
+        ("n_restarts_optimizer", "2", ["an int in the range [0, inf)"]),
+        ("tol", -1.0, ["a float in the range [0, inf)"]),
+        ("tol", np.nan, ["a float in the range [0, inf)"]),
+        ("alpha", -0.1, ["a float in the range [0, inf)"]),
+        ("alpha", "big", ["a float in the range [0, inf)"]),
+        ("verbose", "yes", ["an int in the range [0, inf)"]),
+        ("n_targets", 0, ["an int in the range [1, inf)"]),
+        ("normalize_y", 1, ["True or False"]),
+        ("optimize_inducing", "no", ["True or False"]),
+    ],
+)
+def test_unknown_parameters_are_refused_and_the_valid_ones_listed(parameter, value, valid):
+    message = names(model(**{parameter: value}))
+    assert f"The {parameter!r} parameter of SparseGPRegressor must be" in message
+    assert all(word in message for word in valid) and "Got " in message
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 1.5, np.nan, "half"])
+def test_pep_outside_its_range_is_refused(alpha):
+    assert "'bound__alpha' parameter" in names(model(bound=PEP(alpha)))
+
+
+def test_negative_noise_and_weights_are_refused():
+    assert "not negative" in names(model(alpha=np.full(60, -1.0)))
+    with pytest.raises(ValueError, match="[Nn]egative"):
+        model().fit(X, Y, sample_weight=np.full(60, -1.0))
+
+
+def test_weights_that_are_all_zero_are_refused():
+    with pytest.raises(ValueError, match="zero"):
+        model().fit(X, Y, sample_weight=np.zeros(60))
+
+
+@pytest.mark.parametrize("kernel", [CompoundKernel([RBF()]), RBF() + CompoundKernel([RBF()])])
+def test_compound_kernels_are_refused(kernel):
+    assert "add or multiply" in names(model(kernel)).lower()
+
+
+@ROUTES
+def test_infinite_bounds_are_fine_without_restarts_only(n_inducing):
+    kernel = RBF(1.0, (1e-5, np.inf)) + WhiteKernel()
+    standard_sane(model(kernel, n_inducing=n_inducing).fit(X, Y), X)
+    restarted = model(kernel, n_inducing=n_inducing, n_restarts_optimizer=1)
+    assert "requires that all bounds are finite" in names(restarted)
+
+
+@ROUTES
+@pytest.mark.parametrize("constant", [[0], [0, 1]], ids=["one", "all"])
+def test_constant_features_say_nothing(n_inducing, constant):
+    X_const = X.copy()
+    X_const[:, constant] = 5.0
+    standard_sane(fitted_quietly(model(n_inducing=n_inducing), X_const, Y), X_const)
+
+
+@ROUTES
+@pytest.mark.parametrize("normalize_y", [True, False])
+@pytest.mark.parametrize("level", [0.0, 3.0, -1e8])
+def test_constant_targets_are_predicted(n_inducing, normalize_y, level):
+    estimator = model(n_inducing=n_inducing, normalize_y=normalize_y)
+    fitted_quietly(estimator, X, np.full(60, level))
+    standard_sane(estimator, X)
+    np.testing.assert_allclose(estimator.predict(X), level, rtol=0.01, atol=1e-6)
+
+
+@ROUTES
+def test_one_row_is_enough(n_inducing):
+    estimator = fitted_quietly(model(n_inducing=n_inducing), X[:1], Y[:1])
+    standard_sane(estimator, X)
+    assert estimator.predict(X[:1]) == pytest.approx(Y[0])
+    assert estimator.inducing_points_.shape == (1, 2)
+
+
+def test_fewer_rows_than_inducing_points_are_exact_and_duplicates_count_once():
+    repeated = np.repeat(X[:10], 6, axis=0)
+    estimator = fitted_quietly(model(), repeated, Y)
+    standard_sane(estimator, X)
+    np.testing.assert_array_equal(estimator.inducing_points_, np.unique(X[:10], axis=0))
+    few = fitted_quietly(model(n_inducing=1000), X[:7], Y[:7])
+    assert few.inducing_points_.shape == (7, 2)
+
+
+@ROUTES
+@pytest.mark.parametrize("offset, scale", [(1e8, 1.0), (0.0, 1e-12), (0.0, 1e12)])
+def test_offsets_and_scales_of_X_do_not_matter(n_inducing, offset, scale):
+    moved = X * scale + offset
+    estimator = fitted_quietly(model(n_inducing=n_inducing), moved, Y)
+    standard_sane(estimator, moved)
+    plain = fitted_quietly(model(n_inducing=n_inducing), X, Y)
+    # an offset of 1e8 leaves 8 digits of X
+    np.testing.assert_allclose(estimator.predict(moved), plain.predict(X), atol=1e-2)
+
+
+@ROUTES
+@pytest.mark.parametrize("normalize_y", [True, False])
+@pytest.mark.parametrize("offset, scale", [(1e8, 1.0), (0.0, 1e-12), (0.0, 1e12)])
+def test_offsets_and_scales_of_y_are_given_back(n_inducing, normalize_y, offset, scale):
+    if offset and not normalize_y:
+        pytest.skip("the offset is then a signal of its own, 1e8 times the rest")
+    moved = Y * scale + offset
+    estimator = model(n_inducing=n_inducing, normalize_y=normalize_y)
+    fitted_quietly(estimator, X, moved)
+    standard_sane(estimator, X)
+    plain = fitted_quietly(model(n_inducing=n_inducing), X, Y)
+    given_back = (estimator.predict(X) - offset) / scale
+    np.testing.assert_allclose(given_back, plain.predict(X), atol=0.05)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_targets_whose_squares_leave_float64_are_standardised(scale):
+    estimator = fitted_quietly(model(), X, Y * scale)  # a covariance would leave float64, too
+    plain = fitted_quietly(model(), X, Y)
+    for ours, theirs in zip(estimator.predict(X, return_std=True), plain.predict(X, True)):
+        np.testing.assert_allclose(ours / scale, theirs, atol=0.05)
+
+
+def test_inputs_whose_squares_overflow_are_refused():
+    with np.errstate(over="ignore"):
+        assert "Rescale X" in names(model(), X * 1e200)
+
+
+@ROUTES
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_a_kernel_in_other_units_than_X_is_reported_or_explains_by_noise(n_inducing, scale):
+    estimator = model(RBF() + WhiteKernel(), n_inducing=n_inducing)
+    fitted_quietly(estimator, X * scale, Y)
+    standard_sane(estimator, X * scale)
+
+
+@pytest.mark.parametrize("bound", ["titsias", "titsias_new", "artemev", "fitc", "pep", "dtc"])
+@pytest.mark.parametrize("optimizer", [None, "fmin_l_bfgs_b"])
+def test_duplicate_inducing_points_are_survived(bound, optimizer):
+    Z = np.repeat(X[:5], 3, axis=0)
+    estimator = model(RBF() + WhiteKernel(0.01), inducing_init=Z, optimizer=optimizer, bound=bound)
+    standard_sane(fitted_quietly(estimator, X, Y), X)
+    assert estimator.jitter_ > 0
+
+
+@ROUTES
+@pytest.mark.parametrize("fixed", [True, False])
+def test_length_scales_of_1e5_are_survived(n_inducing, fixed):
+    kernel = ConstantKernel() * RBF(1e5, "fixed" if fixed else (1e5, 1e6)) + WhiteKernel()
+    estimator = fitted_quietly(model(kernel, n_inducing=n_inducing), X, Y)
+    standard_sane(estimator, X)
+
+
+def test_jitter_that_had_to_grow_is_seen():
+    kernel = DotProduct(sigma_0=1e-3, sigma_0_bounds="fixed")  # rank 3 of 60
+    estimator = model(kernel, alpha=0.0, n_inducing=100, optimizer=None)
+    standard_sane(fitted_quietly(estimator, 1e4 * X, Y), 1e4 * X)
+    assert estimator.jitter_ > 0
+
+
+@ROUTES
+@pytest.mark.parametrize("alpha", [0.0, 1e-10])
+def test_hardly_any_noise_is_finite(n_inducing, alpha):
+    estimator = model(RBF(), alpha=alpha, n_inducing=n_inducing)
+    standard_sane(fitted_quietly(estimator, X, Y), X)
+
+
+def test_a_kernel_that_is_no_covariance_is_named_as_the_cause():
+    negative = ConstantKernel(-1.0, "fixed") * RBF(1.0, "fixed")
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        model(negative, optimizer=None).fit(X, Y)
+
+
+def test_trouble_is_a_convergence_warning_with_a_remedy_that_exists():
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model(RBF() + WhiteKernel(), max_iter=1).fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match="close to the specified upper bound 0.1"):
+        model(RBF(0.05, (0.01, 0.1)) + WhiteKernel()).fit(X, Y)
+
+
+def test_bounds_that_the_user_did_not_choose_are_not_reported():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(RBF(), n_inducing=100, max_iter=200).fit(X, np.sin(X[:, 0]))
+        model(n_inducing=100, max_iter=200).fit(X, np.sin(X[:, 0]))

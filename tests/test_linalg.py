@@ -1,0 +1,155 @@
+"""Laws of the dense linear algebra: each routine against the plain NumPy expression."""
+
+import numpy as np
+import pytest
+from conftest import agree
+
+from skgp_sparse import _linalg
+from skgp_sparse._linalg import Jitter, jittered_cholesky
+
+SIZES = (1, 5, 256, 257, 600)  # around and beyond one panel of columns
+
+
+def positive_definite(m, seed=0):
+    A = np.random.default_rng(seed).normal(size=(m, 2 * m))
+    return A @ A.T / m + np.eye(m)
+
+
+def factor(m):
+    """A positive definite matrix and its Cholesky factor as the engine makes it."""
+    K = positive_definite(m)
+    return K, _linalg.cholesky(K)
+
+
+def low_rank(m=6, rank=2):
+    A = np.random.default_rng(0).normal(size=(m, rank))
+    return A @ A.T
+
+
+@pytest.mark.parametrize("m", SIZES)
+def test_cholesky_factorises_and_leaves_its_argument_alone(m):
+    K = positive_definite(m)
+    kept = K.copy()
+    for L in (_linalg.cholesky(K), jittered_cholesky(K, Jitter(0.0))[0]):
+        agree(L @ L.T, K, 1e-13)
+        np.testing.assert_array_equal(L, np.tril(L))
+    np.testing.assert_array_equal(K, kept)
+
+
+@pytest.mark.parametrize("m", SIZES)
+def test_inverses_are_inverses(m):
+    K, L = factor(m)
+    agree(_linalg.inverse_lower(L) @ L, np.eye(m), 1e-12)
+    inverse = _linalg.inverse_from_cholesky(L)
+    agree(inverse @ K, np.eye(m), 1e-12)
+    np.testing.assert_array_equal(inverse, inverse.T)
+    agree(L @ L.T, K, 1e-13)
+
+
+@pytest.mark.parametrize("m", SIZES)
+def test_congruence_is_the_product_of_three(m):
+    K, L = factor(m)
+    S, T = K - 2.0 * np.eye(m), _linalg.inverse_lower(L)
+    kept = S.copy(), T.copy()
+    found = _linalg.congruence(S, T)
+    agree(found, T.T @ S @ T, 1e-12)
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_array_equal(S, kept[0])
+    np.testing.assert_array_equal(T, kept[1])
+
+
+@pytest.mark.parametrize("m", SIZES)
+def test_triangular_products_skip_nothing_but_zeros(m):
+    rng = np.random.default_rng(1)
+    A, T = rng.normal(size=(40, m)), np.tril(rng.normal(size=(m, m)))
+    for triangle in (T, np.asfortranarray(T)):
+        agree(_linalg.times_lower(A, triangle), A @ T, 1e-13)
+        agree(_linalg.times_lower_transposed(A, triangle), A @ T.T, 1e-13)
+    agree(_linalg.times_lower(np.asfortranarray(A), T), A @ T, 1e-13)
+
+
+@pytest.mark.parametrize("m", SIZES)
+def test_mirrored_matrices_are_symmetric(m):
+    A = np.random.default_rng(2).normal(size=(m, m))
+    lower = np.tril(A)
+    expected = lower + np.tril(A, -1).T
+    assert _linalg.mirror_lower(A) is A
+    np.testing.assert_array_equal(A, expected)
+
+
+@pytest.mark.parametrize(
+    "weights", ["scalar", "positive", "any_sign", "negative", "zero", "strided"]
+)
+def test_weighted_gram_is_the_weighted_sum_of_outer_products(weights):
+    rng = np.random.default_rng(3)
+    V, normal = rng.normal(size=(50, 7)), rng.normal(size=50)
+    a = {
+        "scalar": 0.7,
+        "positive": np.abs(normal),
+        "any_sign": normal,
+        "negative": -np.abs(normal),
+        "zero": np.zeros(50),
+        "strided": np.repeat(normal, 2)[::2],
+    }[weights]
+    found = _linalg.weighted_gram(V, a)
+    agree(found, (V.T * a) @ V, 1e-13)
+    agree(found, found.T, 1e-14)
+
+
+def test_row_dots_and_log_determinants():
+    K, L = factor(9)
+    agree(_linalg.row_dots(K, L), (K * L).sum(axis=1), 1e-13)
+    agree(_linalg.log_det_from_cholesky(L), np.linalg.slogdet(K)[1], 1e-13)
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-12, 1e-8, 1e-6])
+def test_jitter_grows_tenfold_from_its_start(start):
+    amounts = np.array(list(Jitter(start).amounts()))
+    assert amounts[0] == start
+    assert np.all(np.diff(amounts) > 0) and 1e-3 < amounts[-1] <= 1e-2 * (1 + 1e-9)
+    np.testing.assert_allclose(amounts[2:] / amounts[1:-1], 10.0)
+    if start > 0:
+        np.testing.assert_allclose(amounts[1] / start, 10.0)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_relative_jitter_follows_the_scale_of_the_matrix(scale):
+    K = low_rank()
+    L, amount = jittered_cholesky(scale * K, Jitter(1e-6, relative=True))
+    assert amount == 1e-6
+    agree(L @ L.T / scale, K + 1e-6 * K.diagonal().mean() * np.eye(6), 1e-13)
+
+
+def test_absolute_jitter_does_not():
+    K = low_rank()
+    L, amount = jittered_cholesky(K, Jitter(1e-6, relative=False))
+    assert amount == 1e-6
+    agree(L @ L.T, K + 1e-6 * np.eye(6), 1e-13)
+
+
+def test_no_jitter_is_added_where_none_is_needed():
+    assert jittered_cholesky(positive_definite(5), Jitter(0.0))[1] == 0.0
+
+
+def test_the_first_jitter_that_succeeds_is_reported():
+    K = np.diag([1.0, 1.0, -1e-5])
+    L, amount = jittered_cholesky(K, Jitter(1e-10, relative=False))
+    np.testing.assert_allclose(amount, 1e-4)
+    agree(L @ L.T, K + amount * np.eye(3), 1e-13)
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_indefinite_matrices_are_refused_with_a_remedy(relative):
+    with pytest.raises(np.linalg.LinAlgError, match=r"not positive definite.*Use a positive"):
+        jittered_cholesky(np.diag([1.0, -1.0]), Jitter(relative=relative))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", [(0, 0), (2, 1)])
+def test_matrices_that_are_not_finite_are_refused(bad, where):
+    K = np.eye(4)
+    K[where] = K[where[::-1]] = bad
+    with pytest.raises(np.linalg.LinAlgError, match="NaN or infinite"):
+        jittered_cholesky(K, Jitter())
+    with pytest.raises(np.linalg.LinAlgError, match="not finite"):
+        _linalg.cholesky(K)

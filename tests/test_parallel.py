@@ -1,0 +1,105 @@
+"""Threads over blocks: order, exceptions, bounded look-ahead, and BLAS left as it was."""
+
+import threading
+import time
+
+import pytest
+from threadpoolctl import threadpool_info
+
+from skgp_sparse._parallel import ordered_map, resolve_n_jobs, single_threaded_blas
+
+N_JOBS = (1, 2, 5)
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_results_come_in_the_order_of_the_items(n_jobs):
+    def slow_first(item):
+        time.sleep(0.002 * (20 - item) / 20)
+        return item
+
+    assert list(ordered_map(slow_first, range(20), n_jobs)) == list(range(20))
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+@pytest.mark.parametrize("n_items", [0, 1, 2])
+def test_few_items_are_enough(n_items, n_jobs):
+    assert list(ordered_map(str, range(n_items), n_jobs)) == [str(i) for i in range(n_items)]
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_exceptions_reach_the_caller_after_the_results_before_them(n_jobs):
+    def fail_at_three(item):
+        if item == 3:
+            raise ZeroDivisionError("three")
+        return item
+
+    seen = []
+    with pytest.raises(ZeroDivisionError, match="three"):
+        seen.extend(ordered_map(fail_at_three, range(50), n_jobs))
+        # extend keeps what it was given before the exception
+    assert seen == [0, 1, 2]
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_look_ahead_is_bounded(n_jobs):
+    lock, started = threading.Lock(), []
+
+    def start(item):
+        with lock:
+            started.append(item)
+
+    most = 1 if n_jobs == 1 else n_jobs + 1
+    for handed_over, _ in enumerate(ordered_map(start, range(40), n_jobs)):
+        time.sleep(0.001)  # time to run ahead
+        with lock:
+            assert len(started) - handed_over <= most
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_at_most_n_jobs_run_at_a_time(n_jobs):
+    lock, running, most = threading.Lock(), 0, 0
+
+    def work(_):
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.002)
+        with lock:
+            running -= 1
+
+    list(ordered_map(work, range(12), n_jobs))
+    assert 1 < most <= n_jobs
+
+
+@pytest.mark.parametrize("n_jobs, items", [(1, range(5)), (4, range(1))])
+def test_one_job_or_one_item_runs_inline(n_jobs, items):
+    threads = list(ordered_map(lambda _: threading.get_ident(), items, n_jobs))
+    assert set(threads) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_no_thread_outlives_a_map_that_is_abandoned(n_jobs):
+    before = threading.active_count()
+    mapped = ordered_map(lambda item: item, range(50), n_jobs)
+    assert next(mapped) == 0
+    mapped.close()
+    assert threading.active_count() == before
+
+
+def test_blas_is_single_threaded_inside_and_as_before_outside():
+    before = blas_threads()
+    with single_threaded_blas():
+        assert set(blas_threads()) <= {1}
+        assert resolve_n_jobs(None) == 1
+    assert blas_threads() == before
+
+
+def test_n_jobs_is_what_blas_or_the_user_says():
+    assert resolve_n_jobs(None) == max(blas_threads(), default=1)
+    assert resolve_n_jobs(3) == 3
+    assert resolve_n_jobs(-1) >= 1

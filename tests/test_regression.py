@@ -1,0 +1,426 @@
+"""Laws of SparseGPRegressor: what it predicts, in which units, and when it says no."""
+
+import copy
+import time
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from skgp_sparse import SparseGPRegressor
+from skgp_sparse._wiring import BOUNDS
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+RNG = np.random.RandomState(0)
+X = RNG.uniform(-3, 3, size=(50, 2))
+Y = np.column_stack([np.sin(X[:, 0]), 3 + 2 * np.cos(X[:, 1])]) + 0.1 * RNG.normal(size=(50, 2))
+QUERY = RNG.uniform(-3, 3, size=(20, 2))
+Z = X[:12] + 0.1
+KERNEL = ConstantKernel(1.5) * RBF([1.0, 1.4])
+NOISY = KERNEL + WhiteKernel(0.05)
+EXACT = {"n_inducing": 1000}
+TARGETS = pytest.mark.parametrize("y", [Y[:, 0], Y], ids=["one target", "two targets"])
+
+
+def fixed(kernel=NOISY, **parameters):
+    """At the kernel's own theta; sparse at Z unless told otherwise."""
+    defaults = {"optimizer": None, "inducing_init": Z}
+    return SparseGPRegressor(kernel, **defaults | parameters)
+
+
+def exact(kernel=NOISY, **parameters):
+    return fixed(kernel, inducing_init="k-means", **EXACT | parameters)
+
+
+def small(kernel=None, **parameters):
+    defaults = {"n_inducing": 8, "max_iter": 8, "random_state": 0}
+    return SparseGPRegressor(kernel, **defaults | parameters)
+
+
+def dense_titsias(y, noise):
+    """Mean and latent covariance of the collapsed posterior at Z, with dense algebra."""
+    Kzz, Kzx, Kzq = KERNEL(Z) + 1e-10 * np.eye(len(Z)), KERNEL(Z, X), KERNEL(Z, QUERY)
+    A = np.linalg.inv(Kzz + Kzx / noise @ Kzx.T)
+    mean = Kzq.T @ A @ Kzx @ (y / noise)
+    return mean, KERNEL(QUERY) - Kzq.T @ np.linalg.solve(Kzz, Kzq) + Kzq.T @ A @ Kzq
+
+
+@pytest.mark.parametrize("latent", [False, True])
+def test_predictions_are_those_of_dense_algebra(latent):
+    y = Y[:, 0]
+    model = fixed(normalize_y=False, bound="titsias").fit(X, y)
+    mean, cov = dense_titsias(y, 0.05)
+    cov = cov + (0.0 if latent else 0.05) * np.eye(len(cov))
+    ours, our_cov = model.predict(QUERY, return_cov=True, latent=latent)
+    _, our_std = model.predict(QUERY, return_std=True, latent=latent)
+    # jitter of 1e-8 of the mean diagonal, against 1e-10 here
+    np.testing.assert_allclose(ours, mean, atol=1e-5)
+    np.testing.assert_allclose(our_cov, cov, atol=1e-5)
+    np.testing.assert_allclose(our_std**2, our_cov.diagonal(), rtol=1e-10)
+    np.testing.assert_array_equal(model.predict(QUERY), ours)
+
+
+@TARGETS
+@pytest.mark.parametrize("alpha", [0.02, "array"])
+@pytest.mark.parametrize("bound", sorted(BOUNDS))
+def test_enough_inducing_points_make_every_bound_the_exact_process(y, alpha, bound):
+    alpha = np.linspace(0.01, 0.1, len(X)) if alpha == "array" else alpha
+    ours = exact(alpha=alpha, normalize_y=False, bound=bound).fit(X, y)
+    theirs = GaussianProcessRegressor(NOISY, alpha=alpha, optimizer=None).fit(X, y)
+    for call in ({"return_std": True}, {"return_cov": True}):
+        for mine, its in zip(ours.predict(QUERY, **call), theirs.predict(QUERY, **call)):
+            np.testing.assert_allclose(mine, its, atol=1e-10)
+    value, gradient = ours.log_marginal_likelihood(NOISY.theta, eval_gradient=True)
+    expected, slope = theirs.log_marginal_likelihood(NOISY.theta, eval_gradient=True)
+    assert value == pytest.approx(expected, rel=1e-10)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-8)
+
+
+@pytest.mark.parametrize("bound", sorted(BOUNDS))
+def test_a_weight_is_a_number_of_rows_at_fixed_inducing_points(bound):
+    weight = np.arange(len(X)) % 3
+    X_rep, Y_rep = np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0)
+    weighted = fixed(bound=bound).fit(X, Y, sample_weight=weight)
+    repeated = fixed(bound=bound).fit(X_rep, Y_rep)
+    np.testing.assert_array_equal(weighted.predict(QUERY), repeated.predict(QUERY))
+    assert weighted.log_marginal_likelihood() == repeated.log_marginal_likelihood()
+
+
+@pytest.mark.parametrize("n_inducing", [8, 100])
+def test_a_weight_scales_like_precision_at_fixed_theta(n_inducing):
+    weight = RNG.uniform(0.5, 2.0, size=len(X))
+    common = {"optimizer": None, "n_inducing": n_inducing, "normalize_y": False, "random_state": 0}
+    by_weight = SparseGPRegressor(KERNEL, alpha=0.1, inducing_init=Z, **common)
+    by_alpha = SparseGPRegressor(KERNEL, alpha=0.1 / weight, inducing_init=Z, **common)
+    by_weight.fit(X, Y[:, 0], sample_weight=weight)
+    by_alpha.fit(X, Y[:, 0])
+    np.testing.assert_allclose(by_weight.predict(QUERY), by_alpha.predict(QUERY), rtol=1e-8)
+
+
+@TARGETS
+@pytest.mark.parametrize("route", [fixed, exact])
+def test_alpha_is_in_units_of_y_squared(y, route):
+    alpha = np.linspace(0.01, 0.1, len(X))
+    one = route(KERNEL, alpha=alpha).fit(X, y)
+    other = route(KERNEL, alpha=alpha * 100).fit(X, 10 * y)
+    np.testing.assert_allclose(10 * one.predict(QUERY), other.predict(QUERY), rtol=1e-8)
+    scalar = route(KERNEL, alpha=0.05).fit(X, y)
+    array = route(KERNEL, alpha=np.full(len(X), 0.05)).fit(X, y)
+    np.testing.assert_allclose(
+        scalar.predict(QUERY, return_std=True), array.predict(QUERY, return_std=True), rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize("kernel", [None, KERNEL, NOISY])
+@pytest.mark.parametrize("alpha", [None, 0.01])
+def test_noise_is_learned_unless_it_is_known(kernel, alpha):
+    model = small(kernel, alpha=alpha, n_inducing=100).fit(X, Y[:, 0])
+    latent = model.predict(QUERY, return_std=True, latent=True)[1]
+    noisy = model.predict(QUERY, return_std=True)[1]
+    known_only = kernel is KERNEL and alpha is not None
+    assert np.array_equal(latent, noisy) if known_only else np.all(noisy > latent)
+
+
+@TARGETS
+@pytest.mark.parametrize("normalize_y", [True, False])
+def test_targets_are_standardised_and_given_back(y, normalize_y):
+    model = fixed(normalize_y=normalize_y).fit(X, y)
+    standard = (y - y.mean(axis=0)) / y.std(axis=0) if normalize_y else y
+    inner = fixed(normalize_y=False).fit(X, standard)
+    mean, std = inner.predict(QUERY, return_std=True)
+    scale, shift = (y.std(axis=0), y.mean(axis=0)) if normalize_y else (1.0, 0.0)
+    ours, our_std = model.predict(QUERY, return_std=True)
+    np.testing.assert_allclose(ours, mean * scale + shift, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(our_std, std * scale, rtol=1e-9)
+    assert model.log_marginal_likelihood_value_ == pytest.approx(
+        inner.log_marginal_likelihood_value_
+    )
+
+
+def test_several_targets_are_several_fits_at_one_theta():
+    joint = fixed().fit(X, Y)
+    alone = [fixed().fit(X, y) for y in Y.T]
+    for call in ({"return_std": True}, {"return_cov": True}):
+        for number, model in enumerate(alone):
+            for ours, its in zip(joint.predict(QUERY, **call), model.predict(QUERY, **call)):
+                np.testing.assert_allclose(ours[..., number], its, atol=1e-12)
+    total = sum(model.log_marginal_likelihood_value_ for model in alone)
+    assert joint.log_marginal_likelihood_value_ == pytest.approx(total)
+    first = fixed().fit(X, Y[:, 0]).sample_y(QUERY, 4)
+    np.testing.assert_allclose(joint.sample_y(QUERY, 4)[:, 0], first, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(50,), (50, 1), (50, 3)])
+@pytest.mark.parametrize("rows", [1, 20])
+def test_shapes_are_those_of_gpr(shape, rows):
+    y = RNG.normal(size=shape)
+    tail = shape[1:] if shape[1:] != (1,) else ()
+    model = fixed().fit(X, y)
+    mean, std = model.predict(QUERY[:rows], return_std=True)
+    _, cov = model.predict(QUERY[:rows], return_cov=True)
+    assert mean.shape == std.shape == (rows, *tail)
+    assert cov.shape == (rows, rows, *tail)
+    assert model.sample_y(QUERY[:rows], 5).shape == (rows, *tail, 5)
+
+
+@pytest.mark.parametrize("n_targets", [None, 1, 3])
+def test_prior_predictions_of_an_unfitted_model(n_targets):
+    model = SparseGPRegressor(NOISY, n_targets=n_targets)
+    tail = (3,) if n_targets == 3 else ()
+    mean, cov = model.predict(QUERY, return_cov=True)
+    latent = model.predict(QUERY, return_cov=True, latent=True)[1]
+    np.testing.assert_array_equal(mean, np.zeros((20, *tail)))
+    expected = NOISY(QUERY)
+    if tail:
+        cov, latent = cov[..., 0], latent[..., 0]
+    np.testing.assert_allclose(cov, expected, rtol=1e-12)
+    np.testing.assert_allclose(latent, KERNEL(QUERY), rtol=1e-12)
+    samples = model.sample_y(QUERY, 4000, random_state=1)
+    assert samples.shape == (20, *tail, 4000)
+    np.testing.assert_allclose(samples.var(axis=-1), 1.55, rtol=0.15)
+    assert not hasattr(model, "kernel_") and not hasattr(model, "n_features_in_")
+
+
+def test_both_std_and_cov_are_refused():
+    with pytest.raises(RuntimeError, match="At most one of return_std or return_cov"):
+        fixed().fit(X, Y).predict(QUERY, return_std=True, return_cov=True)
+
+
+def test_joint_samples_have_the_predicted_mean_and_covariance():
+    model = fixed().fit(X, Y[:, 0])
+    mean, cov = model.predict(QUERY[:4], return_cov=True)
+    samples = model.sample_y(QUERY[:4], 40_000, random_state=0)
+    standard_error = np.sqrt(cov.max() / 40_000)
+    np.testing.assert_allclose(samples.mean(axis=1), mean, atol=5 * standard_error)
+    np.testing.assert_allclose(np.cov(samples), cov, atol=10 * cov.max() / np.sqrt(40_000))
+    np.testing.assert_array_equal(samples, model.sample_y(QUERY[:4], 40_000, random_state=0))
+
+
+@pytest.mark.parametrize("route", [fixed, exact])
+def test_samples_of_many_rows_have_the_predicted_margins(route):
+    model = route().fit(X, Y)
+    many = np.tile(QUERY, (250, 1))
+    assert len(many) > 4096
+    samples = model.sample_y(many, 300, random_state=0)[:20]
+    mean, std = model.predict(QUERY, return_std=True)
+    assert samples.shape == (20, 2, 300)
+    np.testing.assert_allclose(samples.mean(axis=-1), mean, atol=5 * std.max() / np.sqrt(300))
+    np.testing.assert_allclose(samples.std(axis=-1), std, rtol=0.25)
+
+
+def test_samples_of_many_rows_are_joint_through_the_inducing_points():
+    model = fixed(KERNEL, alpha=0.05, normalize_y=False).fit(X, Y[:, 0])
+    many = np.vstack([Z, Z + 1e-6, np.tile(QUERY, (250, 1))])
+    samples = model.sample_y(many, 50, random_state=0)
+    std = model.predict(Z, return_std=True)[1]
+    gaps = np.abs(samples[: len(Z)] - samples[len(Z) : 2 * len(Z)])
+    assert gaps.max() < 0.05 * std.min()
+
+
+@pytest.mark.parametrize("route", [fixed, exact])
+def test_log_marginal_likelihood_is_gprs(route):
+    model = route().fit(X, Y[:, 0])
+    stored, theta = model.log_marginal_likelihood_value_, model.kernel_.theta
+    assert model.log_marginal_likelihood() == stored
+    assert model.log_marginal_likelihood(theta) == pytest.approx(stored, rel=1e-12)
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    assert value == pytest.approx(stored, rel=1e-12)
+    differences = approx_fprime(theta, model.log_marginal_likelihood, 1e-6)
+    np.testing.assert_allclose(gradient, differences, rtol=1e-3, atol=1e-3)
+    with pytest.raises(ValueError, match="Gradient can only be evaluated for theta!=None"):
+        model.log_marginal_likelihood(eval_gradient=True)
+    with pytest.raises(ValueError, match="theta must hold the 4 log .* Got shape"):
+        model.log_marginal_likelihood(theta[:-1])
+
+
+def test_clone_kernel_false_sets_theta_and_leaves_predictions():
+    model = fixed().fit(X, Y[:, 0])
+    before, theta = model.predict(QUERY), model.kernel_.theta
+    model.log_marginal_likelihood(theta + 1.0)
+    np.testing.assert_array_equal(model.kernel_.theta, theta)
+    model.log_marginal_likelihood(theta + 1.0, clone_kernel=False)
+    np.testing.assert_allclose(model.kernel_.theta, theta + 1.0)
+    np.testing.assert_array_equal(model.predict(QUERY), before)
+    np.testing.assert_array_equal(NOISY.theta, theta)
+
+
+@pytest.mark.parametrize("route", [fixed, exact])
+def test_a_theta_that_cannot_be_evaluated_is_infinitely_unlikely(route):
+    model = route().fit(X, Y[:, 0])
+    theta = np.full(4, np.nan)
+    assert model.log_marginal_likelihood(theta) == -np.inf
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    assert value == -np.inf
+    np.testing.assert_array_equal(gradient, np.zeros(4))
+
+
+def test_an_unfitted_model_has_no_likelihood():
+    with pytest.raises(NotFittedError):
+        SparseGPRegressor().log_marginal_likelihood()
+
+
+def test_a_copy_predicts_and_says_that_it_lost_the_rows():
+    model = fixed().fit(X, Y)
+    twin = copy.deepcopy(model)
+    np.testing.assert_array_equal(twin.predict(QUERY), model.predict(QUERY))
+    with pytest.raises(ValueError, match="leaves the training rows out"):
+        twin.log_marginal_likelihood(model.kernel_.theta)
+
+
+@pytest.mark.parametrize("n_inducing", [8, 100])
+def test_no_optimizer_leaves_theta_where_it_was(n_inducing):
+    model = SparseGPRegressor(NOISY, optimizer=None, n_inducing=n_inducing).fit(X, Y)
+    np.testing.assert_array_equal(model.kernel_.theta, NOISY.theta)
+    assert model.n_iter_ == 1
+
+
+@pytest.mark.parametrize("n_inducing", [8, 100])
+def test_a_callable_optimizer_sees_the_bound_over_theta(n_inducing):
+    calls = []
+
+    def optimizer(objective, theta, bounds):
+        np.testing.assert_array_equal(theta, NOISY.theta if not calls else theta)
+        np.testing.assert_array_equal(bounds, NOISY.bounds)
+        value, gradient = objective(theta)
+        assert value == objective(theta, eval_gradient=False) and gradient.shape == theta.shape
+        assert objective(np.full_like(theta, np.nan), eval_gradient=False) == np.inf
+        calls.append(value)
+        found = minimize(objective, theta, jac=True, bounds=bounds, options={"maxiter": 10})
+        return found.x, found.fun
+
+    model = small(NOISY, optimizer=optimizer, n_inducing=n_inducing, n_restarts_optimizer=2)
+    model.fit(X, Y[:, 0])
+    assert len(calls) == 3
+    assert model.log_marginal_likelihood_value_ > -calls[0]
+    assert model.log_marginal_likelihood_value_ == pytest.approx(
+        model.log_marginal_likelihood(model.kernel_.theta)
+    )
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, ValueError])
+def test_whatever_ends_a_fit_early_leaves_the_former_one(raised):
+    def optimizer(objective, theta, bounds):
+        raise raised
+
+    kernel = RBF() + WhiteKernel()
+    model = small(kernel).fit(X, Y[:, 0])
+    before, attributes = model.predict(QUERY), set(vars(model))
+    with pytest.raises(raised):
+        model.set_params(optimizer=optimizer).fit(X[:, :1], Y)
+    np.testing.assert_array_equal(model.predict(QUERY), before)
+    assert set(vars(model)) == attributes and model.n_features_in_ == 2
+    never = small(kernel, optimizer=optimizer)
+    with pytest.raises(raised):
+        never.fit(X, Y)
+    assert not hasattr(never, "kernel_") and not hasattr(never, "n_features_in_")
+    with pytest.raises(NotFittedError):
+        never.log_marginal_likelihood()
+
+
+@pytest.mark.parametrize("optimizer", [None, "fmin_l_bfgs_b"])
+def test_an_array_of_inducing_points_can_be_kept(optimizer):
+    given = Z.copy()
+    kept = small(NOISY, inducing_init=given, optimize_inducing=False, optimizer=optimizer)
+    kept.fit(X, Y)
+    np.testing.assert_array_equal(kept.inducing_points_, Z)
+    moved = small(NOISY, inducing_init=given).fit(X, Y)
+    assert not np.array_equal(moved.inducing_points_, Z)
+    np.testing.assert_array_equal(given, Z)
+    kept.inducing_points_[:] = 0.0
+    np.testing.assert_array_equal(given, Z)
+
+
+def test_a_callable_initialiser_sees_the_users_own_rows():
+    def first_rows(rows, n_inducing, kernel, random_state):
+        np.testing.assert_array_equal(rows, X)
+        return rows[:n_inducing]
+
+    model = small(NOISY, inducing_init=first_rows, optimizer=None).fit(X, Y)
+    np.testing.assert_array_equal(model.inducing_points_, X[:8])
+
+
+def test_the_number_of_targets_is_checked():
+    with pytest.raises(ValueError, match="number of targets seen in `y`.*Got 2 != 1"):
+        SparseGPRegressor(n_targets=1).fit(X, Y)
+
+
+def test_restarts_never_harm():
+    values = [
+        SparseGPRegressor(
+            RBF() + WhiteKernel(), n_restarts_optimizer=count, random_state=0, **EXACT
+        )
+        .fit(X, Y[:, 0])
+        .log_marginal_likelihood_value_
+        for count in range(4)
+    ]
+    assert np.all(np.diff(values) >= 0)
+
+
+def test_rows_that_nearly_coincide_are_rows_that_coincide():
+    x = np.array([[1.0], [3.0], [5.0], [6.0], [7.0], [8.0]])
+    y = x[:, 0] * np.sin(x[:, 0])
+    kernel = ConstantKernel(1.0, (1e-2, 1e2)) * RBF(1.0, (1e-3, 1e3))
+    query = np.linspace(0, 10, 50)[:, None]
+    fits = [
+        SparseGPRegressor(kernel, alpha=1e-2, normalize_y=False, **EXACT)
+        .fit(np.vstack([x, x[0] + gap]), np.append(y, y[0] + 1))
+        .predict(query, return_std=True)
+        for gap in (0.0, 1e-15)
+    ]
+    # both stop within L-BFGS's tolerance of the same theta
+    np.testing.assert_allclose(*fits, atol=1e-5)
+
+
+def test_a_query_is_never_changed():
+    query = QUERY.copy()
+    model = fixed().fit(X, Y)
+    for call in ({}, {"return_std": True}, {"return_cov": True}):
+        model.predict(query, **call)
+    model.sample_y(query)
+    np.testing.assert_array_equal(query, QUERY)
+
+
+def test_the_likelihood_of_the_exact_process_is_the_normal_density():
+    model = exact(normalize_y=False).fit(X, Y[:, 0])
+    expected = multivariate_normal(np.zeros(len(X)), NOISY(X)).logpdf(Y[:, 0])
+    assert model.log_marginal_likelihood_value_ == pytest.approx(expected, rel=1e-10)
+
+
+def test_fitting_is_deterministic_and_rows_have_no_order():
+    order = np.random.RandomState(1).permutation(len(X))
+    models = [small().fit(X, Y), small().fit(X, Y), small().fit(X[order], Y[order])]
+    predictions = [model.predict(QUERY) for model in models]
+    np.testing.assert_array_equal(predictions[0], predictions[1])
+    np.testing.assert_array_equal(predictions[0], predictions[2])
+
+
+@pytest.mark.parametrize("n_inducing", [8, 100])
+def test_a_signal_is_found_where_noise_alone_would_explain_less(n_inducing):
+    model = small(Matern() + WhiteKernel(), n_inducing=n_inducing, max_iter=50).fit(X, Y[:, 0])
+    assert model.score(X, Y[:, 0]) > 0.9
+
+
+def test_a_default_fit_of_a_small_table_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(SparseGPRegressor()).fit(X, Y[:, 0])
+
+
+def test_one_row_is_predicted_within_a_millisecond():
+    rng = np.random.RandomState(0)
+    many = rng.normal(size=(600, 4))
+    model = SparseGPRegressor(RBF() + WhiteKernel(), n_inducing=256, optimizer=None)
+    model.fit(many, many[:, 0])
+    times = []
+    for _ in range(200):
+        start = time.perf_counter()
+        model.predict(many[:1])
+        times.append(time.perf_counter() - start)
+    assert np.median(times) < 1e-3

@@ -1,0 +1,297 @@
+"""What scikit-learn expects of an estimator, for every bound, exact and sparse."""
+
+import inspect
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, Kernel, WhiteKernel
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skgp_sparse import SparseGPRegressor
+from skgp_sparse._sklearn_compat import warn_at_bounds
+from skgp_sparse._wiring import BOUNDS
+from skgp_sparse.bounds import PEP
+from skgp_sparse.metrics import log_predictive_density_scorer
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def table(n=60, seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-3, 3, size=(n, 2))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def small(**parameters):
+    return SparseGPRegressor(**{"n_inducing": 8, "max_iter": 5, "random_state": 0} | parameters)
+
+
+def estimators():
+    exact = [SparseGPRegressor(max_iter=20)]  # every table of the checks has few distinct rows
+    sparse = [SparseGPRegressor(bound=bound, n_inducing=5, max_iter=5) for bound in BOUNDS]
+    return exact + sparse
+
+
+@parametrize_with_checks(estimators())
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("bound", ["titsias_new", "fitc", PEP(0.3)])
+@pytest.mark.parametrize("init", ["k-means", "k-means++", "random", "greedy"])
+def test_weights_are_repeated_rows_and_order_is_nothing(bound, init):
+    X, y = table()
+    rng = np.random.RandomState(1)
+    weight = rng.randint(0, 4, size=len(X))
+    order = rng.permutation(weight.sum())
+    X_rep, y_rep = np.repeat(X, weight, axis=0)[order], np.repeat(y, weight)[order]
+    model = small(bound=bound, inducing_init=init)
+    weighted = clone(model).fit(X, y, sample_weight=weight)
+    repeated = clone(model).fit(X_rep, y_rep)
+    np.testing.assert_array_equal(weighted.inducing_points_, repeated.inducing_points_)
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+
+
+def test_pickle_leaves_the_training_rows_out():
+    kernel = RBF() + WhiteKernel()
+    Z = np.linspace(-3, 3, 10)[:, None]
+    sizes = []
+    for n in (200, 4000):
+        X = np.linspace(-3, 3, n)[:, None]
+        model = small(kernel=kernel, inducing_init=Z, max_iter=2).fit(X, np.sin(X[:, 0]))
+        sizes.append(len(pickle.dumps(model)))
+    assert abs(sizes[0] - sizes[1]) < 200
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(
+        loaded.predict(X, return_std=True), model.predict(X, return_std=True)
+    )
+    assert loaded.log_marginal_likelihood() == model.log_marginal_likelihood()
+    with pytest.raises(ValueError, match="leaves the training rows out.*Call fit again"):
+        loaded.log_marginal_likelihood(model.kernel_.theta)
+
+
+def test_clone_and_fit_leave_parameters_alone():
+    X, y = table()
+    Z, alpha, kernel = X[:5].copy(), np.full(len(X), 0.01), RBF()
+    bound = PEP(0.3)
+    model = small(kernel=kernel, bound=bound, inducing_init=Z, alpha=alpha)
+    before = {name: pickle.dumps(value) for name, value in model.get_params().items()}
+    model.fit(X, y)
+    after = model.get_params()
+    assert model.kernel is kernel and model.bound is bound and model.inducing_init is Z
+    assert {name: pickle.dumps(value) for name, value in after.items()} == before
+    assert not hasattr(clone(model), "kernel_")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_read_only_input_of_both_precisions(dtype):
+    X, y = table()
+    X = X.astype(dtype)
+    X.flags.writeable = y.flags.writeable = False
+    model = small(alpha=0.01, kernel=RBF()).fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    assert mean.dtype == std.dtype == np.float64
+    np.testing.assert_allclose(mean, small(alpha=0.01, kernel=RBF()).fit(X.tolist(), y).predict(X))
+
+
+def test_memmap_is_array(tmp_path):
+    X, y = table(300)
+    np.save(tmp_path / "X.npy", X.astype(np.float32))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    ours, theirs = small().fit(mapped, y), small().fit(np.array(mapped), y)
+    np.testing.assert_array_equal(ours.predict(mapped), theirs.predict(np.array(mapped)))
+
+
+def test_threads_do_not_change_results():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(9000, 3))  # three blocks of 4369 rows
+    y = np.sin(X[:, 0])
+    models = [small(n_jobs=n_jobs, n_inducing=300, max_iter=2).fit(X, y) for n_jobs in (1, 2)]
+    X_many = np.tile(X, (3, 1))
+    for call in ({}, {"return_std": True}):
+        np.testing.assert_array_equal(*(model.predict(X_many, **call) for model in models))
+    np.testing.assert_array_equal(*(model.inducing_points_ for model in models))
+
+
+def test_metadata_routing_of_weights_std_and_latent():
+    X, y = table()
+    with config_context(enable_metadata_routing=True):
+        model = small().set_fit_request(sample_weight=True)
+        model.set_predict_request(return_std=True, latent=True)
+        weight = np.ones(len(X))
+        weight[::2] = 0.0
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipe = make_pipeline(scaler, model).fit(X, y, sample_weight=weight)
+        mean, std = pipe.predict(X, return_std=True, latent=True)
+        alone = clone(model).fit(StandardScaler().fit_transform(X), y, sample_weight=weight)
+        np.testing.assert_allclose(mean, alone.predict(StandardScaler().fit_transform(X)))
+        scored = cross_validate(
+            small().set_fit_request(sample_weight=True).set_score_request(sample_weight=True),
+            X,
+            y,
+            params={"sample_weight": weight},
+            cv=2,
+        )
+    assert np.isfinite(scored["test_score"]).all() and std.shape == mean.shape
+
+
+def test_feature_names_are_kept_and_checked():
+    pandas = pytest.importorskip("pandas")
+    X, y = table()
+    frame = pandas.DataFrame(X, columns=["a", "b"])
+    model = small().fit(frame, y)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["b", "a"]])
+
+
+def test_grid_search_over_bounds_by_log_density():
+    X, y = table(90)
+    pipe = make_pipeline(StandardScaler(), small())
+    grid = [
+        {"sparsegpregressor__bound": ["titsias", "titsias_new", "fitc"]},
+        {
+            "sparsegpregressor__bound": [PEP()],
+            "sparsegpregressor__bound__alpha": [0.1, 0.9],
+        },
+    ]
+    search = GridSearchCV(pipe, grid, scoring=log_predictive_density_scorer, cv=2).fit(X, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert np.isfinite(scores).all() and len(set(scores)) == 5
+
+
+def test_parameters_of_gpr_have_its_names_and_positions():
+    from sklearn.gaussian_process import GaussianProcessRegressor
+
+    ours = inspect.signature(SparseGPRegressor).parameters
+    theirs = inspect.signature(GaussianProcessRegressor).parameters
+    assert set(theirs) - set(ours) == {"copy_X_train"}
+    for name in set(theirs) & set(ours):
+        assert ours[name].kind == theirs[name].kind
+    for method in ("predict", "sample_y", "log_marginal_likelihood"):
+        names = list(inspect.signature(getattr(GaussianProcessRegressor, method)).parameters)
+        assert (
+            list(inspect.signature(getattr(SparseGPRegressor, method)).parameters)[: len(names)]
+            == names
+        )
+
+
+class _Recorder:
+    """A callback of scikit-learn's protocol that counts, stops or fails."""
+
+    def __init__(self, at=None, action=None):
+        self.at, self.action = at, action
+        self.setups = self.teardowns = self.iterations = 0
+        self.fitted = None
+
+    def setup(self, estimator, context):
+        self.setups += 1
+
+    def teardown(self, estimator, context):
+        self.teardowns += 1
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        if context.task_name == "fit":
+            self.fitted = fitted_estimator
+        if context.task_name == "iteration":
+            self.iterations += 1
+            if self.iterations == self.at:
+                return self.action()
+        return False
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def callbacks():
+    return pytest.importorskip("sklearn.callback")
+
+
+@pytest.mark.parametrize("n_inducing", [8, 100])
+def test_callbacks_see_every_iteration_and_the_fitted_estimator(callbacks, n_inducing):
+    X, y = table()
+    recorder = _Recorder()
+    model = small(n_inducing=n_inducing, n_restarts_optimizer=2).set_callbacks(recorder).fit(X, y)
+    assert recorder.iterations >= model.n_iter_
+    assert (recorder.setups, recorder.teardowns) == (1, 1)
+    np.testing.assert_array_equal(recorder.fitted.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("n_inducing", [8, 100])
+def test_a_callback_can_stop_the_whole_fit(callbacks, n_inducing):
+    X, y = table()
+    recorder = _Recorder(at=1, action=lambda: True)
+    model = small(n_inducing=n_inducing, n_restarts_optimizer=3).set_callbacks(recorder).fit(X, y)
+    assert recorder.iterations == 1
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("n_inducing", [8, 100])
+def test_an_interrupt_tears_callbacks_down_and_keeps_the_former_fit(callbacks, n_inducing):
+    X, y = table()
+    model = small(n_inducing=n_inducing).fit(X, y)
+    before = model.predict(X, return_std=True)
+    state = dict(vars(model))
+    recorder = _Recorder(at=1, action=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_callbacks(recorder).fit(X[:, :1], -y)
+    assert recorder.teardowns == 1
+    model.set_callbacks()
+    assert vars(model).keys() == state.keys()
+    np.testing.assert_array_equal(model.predict(X, return_std=True), before)
+    assert model.log_marginal_likelihood(model.kernel_.theta) == pytest.approx(
+        model.log_marginal_likelihood_value_
+    )
+
+
+@pytest.mark.parametrize("level", [1e-3, 1.0, 1e3])
+def test_bounds_are_reported_in_scikit_learns_words_without_its_private_method(level, monkeypatch):
+    kernel = RBF([2.0, level], (1e-3, 1e3)) + WhiteKernel(level, "fixed")
+
+    def messages():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warn_at_bounds(kernel)
+        return [(warning.category, str(warning.message)) for warning in caught]
+
+    expected = messages()
+    monkeypatch.delattr(Kernel, "_check_bounds_params")
+    assert messages() == expected and len(expected) == (level != 1.0)
+
+
+def test_progress_bar_runs(callbacks, capsys):
+    pytest.importorskip("rich")
+    X, y = table()
+    small().set_callbacks(callbacks.ProgressBar()).fit(X, y)
+    assert "SparseGPRegressor" in capsys.readouterr().out
+
+
+def test_verbose_prints_the_bound(capsys):
+    X, y = table()
+    small(verbose=1).fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines and all("SparseGPRegressor] iteration" in line for line in lines)
+
+
+def test_the_scorer_takes_other_regressors_with_std():
+    from sklearn.gaussian_process import GaussianProcessRegressor
+
+    X, y = table()
+    assert np.isfinite(
+        log_predictive_density_scorer(GaussianProcessRegressor(alpha=0.1).fit(X, y), X, y)
+    )
+    with pytest.raises(TypeError):
+        log_predictive_density_scorer(LinearRegression().fit(X, y), X, y)
