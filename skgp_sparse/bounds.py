@@ -26,6 +26,18 @@ class Bound(BaseEstimator, ABC):
         ``c`` in ``λ = σ² + c r``: the share of the residual variance that counts as noise.
     is_lower_bound : bool
         Whether the objective never exceeds the exact log marginal likelihood.
+
+    Examples
+    --------
+    A looser bound, with twice the penalty of `Titsias`:
+
+    >>> import numpy as np
+    >>> from skgp_sparse.bounds import Bound
+    >>> class Twice(Bound):
+    ...     def penalty(self, x):
+    ...         return x, 1.0
+    >>> Twice().penalty(np.array([0.0, 1.0]))
+    (array([0., 1.]), 1.0)
     """
 
     noise_share = 0.0
@@ -37,7 +49,8 @@ class Bound(BaseEstimator, ABC):
 
         Parameters
         ----------
-        x : ndarray of shape (n,), non-negative
+        x : ndarray of shape (n,)
+            Residual variance of each row in units of its noise; never negative.
 
         Returns
         -------
@@ -113,8 +126,8 @@ class Artemev(Bound):
     --------
     >>> from skgp_sparse.bounds import Artemev
     >>> value, slope = Artemev().reduce(total=3.0, n=3.0)
-    >>> round(value, 4), slope
-    (1.0397, 0.25)
+    >>> print(round(value, 4), slope)
+    1.0397 0.25
     """
 
     def penalty(self, x):

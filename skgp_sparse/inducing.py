@@ -2,7 +2,8 @@
 
 Distances are taken in the kernel's own metric, inputs divided by their length scales: where many
 inputs are irrelevant, clusters of the raw inputs waste their points. All of them return distinct
-points, and fewer than asked for where the rows hold no more.
+points, and fewer than asked for where the rows hold no more. `greedy` and `rp_cholesky` have no
+metric: they look at the kernel itself, and stop where nothing is left to explain.
 """
 
 import numpy as np
@@ -16,18 +17,25 @@ _EXPLAINED = 1e-10  # residual variance, relative to the prior's, that needs no 
 def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
     """Centres of k-means clusters in the kernel's metric.
 
+    Lloyd's algorithm, a few iterations from the rows that `rp_cholesky` draws.
+
     Parameters
     ----------
     X : ndarray of shape (n, d)
+        Rows to choose from.
     n_inducing : int
+        Most points to return.
     kernel : sklearn kernel
-        Its length scales are the metric.
+        Its length scales are the metric; `rp_cholesky` reads the rest.
     random_state : RandomState
-    sample_weight : ndarray of shape (n,) or None
+        Source of the seeds.
+    sample_weight : ndarray of shape (n,), default=None
+        A row of weight w counts as w rows.
 
     Returns
     -------
-    ndarray of shape (n_inducing, d)
+    ndarray of shape (m, d)
+        Centres of clusters, distinct.
 
     Examples
     --------
@@ -41,14 +49,43 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
     from sklearn.cluster import KMeans
 
     centre, scale, scaled = _in_metric(X, kernel, sample_weight)
-    start = scaled[_distinct_random(scaled, n_inducing, random_state, sample_weight)]
+    seeds = rp_cholesky(X, n_inducing, kernel, random_state, sample_weight)
+    start = (seeds - centre) / scale
     clusters = KMeans(len(start), init=start, n_init=1, max_iter=_LLOYD_ITERATIONS)
     clusters.fit(scaled, sample_weight=sample_weight)
     return np.unique(clusters.cluster_centers_, axis=0) * scale + centre
 
 
 def k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight=None):
-    """Rows spread out by k-means++ seeding in the kernel's metric; see `k_means`."""
+    """Rows spread out by k-means++ seeding in the kernel's metric.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows to choose from.
+    n_inducing : int
+        Most points to return.
+    kernel : sklearn kernel
+        Its length scales are the metric.
+    random_state : RandomState
+        Source of the draws.
+    sample_weight : ndarray of shape (n,), default=None
+        A row of weight w counts as w rows.
+
+    Returns
+    -------
+    ndarray of shape (m, d)
+        Distinct rows of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse.inducing import k_means_plus_plus
+    >>> X = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> np.sort(k_means_plus_plus(X, 2, RBF(), np.random.RandomState(0)).ravel().round())
+    array([0., 5.])
+    """
     from sklearn.cluster import kmeans_plusplus
 
     _, _, scaled = _in_metric(X, kernel, sample_weight)
@@ -59,31 +96,133 @@ def k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight=None):
 
 
 def random(X, n_inducing, kernel, random_state, sample_weight=None):
-    """Distinct rows drawn at random, by weight; see `k_means`."""
+    """Distinct rows drawn at random, by weight.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows to choose from.
+    n_inducing : int
+        Most points to return.
+    kernel : sklearn kernel
+        Not used.
+    random_state : RandomState
+        Source of the draws.
+    sample_weight : ndarray of shape (n,), default=None
+        A row of weight w counts as w rows.
+
+    Returns
+    -------
+    ndarray of shape (m, d)
+        Distinct rows of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse.inducing import random
+    >>> X = np.repeat([[0.0], [1.0]], 10, axis=0)
+    >>> random(X, 5, RBF(), np.random.RandomState(0)).ravel()
+    array([0., 1.])
+    """
     return X[_distinct_random(X, n_inducing, random_state, sample_weight)]
 
 
 def greedy(X, n_inducing, kernel, random_state, sample_weight=None):
-    """Rows of largest residual variance, one after the other; see `k_means`.
+    """Rows of largest residual variance, one after the other.
 
     Pivoted Cholesky factorisation: Burt, Rasmussen and van der Wilk (2020), "Convergence of sparse
     variational inference in Gaussian processes regression", section 4. Takes O(n m²) time and
     O(n m) memory.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows to choose from.
+    n_inducing : int
+        Most points to return.
+    kernel : sklearn kernel
+        Its residual variances decide.
+    random_state : RandomState
+        Not used.
+    sample_weight : ndarray of shape (n,), default=None
+        Not used.
+
+    Returns
+    -------
+    ndarray of shape (m, d)
+        Distinct rows of X, in the order of their choice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse.inducing import greedy
+    >>> X = np.arange(4.0)[:, None]
+    >>> greedy(X, 2, RBF(), np.random.RandomState(0)).ravel()
+    array([0., 3.])
     """
+    return X[_pivots(X, n_inducing, kernel, np.argmax)]
+
+
+def rp_cholesky(X, n_inducing, kernel, random_state, sample_weight=None):
+    """Rows drawn one after the other with probability proportional to their residual variance.
+
+    Randomly pivoted Cholesky factorisation: Chen, Epperly, Tropp and Webber (2025), "Randomly
+    pivoted Cholesky: Practical approximation of a kernel matrix with few entry evaluations". Where
+    `greedy` runs after outliers, this also sees where the rows are. Costs the same.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows to choose from.
+    n_inducing : int
+        Most points to return.
+    kernel : sklearn kernel
+        Its residual variances decide.
+    random_state : RandomState
+        Source of the draws.
+    sample_weight : ndarray of shape (n,), default=None
+        A row of weight w is drawn w times as readily.
+
+    Returns
+    -------
+    ndarray of shape (m, d)
+        Distinct rows of X, in the order of their choice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse.inducing import rp_cholesky
+    >>> X = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> np.sort(rp_cholesky(X, 2, RBF(), np.random.RandomState(0)).ravel().round())
+    array([0., 5.])
+    """
+    weight = 1.0 if sample_weight is None else sample_weight
+
+    def draw(residual):
+        mass = np.cumsum(weight * residual)
+        return np.searchsorted(mass, random_state.uniform() * mass[-1], side="right")
+
+    return X[_pivots(X, n_inducing, kernel, draw)]
+
+
+def _pivots(X, n_inducing, kernel, choose):
+    """Indices of the pivots of a partial Cholesky factorisation of the kernel matrix of X."""
     residual = np.array(np.broadcast_to(kernels.diagonal(kernel, X)[0], len(X)))
     enough = _EXPLAINED * residual.max()
-    factor = np.empty((n_inducing, len(X)))
-    chosen = []
-    while len(chosen) < n_inducing and residual.max() > enough:
-        pivot = int(residual.argmax())
+    factor = np.empty((min(n_inducing, len(X)), len(X)))
+    pivots = []
+    while len(pivots) < len(factor) and residual.max() > enough:
+        pivot = min(int(choose(residual)), len(X) - 1)
         column = kernels.evaluate(kernel, X, X[pivot : pivot + 1])[:, 0]
-        done = factor[: len(chosen)]
-        row = factor[len(chosen)]
+        done, row = factor[: len(pivots)], factor[len(pivots)]
         np.divide(column - done[:, pivot] @ done, np.sqrt(residual[pivot]), out=row)
         residual = np.maximum(residual - row**2, 0.0)
         residual[pivot] = 0.0
-        chosen.append(pivot)
-    return X[chosen]
+        pivots.append(pivot)
+    return pivots or [0]  # a kernel that is zero everywhere
 
 
 BY_NAME = {
@@ -91,6 +230,7 @@ BY_NAME = {
     "k-means++": k_means_plus_plus,
     "random": random,
     "greedy": greedy,
+    "rp-cholesky": rp_cholesky,
 }
 
 

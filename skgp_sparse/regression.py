@@ -51,10 +51,11 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     n_inducing : int, default=300
         Number of inducing points. With at least as many as there are distinct rows the model is
         exact.
-    inducing_init : {"k-means", "k-means++", "random", "greedy"}, array or callable, \
-            default="k-means"
-        Where the inducing points start: clusters, spread or random rows, rows of largest residual
-        variance, an array of shape (m, n_features), or
+    inducing_init : str, array-like or callable, default="k-means"
+        Where the inducing points start: "k-means" (clusters, seeded by "rp-cholesky"), "k-means++"
+        (spread rows), "random", "greedy" (rows of largest residual variance), "rp-cholesky" (rows
+        drawn with probability proportional to their residual variance: the best start on some
+        tables), an array of shape (m, n_features), or
         ``callable(X, n_inducing, kernel, random_state)``.
     optimize_inducing : bool, default=True
         Whether inducing points are optimised. An array with False is used untouched.
@@ -96,7 +97,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Fraction of its mean diagonal that was added to the kernel matrix of the inducing points.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (``n_features_in_``,)
         Names of the features, where X has string names only.
 
     See Also
@@ -174,7 +175,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training inputs. float32 and float64, memory maps included, are never copied whole.
+            Training inputs. float32 and float64, memory maps included; tables of more than a
+            million numbers are never copied whole.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets; several targets share kernel and noise.
         sample_weight : array-like of shape (n_samples,), default=None

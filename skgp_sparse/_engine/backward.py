@@ -40,9 +40,12 @@ def cotangents(problem, prior, solution, tau):
     v = solve_triangular(solution.LB, solution.c, lower=True, trans=1)
     Binv = inverse_from_cholesky(solution.LB)
     n_targets = v.shape[1]
+    n_jobs = problem.options.n_jobs
     shared = None
     if tau is not None:
-        shared = n_targets * (times_lower(Binv, prior.T) + 2.0 * tau * prior.T)
+        bracket = n_targets * Binv
+        bracket.flat[:: len(bracket) + 1] += 2.0 * tau * n_targets
+        shared = times_lower(bracket, prior.T, n_jobs)
     return Cotangents(
         n_targets=n_targets,
         noise_share=problem.bound.noise_share,
@@ -74,11 +77,14 @@ def second_pass(problem, prior, blocks, tape, cot, inputs):
     return total
 
 
-def cotangent_of_Kuu(cot, VtV):
+def cotangent_of_Kuu(cot, VtV, n_jobs):
     """``-½ u uᵀ + ½ L⁻ᵀ [P (I - B⁻¹) + 2 V diag(t) Vᵀ] L⁻¹``."""
-    S = 2.0 * VtV - cot.n_targets * cot.Binv
-    S.flat[:: len(S) + 1] += cot.n_targets
-    return 0.5 * (congruence(S, cot.T) - cot.u @ cot.u.T)
+    S = cot.Binv * (-0.5 * cot.n_targets)
+    S += VtV
+    S.flat[:: len(S) + 1] += 0.5 * cot.n_targets
+    K_bar = congruence(S, cot.T, n_jobs)
+    K_bar -= (0.5 * cot.u) @ cot.u.T
+    return K_bar
 
 
 def _backward_block(forward, block, cot, inputs):
@@ -105,7 +111,7 @@ def _cotangent_of_Kuf(V, e, BV, t, a, cot):
     a = np.reshape(a, (-1, 1))
     if BV is None:
         K_bar = V @ cot.shared
-        K_bar -= e @ cot.u.T
+        K_bar -= e * cot.u.T if len(cot.u.T) == 1 else e @ cot.u.T
         K_bar *= -a
         return K_bar
     BV *= -cot.n_targets * a

@@ -70,7 +70,8 @@ def value_and_gradient(problem, inputs=True):
         VtV = cot.n_targets * tau * statistics.VaV
     elif not problem.bound.noise_share:
         VtV = -cot.n_targets * solution.reduce_slope * statistics.VsV
-    theta_uu, Z_uu = prior.pull(cotangent_of_Kuu(cot, VtV), inputs=inputs)
+    K_bar = cotangent_of_Kuu(cot, VtV, problem.options.n_jobs)
+    theta_uu, Z_uu = prior.pull(K_bar, inputs=inputs)
     return Evaluation(
         solution.value, theta_bar + theta_uu, Z_bar + Z_uu if inputs else None, prior.jitter
     )

@@ -12,7 +12,7 @@ class Parameters(NamedTuple):
     ----------
     kernel : sklearn kernel
     centre, scale : ndarray of shape (d,)
-        Z is optimised as ``(Z - centre) / scale``; `scale` is the metric that the start learned.
+        Z is optimised as ``(Z - centre) / scale``, with `scale` from the metric of the start.
     shape : tuple (m, d), or None where Z is held
     """
 

@@ -21,6 +21,22 @@ class KernelRule(ABC):
     ----------
     footprint : int
         How many ``(n, m)`` arrays `cross` keeps alive: its value and whatever its pullback holds.
+
+    Examples
+    --------
+    The rule of ``k(x, z) = x . z``, which has no hyperparameters:
+
+    >>> import numpy as np
+    >>> from skgp_sparse.kernels import KernelRule
+    >>> class LinearRule(KernelRule):
+    ...     footprint = 1
+    ...     def cross(self, kernel, X, Z):
+    ...         return X @ Z.T, lambda G, inputs: ({}, G.T @ X)
+    ...     def diag(self, kernel, X):
+    ...         return np.sum(X**2, axis=1), lambda g, inputs: ({}, 2 * g[:, None] * X)
+    >>> K, pull = LinearRule().cross(None, np.eye(2), np.array([[3.0, 4.0]]))
+    >>> K.ravel()
+    array([3., 4.])
     """
 
     footprint = 3
