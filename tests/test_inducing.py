@@ -9,8 +9,8 @@ from sklearn.utils import check_random_state
 from skgp_sparse import inducing
 from skgp_sparse.inducing import BY_NAME
 
-OF_ROWS = ("k-means++", "random", "greedy")  # whose points are rows of X
-DRAWN = ("k-means", "k-means++", "random")
+OF_ROWS = ("k-means++", "random", "greedy", "rp-cholesky")  # whose points are rows of X
+DRAWN = ("k-means", "k-means++", "random", "rp-cholesky")
 
 
 def table(n=80, d=2, seed=0):

@@ -10,6 +10,7 @@ from skgp_sparse._engine.rows import Rows, row_blocks
 from skgp_sparse._linalg import Jitter
 
 _SCRATCH = 5  # (rows, m) arrays that a thread works on at a time, besides those it keeps
+_SQUARES = 12  # (m, m) arrays of an evaluation
 _THREADS = 4  # whose scratch arrays fit half the memory, however little that is
 
 
@@ -44,6 +45,7 @@ class Problem(NamedTuple):
         """Which blocks of the first pass can wait in memory for the second."""
         arrays = 1 + kernels.footprint(self.kernel)
         scratch = (_SCRATCH + arrays) * self.threads(blocks) * _rows_in(blocks[0])
+        scratch += _SQUARES * len(self.Z)
         held = np.cumsum([arrays * _rows_in(block) for block in blocks]) + scratch
         return 8 * len(self.Z) * held <= self.options.memory
 

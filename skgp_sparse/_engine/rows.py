@@ -11,7 +11,7 @@ import numpy as np
 
 _BLOCK_BYTES = 10 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
 _FEWEST_ROWS = 64
-_SCALE_ROWS = 10_000
+_CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
 
 
 class Block(NamedTuple):
@@ -75,16 +75,20 @@ class Rows:
         return square if square > 0 else 1.0
 
     def scale(self):
-        """Spread of every input column (1 where it is constant), from at most 10,000 rows."""
-        step = -(-len(self) // _SCALE_ROWS)
-        X = np.asarray(self.X[::step], dtype=np.float64)
-        weight = np.ones(len(X)) if self.weight is None else self.weight[::step]
-        if not weight.any():
-            return np.ones(X.shape[1])
-        centre = np.average(X, axis=0, weights=weight)
-        spread = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=weight))
-        negligible = 4 * np.finfo(float).eps * np.abs(centre)
-        return np.where(spread > negligible, spread, 1.0)
+        """Spread of every input column, 1 where it is constant."""
+        origin = self.block(slice(0, 1)).X  # near the data: no digits are lost to an offset
+        first, second, largest = 0.0, 0.0, 0.0
+        for rows in row_blocks(len(self), self.X.shape[1]):
+            block = self.block(rows)
+            X = block.X - origin
+            weight = np.broadcast_to(block.weight, len(X))
+            with np.errstate(over="ignore"):
+                first, second = first + weight @ X, second + weight @ X**2
+            largest = np.maximum(largest, np.abs(X).max(axis=0))
+        mean = first / self.total_weight()
+        with np.errstate(invalid="ignore"):  # squares that overflow end as NaN, for the caller
+            spread = np.sqrt(np.maximum(second / self.total_weight() - mean**2, 0.0))
+        return np.where(spread <= _CONSTANT * largest, 1.0, spread)
 
     def chunks(self, size):
         """Inputs of positive weight, `size` rows at a time."""

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-
 _CORRECTIONS = 50  # of L-BFGS: with thousands of coordinates of Z, 10 take twice the iterations
 
 

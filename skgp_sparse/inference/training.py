@@ -24,7 +24,6 @@ from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.parameters import Parameters
 from skgp_sparse.inference.start import fit_exact, raise_noise, start_kernel
 
-
 _STEP = 3.0  # unit of Z in the optimiser, in length scales: measured best of 0.3, 1, 3, 10
 
 
