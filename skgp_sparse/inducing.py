@@ -49,7 +49,10 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
     from sklearn.cluster import KMeans
 
     centre, scale, scaled = _in_metric(X, kernel, sample_weight)
-    start = (_seeds(X, n_inducing, kernel, random_state, sample_weight) - centre) / scale
+    seeds = rp_cholesky(X, n_inducing, kernel, random_state, sample_weight)
+    if len(seeds) < n_inducing:  # the rank of the kernel ends it early
+        seeds = k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight)
+    start = (seeds - centre) / scale
     clusters = KMeans(len(start), init=start, n_init=1, max_iter=_LLOYD_ITERATIONS)
     clusters.fit(scaled, sample_weight=sample_weight)
     return np.unique(clusters.cluster_centers_, axis=0) * scale + centre
@@ -205,16 +208,6 @@ def rp_cholesky(X, n_inducing, kernel, random_state, sample_weight=None):
         return np.searchsorted(mass, random_state.uniform() * mass[-1], side="right")
 
     return X[_pivots(X, n_inducing, kernel, draw)]
-
-
-def _seeds(X, n_inducing, kernel, random_state, sample_weight):
-    """Rows of `rp_cholesky`, and random ones where the kernel's rank ends it early."""
-    seeds = rp_cholesky(X, n_inducing, kernel, random_state, sample_weight)
-    if len(seeds) == n_inducing:
-        return seeds
-    more = X[_distinct_random(X, n_inducing, random_state, sample_weight)]
-    _, first = np.unique(np.vstack([seeds, more]), axis=0, return_index=True)
-    return np.vstack([seeds, more])[np.sort(first)[:n_inducing]]
 
 
 def _pivots(X, n_inducing, kernel, choose):
