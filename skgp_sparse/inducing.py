@@ -49,8 +49,9 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
     from sklearn.cluster import KMeans
 
     centre, scale, scaled = _in_metric(X, kernel, sample_weight)
-    seeds = rp_cholesky(X, n_inducing, kernel, random_state, sample_weight)
-    if len(seeds) < n_inducing:  # the rank of the kernel ends it early
+    fork = np.random.RandomState(random_state.randint(2**31 - 1))
+    seeds = rp_cholesky(X, n_inducing, kernel, fork, sample_weight)
+    if len(seeds) < n_inducing:  # the rank of the kernel ended it early
         seeds = k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight)
     start = (seeds - centre) / scale
     clusters = KMeans(len(start), init=start, n_init=1, max_iter=_LLOYD_ITERATIONS)

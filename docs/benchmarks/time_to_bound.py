@@ -58,25 +58,23 @@ def time_to(trace, target):
     return next((seconds for seconds, bound in trace if bound >= target), None)
 
 
-def our_trace(args, name, target):
+def our_trace(args, name, start, target):
     import ours
 
+    init, seed = start.split(":")
     X, y = training_part(args.data, name)
-    return ours.train_trace(X, y, args.m, args.max_iter, target)
+    return ours.train_trace(X, y, args.m, args.max_iter, target, init, int(seed))
 
 
-def compare(args, name):
-    theirs = gpflow_trace(args, name)
-    common.progress(name, "GPflow:", theirs["bound"], theirs["trace"][-1][0], "s")
-    if args.only == "peers":
-        return None
+def compare(args, name, theirs, start):
     target = close_to(theirs["bound"])
-    trace = our_trace(args, name, target)
+    trace = our_trace(args, name, start, target)
+    common.progress(name, start, trace[-1])
     total, same = theirs["trace"][-1][0], time_to(theirs["trace"], target)
     ours = time_to(trace, target)
     return {
         "data": name,
-        "n": theirs["n"],
+        "our start": start,
         "GPflow bound": round(theirs["bound"], 1),
         "our bound": round(max(bound for _, bound in trace), 1),
         "GPflow, all (s)": round(total, 1),
@@ -105,15 +103,21 @@ def parse():
     parser.add_argument("--m", type=int, default=512)
     parser.add_argument("--iterations", type=int, default=500)
     parser.add_argument("--max-iter", type=int, default=1000, help="our iterations")
-    parser.add_argument("--trace-dir")
+    parser.add_argument("--trace-dir", help="keeps GPflow's traces, and reuses those it finds")
+    parser.add_argument("--starts", nargs="+", default=["k-means:0", "rp-cholesky:0"])
     parser.add_argument("--only", choices=["peers", "ours"])
     return parser.parse_args()
 
 
 def main():
     args = parse()
-    rows = [compare(args, name) for name in args.datasets]
-    if args.only != "peers":
+    rows = []
+    for name in args.datasets:
+        theirs = gpflow_trace(args, name)
+        common.progress(name, "GPflow:", theirs["bound"], theirs["trace"][-1][0], "s")
+        if args.only != "peers":
+            rows += [compare(args, name, theirs, start) for start in args.starts]
+    if rows:
         report(args, rows)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 _CORRECTIONS = 50  # of L-BFGS: with thousands of coordinates of Z, 10 take twice the iterations
+_PATIENCE = 5  # steps over which an improvement is judged
 
 
 class Maximum(NamedTuple):
@@ -62,8 +63,8 @@ def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, call
     max_iter : int
         Most iterations.
     ftol, gtol : float
-        Stop when the relative improvement of ``value / scale``, or its projected gradient, is
-        below.
+        Stop when the relative improvement of ``value / scale`` per iteration, over the last few,
+        or its projected gradient, is below.
     scale : float
         Divides the value inside the optimiser.
     callback : callable or None
@@ -77,10 +78,12 @@ def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, call
     if len(x0) == 0:
         recorder(x0)
         return Maximum(x0, recorder.value, 0, True, "nothing to optimise")
-    iterations = iter(range(1, max_iter + 2))
+    history = []
 
     def report(_):
-        if callback is not None and callback(next(iterations), recorder.value):
+        history.append(recorder.value / scale)
+        asked_to_stop = callback is not None and callback(len(history), recorder.value)
+        if asked_to_stop or _settled(history, ftol):
             raise StopIteration
 
     result = minimize(
@@ -94,11 +97,17 @@ def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, call
             "maxiter": max_iter,
             "maxfun": 3 * max_iter + 20,
             "maxcor": _CORRECTIONS,
-            "ftol": ftol,
+            "ftol": 0.0,  # judged by _settled: one short step is no convergence
             "gtol": gtol,
         },
     )
-    stopped = result.status == 99
-    return Maximum(
-        recorder.x, recorder.value, result.nit, result.success or stopped, str(result.message)
-    )
+    converged = result.success or result.status == 99 or _settled(history, ftol, steps=1)
+    return Maximum(recorder.x, recorder.value, result.nit, converged, str(result.message))
+
+
+def _settled(history, ftol, steps=_PATIENCE):
+    """Whether the last steps improved the value by less than `ftol` each, relative to 1 or more."""
+    if len(history) <= steps:
+        return False
+    improvement = history[-1] - history[-1 - steps]
+    return improvement <= steps * ftol * max(abs(history[-1]), 1.0)

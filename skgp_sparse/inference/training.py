@@ -24,6 +24,7 @@ from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.parameters import Parameters
 from skgp_sparse.inference.start import fit_exact, raise_noise, start_kernel
 
+_NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
 _STEP = 3.0  # unit of Z in the optimiser, in length scales: measured best of 0.3, 1, 3, 10
 
 
@@ -86,7 +87,7 @@ def _train_exact(objective, kernel, plan, random_state):
         max_iter=plan.max_iter,
         callback=plan.progress,
     )
-    _warn_unless_converged(found, plan)
+    _warn_unless_converged(found, f"max_iter (now {plan.max_iter})")
     return _finish(objective, kernel, found.value, found.n_iter)
 
 
@@ -117,9 +118,10 @@ def _train_collapsed(rows, kernel, bound, plan, random_state):
         scale=rows.total_weight() * rows.n_targets,
         callback=plan.progress,
     )
-    _warn_unless_converged(found, plan)
+    _warn_unless_converged(found, f"max_iter (now {plan.max_iter}) or tol (now {plan.tol:g})")
     kernel, Z_found = parameters.unpack(found.x)
     objective = objective.at(Z_found) if learn_Z else objective
+    _warn_if_noise_is_negligible(objective, kernel)
     return _finish(objective, kernel, found.value, found.n_iter)
 
 
@@ -167,12 +169,26 @@ def _few_distinct_rows(rows, n_inducing):
     return group_rows(rows.block(slice(None)))
 
 
-def _warn_unless_converged(found, plan):
+def _warn_unless_converged(found, remedy):
     if not found.converged:
         warnings.warn(
             f"The optimizer stopped after {found.n_iter} iterations without converging "
-            f"({found.message}). Raise max_iter (now {plan.max_iter}) or tol (now {plan.tol:g}), "
-            "or widen the bounds of the kernel's hyperparameters.",
+            f"({found.message}). Raise {remedy}, or widen the bounds of the kernel's "
+            "hyperparameters.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
+        )
+
+
+def _warn_if_noise_is_negligible(objective, kernel):
+    if kernels.has_noise(kernel):
+        return
+    noise, residual = objective.noise_and_residual(kernel)
+    if residual > _NEGLIGIBLE * noise:
+        warnings.warn(
+            f"The inducing points leave a variance of {residual:.1e} unexplained, far more than "
+            f"the known noise of {noise:.1e} (both in units of the scaled targets). Add a "
+            "WhiteKernel to the kernel, raise alpha, or raise n_inducing.",
+            ConvergenceWarning,
+            stacklevel=5,
         )
