@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-_CORRECTIONS = 50  # of L-BFGS: with thousands of coordinates of Z, 10 take twice the iterations
+_CORRECTIONS = 50  # of L-BFGS: with thousands of coordinates of Z, more than the usual 10 pay
 _PATIENCE = 5  # steps over which an improvement is judged
 
 
