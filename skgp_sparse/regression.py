@@ -70,8 +70,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         that precedes the sparse one.
     max_iter : int, default=200
         Most iterations of L-BFGS.
-    tol : float, default=1e-5
-        Stop when the bound improves by less than this per row and iteration: 0.1 at 10,000 rows.
+    tol : float, default=1e-6
+        Stop when the bound improves by less than this per row and iteration, over the last 15
+        iterations: by 0.01 per iteration at 10,000 rows.
         Fits of the exact model go on as long as those of `GaussianProcessRegressor`.
     normalize_y : bool, default=True
         Whether targets are centred and scaled to unit variance; undone in predictions.
@@ -142,7 +143,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         optimizer="fmin_l_bfgs_b",
         n_restarts_optimizer=0,
         max_iter=200,
-        tol=1e-5,
+        tol=1e-6,
         normalize_y=True,
         n_targets=None,
         random_state=None,

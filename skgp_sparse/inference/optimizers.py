@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 _CORRECTIONS = 50  # of L-BFGS: with thousands of coordinates of Z, more than the usual 10 pay
-_PATIENCE = 5  # steps over which an improvement is judged
+_PATIENCE = 15  # steps over which an improvement is judged: nearly singular Kuu can take as many
 
 
 class Maximum(NamedTuple):
