@@ -54,8 +54,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     inducing_init : str, array-like or callable, default="k-means"
         Where the inducing points start: "k-means" (clusters, seeded by "rp-cholesky"), "k-means++"
         (spread rows), "random", "greedy" (rows of largest residual variance), "rp-cholesky" (rows
-        drawn with probability proportional to their residual variance: the best start on some
-        tables), an array of shape (m, n_features), or
+        drawn with probability proportional to their residual variance, neither better nor
+        worse than clusters on every table), an array of shape (m, n_features), or
         ``callable(X, n_inducing, kernel, random_state)``.
     optimize_inducing : bool, default=True
         Whether inducing points are optimised. An array with False is used untouched.

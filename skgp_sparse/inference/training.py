@@ -25,7 +25,7 @@ from skgp_sparse.inference.parameters import Parameters
 from skgp_sparse.inference.start import fit_exact, raise_noise, start_kernel
 
 _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
-_STEP = 3.0  # unit of Z in the optimiser, in length scales: measured best of 0.3, 1, 3, 10
+_STEP = 3.0  # unit of Z in the optimiser, in length scales or, if shorter, spreads
 
 
 class Plan(NamedTuple):
