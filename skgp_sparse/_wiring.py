@@ -6,10 +6,10 @@ import numpy as np
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
-    RBF,
     CompoundKernel,
     ConstantKernel,
     Kernel,
+    Matern,
     WhiteKernel,
 )
 from sklearn.utils import check_array
@@ -99,12 +99,13 @@ def users_part(fitted, kernel):
 
 
 def default_signal(scale, y_variance):
-    """``ConstantKernel() * RBF(ARD)`` in the units of the data."""
+    """``ConstantKernel() * Matern(ARD, nu=2.5)`` in the units of the data."""
     if not np.isfinite(scale).all():
         raise ValueError("The spread of X overflows float64. Rescale X, or give a kernel.")
     typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
-    length = RBF(typical, np.column_stack([1e-3 * typical, 1e4 * typical]))
-    return ConstantKernel(y_variance, (1e-3 * y_variance, 1e4 * y_variance)) * length
+    limits = np.column_stack([1e-3 * typical, 1e4 * typical])
+    variance = ConstantKernel(y_variance, (1e-3 * y_variance, 1e4 * y_variance))
+    return variance * Matern(typical, limits, nu=2.5)
 
 
 def _resolve_inducing(init, n_inducing, X, name):

@@ -41,14 +41,14 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     ----------
     kernel : kernel object, default=None
         Any kernel of `sklearn.gaussian_process.kernels` on vectors. A `WhiteKernel` in it is the
-        noise. None means ``ConstantKernel() * RBF() + WhiteKernel()`` with one length scale per
-        feature, whose initial values and bounds are taken from the data, so that unscaled tables
-        work.
+        noise. None means ``ConstantKernel() * Matern(nu=2.5) + WhiteKernel()`` with one length
+        scale per feature, whose initial values and bounds are taken from the data, so that
+        unscaled tables work.
     bound : str or Bound, default="titsias_new"
         Training objective: "titsias" (also "vfe"), "titsias_new", "artemev", "fitc" (also
         "gfitc-ep"), "pep", "dtc", or an instance such as ``PEP(alpha=0.3)``, which a grid search
         reaches as ``bound__alpha``.
-    n_inducing : int, default=300
+    n_inducing : int, default=500
         Number of inducing points. With at least as many as there are distinct rows the model is
         exact.
     inducing_init : str, array-like or callable, default="k-means"
@@ -136,7 +136,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         kernel=None,
         *,
         bound="titsias_new",
-        n_inducing=300,
+        n_inducing=500,
         inducing_init="k-means",
         optimize_inducing=True,
         alpha=None,

@@ -10,10 +10,10 @@ problem in an ``.npz`` file and read one line of JSON from its standard output::
     python peers.py versions
 
 A problem holds ``X`` (n, d), ``y`` (n,), ``Z`` (m, d), ``variance``, ``lengthscales``
-(d,), ``noise`` and, for ``gpflow-fit-predict``, ``X_test``. Everything is float64, the
-kernel is squared exponential with one length scale per input, the bound is that of
-Titsias (2009), and the gradient is always taken with respect to the kernel, the noise
-*and* Z.
+(d,), ``noise`` and, for ``gpflow-fit-predict``, ``X_test`` and ``gpflow_kernel``. Everything
+is float64, the kernel is squared exponential, unless ``gpflow_kernel`` names another, with
+one length scale per input, the bound is that of Titsias (2009), and the gradient is always
+taken with respect to the kernel, the noise *and* Z.
 
 What was done to be fair: GPflow runs a compiled ``tf.function`` that is warm before
 the clock starts; GPyTorch takes its low-rank (Woodbury) path, with exact Cholesky
@@ -57,9 +57,8 @@ def timed(function, repeats, warm_up=2):
 def gpflow_model(problem):
     import gpflow
 
-    kernel = gpflow.kernels.SquaredExponential(
-        variance=float(problem["variance"]), lengthscales=problem["lengthscales"]
-    )
+    kernel_class = getattr(gpflow.kernels, str(problem.get("gpflow_kernel", "SquaredExponential")))
+    kernel = kernel_class(variance=float(problem["variance"]), lengthscales=problem["lengthscales"])
     return gpflow.models.SGPR(
         (problem["X"], problem["y"][:, None]),
         kernel=kernel,

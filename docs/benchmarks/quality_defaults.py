@@ -4,8 +4,8 @@
 - exact: scikit-learn's `GaussianProcessRegressor(kernel, normalize_y=True)`, with the
   kernel, noise included, from which our default starts, on raw inputs; left out above
   `--exact-max-n` rows, where it takes too long;
-- GPflow: SGPR with as many inducing points as ours used, on standardised data, k-means
-  centres, everything else 1, at most `--iterations` steps of L-BFGS;
+- GPflow: SGPR with the same kind of kernel and as many inducing points as ours used, on
+  standardised data, k-means centres, everything else 1, at most `--iterations` steps of L-BFGS;
 - boosting: `HistGradientBoostingRegressor()`, which gives no density.
 
 Scores on the test part of a split, in units of the standard deviation of the training
@@ -72,7 +72,7 @@ def fit_gpflow(args, name, split, data):
     X, X_test = common.standardise(X, X_test)
     y, y_test = common.standardise(y, y_test)
     Z = common.kmeans_centres(X, min(m, len(np.unique(X, axis=0))))
-    model = common.problem(X, y, Z, X_test=X_test)
+    model = common.problem(X, y, Z, X_test=X_test, gpflow_kernel="Matern52")
     result = common.run_peer(
         args.peers_python, "gpflow-fit-predict", model, iterations=args.iterations
     )
