@@ -16,6 +16,7 @@ from scipy.linalg import lapack
 from skgp_sparse._parallel import ordered_map
 
 _PANEL = 128  # columns a triangular product takes at a time: 9/16 of the full flops at m = 1024
+_WORTH_THREADS = 512  # columns from which a product of two squares is longer than its overhead
 _LARGEST_JITTER = 1e-2
 
 
@@ -174,6 +175,7 @@ def _gram_of_scaled(V, a):
 
 
 def _for_each_panel(function, m, n_jobs):
+    n_jobs = n_jobs if m >= _WORTH_THREADS else 1
     deque(ordered_map(function, _panels(m), n_jobs), maxlen=0)
 
 

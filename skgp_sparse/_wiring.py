@@ -1,22 +1,21 @@
 """Names and defaults become objects, and choices are judged together. Nothing is computed here."""
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
-    CompoundKernel,
     ConstantKernel,
-    Kernel,
     Matern,
     WhiteKernel,
 )
 from sklearn.utils import check_array
 
-from skgp_sparse import bounds, inducing, kernels
+from skgp_sparse import _checks, bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._parallel import resolve_n_jobs
+from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.training import Plan
 
 BOUNDS = {
@@ -29,17 +28,22 @@ BOUNDS = {
     "pep": bounds.PEP,
     "dtc": bounds.DTC,
 }
-_BOOLS = (bool, np.bool_)
-_LOWEST = {"n_inducing": 1, "max_iter": 1, "n_restarts_optimizer": 0}
+_VARIATIONAL = {"titsias": False, "vfe": False, "titsias_new": True, "artemev": True}
+_PROPAGATION = ("fitc", "gfitc-ep")
+_REGRESSION_ONLY = {"pep": "'gfitc-ep'", "dtc": "'titsias'"}
+_MULTI_CLASS = ("one_vs_rest", "one_vs_one")
+LIKELIHOODS = {"probit": likelihoods.Probit, "logit": likelihoods.Logit}
 _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
+_START_LABELS = 250  # the same where rows have labels: an evaluation is an inner loop then
 _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
+_LATENT_VARIANCE = (1e-2, 1e3)  # of a process that a sigmoid follows
 _NOISE = {"noise_level": 0.1, "noise_level_bounds": (1e-6, 1e3)}
 
 
 def resolve_bound(bound, name):
     """The bound object of a string or an instance."""
     if isinstance(bound, bounds.PEP):
-        check_number(bound.alpha, "bound__alpha", name, Real, low=0, high=1)
+        _checks.check_number(bound.alpha, "bound__alpha", name, Real, low=0, high=1)
     if isinstance(bound, bounds.Bound):
         return clone(bound)
     if isinstance(bound, str) and bound in BOUNDS:
@@ -50,29 +54,37 @@ def resolve_bound(bound, name):
     )
 
 
-def check_kernel(kernel, name):
-    """Raise unless `kernel` is None or a covariance function of vectors."""
-    if kernel is None:
-        return
-    if not isinstance(kernel, Kernel):
+def resolve_method(bound, likelihood, name):
+    """How to find the sites, from the names of the bound and of the likelihood."""
+    if isinstance(bound, bounds.Bound) or bound in _REGRESSION_ONLY:
         raise ValueError(
-            f"The 'kernel' parameter of {name} must be None or a kernel from "
-            f"sklearn.gaussian_process.kernels. Got {kernel!r} instead."
+            f"bound={bound!r} is defined for regression only; {name} offers "
+            f"{sorted((*_VARIATIONAL, *_PROPAGATION))}. Closest to it is "
+            f"{_REGRESSION_ONLY.get(bound, repr('titsias_new'))}."
         )
-    if isinstance(kernel, CompoundKernel):
-        raise ValueError(
-            f"The 'kernel' parameter of {name} cannot be a CompoundKernel, which is several "
-            "kernels and not one. Add or multiply them instead."
-        )
-
-
-def check_inputs(X, kernel, name):
-    """Raise if inputs are structured objects that only a structured kernel understands."""
-    if kernel is None or kernel.requires_vector_input or np.asarray(X).dtype.kind in "biuf":
-        return
+    if isinstance(bound, str) and bound in _VARIATIONAL:
+        sigmoid = _resolve_likelihood(likelihood, name)
+        return Variational(sigmoid, _VARIATIONAL[bound], bounds.Spherical)
+    if isinstance(bound, str) and bound in _PROPAGATION:
+        return ExpectationPropagation(_resolve_likelihood(likelihood, name), _fitc)
     raise ValueError(
-        f"{name} takes numeric arrays of shape (n_samples, n_features) only: inducing points are "
-        f"vectors. For structured inputs of {kernel!r} use GaussianProcessRegressor."
+        f"The 'bound' parameter of {name} must be one of "
+        f"{sorted((*_VARIATIONAL, *_PROPAGATION))}. Got {bound!r} instead."
+    )
+
+
+def _fitc(v):
+    return bounds.FITC()
+
+
+def _resolve_likelihood(likelihood, name):
+    if isinstance(likelihood, likelihoods.Binary):
+        return clone(likelihood)
+    if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
+        return LIKELIHOODS[likelihood]()
+    raise ValueError(
+        f"The 'likelihood' parameter of {name} must be one of {sorted(LIKELIHOODS)} or an "
+        f"instance of skgp_sparse.likelihoods.Binary. Got {likelihood!r} instead."
     )
 
 
@@ -91,6 +103,15 @@ def resolve_kernel(kernel, alpha, rows):
     )
 
 
+def resolve_latent_kernel(kernel, rows):
+    """A clone of the kernel of a process that a likelihood follows, or the default one."""
+    if kernel is None:
+        return default_signal(rows.scale(), 1.0, _LATENT_VARIANCE)
+    probe = rows.block(slice(0, 1)).X
+    kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
+    return clone(kernel)
+
+
 def users_part(fitted, kernel):
     """What of a fitted kernel the user wrote: all but appended noise; None for the default."""
     if kernel is None:
@@ -98,14 +119,14 @@ def users_part(fitted, kernel):
     return fitted.k1 if len(fitted.theta) > len(kernel.theta) else fitted
 
 
-def default_signal(scale, y_variance):
+def default_signal(scale, y_variance, limits=(1e-3, 1e4)):
     """``ConstantKernel() * Matern(ARD, nu=2.5)`` in the units of the data."""
     if not np.isfinite(scale).all():
         raise ValueError("The spread of X overflows float64. Rescale X, or give a kernel.")
     typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
-    limits = np.column_stack([1e-3 * typical, 1e4 * typical])
-    variance = ConstantKernel(y_variance, (1e-3 * y_variance, 1e4 * y_variance))
-    return variance * Matern(typical, limits, nu=2.5)
+    lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
+    variance = ConstantKernel(y_variance, (limits[0] * y_variance, limits[1] * y_variance))
+    return variance * Matern(typical, lengths, nu=2.5)
 
 
 def _resolve_inducing(init, n_inducing, X, name):
@@ -152,52 +173,17 @@ def _check_inducing(Z, n_features, name):
     return Z
 
 
-def check_parameters(estimator, name):
-    """Raise unless every parameter that needs no data to be judged is of the right kind."""
-    for parameter, low in _LOWEST.items():
-        check_number(getattr(estimator, parameter), parameter, name, Integral, low)
-    for parameter in ("optimize_inducing", "normalize_y"):
-        _check_bool(getattr(estimator, parameter), parameter, name)
-    check_number(estimator.tol, "tol", name, Real, low=0)
-    if not isinstance(estimator.verbose, _BOOLS):
-        check_number(estimator.verbose, "verbose", name, Integral, low=0)
-    if estimator.n_targets is not None:
-        check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
-    check_kernel(estimator.kernel, name)
-    _check_optimizer(estimator.optimizer, name)
-
-
-def check_n_targets(n_targets, seen):
-    """Raise unless the targets are as many as announced."""
-    if n_targets is not None and n_targets != seen:
+def is_one_vs_one(multi_class, name):
+    """Whether several classes are compared in pairs."""
+    if multi_class not in _MULTI_CLASS:
         raise ValueError(
-            "The number of targets seen in `y` is different from the parameter "
-            f"`n_targets`. Got {seen} != {n_targets}."
+            f"The 'multi_class' parameter of {name} must be one of {_MULTI_CLASS}. "
+            f"Got {multi_class!r} instead."
         )
+    return multi_class == "one_vs_one"
 
 
-def check_theta(theta, kernel):
-    """Log hyperparameters as an array of the right shape."""
-    theta, expected = np.asarray(theta, dtype=np.float64), kernel.theta.shape
-    if theta.shape != expected:
-        raise ValueError(
-            f"theta must hold the {expected[0]} log hyperparameters of kernel_ that are not fixed. "
-            f"Got shape {theta.shape}."
-        )
-    return theta
-
-
-def check_restarts(estimator, kernel):
-    """Raise unless restarts, where there are any, have finite bounds to draw from."""
-    starts_are_drawn = estimator.optimizer is not None and estimator.n_restarts_optimizer > 0
-    if starts_are_drawn and not np.isfinite(kernel.bounds).all():
-        raise ValueError(
-            "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
-            "finite."
-        )
-
-
-def plan_of(estimator, X, progress, name):
+def plan_of(estimator, X, progress, name, labels=False):
     """How to fit, from the parameters of the estimator."""
     initialise, fixed = _resolve_inducing(estimator.inducing_init, estimator.n_inducing, X, name)
     memory = get_config()["working_memory"] * 2**20
@@ -210,35 +196,17 @@ def plan_of(estimator, X, progress, name):
         n_restarts=estimator.n_restarts_optimizer,
         max_iter=estimator.max_iter,
         tol=estimator.tol,
-        start_rows=_START_ROWS,
+        start_rows=_START_LABELS if labels else _START_ROWS,
         options=Options(n_jobs=resolve_n_jobs(estimator.n_jobs), memory=memory),
         progress=progress,
     )
 
 
-def _check_optimizer(optimizer, name):
-    known = isinstance(optimizer, str) and optimizer == "fmin_l_bfgs_b"
-    if not (optimizer is None or callable(optimizer) or known):
-        raise ValueError(
-            f"The 'optimizer' parameter of {name} must be 'fmin_l_bfgs_b', a callable or None. "
-            f"Got {optimizer!r} instead."
-        )
+def same_structure(kernel, other):
+    """Whether two kernels have the same hyperparameters, whatever their values."""
 
+    def outline(of):
+        free = [(hyper.name, hyper.n_elements, hyper.fixed) for hyper in of.hyperparameters]
+        return type(of), free
 
-def _check_bool(value, parameter, name):
-    if not isinstance(value, _BOOLS):
-        raise ValueError(
-            f"The {parameter!r} parameter of {name} must be True or False. Got {value!r} instead."
-        )
-
-
-def check_number(value, parameter, name, kind, low, high=np.inf):
-    """Raise unless the parameter is a number of that kind between low and high."""
-    is_number = isinstance(value, kind) and not isinstance(value, _BOOLS)
-    if not (is_number and low <= value <= high and value < np.inf):
-        noun = "an int" if kind is Integral else "a float"
-        closed = ")" if high == np.inf else "]"
-        raise ValueError(
-            f"The {parameter!r} parameter of {name} must be {noun} in the range "
-            f"[{low}, {high}{closed}. Got {value!r} instead."
-        )
+    return outline(kernel) == outline(other)

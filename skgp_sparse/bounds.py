@@ -97,6 +97,33 @@ class Titsias(Bound):
         return 0.5 * x, 0.5
 
 
+class Spherical(Bound):
+    r"""Titsias' bound with the residual variance scaled by ``v``: ``φ = v x / 2``.
+
+    With the sites of a likelihood as pseudo-data its gradient is that of Titsias (2025), eq. 23,
+    whose ``v`` is held fixed meanwhile.
+
+    Parameters
+    ----------
+    v : float, default=1.0
+        Scale of the conditional variance of the training rows, in (0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.bounds import Spherical
+    >>> Spherical(0.5).penalty(np.array([0.0, 1.0]))
+    (array([0.  , 0.25]), 0.25)
+    """
+
+    def __init__(self, v=1.0):
+        self.v = v
+
+    def penalty(self, x):
+        """``v x / 2``; see `Bound.penalty`."""
+        return 0.5 * self.v * x, 0.5 * self.v
+
+
 class TitsiasNew(Bound):
     r"""Tighter collapsed bound: ``φ = ½ log(1 + x)``.
 

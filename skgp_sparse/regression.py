@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skgp_sparse import _wiring
+from skgp_sparse import _checks, _wiring
 from skgp_sparse._engine.posterior import Prior
 from skgp_sparse._parallel import single_threaded_blas
 from skgp_sparse._sklearn_compat import (
@@ -20,7 +20,7 @@ from skgp_sparse._sklearn_compat import (
 )
 from skgp_sparse._table import training_rows, with_noise_floor
 from skgp_sparse._targets import TargetView
-from skgp_sparse.inference.objectives import value_or_minus_inf
+from skgp_sparse.inference.objectives import GaussianModel, value_or_minus_inf
 from skgp_sparse.inference.training import train
 
 _FLOATS = (np.float64, np.float32)
@@ -297,7 +297,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
                 "Call fit again, or use log_marginal_likelihood_value_."
             )
         kernel = clone(self.kernel_) if clone_kernel else self.kernel_
-        kernel.theta = _wiring.check_theta(theta, kernel)
+        kernel.theta = _checks.check_theta(theta, kernel)
         with single_threaded_blas():
             return value_or_minus_inf(self._objective, kernel, eval_gradient)
 
@@ -316,7 +316,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             scaling = self._y_train_mean, self._y_train_std
             n_inducing = len(self.inducing_points_)
             return TargetView(self._posterior, n_inducing, *scaling, self._one_column, self.n_jobs)
-        _wiring.check_kernel(self.kernel, type(self).__name__)
+        _checks.check_kernel(self.kernel, type(self).__name__)
         kernel = ConstantKernel() * RBF() if self.kernel is None else self.kernel
         p = self.n_targets or 1
         return TargetView(Prior(kernel, p), 0, np.zeros(p), np.ones(p), p == 1, self.n_jobs)
@@ -324,20 +324,22 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     @with_callbacks
     def _fit(self, X, y, sample_weight):
         name = type(self).__name__
-        _wiring.check_parameters(self, name)
-        _wiring.check_inputs(X, self.kernel, name)
+        _checks.check_parameters(self, name)
+        _checks.check_inputs(X, self.kernel, name)
         bound = _wiring.resolve_bound(self.bound, name)
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=_FLOATS)
-        _wiring.check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
+        _checks.check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
         weight = check_sample_weight(sample_weight, X)
         rows = training_rows(X, y, weight, alpha=self.alpha, normalize=self.normalize_y, name=name)
         kernel = _wiring.resolve_kernel(self.kernel, self.alpha, rows)
         rows = with_noise_floor(rows, kernel)
-        _wiring.check_restarts(self, kernel)
+        _checks.check_restarts(self, kernel)
         reporter = IterationReporter(self, X, y, self.max_iter)
         plan = _wiring.plan_of(self, X, self._progress(reporter), name)
         with single_threaded_blas():
-            fit = train(rows, kernel, bound, plan, check_random_state(self.random_state))
+            fit = train(
+                rows, kernel, GaussianModel(bound), plan, check_random_state(self.random_state)
+            )
         self._warn_at_bounds(fit.kernel)
         self._store(fit, rows, one_column=rows.n_targets == 1)
         reporter.end()

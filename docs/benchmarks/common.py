@@ -39,6 +39,34 @@ def standardise(train, *others):
     return tuple((array - mean) / std for array in (train, *others))
 
 
+def labelled(folder, name):
+    """X, the classes of its rows counted from 0, and the masks of test rows or None."""
+    with np.load(Path(folder) / f"{name}.npz") as f:
+        X = np.ascontiguousarray(f["X"], dtype=np.float64)
+        masks = f["test_masks"] if "test_masks" in f.files else None
+        return X, np.unique(f["y"], return_inverse=True)[1], masks
+
+
+def labelled_split(folder, name, split):
+    """X, y, X_test, y_test of a classification set; see `held_out`."""
+    X, y, masks = labelled(folder, name)
+    test = held_out(y, split) if masks is None else masks[:, split]
+    return X[~test], y[~test], X[test], y[test]
+
+
+def held_out(y, split):
+    """Mask of the test rows: up to 1,000 rows one of five folds, else a random tenth."""
+    from sklearn.model_selection import StratifiedKFold
+
+    test = np.zeros(len(y), dtype=bool)
+    if len(y) <= 1000:
+        folds = StratifiedKFold(5, shuffle=True, random_state=0).split(y, y)
+        test[list(folds)[split][1]] = True
+    else:
+        test[np.random.RandomState(split).permutation(len(y))[: len(y) // 10]] = True
+    return test
+
+
 def kmeans_centres(X, m, seed=0):
     from sklearn.cluster import KMeans
 
@@ -62,6 +90,12 @@ HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 def rmse(y, mean):
     return float(np.sqrt(np.mean((y - mean) ** 2)))
+
+
+def nlpd(y, probabilities):
+    """Average negative log of the probability that was given to the class of each row."""
+    chosen = probabilities[np.arange(len(y)), y]
+    return float(-np.mean(np.log(np.maximum(chosen, np.finfo(float).tiny))))
 
 
 # -- timing ----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import sklearn
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 
 def rbf_kernel(d, variance=1.0, lengthscales=1.0, noise=1.0):
@@ -159,3 +159,101 @@ def n_inducing(model):
 def observed(model, X):
     """Mean and standard deviation of new *observations*, noise included."""
     return model.predict(X, return_std=True)
+
+
+# -- classification --------------------------------------------------------------------
+
+
+def latent_kernel(d):
+    """Constant times Matern 5/2 for `d` standardised inputs."""
+    return ConstantKernel(1.0, (1e-2, 1e3)) * Matern(np.full(d, np.sqrt(d)), nu=2.5)
+
+
+def classifier(kernel=None, bound="titsias_new", n_inducing=None, **options):
+    """An unfitted estimator; `kernel=None` and `n_inducing=None` keep its defaults."""
+    from skgp_sparse import SparseGPClassifier
+
+    if n_inducing is not None:
+        options["n_inducing"] = n_inducing
+    return SparseGPClassifier(kernel, bound=bound, **options)
+
+
+def default_classifier():
+    """`SparseGPClassifier()`, seeded and nothing else."""
+    from skgp_sparse import SparseGPClassifier
+
+    return SparseGPClassifier(random_state=0)
+
+
+def initial_latent_kernel(X, y):
+    """The kernel from which the default classifier starts."""
+    model = classifier(bound="titsias", n_inducing=10, inducing_init="random", optimizer=None)
+    return model.fit(X, y).kernel_
+
+
+def inner_iterations(model):
+    """Inner iterations of each evaluation on the full data, two classes."""
+    # ADAPT: to how the objective counts.
+    return list(model._fits[0].objective.inner_iterations)
+
+
+class TimedTrace(Trace):
+    """Notes the time and the bound of each iteration; stops when time is up."""
+
+    def __init__(self, limit):
+        super().__init__(np.inf)
+        self.limit = limit
+
+    def __call__(self, bound):
+        super().__call__(bound)
+        if self.rows[-1][0] >= self.limit:
+            raise Reached
+
+
+def classifier_trace(X, y, m, limit, bound="titsias", max_iter=1000, seed=0):
+    """[(seconds, bound)] of a fit that ends after `limit` seconds at the latest."""
+    limits = {"max_iter": max_iter, "tol": 1e-10, "random_state": seed}
+    model = classifier(latent_kernel(X.shape[1]), bound, m, **limits)
+    trace = TimedTrace(limit)
+    with contextlib.suppress(Reached), reporting_to(trace):
+        model.fit(X, y)
+    return trace.rows
+
+
+def site_objective(X, y, bound, Z):
+    """The objective of a classifier for labels 0 and 1, probit likelihood."""
+    # ADAPT: to how methods and objectives are made.
+    from skgp_sparse._wiring import resolve_method
+    from skgp_sparse.inference.sites import SiteModel
+
+    rows = table_rows(X, np.where(y > 0, 1.0, -1.0))
+    model = SiteModel(resolve_method(bound, "probit", "SparseGPClassifier"))
+    return model.sparse(rows, Z, options())
+
+
+def classifier_evaluation(X, y, kernel, bound, Z):
+    """A function of no argument: value and gradient, sites found from scratch."""
+    from skgp_sparse._parallel import single_threaded_blas
+
+    def function():
+        with single_threaded_blas():
+            found = site_objective(X, y, bound, Z).value_and_gradient(kernel, inputs=True)
+        return found.value, found.theta_bar, found.Z_bar
+
+    return function
+
+
+def inner_iteration(X, y, kernel, bound, Z):
+    """A function of no argument: one inner iteration, at the sites where the loop ends."""
+    # ADAPT: to the names of these two methods.
+    from skgp_sparse._parallel import single_threaded_blas
+
+    objective = site_objective(X, y, bound, Z)
+    with single_threaded_blas():
+        projected, found = objective._infer(kernel)
+
+    def function():
+        with single_threaded_blas():
+            return objective._evaluate(projected, found.state).value
+
+    return function

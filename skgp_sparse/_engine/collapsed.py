@@ -46,7 +46,7 @@ def value(problem):
     return _value_pass(problem)[1].value
 
 
-def value_and_gradient(problem, inputs=True):
+def value_and_gradient(problem, inputs=True, prior=None, projections=None):
     """Objective and gradient at ``(problem.kernel.theta, problem.Z)``.
 
     Parameters
@@ -54,14 +54,17 @@ def value_and_gradient(problem, inputs=True):
     problem : Problem
     inputs : bool
         Whether the gradient with respect to Z is wanted.
+    prior, projections : Prior, list of Projection or None
+        Of the blocks of the problem, where they are known already; used up.
 
     Returns
     -------
     Evaluation
     """
-    prior = factorise(problem.kernel, problem.Z, problem.options.jitter)
+    prior = prior or factorise(problem.kernel, problem.Z, problem.options.jitter)
     blocks = problem.blocks()
-    statistics, tape = first_pass(problem, prior, blocks, problem.keepers(blocks), gradient=True)
+    kept = problem.keepers(blocks)
+    statistics, tape = first_pass(problem, prior, blocks, kept, True, projections)
     solution = _solve(statistics, problem.bound)
     tau, by_row = _route(problem, prior, solution.reduce_slope)
     cot = cotangents(problem, prior, solution, None if by_row else tau)
@@ -95,7 +98,7 @@ def mean_noise_and_residual(problem, rows):
 def _value_pass(problem):
     prior = factorise(problem.kernel, problem.Z, problem.options.jitter)
     blocks = problem.blocks()
-    statistics, _ = first_pass(problem, prior, blocks, [False] * len(blocks), gradient=False)
+    statistics, _ = first_pass(problem, prior, blocks, [False] * len(blocks), False)
     return prior, _solve(statistics, problem.bound)
 
 
@@ -116,5 +119,6 @@ def _route(problem, prior, reduce_slope):
     probe = forward_block(problem, prior, problem.rows.block(slice(0, 1)))
     if problem.bound.noise_share or np.ndim(probe.slope):
         return None, True
-    by_row = np.ndim(probe.s2) > 0 and kernels.has_noise(problem.kernel)
+    learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
+    by_row = np.ndim(probe.s2) > 0 and learned
     return -probe.slope * reduce_slope, by_row

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.problem import Forward
+from skgp_sparse._engine.problem import Forward, Projection
 from skgp_sparse._linalg import row_dots, times_lower_transposed, weighted_gram
 from skgp_sparse._parallel import ordered_map
 
@@ -35,8 +35,13 @@ class Statistics(NamedTuple):
         return Statistics(*self[:2], *(mine + its for mine, its in zip(self[2:], other[2:])))
 
 
-def first_pass(problem, prior, blocks, kept, gradient):
+def first_pass(problem, prior, blocks, kept, gradient, projections=None):
     """Sum the statistics of all blocks.
+
+    Parameters
+    ----------
+    projections : list of Projection or None
+        Of the blocks, where they are known already; taken out of the list as they are used.
 
     Returns
     -------
@@ -47,7 +52,10 @@ def first_pass(problem, prior, blocks, kept, gradient):
 
     def run(index):
         block = problem.rows.block(blocks[index])
-        forward = forward_block(problem, prior, block)
+        known = None
+        if projections is not None:
+            known, projections[index] = projections[index], None
+        forward = forward_block(problem, prior, block, known)
         statistics = _statistics(forward, block, problem.bound, gradient)
         return statistics, forward if kept[index] else None
 
@@ -58,17 +66,30 @@ def first_pass(problem, prior, blocks, kept, gradient):
     return total, tape
 
 
-def forward_block(problem, prior, block):
-    """Everything about a block that does not depend on the other rows."""
-    K, pull_cross = kernels.linearize(problem.kernel, block.X, prior.Z)
+def project(problem, prior, X):
+    """The `Projection` of some rows."""
+    K, pull_cross = kernels.linearize(problem.kernel, X, prior.Z)
     V = times_lower_transposed(K, prior.T)
-    signal, learned, pull_diagonal = kernels.diagonal(problem.kernel, block.X)
-    s2 = learned + block.noise
-    x = np.maximum(signal - row_dots(V, V), 0.0) / s2
+    signal, noise, pull_diagonal = kernels.diagonal(problem.kernel, X)
+    if problem.latent_noise:
+        signal, noise, pull_diagonal = signal + noise, 0.0, _pull_both(pull_diagonal)
+    residual = np.maximum(signal - row_dots(V, V), 0.0)
+    return Projection(V, pull_cross, pull_diagonal, residual, noise)
+
+
+def _pull_both(pull_diagonal):
+    return lambda g_signal, _: pull_diagonal(g_signal, g_signal)
+
+
+def forward_block(problem, prior, block, projection=None):
+    """Everything about a block that does not depend on the other rows."""
+    seen = projection or project(problem, prior, block.X)
+    s2 = seen.noise + block.noise
+    x = seen.residual / s2
     share = problem.bound.noise_share
     lam = s2 * (1.0 + share * x) if share else s2
     phi, slope = problem.bound.penalty(x)
-    return Forward(V, pull_cross, pull_diagonal, s2, x, lam, block.weight / lam, phi, slope)
+    return Forward(*seen[:3], s2, x, lam, block.weight / lam, phi, slope)
 
 
 def _statistics(forward, block, bound, gradient):

@@ -30,6 +30,7 @@ class Problem(NamedTuple):
     rows: Rows
     bound: object
     options: Options = Options()
+    latent_noise: bool = False  # white noise belongs to the process: a likelihood follows
 
     def blocks(self):
         """Slices of rows; the number of threads has no say, so results do not depend on it."""
@@ -59,10 +60,20 @@ class Evaluation(NamedTuple):
     jitter: float
 
 
+class Projection(NamedTuple):
+    """A block of rows as the inducing points see it: no targets, no objective."""
+
+    V: np.ndarray  # (n, m), the Vᵀ of the notation
+    pull_cross: Callable
+    pull_diagonal: Callable
+    residual: np.ndarray  # r
+    noise: float | np.ndarray  # learned
+
+
 class Forward(NamedTuple):
     """What the first pass over a block knows that the second one needs."""
 
-    V: np.ndarray  # (n, m), the Vᵀ of the notation
+    V: np.ndarray
     pull_cross: Callable
     pull_diagonal: Callable
     s2: float | np.ndarray  # σ²

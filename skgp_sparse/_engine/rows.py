@@ -4,7 +4,7 @@ A block is what the rest of the engine sees: float64 inputs, standardised target
 the units of the standardised targets, and weights. Nothing of the size of the table is ever made.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +62,16 @@ class Rows:
             (self.y[rows] - self.y_mean) / self.y_scale,
             noise / self.y_scale[0] ** 2 if np.any(self.noise) else 0.0,
             1.0 if self.weight is None else self.weight[rows],
+        )
+
+    def subset(self, rows):
+        """The table of some rows, selected by an index array: a copy."""
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            noise=self.noise if np.ndim(self.noise) == 0 else self.noise[rows],
+            weight=None if self.weight is None else self.weight[rows],
         )
 
     def total_weight(self):

@@ -1,19 +1,24 @@
-"""The two objectives of regression behind one interface.
+"""The objectives of regression behind one interface, and the model that makes them.
 
-Both offer ``value(kernel)``, ``value_and_gradient(kernel)``, ``posterior(kernel)`` and
+All objectives offer ``value(kernel)``, ``value_and_gradient(kernel)``, ``posterior(kernel)`` and
 ``inducing_points``; the estimator, the optimiser and user callables need nothing else.
 """
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, exact
 from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
+from skgp_sparse.inference.parameters import raise_noise
 
 _FEW_ROWS = 2000
+_NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
 
 
 class ExactObjective(NamedTuple):
@@ -25,6 +30,15 @@ class ExactObjective(NamedTuple):
     def inducing_points(self):
         """Distinct training rows (m, d)."""
         return self.groups.X
+
+    def of_nothing(self):
+        """Log likelihood of the targets as noise of their own variance, and a little more."""
+        weight, y = self.groups.weight, self.groups.y
+        n = weight.sum() * y.shape[1]
+        variance = (weight @ y**2).sum() / n
+        if variance == 0:
+            return -np.inf
+        return -0.5 * n * (np.log(2 * np.pi * variance) + 1) + 1.0
 
     def value(self, kernel):
         """Log marginal likelihood."""
@@ -70,6 +84,44 @@ class CollapsedObjective(NamedTuple):
 
     def _problem(self, kernel):
         return Problem(kernel, self.inducing_points, self.rows, self.bound, self.options)
+
+
+class GaussianModel(NamedTuple):
+    """Rows whose noise is Gaussian.
+
+    Parameters
+    ----------
+    bound : Bound
+        Of the sparse objective.
+    """
+
+    bound: object
+
+    def exact(self, rows, options):
+        """Objective whose inducing points are the distinct rows."""
+        return ExactObjective(exact.group_rows(rows.block(slice(None))))
+
+    def sparse(self, rows, Z, options):
+        """Objective at inducing points Z."""
+        return CollapsedObjective(rows, self.bound, Z, options)
+
+    def adapt(self, kernel, objective):
+        """The kernel of a small exact fit, made ready for a sparse one."""
+        return raise_noise(kernel, *objective.noise_and_residual(kernel))
+
+    def warn_of(self, objective, kernel):
+        """Warn where the bound is little but its penalty."""
+        if kernels.has_noise(kernel):
+            return
+        noise, residual = objective.noise_and_residual(kernel)
+        if residual > _NEGLIGIBLE * noise:
+            warnings.warn(
+                f"The inducing points leave a variance of {residual:.1e} unexplained, far more "
+                f"than the known noise of {noise:.1e} (both in units of the scaled targets). Add "
+                "a WhiteKernel to the kernel, raise alpha, or raise n_inducing.",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
 
 
 def value_or_minus_inf(objective, kernel, eval_gradient):

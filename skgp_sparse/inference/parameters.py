@@ -47,3 +47,28 @@ class Parameters(NamedTuple):
         if self.shape is None:
             return theta
         return np.vstack([theta, np.tile([-np.inf, np.inf], (int(np.prod(self.shape)), 1))])
+
+
+def raise_noise(kernel, noise, residual):
+    """Kernel whose noise also covers the variance that the inducing points leave unexplained.
+
+    The noise of an exact fit is too low for a sparse one: the bound would start where its penalty
+    ``r/σ²`` outweighs everything else.
+    """
+    theta = kernel.theta
+    for positions in positions_of(kernel, "noise_level"):
+        theta[positions] += np.log1p(residual / noise)
+    return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
+
+
+def positions_of(kernel, name):
+    """Indices into theta of every free hyperparameter of that name, one array for each."""
+    start, found = 0, []
+    for hyperparameter in kernel.hyperparameters:
+        if hyperparameter.fixed:
+            continue
+        stop = start + hyperparameter.n_elements
+        if hyperparameter.name.split("__")[-1] == name:
+            found.append(np.arange(start, stop))
+        start = stop
+    return found

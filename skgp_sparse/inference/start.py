@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from skgp_sparse._engine.exact import group_rows
-from skgp_sparse.inference.objectives import ExactObjective
 from skgp_sparse.inference.optimizers import maximise
+from skgp_sparse.inference.parameters import positions_of
 
 _EXACT_ITERATIONS = 200
 _RESCUES = 4
@@ -13,7 +12,7 @@ _FTOL, _GTOL = 2.2e-9, 1e-5  # of the total log likelihood, as GaussianProcessRe
 
 
 def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, callback=None):
-    """Maximise the exact log marginal likelihood over theta.
+    """Maximise the objective of few rows over theta.
 
     Starts at the kernel's own theta and at `n_restarts` points drawn uniformly between the bounds.
     Where its own theta leads to an optimum that explains the targets no better than noise alone, a
@@ -43,7 +42,7 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, callback
         )
 
     best = run(kernel.theta)
-    collapsed = best.value < _noise_only(objective.groups)
+    collapsed = best.value < objective.of_nothing()
     for theta in _further_starts(kernel, bounds, collapsed, n_restarts, random_state):
         if asked_to_stop:
             break
@@ -60,14 +59,14 @@ def _further_starts(kernel, bounds, collapsed, n_restarts, random_state):
     return [*(kernel.theta + around), *between]
 
 
-def start_kernel(rows, kernel, size, *, n_restarts, random_state):
+def start_kernel(rows, kernel, model, size, *, options, n_restarts, random_state):
     """Kernel with the hyperparameters of an exact fit to `size` random rows.
 
     Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
     objective has a slope: at most a few typical distances, or the kernel's own initial value.
     """
     chosen = rows.sample(size, random_state)
-    objective = ExactObjective(group_rows(rows.block(chosen)))
+    objective = model.exact(rows.subset(chosen), options)
     found, _ = fit_exact(
         objective,
         kernel,
@@ -76,43 +75,9 @@ def start_kernel(rows, kernel, size, *, n_restarts, random_state):
         max_iter=_EXACT_ITERATIONS,
     )
     theta = found.theta
-    for positions in _positions(kernel, "length_scale"):
+    for positions in positions_of(kernel, "length_scale"):
         spread = rows.scale() if len(positions) > 1 else rows.scale().max()
         longest = np.log(_LONGEST * spread * np.sqrt(rows.X.shape[1]))
         longest = np.maximum(longest, kernel.theta[positions])
         theta[positions] = np.minimum(theta[positions], longest)
     return found.clone_with_theta(theta)
-
-
-def raise_noise(kernel, noise, residual):
-    """Kernel whose noise also covers the variance that the inducing points leave unexplained.
-
-    The noise of an exact fit is too low for a sparse one: the bound would start where its penalty
-    ``r/σ²`` outweighs everything else.
-    """
-    theta = kernel.theta
-    for positions in _positions(kernel, "noise_level"):
-        theta[positions] += np.log1p(residual / noise)
-    return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
-
-
-def _positions(kernel, name):
-    """Indices into theta of every free hyperparameter of that name, one array for each."""
-    start, found = 0, []
-    for hyperparameter in kernel.hyperparameters:
-        if hyperparameter.fixed:
-            continue
-        stop = start + hyperparameter.n_elements
-        if hyperparameter.name.split("__")[-1] == name:
-            found.append(np.arange(start, stop))
-        start = stop
-    return found
-
-
-def _noise_only(groups):
-    """Log likelihood of the targets as noise of their own variance, and a little more."""
-    n, n_targets = groups.weight.sum(), groups.y.shape[1]
-    variance = (groups.weight @ groups.y**2).sum() / (n * n_targets)
-    if variance == 0:
-        return -np.inf
-    return -0.5 * n * n_targets * (np.log(2 * np.pi * variance) + 1) + 1.0

@@ -16,15 +16,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.exact import group_rows
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Options
-from skgp_sparse.inference.objectives import CollapsedObjective, ExactObjective, value_or_minus_inf
+from skgp_sparse.inference.objectives import value_or_minus_inf
 from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.parameters import Parameters
-from skgp_sparse.inference.start import fit_exact, raise_noise, start_kernel
+from skgp_sparse.inference.start import fit_exact, start_kernel
 
-_NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
 _STEP = 3.0  # unit of Z in the optimiser, in length scales or, if shorter, spreads
 
 
@@ -42,6 +40,7 @@ class Plan(NamedTuple):
     start_rows: int
     options: Options
     progress: Callable | None = None  # (iteration, value) -> stop?
+    warm: tuple | None = None  # (kernel, Z) to go on from
 
 
 class Fit(NamedTuple):
@@ -55,20 +54,28 @@ class Fit(NamedTuple):
     jitter: float
 
 
-def train(rows, kernel, bound, plan, random_state):
+def train(rows, kernel, model, plan, random_state):
     """Fit kernel and inducing points to the rows.
+
+    Parameters
+    ----------
+    rows : Rows
+    kernel : sklearn kernel
+    model : object
+        Makes the objectives: ``exact(rows, options)`` for few rows, ``sparse(rows, Z, options)``.
+    plan : Plan
+    random_state : RandomState
 
     Returns
     -------
     Fit
     """
-    groups = None if plan.fixed_inducing else _few_distinct_rows(rows, plan.n_inducing)
-    if groups is not None:
-        return _train_exact(ExactObjective(groups), kernel, plan, random_state)
+    if not plan.fixed_inducing and _has_few_distinct_rows(rows, plan.n_inducing):
+        return _train_exact(model.exact(rows, plan.options), kernel, plan, random_state)
     if plan.optimizer == "fmin_l_bfgs_b":
-        return _train_collapsed(rows, kernel, bound, plan, random_state)
+        return _train_sparse(rows, kernel, model, plan, random_state)
     Z = plan.initialise(rows, kernel, random_state)
-    objective = CollapsedObjective(rows, bound, Z, plan.options)
+    objective = model.sparse(rows, Z, plan.options)
     if plan.optimizer is None:
         return _finish(objective, kernel, objective.value(kernel), 0)
     return _train_with_callable(objective, kernel, plan, random_state)
@@ -91,13 +98,9 @@ def _train_exact(objective, kernel, plan, random_state):
     return _finish(objective, kernel, found.value, found.n_iter)
 
 
-def _train_collapsed(rows, kernel, bound, plan, random_state):
-    kernel = start_kernel(
-        rows, kernel, plan.start_rows, n_restarts=plan.n_restarts, random_state=random_state
-    )
-    Z = plan.initialise(rows, kernel, random_state)
-    objective = CollapsedObjective(rows, bound, Z, plan.options)
-    kernel = raise_noise(kernel, *objective.noise_and_residual(kernel))
+def _train_sparse(rows, kernel, model, plan, random_state):
+    kernel, objective = _start(rows, kernel, model, plan, random_state)
+    Z = objective.inducing_points
     learn_Z = plan.optimize_inducing and _can_move(kernel)
     scale = _STEP * np.minimum(kernels.metric(kernel, rows.scale()), rows.scale())
     parameters = Parameters(kernel, Z.mean(axis=0), scale, Z.shape if learn_Z else None)
@@ -121,8 +124,27 @@ def _train_collapsed(rows, kernel, bound, plan, random_state):
     _warn_unless_converged(found, f"max_iter (now {plan.max_iter}) or tol (now {plan.tol:g})")
     kernel, Z_found = parameters.unpack(found.x)
     objective = objective.at(Z_found) if learn_Z else objective
-    _warn_if_noise_is_negligible(objective, kernel)
+    model.warn_of(objective, kernel)
     return _finish(objective, kernel, found.value, found.n_iter)
+
+
+def _start(rows, kernel, model, plan, random_state):
+    """Hyperparameters and inducing points, as an objective, from which L-BFGS starts."""
+    if plan.warm is not None:
+        kernel, Z = plan.warm
+        return kernel, model.sparse(rows, Z, plan.options)
+    kernel = start_kernel(
+        rows,
+        kernel,
+        model,
+        plan.start_rows,
+        options=plan.options,
+        n_restarts=plan.n_restarts,
+        random_state=random_state,
+    )
+    Z = plan.initialise(rows, kernel, random_state)
+    objective = model.sparse(rows, Z, plan.options)
+    return model.adapt(kernel, objective), objective
 
 
 def _can_move(kernel):
@@ -159,14 +181,14 @@ def _finish(objective, kernel, value, n_iter):
     return Fit(kernel, objective, posterior, value, max(n_iter, 1), jitter)
 
 
-def _few_distinct_rows(rows, n_inducing):
-    """The rows by distinct input if there are at most `n_inducing` of them, else None."""
+def _has_few_distinct_rows(rows, n_inducing):
+    """Whether there are at most `n_inducing` distinct rows."""
     distinct = np.empty((0, rows.X.shape[1]))
     for chunk in rows.chunks(2 * n_inducing):
         distinct = np.unique(np.vstack([distinct, chunk]), axis=0)
         if len(distinct) > n_inducing:
-            return None
-    return group_rows(rows.block(slice(None)))
+            return False
+    return True
 
 
 def _warn_unless_converged(found, remedy):
@@ -175,20 +197,6 @@ def _warn_unless_converged(found, remedy):
             f"The optimizer stopped after {found.n_iter} iterations without converging "
             f"({found.message}). Raise {remedy}, or widen the bounds of the kernel's "
             "hyperparameters.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-
-
-def _warn_if_noise_is_negligible(objective, kernel):
-    if kernels.has_noise(kernel):
-        return
-    noise, residual = objective.noise_and_residual(kernel)
-    if residual > _NEGLIGIBLE * noise:
-        warnings.warn(
-            f"The inducing points leave a variance of {residual:.1e} unexplained, far more than "
-            f"the known noise of {noise:.1e} (both in units of the scaled targets). Add a "
-            "WhiteKernel to the kernel, raise alpha, or raise n_inducing.",
             ConvergenceWarning,
             stacklevel=5,
         )

@@ -1,0 +1,139 @@
+"""Parameters and data that cannot be used: what was got, and what to do instead."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+
+_BOOLS = (bool, np.bool_)
+_LOWEST = {"n_inducing": 1, "max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
+_SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
+
+
+def check_kernel(kernel, name):
+    """Raise unless `kernel` is None or a covariance function of vectors."""
+    if kernel is None:
+        return
+    if not isinstance(kernel, Kernel):
+        raise ValueError(
+            f"The 'kernel' parameter of {name} must be None or a kernel from "
+            f"sklearn.gaussian_process.kernels. Got {kernel!r} instead."
+        )
+    if isinstance(kernel, CompoundKernel):
+        raise ValueError(
+            f"{name}: kernel cannot be a CompoundKernel, which is several kernels and not one. Add "
+            "or multiply them instead."
+        )
+
+
+def check_inputs(X, kernel, name):
+    """Raise if inputs are structured objects that only a structured kernel understands."""
+    if kernel is None or kernel.requires_vector_input or np.asarray(X).dtype.kind in "biuf":
+        return
+    raise ValueError(
+        f"{name} takes numeric arrays of shape (n_samples, n_features) only: inducing points are "
+        f"vectors. For structured inputs of {kernel!r} use GaussianProcessRegressor."
+    )
+
+
+def check_parameters(estimator, name):
+    """Raise unless every parameter that needs no data to be judged is of the right kind."""
+    given = estimator.get_params(deep=False)
+    for parameter in _LOWEST.keys() & given.keys():
+        check_number(given[parameter], parameter, name, Integral, _LOWEST[parameter])
+    for parameter in _SWITCHES & given.keys():
+        _check_bool(given[parameter], parameter, name)
+    check_number(estimator.tol, "tol", name, Real, low=0)
+    if not isinstance(estimator.verbose, _BOOLS):
+        check_number(estimator.verbose, "verbose", name, Integral, low=0)
+    if given.get("n_targets") is not None:
+        check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
+    check_kernel(estimator.kernel, name)
+    _check_optimizer(estimator.optimizer, name)
+
+
+def check_n_targets(n_targets, seen):
+    """Raise unless the targets are as many as announced."""
+    if n_targets is not None and n_targets != seen:
+        raise ValueError(
+            "The number of targets seen in `y` is different from the parameter "
+            f"`n_targets`. Got {seen} != {n_targets}."
+        )
+
+
+def check_theta(theta, kernel):
+    """Log hyperparameters as an array of the right shape."""
+    theta, expected = np.asarray(theta, dtype=np.float64), kernel.theta.shape
+    if theta.shape != expected:
+        raise ValueError(
+            f"theta must hold the {expected[0]} log hyperparameters of kernel_ that are not fixed. "
+            f"Got shape {theta.shape}."
+        )
+    return theta
+
+
+def check_thetas(theta, kernels):
+    """Log hyperparameters of each of some kernels, and whether they were given for all at once."""
+    theta, sizes = np.asarray(theta, dtype=np.float64), [len(kernel.theta) for kernel in kernels]
+    if theta.shape == (sizes[0],):
+        return [theta] * len(kernels), True
+    if theta.shape == (sum(sizes),):
+        return np.split(theta, np.cumsum(sizes)[:-1]), False
+    expected = " or ".join(str(size) for size in dict.fromkeys((sizes[0], sum(sizes))))
+    raise ValueError(f"theta must hold {expected} log hyperparameters. Got shape {theta.shape}.")
+
+
+def check_classes(y, weight, name):
+    """Sorted labels and the index of each row's; raises unless at least two have weight."""
+    classes, index = np.unique(y, return_inverse=True)
+    seen = np.unique(index if weight is None else index[weight > 0])
+    if len(seen) < 2:
+        only = classes[seen[0]]
+        raise ValueError(
+            f"{name} requires 2 or more distinct classes; got {len(seen)} class (only class "
+            f"{only} is present{'' if weight is None else ' with positive sample_weight'})"
+        )
+    if len(seen) < len(classes):
+        raise ValueError(
+            f"{name}: every row of class {classes[np.setdiff1d(range(len(classes)), seen)[0]]} has "
+            "sample_weight 0. Leave such rows out."
+        )
+    return classes, index
+
+
+def check_restarts(estimator, kernel):
+    """Raise unless restarts, where there are any, have finite bounds to draw from."""
+    starts_are_drawn = estimator.optimizer is not None and estimator.n_restarts_optimizer > 0
+    if starts_are_drawn and not np.isfinite(kernel.bounds).all():
+        raise ValueError(
+            "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
+            "finite."
+        )
+
+
+def _check_optimizer(optimizer, name):
+    known = isinstance(optimizer, str) and optimizer == "fmin_l_bfgs_b"
+    if not (optimizer is None or callable(optimizer) or known):
+        raise ValueError(
+            f"The 'optimizer' parameter of {name} must be 'fmin_l_bfgs_b', a callable or None. "
+            f"Got {optimizer!r} instead."
+        )
+
+
+def _check_bool(value, parameter, name):
+    if not isinstance(value, _BOOLS):
+        raise ValueError(
+            f"The {parameter!r} parameter of {name} must be True or False. Got {value!r} instead."
+        )
+
+
+def check_number(value, parameter, name, kind, low, high=np.inf):
+    """Raise unless the parameter is a number of that kind between low and high."""
+    is_number = isinstance(value, kind) and not isinstance(value, _BOOLS)
+    if not (is_number and low <= value <= high and value < np.inf):
+        noun = "an int" if kind is Integral else "a float"
+        closed = ")" if high == np.inf else "]"
+        raise ValueError(
+            f"The {parameter!r} parameter of {name} must be {noun} in the range "
+            f"[{low}, {high}{closed}. Got {value!r} instead."
+        )

@@ -1,0 +1,115 @@
+r"""Rows with Gaussian sites ``exp(λ1 f - ½ λ2 f²)``: everything O(n) of an inner iteration.
+
+Where the noise of a row is not a number but a likelihood, an inner loop looks for the sites that
+stand in for it. ``V`` does not change meanwhile: `project_rows` computes it once. With precision
+``a`` and linear term ``b`` of every row, as the method makes them from its sites,
+
+    B = I + V diag(a) Vᵀ = LB LBᵀ,    c = LB⁻¹ V b,    v = LB⁻ᵀ c,
+    μ_i = V_iᵀ v,    h_i = ‖LB⁻¹ V_i‖².
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from skgp_sparse._engine.forward import project
+from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.prior import Prior, factorise
+from skgp_sparse._engine.problem import Problem
+from skgp_sparse._linalg import (
+    cholesky,
+    inverse_lower,
+    log_det_from_cholesky,
+    row_dots,
+    times_lower_transposed,
+    weighted_gram,
+)
+from skgp_sparse._parallel import ordered_map
+
+
+class Projected(NamedTuple):
+    """The rows of a problem as its inducing points see them."""
+
+    problem: Problem
+    prior: Prior
+    blocks: list
+    projections: list  # of Projection, None where memory did not suffice
+    residual: np.ndarray  # (n,)
+
+    def map(self, function):
+        """Yield ``function(rows, V)`` of every block, in order."""
+
+        def run(index):
+            rows, known = self.blocks[index], self.projections[index]
+            if known is None:
+                known = project(self.problem, self.prior, self.problem.rows.block(rows).X)
+            return function(rows, known.V)
+
+        threads = self.problem.threads(self.blocks)
+        return ordered_map(run, range(len(self.blocks)), threads)
+
+
+class Core(NamedTuple):
+    """The Gaussian posterior over the inducing variables, given all sites."""
+
+    TB: np.ndarray  # LB⁻¹
+    c: np.ndarray  # (m, 1)
+    v: np.ndarray  # (m, 1)
+    log_det: float  # log |B|
+
+    def divergence(self):
+        """``KL[q(u) ‖ p(u)]``."""
+        trace = np.vdot(self.TB, self.TB)
+        return 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
+
+    def log_normaliser(self):
+        """``log E[exp(Σ b f - ½ a f²)]`` under the Nyström prior."""
+        return 0.5 * (np.vdot(self.c, self.c) - self.log_det)
+
+
+def project_rows(problem):
+    """Factorise the prior and project every row, keeping what memory allows."""
+    prior = factorise(problem.kernel, problem.Z, problem.options.jitter)
+    blocks = problem.blocks()
+    kept = problem.keepers(blocks)
+
+    def run(index):
+        seen = project(problem, prior, problem.rows.block(blocks[index]).X)
+        return seen if kept[index] else None, seen.residual
+
+    found = list(ordered_map(run, range(len(blocks)), problem.threads(blocks)))
+    residual = np.concatenate([residual for _, residual in found])
+    return Projected(problem, prior, blocks, [seen for seen, _ in found], residual)
+
+
+def solve(projected, a, b):
+    """The `Core` for precisions `a` (n,), not negative, and linear terms `b` (n,)."""
+
+    def run(rows, V):
+        return weighted_gram(V, a[rows]), V.T @ b[rows, None]
+
+    B, Vb = 0.0, 0.0
+    for gram, linear in projected.map(run):
+        B, Vb = B + gram, Vb + linear
+    B.flat[:: len(B) + 1] += 1.0
+    LB = cholesky(B)
+    c = solve_triangular(LB, Vb, lower=True)
+    v = solve_triangular(LB, c, lower=True, trans=1)
+    return Core(inverse_lower(LB), c, v, log_det_from_cholesky(LB))
+
+
+def visit(projected, core, function):
+    """Results of ``function(rows, μ, h)`` for every block, in order."""
+
+    def run(rows, V):
+        W = times_lower_transposed(V, core.TB)
+        return function(rows, (V @ core.v)[:, 0], row_dots(W, W))
+
+    return list(projected.map(run))
+
+
+def posterior(projected, core):
+    """The `Posterior` over the process, and the jitter that it took."""
+    problem, prior = projected.problem, projected.prior
+    return Posterior(problem.kernel, problem.Z, prior.T.T @ core.v, prior.T, core.TB), prior.jitter

@@ -1,0 +1,90 @@
+"""Several classes as binary problems, and binary answers as one: arrays of labels and numbers."""
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+_AT_ONCE = 1 << 20  # entries of the systems that are solved together
+_SMALLEST = 1e-12  # pairwise probability
+
+
+class Task(NamedTuple):
+    """A binary problem: one class against another, or against all others (None)."""
+
+    positive: int
+    negative: int | None = None
+
+    def labels(self, index):
+        """Rows that take part (None: all of them) and their labels ±1, from class indices."""
+        if self.negative is None:
+            return None, np.where(index == self.positive, 1.0, -1.0)
+        rows = np.flatnonzero((index == self.positive) | (index == self.negative))
+        return rows, np.where(index[rows] == self.positive, 1.0, -1.0)
+
+
+def tasks(n_classes, one_vs_one):
+    """The binary problems of a number of classes; one where there are two."""
+    if n_classes == 2:
+        return [Task(1)]
+    if one_vs_one:
+        return [Task(j, i) for i, j in combinations(range(n_classes), 2)]
+    return [Task(k) for k in range(n_classes)]
+
+
+def normalised(positive):
+    """Probabilities (n, K) from those of each class against the rest."""
+    total = positive.sum(axis=1, keepdims=True)
+    uniform = np.full_like(positive, 1.0 / positive.shape[1])
+    return np.where(total > 0, positive / np.where(total > 0, total, 1.0), uniform)
+
+
+def votes(pairwise, n_classes):
+    """Winner (n,) of all duels; equal numbers of votes are told apart by summed probabilities.
+
+    Parameters
+    ----------
+    pairwise : ndarray of shape (n, K (K - 1) / 2)
+        Probability of the later class of each pair, in the order of `tasks`.
+    n_classes : int
+    """
+    R = _square(pairwise, n_classes)
+    won = (R > 0.5).sum(axis=2)
+    return np.argmax(won + R.sum(axis=2) / n_classes, axis=1)  # the sum is below n_classes
+
+
+def coupled(pairwise, n_classes):
+    """Probabilities (n, K) closest to those of all pairs.
+
+    Wu, Lin and Weng (2004), "Probability estimates for multi-class classification by pairwise
+    coupling", eq. 21: the p that minimises ``Σ_ij (r_ji p_i - r_ij p_j)²`` and sums to 1.
+    """
+    size = max(1, _AT_ONCE // (n_classes + 1) ** 2)
+    parts = [
+        _couple(_square(pairwise[start : start + size], n_classes))
+        for start in range(0, len(pairwise), size)
+    ]
+    return np.concatenate(parts) if parts else np.empty((0, n_classes))
+
+
+def _square(pairwise, n_classes):
+    """``R[:, i, j]``: probability of i where it is i or j; 0 on the diagonal."""
+    R = np.zeros((len(pairwise), n_classes, n_classes))
+    clipped = np.clip(pairwise, _SMALLEST, 1.0 - _SMALLEST)
+    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        R[:, j, i] = clipped[:, column]
+        R[:, i, j] = 1.0 - clipped[:, column]
+    return R
+
+
+def _couple(R):
+    n, K, _ = R.shape
+    system = np.ones((n, K + 1, K + 1))
+    system[:, K, K] = 0.0
+    system[:, :K, :K] = -R * R.transpose(0, 2, 1)
+    diagonal = np.arange(K)
+    system[:, diagonal, diagonal] = (R**2).sum(axis=1)
+    right = np.zeros((n, K + 1, 1))
+    right[:, K] = 1.0
+    p = np.maximum(np.linalg.solve(system, right)[:, :K, 0], 0.0)
+    return p / p.sum(axis=1, keepdims=True)

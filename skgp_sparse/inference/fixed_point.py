@@ -1,0 +1,98 @@
+"""Anderson acceleration of a fixed-point map, with a way back."""
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+_WINDOW = 5  # earlier steps that an accelerated one combines
+_RIDGE = 1e-14  # of the least squares problem, relative to its trace
+_ROUNDING = 1e-12  # by which an objective that climbs may fall, relative
+_GROWTH = 2.0  # by which the gap may grow in a step where nothing climbs
+_STALLED = 30  # iterations without progress after which there will be none
+
+
+class Step(NamedTuple):
+    """The map evaluated at one state."""
+
+    target: np.ndarray  # where the plain map leads, of the shape of the state
+    scaled: object  # residuals (..., n) -> the same in units in which their squares are nats
+    gap: float  # estimate of what the objective is short of
+    value: float  # objective
+    climbs: bool  # whether the objective must not fall; otherwise the gap must not grow
+    result: object  # whatever else was computed
+
+
+class Solution(NamedTuple):
+    """The best state, and what was computed there."""
+
+    state: np.ndarray
+    step: Step
+    n_iter: int
+    converged: bool
+
+
+def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter):
+    """Iterate ``state -> evaluate(state).target`` until the gap closes.
+
+    Anderson acceleration (type II, Walker and Ni 2011) of the plain map. A state whose value falls
+    below the best one is taken back: from there half a plain step, then a quarter, and so on.
+
+    Parameters
+    ----------
+    evaluate : callable
+        ``state -> Step``.
+    state : ndarray
+    admissible : callable
+        ``(proposal, plain) -> state``: moves a proposal back to where the map is defined.
+    tol : float
+        Largest gap, relative to the value or to 1.
+    max_iter : int
+
+    Returns
+    -------
+    Solution
+    """
+    best, step = state, evaluate(state)
+    history, damping, since_best = deque(maxlen=_WINDOW), 1.0, 0
+    n_iter = 1
+    while n_iter < max_iter and not _closed(step, tol) and since_best < _STALLED:
+        n_iter += 1
+        proposal = best + damping * (step.target - best)
+        if history and damping == 1.0:
+            proposal = _accelerated(best, step, history)
+        proposal = admissible(proposal, step.target)
+        trial = evaluate(proposal)
+        if _accepted(trial, step):
+            history.append((proposal - best, (trial.target - proposal) - (step.target - best)))
+            since_best = 0 if trial.gap < 0.99 * step.gap else since_best + 1
+            best, step, damping = proposal, trial, min(1.0, 2.0 * damping)
+        else:
+            history.clear()
+            damping, since_best = 0.5 * damping, since_best + 1
+    return Solution(best, step, n_iter, _closed(step, tol))
+
+
+def _closed(step, tol):
+    return step.gap <= tol * max(1.0, abs(step.value))
+
+
+def _accepted(trial, step):
+    if not np.isfinite(trial.gap):
+        return False
+    if step.climbs:
+        return trial.value >= step.value - _ROUNDING * max(1.0, abs(step.value))
+    return trial.gap <= _GROWTH * step.gap
+
+
+def _accelerated(state, step, history):
+    """Combine the plain step with the earlier ones so that the linearised residual is least."""
+    residual = step.target - state
+    moves = np.stack([move for move, _ in history])
+    changes = np.stack([change for _, change in history])
+    scaled = step.scaled(changes).reshape(len(changes), -1)
+    right = scaled @ step.scaled(residual).ravel()
+    gram = scaled @ scaled.T
+    gram.flat[:: len(gram) + 1] += _RIDGE * np.trace(gram) + np.finfo(float).tiny
+    weights = np.linalg.solve(gram, right)
+    return state + residual - np.tensordot(weights, moves + changes, axes=1)

@@ -1,0 +1,220 @@
+r"""Objectives with a likelihood: sites by an inner loop, then the Gaussian core with them.
+
+A state is the natural parameters ``(λ1, λ2)`` of every row's site. At the fixed point the objective
+is stationary in them, so that its gradient wrt theta and Z is that of the Gaussian objective with
+pseudo-targets ``λ1/λ2`` of noise variance ``1/λ2``, and nothing here is differentiated.
+"""
+
+import copy
+import warnings
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skgp_sparse._engine import collapsed, sites
+from skgp_sparse._engine.problem import Evaluation, Problem
+from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
+
+_SMALLEST = 1e-30  # precision of a site that says nothing
+_RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
+
+
+class Inner(NamedTuple):
+    """When the inner loop ends."""
+
+    max_iter: int = 100
+    tol: float = 1e-9
+
+
+class AtSites(NamedTuple):
+    """What a method makes of the sites before the marginals are known."""
+
+    a: np.ndarray  # precision of every row, as the inducing points see it
+    b: np.ndarray  # its linear term
+    v: float  # share of the residual variance in the marginals
+
+
+class ByRow(NamedTuple):
+    """What a method says of a block of rows, given their marginals."""
+
+    linear: np.ndarray  # λ1 and λ2 to which the plain map leads
+    precision: np.ndarray
+    mean: np.ndarray  # marginals
+    variance: np.ndarray
+    value: np.ndarray  # part of the objective
+
+
+class Inferred(NamedTuple):
+    """What the inner loop found, besides sites."""
+
+    core: sites.Core
+    v: float
+    rows: ByRow
+
+
+class SiteObjective:
+    """Bound or approximate log evidence of rows with a likelihood, at inducing points Z.
+
+    Parameters
+    ----------
+    rows : Rows
+        Labels, not scaled.
+    method : object
+        `Variational` or `ExpectationPropagation`.
+    inducing_points : ndarray of shape (m, d)
+    options : Options
+    inner : Inner
+    warm : dict
+        Where sites wait for the next evaluation; shared by the objectives that `at` makes.
+    """
+
+    def __init__(self, rows, method, inducing_points, options, inner):
+        self.rows, self.method, self.options, self.inner = rows, method, options, inner
+        self.inducing_points = inducing_points
+        self.warm = {}
+        self.inner_iterations = []
+
+    def at(self, Z):
+        """The same objective at other inducing points."""
+        other = copy.copy(self)
+        other.inducing_points = Z
+        return other
+
+    def frozen(self):
+        """The same objective, whose evaluations all start from the sites of now."""
+        other = copy.copy(self)
+        other.warm = dict(self.warm, frozen=True)
+        return other
+
+    def of_nothing(self):
+        """Log likelihood of labels drawn with their own frequencies."""
+        _, label = np.unique(self.rows.y[:, 0], return_inverse=True)
+        count = np.bincount(label.ravel(), self.rows.weight)
+        return count @ np.log(count / count.sum())
+
+    def value(self, kernel):
+        """The bound."""
+        return self._infer(kernel)[1].step.value
+
+    def value_and_gradient(self, kernel, inputs=False):
+        """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt Z."""
+        projected, found = self._infer(kernel)
+        linear, precision = found.state
+        rows = replace(self.rows, y=(linear / precision)[:, None], noise=1.0 / precision)
+        bound = self.method.surrogate(found.step.result.v)
+        problem = projected.problem._replace(rows=rows, bound=bound)
+        prior, projections = projected.prior, projected.projections
+        gradient = collapsed.value_and_gradient(problem, inputs, prior, projections)
+        return Evaluation(found.step.value, gradient.theta_bar, gradient.Z_bar, prior.jitter)
+
+    def posterior(self, kernel):
+        """`Posterior` and the jitter that it took."""
+        projected, found = self._infer(kernel)
+        if not found.converged:
+            warnings.warn(
+                f"The sites did not converge in {found.n_iter} inner iterations (short of the "
+                f"optimum by about {found.step.gap:.1e} nats); the best state is used. Raise "
+                f"max_iter_predict (now {self.inner.max_iter}), or lower the upper bound of the "
+                "kernel's variance.",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
+        return sites.posterior(projected, found.step.result.core)
+
+    def infer(self, kernel):
+        """The sites, as a `Solution`: for tests and reports."""
+        return self._infer(kernel)[1]
+
+    def _infer(self, kernel):
+        projected = sites.project_rows(
+            Problem(kernel, self.inducing_points, self.rows, None, self.options, latent_noise=True)
+        )
+        start = self.warm.get("sites")
+        if start is None:
+            start = np.zeros((2, len(self.rows)))
+        found = solve_fixed_point(
+            lambda state: self._evaluate(projected, state),
+            start,
+            _admissible,
+            tol=self.inner.tol,
+            max_iter=self.inner.max_iter,
+        )
+        self.inner_iterations.append(found.n_iter)
+        if not self.warm.get("frozen"):
+            self.warm["sites"] = found.state
+        return projected, found
+
+    def _evaluate(self, projected, state):
+        method, rows, residual = self.method, self.rows, projected.residual
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        at = method.at_sites(state, residual, weight)
+        core = sites.solve(projected, weight * at.a, weight * at.b)
+
+        def visit(block, mean, h):
+            y = rows.y[block, 0]
+            return method.by_row(y, mean, h, residual[block], state[:, block], at.v)
+
+        parts = sites.visit(projected, core, visit)
+        found = ByRow(*(np.concatenate(columns) for columns in zip(*parts)))
+        target = np.stack([found.linear, np.maximum(found.precision, _SMALLEST)])
+        scaled = _metric(found, weight)
+        return Step(
+            target=target,
+            scaled=scaled,
+            gap=0.5 * np.sum(scaled(target - state) ** 2),
+            value=method.total(core, weight, found.value, at.v),
+            climbs=method.is_lower_bound,
+            result=Inferred(core, at.v, found),
+        )
+
+
+class SiteModel(NamedTuple):
+    """Rows with a likelihood.
+
+    Parameters
+    ----------
+    method : object
+        `Variational` or `ExpectationPropagation`.
+    inner : Inner
+    """
+
+    method: object
+    inner: Inner = Inner()
+
+    def exact(self, rows, options):
+        """Objective whose inducing points are the distinct rows."""
+        (chunk,) = rows.chunks(len(rows))
+        Z = np.unique(np.asarray(chunk, dtype=np.float64), axis=0)
+        return SiteObjective(rows, self.method, Z, options, self.inner)
+
+    def sparse(self, rows, Z, options):
+        """Objective at inducing points Z."""
+        return SiteObjective(rows, self.method, Z, options, self.inner)
+
+    def adapt(self, kernel, objective):
+        """The kernel of a small exact fit, as it is."""
+        return kernel
+
+    def warn_of(self, objective, kernel):
+        """Nothing: a likelihood has no noise that could be negligible."""
+
+
+def _metric(found, weight):
+    """Changes of ``(λ1, λ2)`` in units in which half their squares are nats, to second order."""
+    first = np.sqrt(weight * found.variance)
+    second = np.sqrt(0.5 * weight) * found.variance
+
+    def scaled(change):
+        linear, precision = change[..., 0, :], change[..., 1, :]
+        return np.stack([first * (linear - found.mean * precision), second * precision], axis=-2)
+
+    return scaled
+
+
+def _admissible(proposal, plain):
+    """The proposal, and the plain step where a precision left its neighbourhood."""
+    wild = proposal[1] < plain[1] / _RELEASE
+    wild |= proposal[1] > plain[1] * _RELEASE
+    return np.where(wild, plain, proposal)

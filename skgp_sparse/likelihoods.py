@@ -1,0 +1,184 @@
+r"""Likelihoods ``p(y | f)``, one row at a time.
+
+A likelihood answers two questions about a row whose latent value is ``f ~ N(mean, variance)``:
+
+- `expected`: ``E[log p(y | f)]``, which variational bounds sum, and
+- `tilted`: ``log E[p(y | f)]``, which expectation propagation needs,
+
+each with its slope and its negative curvature with respect to the mean. Sites, gradients and
+predictions follow from these and are written once, in ``inference`` and ``_engine``.
+"""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from scipy.special import expit, log_expit, log_ndtr, ndtr
+from sklearn.base import BaseEstimator
+
+from skgp_sparse._quadrature import expectation
+
+_LOG_2PI = np.log(2.0 * np.pi)
+
+
+class Likelihood(BaseEstimator, ABC):
+    """How an observation depends on the latent value of its row; log-concave in it."""
+
+    @abstractmethod
+    def expected(self, y, mean, variance):
+        """``E[log p(y | f)]`` under ``N(mean, variance)``.
+
+        Parameters
+        ----------
+        y, mean, variance : ndarray of shape (n,)
+
+        Returns
+        -------
+        value, slope, curvature : ndarray of shape (n,)
+            The expectation, ``d/dmean`` of it, and ``-d²/dmean²`` of it.
+        """
+
+    @abstractmethod
+    def tilted(self, y, mean, variance):
+        """``log E[p(y | f)]`` under ``N(mean, variance)``.
+
+        Parameters
+        ----------
+        y, mean, variance : ndarray of shape (n,)
+
+        Returns
+        -------
+        value, slope, curvature : ndarray of shape (n,)
+            The logarithm, ``d/dmean`` of it, and ``-d²/dmean²`` of it.
+        """
+
+
+class Binary(Likelihood):
+    """A sigmoid of the latent value, ``p(y | f) = s(y f)`` for labels ``y = ±1``.
+
+    The subclasses give ``log s`` with its slope and curvature, and ``E[s]``.
+    """
+
+    def expected(self, y, mean, variance):
+        """Quadrature; see `Likelihood.expected`."""
+        value, slope, curvature = expectation(self._log_sigmoid, y * mean, variance)
+        return value, y * slope, curvature
+
+    @abstractmethod
+    def probability(self, mean, variance):
+        """``E[s(f)]``, the probability of the positive class.
+
+        Parameters
+        ----------
+        mean, variance : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            In [0, 1].
+        """
+
+    @abstractmethod
+    def _log_sigmoid(self, t):
+        """``log s``, its slope and its negative curvature."""
+
+
+class Probit(Binary):
+    r"""``p(y | f) = Φ(y f)``, with ``Φ`` the normal distribution function.
+
+    Tilted moments and probabilities are closed forms: Rasmussen and Williams (2006), "Gaussian
+    processes for machine learning", eq. 3.80 and 3.82.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Probit
+    >>> Probit().probability(np.array([0.0, 1e3]), np.array([1.0, 1.0]))
+    array([0.5, 1. ])
+    """
+
+    def tilted(self, y, mean, variance):
+        """Closed form; see `Likelihood.tilted`."""
+        scale = np.sqrt(1.0 + variance)
+        value, slope, curvature = self._log_sigmoid(y * mean / scale)
+        return value, y * slope / scale, curvature / scale**2
+
+    def probability(self, mean, variance):
+        """``Φ(mean / √(1 + variance))``; see `Binary.probability`."""
+        return ndtr(mean / np.sqrt(1.0 + variance))
+
+    def _log_sigmoid(self, t):
+        value = log_ndtr(t)
+        slope = np.exp(-0.5 * (t * t + _LOG_2PI) - value)
+        return value, slope, slope * np.maximum(slope + t, 0.0)
+
+
+class Logit(Binary):
+    r"""``p(y | f) = 1 / (1 + exp(-y f))``; every expectation is a quadrature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Logit
+    >>> Logit().probability(np.array([0.0, 1e3]), np.array([1.0, 1.0])).round(12)
+    array([0.5, 1. ])
+    """
+
+    def tilted(self, y, mean, variance):
+        """Quadrature; see `Likelihood.tilted`."""
+        mean = y * mean
+        # s(t) = exp(t) s(-t), and exp(t) moves the mean: no digits are lost where s is tiny
+        far = mean < -variance
+        centre = np.where(far, mean + variance, mean)
+        sign = np.where(far, -1.0, 1.0)
+        s, first, second = expectation(_sigmoid, sign * centre, variance)
+        first = sign * first / s
+        second = second / s
+        value = np.log(s) + np.where(far, mean + 0.5 * variance, 0.0)
+        return value, y * (first + far), first**2 - second
+
+    def probability(self, mean, variance):
+        """Quadrature; see `Binary.probability`."""
+        return expectation(lambda f: (expit(f),), mean, variance)[0]
+
+    def _log_sigmoid(self, t):
+        slope = expit(-t)
+        return log_expit(t), slope, slope * (1.0 - slope)
+
+
+class Gaussian(Likelihood):
+    r"""``p(y | f) = N(y; f, σ²)``, for which sites are exact after one step.
+
+    Parameters
+    ----------
+    variance : float, default=1.0
+        ``σ²``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Gaussian
+    >>> value, slope, curvature = Gaussian(2.0).tilted(np.ones(1), np.zeros(1), np.full(1, 2.0))
+    >>> slope, curvature
+    (array([0.25]), array([0.25]))
+    """
+
+    def __init__(self, variance=1.0):
+        self.variance = variance
+
+    def expected(self, y, mean, variance):
+        """Closed form; see `Likelihood.expected`."""
+        offset, own = y - mean, self.variance
+        value = -0.5 * (_LOG_2PI + np.log(own) + (offset**2 + variance) / own)
+        return value, offset / own, np.full_like(mean, 1.0 / own)
+
+    def tilted(self, y, mean, variance):
+        """Closed form; see `Likelihood.tilted`."""
+        offset, total = y - mean, self.variance + variance
+        value = -0.5 * (_LOG_2PI + np.log(total) + offset**2 / total)
+        return value, offset / total, 1.0 / total
+
+
+def _sigmoid(t):
+    """``s``, its slope and its curvature, for the logit."""
+    s, slope = expit(t), expit(t) * expit(-t)
+    return s, slope, slope * (1.0 - 2.0 * s)
