@@ -30,7 +30,7 @@ BOUNDS = {
 }
 _VARIATIONAL = {"titsias": False, "vfe": False, "titsias_new": True, "artemev": True}
 _PROPAGATION = ("fitc", "gfitc-ep")
-_REGRESSION_ONLY = {"pep": "'gfitc-ep'", "dtc": "'titsias'"}
+_REGRESSION_ONLY = ("pep", "dtc")
 _MULTI_CLASS = ("one_vs_rest", "one_vs_one")
 LIKELIHOODS = {"probit": likelihoods.Probit, "logit": likelihoods.Logit}
 _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
@@ -56,21 +56,19 @@ def resolve_bound(bound, name):
 
 def resolve_method(bound, likelihood, name):
     """How to find the sites, from the names of the bound and of the likelihood."""
-    if isinstance(bound, bounds.Bound) or bound in _REGRESSION_ONLY:
+    offered = sorted((*_VARIATIONAL, *_PROPAGATION))
+    if isinstance(bound, bounds.Bound) or (isinstance(bound, str) and bound in _REGRESSION_ONLY):
         raise ValueError(
-            f"bound={bound!r} is defined for regression only; {name} offers "
-            f"{sorted((*_VARIATIONAL, *_PROPAGATION))}. Closest to it is "
-            f"{_REGRESSION_ONLY.get(bound, repr('titsias_new'))}."
+            f"bound={bound!r} is defined for regression only; {name} offers {offered}."
         )
-    if isinstance(bound, str) and bound in _VARIATIONAL:
-        sigmoid = _resolve_likelihood(likelihood, name)
-        return Variational(sigmoid, _VARIATIONAL[bound], bounds.Spherical)
-    if isinstance(bound, str) and bound in _PROPAGATION:
-        return ExpectationPropagation(_resolve_likelihood(likelihood, name), _fitc)
-    raise ValueError(
-        f"The 'bound' parameter of {name} must be one of "
-        f"{sorted((*_VARIATIONAL, *_PROPAGATION))}. Got {bound!r} instead."
-    )
+    if not isinstance(bound, str) or bound not in offered:
+        raise ValueError(
+            f"The 'bound' parameter of {name} must be one of {offered}. Got {bound!r} instead."
+        )
+    sigmoid = _resolve_likelihood(likelihood, name)
+    if bound in _PROPAGATION:
+        return ExpectationPropagation(sigmoid, _fitc)
+    return Variational(sigmoid, _VARIATIONAL[bound], bounds.Spherical)
 
 
 def _fitc(v):

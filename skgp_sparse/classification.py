@@ -50,8 +50,8 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Training objective: "titsias" (also "vfe"), eq. 20 of [1]_; "titsias_new" (also "artemev"),
         the tighter eq. 23; "gfitc-ep" (also "fitc"), expectation propagation under the FITC prior
         [2]_, which is no bound.
-    likelihood : {"probit", "logit"}, default="probit"
-        The sigmoid.
+    likelihood : {"probit", "logit"} or Binary, default="probit"
+        The sigmoid, by name or as an instance of a class of `skgp_sparse.likelihoods`.
     n_inducing : int, default=200
         Number of inducing points. With at least as many as there are distinct rows every row is
         one.
@@ -73,8 +73,9 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     max_iter_predict : int, default=100
         Most inner iterations of an evaluation.
     warm_start : bool, default=False
-        Whether `fit` goes on from the hyperparameters and inducing points of the last one, where
-        kernel, classes and number of features are the same.
+        Whether `fit` goes on from the hyperparameters of the last one, where the classes and the
+        structure of the kernel are the same, and from its inducing points, where `n_inducing` is
+        the same and `inducing_init` no array. Without an optimizer it does nothing.
     multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
         More than two classes: each against the rest, probabilities normalised; or each against each
         other, predictions by votes and probabilities by pairwise coupling [3]_.
@@ -318,7 +319,8 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         theta, shared = _checks.check_thetas(theta, fitted)
         kernels = [kernel.clone_with_theta(part) for kernel, part in zip(fitted, theta)]
         if not clone_kernel:
-            self.kernel_.theta = np.concatenate(theta)
+            for kernel, part in zip(getattr(self.kernel_, "kernels", [self.kernel_]), theta):
+                kernel.theta = part
         with single_threaded_blas():
             found = [
                 value_or_minus_inf(fit.objective, kernel, eval_gradient)
@@ -390,8 +392,9 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _earlier(self, classes, tasks):
         """Fits to go on from, None where there are none."""
-        same = self.warm_start and hasattr(self, "_fits") and np.array_equal(classes, self.classes_)
-        return self._fits if same and len(self._fits) == len(tasks) else [None] * len(tasks)
+        wanted = self.warm_start and self.optimizer is not None and hasattr(self, "_fits")
+        same = wanted and np.array_equal(classes, self.classes_) and len(self._fits) == len(tasks)
+        return self._fits if same else [None] * len(tasks)
 
     def _store(self, fits, classes, likelihood):
         kernels = [clone(fit.kernel) for fit in fits]
@@ -432,7 +435,8 @@ def _fit_all(problems, n_problems, model, plan, seed, n_jobs):
 def _fit_one(rows, kernel, before, model, plan, seed):
     if before is not None and _wiring.same_structure(kernel, before.kernel):
         theta = np.clip(before.kernel.theta, *np.reshape(kernel.bounds, (-1, 2)).T)
-        kernel = kernel.clone_with_theta(theta)
-        plan = plan._replace(warm=(kernel, before.posterior.Z))
+        kernel, Z = kernel.clone_with_theta(theta), before.posterior.Z
+        if len(Z) == plan.n_inducing and not plan.fixed_inducing:
+            plan = plan._replace(warm=(kernel, Z))
     with single_threaded_blas():
         return train(rows, kernel, model, plan, np.random.RandomState(seed))

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skgp_sparse import SparseGPRegressor
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._sklearn_compat import warn_at_bounds
 from skgp_sparse._wiring import BOUNDS
 from skgp_sparse.bounds import PEP
@@ -37,7 +37,12 @@ def small(**parameters):
 def estimators():
     exact = [SparseGPRegressor(max_iter=20)]  # every table of the checks has few distinct rows
     sparse = [SparseGPRegressor(bound=bound, n_inducing=5, max_iter=5) for bound in BOUNDS]
-    return exact + sparse
+    labels = [
+        SparseGPClassifier(bound=bound, multi_class=multi_class, max_iter=5, **size)
+        for bound in ("titsias", "titsias_new", "gfitc-ep")
+        for multi_class, size in (("one_vs_rest", {"n_inducing": 8}), ("one_vs_one", {}))
+    ]
+    return exact + sparse + labels
 
 
 @parametrize_with_checks(estimators())

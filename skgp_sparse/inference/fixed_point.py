@@ -44,7 +44,7 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter):
         ``state -> Step``.
     state : ndarray
     admissible : callable
-        ``(proposal, plain) -> state``: moves a proposal back to where the map is defined.
+        ``(proposal, plain) -> state``: moves an accelerated step back to where the map is defined.
     tol : float
         Largest gap, relative to the value or to 1.
     max_iter : int
@@ -60,8 +60,7 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter):
         n_iter += 1
         proposal = best + damping * (step.target - best)
         if history and damping == 1.0:
-            proposal = _accelerated(best, step, history)
-        proposal = admissible(proposal, step.target)
+            proposal = admissible(_accelerated(best, step, history), step.target)
         trial = evaluate(proposal)
         if _accepted(trial, step):
             history.append((proposal - best, (trial.target - proposal) - (step.target - best)))

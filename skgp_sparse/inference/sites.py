@@ -18,6 +18,7 @@ from skgp_sparse._engine.problem import Evaluation, Problem
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 
 _SMALLEST = 1e-30  # precision of a site that says nothing
+_USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is off by
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 
 
@@ -25,7 +26,7 @@ class Inner(NamedTuple):
     """When the inner loop ends."""
 
     max_iter: int = 100
-    tol: float = 1e-9
+    tol: float = 1e-10
 
 
 class AtSites(NamedTuple):
@@ -83,9 +84,10 @@ class SiteObjective:
         return other
 
     def frozen(self):
-        """The same objective, whose evaluations all start from the sites of now."""
+        """The same objective, whose evaluations all start from the sites of now, and end later."""
         other = copy.copy(self)
         other.warm = dict(self.warm, frozen=True)
+        other.inner = self.inner._replace(tol=_USERS_TOLERANCE)
         return other
 
     def of_nothing(self):
@@ -134,6 +136,7 @@ class SiteObjective:
         start = self.warm.get("sites")
         if start is None:
             start = np.zeros((2, len(self.rows)))
+            start[1] = _SMALLEST
         found = solve_fixed_point(
             lambda state: self._evaluate(projected, state),
             start,

@@ -1,0 +1,359 @@
+"""`SparseGPClassifier` as a user meets it."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    Matern,
+    WhiteKernel,
+)
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skgp_sparse import SparseGPClassifier, _multiclass, bounds
+from skgp_sparse.likelihoods import Logit
+
+BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def small(kernel=None, **parameters):
+    options = {"n_inducing": 10, "max_iter": 10, "random_state": 0}
+    return SparseGPClassifier(kernel, **(options | parameters))
+
+
+def moons(n=150, seed=0):
+    return make_moons(n, noise=0.25, random_state=seed)
+
+
+def blobs(n=90, centers=3, seed=0):
+    return make_blobs(n, centers=centers, cluster_std=0.9, random_state=seed)
+
+
+def proper(probability, n_classes):
+    assert probability.shape[1] == n_classes
+    assert np.all(np.isfinite(probability)) and np.all(probability >= 0)
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_learns_and_is_calibrated(bound, likelihood):
+    X, y = moons(400)
+    X_test, y_test = moons(400, seed=1)
+    model = small(bound=bound, likelihood=likelihood, n_inducing=20, max_iter=60).fit(X, y)
+    probability = model.predict_proba(X_test)
+    proper(probability, 2)
+    assert log_loss(y_test, probability) < 0.22
+    assert abs(probability[:, 1].mean() - y_test.mean()) < 0.03
+    np.testing.assert_array_equal(model.predict(X_test), np.argmax(probability, axis=1))
+
+
+def test_names_of_the_same_bound_are_the_same():
+    X, y = moons()
+    for pair in (("titsias", "vfe"), ("titsias_new", "artemev"), ("gfitc-ep", "fitc")):
+        first, second = (small(bound=name, max_iter=3).fit(X, y) for name in pair)
+        np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+
+
+def test_no_worse_than_the_exact_process():
+    X, y = moons(200)
+    X_test, y_test = moons(500, seed=1)
+    kernel = ConstantKernel(1.0) * RBF(1.0)
+    ours = small(kernel, n_inducing=40, max_iter=100).fit(X, y)
+    exact = GaussianProcessClassifier(kernel).fit(X, y)
+    losses = [log_loss(y_test, model.predict_proba(X_test)) for model in (ours, exact)]
+    assert losses[0] < 1.01 * losses[1]
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_value_is_the_bound_at_the_fitted_kernel_and_its_gradient_is_right(bound):
+    X, y = moons()
+    model = small(bound=bound).fit(X, y)
+    theta = model.kernel_.theta
+    stored = model.log_marginal_likelihood()
+    assert stored == model.log_marginal_likelihood_value_
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    assert abs(value - stored) < 1e-7 * abs(stored)
+    assert model.log_marginal_likelihood(theta + 0.1) == model.log_marginal_likelihood(theta + 0.1)
+    for index in range(len(theta)):
+        step = 1e-3 * np.eye(len(theta))[index]
+        values = [model.log_marginal_likelihood(theta + sign * step) for sign in (1, -1)]
+        assert abs((values[0] - values[1]) / 2e-3 - gradient[index]) < 1e-4 * max(
+            1, np.abs(gradient).max()
+        )
+    model.log_marginal_likelihood(np.zeros_like(theta), clone_kernel=False)
+    np.testing.assert_array_equal(model.kernel_.theta, 0.0)
+
+
+def test_value_without_theta_has_no_gradient():
+    model = small().fit(*moons())
+    with pytest.raises(ValueError, match="Gradient can only be evaluated for theta!=None"):
+        model.log_marginal_likelihood(eval_gradient=True)
+    with pytest.raises(ValueError, match="theta must hold 3 log hyperparameters"):
+        model.log_marginal_likelihood([0.0])
+
+
+@pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_several_classes(bound, multi_class):
+    X, y = blobs()
+    names = np.array(["red", "green", "blue"])[y]
+    model = small(bound=bound, multi_class=multi_class).fit(X, names)
+    probability = model.predict_proba(X)
+    proper(probability, 3)
+    np.testing.assert_array_equal(model.classes_, ["blue", "green", "red"])
+    assert model.n_classes_ == 3 and model.score(X, names) > 0.8
+    assert np.mean(model.classes_[np.argmax(probability, 1)] == model.predict(X)) > 0.97
+    assert isinstance(model.kernel_, CompoundKernel) and len(model.inducing_points_) == 3
+    with pytest.raises(ValueError, match="only supported for binary"):
+        model.latent_mean_and_variance(X)
+
+
+@pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
+def test_bound_of_several_classes_takes_one_theta_or_all(multi_class):
+    X, y = blobs(120, centers=4)
+    model = small(RBF(), multi_class=multi_class, max_iter=3).fit(X, y)
+    problems = len(model.kernel_.kernels)
+    theta = model.kernel_.theta
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    assert abs(value - model.log_marginal_likelihood_value_) < 1e-6 * abs(value)
+    assert gradient.shape == (problems,)
+    shared, slope = model.log_marginal_likelihood(theta[:1], eval_gradient=True)
+    stacked, parts = model.log_marginal_likelihood(np.repeat(theta[:1], problems), True)
+    assert shared == stacked and abs(slope[0] - parts.sum()) < 1e-9 * np.abs(parts).sum()
+    with pytest.raises(ValueError, match=f"theta must hold 1 or {problems} log"):
+        model.log_marginal_likelihood([0.0, 0.0])
+
+
+def test_n_jobs_changes_nothing():
+    X, y = blobs()
+    first, second = (small(n_jobs=n_jobs, max_iter=3).fit(X, y) for n_jobs in (None, 2))
+    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+    assert first.log_marginal_likelihood_value_ == second.log_marginal_likelihood_value_
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_weights_are_repeated_rows(bound):
+    X, y = moons(80)
+    weight = np.random.RandomState(0).randint(0, 4, size=len(X))
+    weighted = small(bound=bound).fit(X, y, sample_weight=weight)
+    repeated = small(bound=bound).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-10)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_rare_class_is_not_forgotten(bound):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(2004, 2))
+    y = np.zeros(2004, dtype=bool)
+    X[:4], y[:4] = [4.0, 4.0] + 0.3 * rng.normal(size=(4, 2)), True
+    model = small(bound=bound, n_inducing=30, max_iter=60).fit(X, y)
+    proper(model.predict_proba(X), 2)
+    assert model.predict_proba([[4.0, 4.0]])[0, 1] > 0.3
+    assert model.predict_proba([[0.0, 0.0]])[0, 1] < 0.01
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_separable_and_conflicting_labels(bound):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(100, 2))
+    separable = small(bound=bound, max_iter=50).fit(X, X[:, 0] > 0)
+    proper(separable.predict_proba(1e3 * X), 2)
+    twice = np.repeat(X, 2, axis=0)
+    conflict = small(bound=bound).fit(twice, np.tile([0, 1], 100))
+    np.testing.assert_allclose(conflict.predict_proba(X), 0.5, atol=0.05)
+
+
+def test_thirty_classes_one_with_a_single_member():
+    rng = np.random.RandomState(0)
+    y = np.append(np.repeat(np.arange(29), 4), 29)
+    X = np.column_stack([y % 6, y // 6]) + 0.05 * rng.normal(size=(len(y), 2))
+    names = np.array([f"class {label:02d}" for label in range(30)])
+    model = small(max_iter=2).fit(X, names[y])
+    proper(model.predict_proba(X), 30)
+    assert model.score(X, names[y]) > 0.8
+
+
+@pytest.mark.parametrize("labels", [[-1, 1], [False, True], ["no", "yes"], [3.0, 7.0]])
+def test_labels_of_any_kind(labels):
+    X, y = moons()
+    labels = np.array(labels)
+    model = small(max_iter=2).fit(X, labels[y])
+    np.testing.assert_array_equal(model.classes_, labels)
+    assert model.predict(X).dtype == labels.dtype
+    reference = small(max_iter=2).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), reference.predict_proba(X))
+
+
+def test_one_class_is_an_error():
+    X, _ = moons(20)
+    with pytest.raises(ValueError, match=r"requires 2 or more distinct classes; got 1 class"):
+        small().fit(X, np.zeros(20))
+    with pytest.raises(ValueError, match="only class False is present with positive sample_weight"):
+        small().fit(X, np.arange(20) == 3, sample_weight=np.arange(20) != 3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"bound": "pep"}, "'pep' is defined for regression only; SparseGPClassifier offers"),
+        ({"bound": "dtc"}, "'dtc' is defined for regression only"),
+        ({"bound": bounds.Titsias()}, "is defined for regression only"),
+        ({"bound": "tit"}, r"must be one of \['artemev', 'fitc', 'gfitc-ep'"),
+        ({"bound": ["titsias"]}, "'bound' parameter of SparseGPClassifier must be"),
+        ({"likelihood": "poisson"}, r"'likelihood' parameter .* \['logit', 'probit'\]"),
+        ({"multi_class": "crammer"}, "'multi_class' parameter"),
+        ({"max_iter_predict": 0}, "'max_iter_predict' parameter"),
+        ({"warm_start": 1}, "'warm_start' parameter"),
+        ({"n_inducing": 0}, "'n_inducing' parameter"),
+        ({"kernel": CompoundKernel([RBF()])}, "kernel cannot be a CompoundKernel"),
+        ({"optimizer": "adam"}, "'optimizer' parameter"),
+    ],
+)
+def test_parameters_that_make_no_sense(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        small(**parameters).fit(*moons(30))
+
+
+def test_continuous_targets_are_refused():
+    X, _ = moons(30)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        small().fit(X, X[:, 0])
+
+
+def test_unfitted_says_so():
+    X, _ = moons(10)
+    for method in ("predict", "predict_proba", "latent_mean_and_variance"):
+        with pytest.raises(NotFittedError):
+            getattr(small(), method)(X)
+    with pytest.raises(NotFittedError):
+        small().log_marginal_likelihood()
+
+
+def test_pickle_leaves_the_training_rows_out():
+    sizes = []
+    Z = np.linspace(-1, 1, 20).reshape(10, 2)
+    for n in (200, 4000):
+        X, y = moons(n)
+        model = small(RBF(), inducing_init=Z, max_iter=2).fit(X, y)
+        sizes.append(len(pickle.dumps(model)))
+    assert abs(sizes[0] - sizes[1]) < 300
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ValueError, match="leaves the training rows out"):
+        loaded.log_marginal_likelihood(model.kernel_.theta)
+
+
+def test_failed_fit_leaves_the_estimator_as_it_was():
+    X, y = moons()
+    model = small().fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.where(X > 1, np.nan, X), y)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+def test_warm_start_goes_on():
+    X, y = moons(300)
+    model = small(warm_start=True, max_iter=15).fit(X, y)
+    first = model.log_marginal_likelihood_value_
+    Z = model.inducing_points_
+    model.set_params(max_iter=1).fit(X, y)
+    assert model.log_marginal_likelihood_value_ >= first - 1e-6
+    assert np.abs(model.inducing_points_ - Z).max() < 1.0
+    cold = small(max_iter=1).fit(X, y)
+    assert cold.log_marginal_likelihood_value_ < model.log_marginal_likelihood_value_
+    model.set_params(kernel=RBF()).fit(X, y)  # another kernel: from the start
+    assert isinstance(model.kernel_, RBF)
+
+
+def test_optimizer_none_and_inducing_points_of_ones_own():
+    X, y = moons()
+    kernel = ConstantKernel(2.0) * RBF(0.7)
+    Z = X[:7].copy()
+    options = {"inducing_init": Z, "optimize_inducing": False}
+    model = small(kernel, optimizer=None, **options).fit(X, y)
+    assert model.kernel_ == kernel and model.kernel_ is not kernel
+    np.testing.assert_array_equal(model.inducing_points_, Z)
+    learned = small(kernel, **options).fit(X, y)
+    np.testing.assert_array_equal(learned.inducing_points_, Z)
+    assert learned.log_marginal_likelihood_value_ > model.log_marginal_likelihood_value_
+
+
+def test_white_noise_is_part_of_the_latent_process():
+    X, y = moons()
+    kernel = ConstantKernel(2.0) * RBF(0.7)
+    plain = small(kernel, optimizer=None).fit(X, y)
+    noisy = small(kernel + WhiteKernel(0.5), optimizer=None).fit(X, y)
+    assert noisy.log_marginal_likelihood_value_ < plain.log_marginal_likelihood_value_
+    _, variance = noisy.latent_mean_and_variance(X)
+    assert np.all(variance > 0.5)
+
+
+def test_inner_iterations_that_do_not_suffice_are_a_warning_with_a_remedy():
+    X, y = moons()
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter_predict .now 1."):
+        small(ConstantKernel(1e3) * RBF(), optimizer=None, max_iter_predict=1).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small(ConstantKernel(1e3) * RBF(), optimizer=None).fit(X, y)
+
+
+def test_hyperparameters_at_their_bounds_are_said_to_be():
+    X, y = moons()
+    with pytest.warns(ConvergenceWarning, match="length_scale is close to the specified upper"):
+        small(RBF(0.05, (1e-2, 1e-1))).fit(X, y)
+
+
+def test_grid_over_bounds_likelihoods_and_kernels():
+    X, y = moons(60)
+    pipeline = make_pipeline(StandardScaler(), small(max_iter=3))
+    grid = {
+        "sparsegpclassifier__bound": ["titsias", "gfitc-ep"],
+        "sparsegpclassifier__likelihood": ["probit", Logit()],
+        "sparsegpclassifier__kernel": [None, 1.0 * Matern(nu=1.5)],
+    }
+    search = GridSearchCV(pipeline, grid, scoring="neg_log_loss", cv=2, error_score="raise")
+    search.fit(X, y)
+    assert len(search.cv_results_["params"]) == 8 and search.best_score_ > -0.5
+
+
+def test_verbose_prints_the_bound(capsys):
+    small(verbose=2, max_iter=4).fit(*moons())
+    assert "[SparseGPClassifier] iteration 2: bound -" in capsys.readouterr().out
+
+
+def test_clone_has_the_parameters_and_nothing_else():
+    model = small(RBF()).fit(*moons(30))
+    assert clone(model).get_params().keys() == model.get_params().keys()
+    assert not hasattr(clone(model), "kernel_")
+
+
+def test_coupling_recovers_probabilities_that_the_pairs_came_from():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(5), size=40)
+    pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
+    pairwise = np.column_stack([p[:, j] / (p[:, i] + p[:, j]) for i, j in pairs])
+    np.testing.assert_allclose(_multiclass.coupled(pairwise, 5), p, atol=1e-9)
+    np.testing.assert_array_equal(_multiclass.votes(pairwise, 5), np.argmax(p, axis=1))
+
+
+def test_coupling_of_certain_and_of_circular_pairs():
+    certain = _multiclass.coupled(np.array([[0.0, 0.0, 0.5]]), 3)
+    proper(certain, 3)
+    assert certain[0, 0] > 0.99
+    circular = np.array([[0.1, 0.9, 0.1]])  # 0 beats 1, 2 beats 0, 1 beats 2
+    np.testing.assert_allclose(_multiclass.coupled(circular, 3), 1 / 3, atol=1e-9)
+    np.testing.assert_allclose(_multiclass.normalised(np.zeros((1, 3))), 1 / 3)

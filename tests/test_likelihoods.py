@@ -1,0 +1,82 @@
+"""Likelihoods and quadrature against dense sums, limits and each other."""
+
+import numpy as np
+import pytest
+from conftest import agree
+from numpy.testing import assert_allclose
+
+from skgp_sparse import _quadrature
+from skgp_sparse.likelihoods import Gaussian, Logit, Probit
+
+SIGMOIDS = [Probit(), Logit()]
+VARIANCES = [1e-8, 1e-3, 0.0099, 0.0101, 0.06, 0.07, 0.4, 0.6, 1.0, 3.0, 30.0, 200.0]
+MEANS = np.array([-40.0, -6.0, -1.0, 0.0, 0.3, 2.0, 9.0])
+
+
+def dense_expectation(g, mean, variance):
+    """Trapezoidal rule of ten thousands of nodes."""
+    z = np.linspace(-12.0, 12.0, 40_001)
+    weights = np.exp(-0.5 * z**2)
+    return np.array([(value * weights).sum() for value in g(mean + np.sqrt(variance) * z)]) / (
+        weights.sum()
+    )
+
+
+@pytest.mark.parametrize("variance", VARIANCES)
+@pytest.mark.parametrize("likelihood", SIGMOIDS, ids=repr)
+def test_expectations_agree_with_a_dense_rule(likelihood, variance):
+    found = likelihood.expected(np.ones(len(MEANS)), MEANS, np.full(len(MEANS), variance))
+    for row, mean in enumerate(MEANS):
+        expected = dense_expectation(likelihood._log_sigmoid, mean, variance)
+        agree(np.array([part[row] for part in found]), expected, 1e-10)
+
+
+@pytest.mark.parametrize("variance", [1e-3, 0.3, 4.0, 60.0])
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+@pytest.mark.parametrize("likelihood", [*SIGMOIDS, Gaussian(0.4)], ids=repr)
+@pytest.mark.parametrize("kind", ["expected", "tilted"])
+def test_slope_and_curvature_are_derivatives(kind, likelihood, y, variance):
+    def value(mean):
+        return getattr(likelihood, kind)(np.full_like(mean, y), mean, np.full_like(mean, variance))
+
+    mean, step = np.array([-12.0, -2.0, 0.1, 1.5]), 1e-4
+    up, down = value(mean + step), value(mean - step)
+    _, slope, curvature = value(mean)
+    assert_allclose(slope, (up[0] - down[0]) / (2 * step), rtol=1e-6, atol=1e-9)
+    assert_allclose(curvature, (down[1] - up[1]) / (2 * step), rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", SIGMOIDS, ids=repr)
+@pytest.mark.parametrize("variance", [0.01, 1.0, 50.0])
+def test_tilted_normaliser_is_the_probability_of_the_label(likelihood, variance):
+    s2 = np.full(len(MEANS), variance)
+    positive, negative = likelihood.probability(MEANS, s2), likelihood.probability(-MEANS, s2)
+    agree(positive + negative, np.ones(len(MEANS)), 1e-12)
+    for y, p in ((1.0, positive), (-1.0, negative)):
+        assert_allclose(np.exp(likelihood.tilted(np.full(len(MEANS), y), MEANS, s2)[0]), p, 1e-9)
+
+
+@pytest.mark.parametrize("likelihood", SIGMOIDS, ids=repr)
+def test_tails_neither_overflow_nor_turn_negative(likelihood):
+    mean = np.array([-1e3, -50.0, 50.0, 1e3])
+    for kind in ("expected", "tilted"):
+        for variance in (1e-10, 1.0, 100.0):
+            parts = getattr(likelihood, kind)(np.ones(4), mean, np.full(4, variance))
+            assert np.all(np.isfinite(parts))
+            assert np.all(parts[0] <= 0) and np.all(parts[1] >= 0) and np.all(parts[2] >= 0)
+
+
+def test_expectation_of_the_gaussian_is_closed_and_matches_quadrature():
+    y, mean, variance = np.array([0.3]), np.array([-0.4]), np.array([0.7])
+    own = Gaussian(0.5)
+
+    def log_density(f):
+        return (-0.5 * (np.log(2 * np.pi * 0.5) + (y[:, None] - f) ** 2 / 0.5),)
+
+    (found,) = _quadrature.expectation(log_density, mean, variance)
+    agree(own.expected(y, mean, variance)[0], found, 1e-12)
+
+
+def test_expectation_at_zero_variance_is_the_value():
+    (found,) = _quadrature.expectation(lambda f: (f**2,), np.array([3.0]), np.array([0.0]))
+    agree(found, np.array([9.0]), 1e-14)
