@@ -1,7 +1,5 @@
 """`SparseGPClassifier`: the front door of classification."""
 
-from contextlib import contextmanager
-
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -11,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse import _checks, _multiclass, _wiring
+from skgp_sparse._front import progress_of, rows_are_gone, unchanged_on_failure
 from skgp_sparse._parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._sklearn_compat import (
     CallbackSupportMixin,
@@ -193,7 +192,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         ValueError
             If a parameter or the data cannot be used; the message says what to do instead.
         """
-        with self._unchanged_on_failure():
+        with unchanged_on_failure(self):
             return self._fit(X, y, sample_weight)
 
     def predict(self, X):
@@ -298,11 +297,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
         if self._fits[0].objective is None:
-            raise ValueError(
-                f"This {type(self).__name__} was loaded from a pickle (or copied), which leaves "
-                "the training rows out, so that its bound cannot be evaluated at another theta. "
-                "Call fit again, or use log_marginal_likelihood_value_."
-            )
+            raise rows_are_gone(self)
         return self._mean_over_problems(theta, eval_gradient, clone_kernel)
 
     def __sklearn_is_fitted__(self):
@@ -364,7 +359,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         classes, index = _checks.check_classes(y, weight, name)
         tasks = _multiclass.tasks(len(classes), one_vs_one)
         reporter = IterationReporter(self, X, y, self.max_iter)
-        plan = _wiring.plan_of(self, X, self._progress(reporter), name, labels=True)
+        plan = _wiring.plan_of(self, X, progress_of(self, reporter), name, labels=True)
         model = SiteModel(method, Inner(max_iter=self.max_iter_predict))
         earlier = self._earlier(classes, tasks)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -381,14 +376,6 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self._store(fits, classes, method.likelihood)
         reporter.end()
         return self
-
-    def _progress(self, reporter):
-        def progress(iteration, value):
-            if self.verbose and iteration % int(self.verbose) == 0:
-                print(f"[{type(self).__name__}] iteration {iteration}: bound {value:.6g}")
-            return reporter.report(iteration)
-
-        return progress
 
     def _earlier(self, classes, tasks):
         """Fits to go on from, None where there are none."""
@@ -410,17 +397,6 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if self.optimizer is not None and self.kernel is not None:
             for kernel in kernels:
                 warn_at_bounds(kernel)
-
-    @contextmanager
-    def _unchanged_on_failure(self):
-        """Whatever interrupts a fit, the estimator is as it was before."""
-        before = vars(self).copy()
-        try:
-            yield
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
 
 
 def _fit_all(problems, n_problems, model, plan, seed, n_jobs):

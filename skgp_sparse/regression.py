@@ -1,7 +1,5 @@
 """`SparseGPRegressor`: the front door of regression."""
 
-from contextlib import contextmanager
-
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -10,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse import _checks, _wiring
 from skgp_sparse._engine.posterior import Prior
+from skgp_sparse._front import progress_of, rows_are_gone, unchanged_on_failure
 from skgp_sparse._parallel import single_threaded_blas
 from skgp_sparse._sklearn_compat import (
     CallbackSupportMixin,
@@ -194,7 +193,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         ValueError
             If a parameter or the data cannot be used; the message says what to do instead.
         """
-        with self._unchanged_on_failure():
+        with unchanged_on_failure(self):
             return self._fit(X, y, sample_weight)
 
     def predict(self, X, return_std=False, return_cov=False, latent=False):
@@ -291,11 +290,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
         if self._objective is None:
-            raise ValueError(
-                f"This {type(self).__name__} was loaded from a pickle (or copied), which leaves "
-                "the training rows out, so that its bound cannot be evaluated at another theta. "
-                "Call fit again, or use log_marginal_likelihood_value_."
-            )
+            raise rows_are_gone(self)
         kernel = clone(self.kernel_) if clone_kernel else self.kernel_
         kernel.theta = _checks.check_theta(theta, kernel)
         with single_threaded_blas():
@@ -335,7 +330,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         rows = with_noise_floor(rows, kernel)
         _checks.check_restarts(self, kernel)
         reporter = IterationReporter(self, X, y, self.max_iter)
-        plan = _wiring.plan_of(self, X, self._progress(reporter), name)
+        plan = _wiring.plan_of(self, X, progress_of(self, reporter), name)
         with single_threaded_blas():
             fit = train(
                 rows, kernel, GaussianModel(bound), plan, check_random_state(self.random_state)
@@ -344,14 +339,6 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self._store(fit, rows, one_column=rows.n_targets == 1)
         reporter.end()
         return self
-
-    def _progress(self, reporter):
-        def progress(iteration, value):
-            if self.verbose and iteration % int(self.verbose) == 0:
-                print(f"[{type(self).__name__}] iteration {iteration}: bound {value:.6g}")
-            return reporter.report(iteration)
-
-        return progress
 
     def _warn_at_bounds(self, fitted):
         users_part = _wiring.users_part(fitted, self.kernel)
@@ -368,14 +355,3 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self._objective = fit.objective
         self._y_train_mean, self._y_train_std = rows.y_mean, rows.y_scale
         self._one_column = one_column
-
-    @contextmanager
-    def _unchanged_on_failure(self):
-        """Whatever interrupts a fit, the estimator is as it was before."""
-        before = vars(self).copy()
-        try:
-            yield
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "skgp_sparse"
 # from the ground up; a room imports from rooms of a lower floor, or from itself
 FLOORS = (
-    {"_parallel", "_sklearn_compat", "_quadrature", "metrics"},
+    {"_parallel", "_sklearn_compat", "_quadrature", "_front", "metrics"},
     {"_linalg"},
     {"kernels"},
     {"_engine"},

@@ -1,0 +1,35 @@
+"""What all estimators do alike: fits that fail without a trace, progress, and lost rows."""
+
+from contextlib import contextmanager
+
+
+@contextmanager
+def unchanged_on_failure(estimator):
+    """Whatever interrupts a fit, the estimator is as it was before."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def progress_of(estimator, reporter):
+    """``(iteration, value) -> stop?``: prints as `verbose` says and tells the callbacks."""
+
+    def progress(iteration, value):
+        if estimator.verbose and iteration % int(estimator.verbose) == 0:
+            print(f"[{type(estimator).__name__}] iteration {iteration}: bound {value:.6g}")
+        return reporter.report(iteration)
+
+    return progress
+
+
+def rows_are_gone(estimator):
+    """The error of an estimator that was loaded without its training rows."""
+    return ValueError(
+        f"This {type(estimator).__name__} was loaded from a pickle (or copied), which leaves the "
+        "training rows out, so that its bound cannot be evaluated at another theta. Call fit "
+        "again, or use log_marginal_likelihood_value_."
+    )
