@@ -262,6 +262,50 @@ def test_an_interrupt_tears_callbacks_down_and_keeps_the_former_fit(callbacks, n
     )
 
 
+def labelled_table(n_classes):
+    X, y = table()
+    return X, np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
+
+
+def small_classifier(**parameters):
+    return SparseGPClassifier(n_inducing=8, max_iter=5, random_state=0, **parameters)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_callbacks_see_every_class_of_a_classifier(callbacks, n_classes):
+    X, y = labelled_table(n_classes)
+    recorder = _Recorder()
+    model = small_classifier().set_callbacks(recorder).fit(X, y)
+    problems = 1 if n_classes == 2 else 3
+    assert recorder.iterations == sum(fit.n_iter for fit in model._fits) >= problems
+    assert (recorder.setups, recorder.teardowns) == (1, 1)
+    np.testing.assert_array_equal(recorder.fitted.predict_proba(X), model.predict_proba(X))
+    recorder = _Recorder(at=1, action=lambda: True)
+    small_classifier().set_callbacks(recorder).fit(X, y)
+    assert recorder.iterations == problems
+
+
+def test_an_interrupt_keeps_the_former_classifier(callbacks):
+    X, y = labelled_table(3)
+    model = small_classifier().fit(X, y)
+    before = model.predict_proba(X)
+    recorder = _Recorder(at=3, action=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_callbacks(recorder).fit(X[:, :1], y > 0)
+    assert recorder.teardowns == 1
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_classifier_takes_read_only_input_of_both_precisions(dtype):
+    X, y = labelled_table(2)
+    X = X.astype(dtype)
+    X.flags.writeable = y.flags.writeable = False
+    model = small_classifier().fit(X, y)
+    same = small_classifier().fit(X.astype(np.float64), y)
+    np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
+
+
 @pytest.mark.parametrize("level", [1e-3, 1.0, 1e3])
 def test_bounds_are_reported_in_scikit_learns_words_without_its_private_method(level, monkeypatch):
     kernel = RBF([2.0, level], (1e-3, 1e3)) + WhiteKernel(level, "fixed")

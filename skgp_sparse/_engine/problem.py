@@ -42,10 +42,11 @@ class Problem(NamedTuple):
         one = 8 * len(self.Z) * (_SCRATCH + kernels.footprint(self.kernel)) * _rows_in(blocks[0])
         return int(max(1, min(self.options.n_jobs, 0.5 * self.options.memory // one)))
 
-    def keepers(self, blocks):
-        """Which blocks of the first pass can wait in memory for the second."""
-        arrays = 1 + kernels.footprint(self.kernel)
-        scratch = (_SCRATCH + arrays) * self.threads(blocks) * _rows_in(blocks[0])
+    def keepers(self, blocks, arrays=None):
+        """Which blocks can wait in memory; by default with all that the second pass wants."""
+        whole = 1 + kernels.footprint(self.kernel)
+        arrays = arrays or whole
+        scratch = (_SCRATCH + whole) * self.threads(blocks) * _rows_in(blocks[0])
         scratch += _SQUARES * len(self.Z)
         held = np.cumsum([arrays * _rows_in(block) for block in blocks]) + scratch
         return 8 * len(self.Z) * held <= self.options.memory

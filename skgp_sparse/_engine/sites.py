@@ -34,17 +34,18 @@ class Projected(NamedTuple):
     problem: Problem
     prior: Prior
     blocks: list
-    projections: list  # of Projection, None where memory did not suffice
+    V: list  # of the blocks, None where memory did not suffice
+    projections: list  # of Projection; all None where memory did not suffice for all
     residual: np.ndarray  # (n,)
 
     def map(self, function):
         """Yield ``function(rows, V)`` of every block, in order."""
 
         def run(index):
-            rows, known = self.blocks[index], self.projections[index]
-            if known is None:
-                known = project(self.problem, self.prior, self.problem.rows.block(rows).X)
-            return function(rows, known.V)
+            rows, V = self.blocks[index], self.V[index]
+            if V is None:
+                V = project(self.problem, self.prior, self.problem.rows.block(rows).X).V
+            return function(rows, V)
 
         threads = self.problem.threads(self.blocks)
         return ordered_map(run, range(len(self.blocks)), threads)
@@ -69,18 +70,23 @@ class Core(NamedTuple):
 
 
 def project_rows(problem):
-    """Factorise the prior and project every row, keeping what memory allows."""
+    """Factorise the prior and project every row, keeping what memory allows.
+
+    Where it does not allow everything, ``V`` has precedence: the inner loop reads it many times,
+    and the backward pass the rest once.
+    """
     prior = factorise(problem.kernel, problem.Z, problem.options.jitter)
     blocks = problem.blocks()
-    kept = problem.keepers(blocks)
+    whole = all(problem.keepers(blocks))
+    kept = problem.keepers(blocks, arrays=1)
 
     def run(index):
         seen = project(problem, prior, problem.rows.block(blocks[index]).X)
-        return seen if kept[index] else None, seen.residual
+        return seen.V if kept[index] else None, seen if whole else None, seen.residual
 
-    found = list(ordered_map(run, range(len(blocks)), problem.threads(blocks)))
-    residual = np.concatenate([residual for _, residual in found])
-    return Projected(problem, prior, blocks, [seen for seen, _ in found], residual)
+    found = ordered_map(run, range(len(blocks)), problem.threads(blocks))
+    V, projections, residual = zip(*found)
+    return Projected(problem, prior, blocks, list(V), list(projections), np.concatenate(residual))
 
 
 def solve(projected, a, b):

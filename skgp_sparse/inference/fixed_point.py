@@ -86,12 +86,12 @@ def _accepted(trial, step):
 
 def _accelerated(state, step, history):
     """Combine the plain step with the earlier ones so that the linearised residual is least."""
-    residual = step.target - state
-    moves = np.stack([move for move, _ in history])
-    changes = np.stack([change for _, change in history])
-    scaled = step.scaled(changes).reshape(len(changes), -1)
-    right = scaled @ step.scaled(residual).ravel()
-    gram = scaled @ scaled.T
+    residual = step.scaled(step.target - state)
+    changes = [step.scaled(change) for _, change in history]
+    gram = np.array([[np.vdot(one, other) for other in changes] for one in changes])
     gram.flat[:: len(gram) + 1] += _RIDGE * np.trace(gram) + np.finfo(float).tiny
-    weights = np.linalg.solve(gram, right)
-    return state + residual - np.tensordot(weights, moves + changes, axes=1)
+    weights = np.linalg.solve(gram, [np.vdot(change, residual) for change in changes])
+    proposal = step.target.copy()
+    for weight, (move, change) in zip(weights, history):
+        proposal -= weight * (move + change)
+    return proposal

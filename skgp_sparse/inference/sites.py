@@ -17,6 +17,7 @@ from skgp_sparse._engine import collapsed, sites
 from skgp_sparse._engine.problem import Evaluation, Problem
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 
+_NUMBERS = 50  # of every row that the inner loop holds
 _SMALLEST = 1e-30  # precision of a site that says nothing
 _USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is off by
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
@@ -72,7 +73,9 @@ class SiteObjective:
     """
 
     def __init__(self, rows, method, inducing_points, options, inner):
-        self.rows, self.method, self.options, self.inner = rows, method, options, inner
+        own = min(8.0 * _NUMBERS * len(rows), 0.5 * options.memory)
+        self.rows, self.method, self.inner = rows, method, inner
+        self.options = options._replace(memory=options.memory - own)
         self.inducing_points = inducing_points
         self.warm = {}
         self.inner_iterations = []
@@ -108,6 +111,7 @@ class SiteObjective:
         bound = self.method.surrogate(found.step.result.v)
         problem = projected.problem._replace(rows=rows, bound=bound)
         prior, projections = projected.prior, projected.projections
+        projected.V.clear()  # the projections hold it, or the second pass makes it again
         gradient = collapsed.value_and_gradient(problem, inputs, prior, projections)
         return Evaluation(found.step.value, gradient.theta_bar, gradient.Z_bar, prior.jitter)
 
