@@ -149,6 +149,15 @@ def times_lower_transposed(A, T):
     return out
 
 
+def product_norms(A, T):
+    """``‖T a_i‖²`` for every row a_i of A and lower triangular T, without the whole product."""
+    total = np.zeros(len(A))
+    for columns in _panels(len(T)):
+        panel = A[:, : columns.stop] @ T[columns, : columns.stop].T
+        total += row_dots(panel, panel)
+    return total
+
+
 def weighted_gram(V, a):
     """``Vᵀ diag(a) V`` as rank-k updates; `a` is a scalar, or an array of any signs."""
     if np.ndim(a) == 0:

@@ -14,7 +14,13 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine.prior import factorise
 from skgp_sparse._engine.rows import row_blocks
-from skgp_sparse._linalg import Jitter, jittered_cholesky, row_dots, times_lower_transposed
+from skgp_sparse._linalg import (
+    Jitter,
+    jittered_cholesky,
+    product_norms,
+    row_dots,
+    times_lower_transposed,
+)
 from skgp_sparse._parallel import ordered_map
 
 _ROUNDING = 1e-6  # negative variances below this fraction of the prior's are rounding
@@ -124,8 +130,7 @@ class Posterior:
         signal = kernels.diagonal(self.kernel, X)[0]
         variance = signal - row_dots(V, V)
         if self.TB is not None:
-            W = times_lower_transposed(V, self.TB)
-            variance += row_dots(W, W)
+            variance += product_norms(V, self.TB)
         return np.column_stack([K @ self.u, _clipped(variance, signal)])
 
     def _by_blocks(self, X, function, n_jobs):

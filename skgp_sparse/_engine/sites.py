@@ -21,8 +21,7 @@ from skgp_sparse._linalg import (
     cholesky,
     inverse_lower,
     log_det_from_cholesky,
-    row_dots,
-    times_lower_transposed,
+    product_norms,
     weighted_gram,
 )
 from skgp_sparse._parallel import ordered_map
@@ -109,8 +108,7 @@ def visit(projected, core, function):
     """Results of ``function(rows, μ, h)`` for every block, in order."""
 
     def run(rows, V):
-        W = times_lower_transposed(V, core.TB)
-        return function(rows, (V @ core.v)[:, 0], row_dots(W, W))
+        return function(rows, (V @ core.v)[:, 0], product_norms(V, core.TB))
 
     return list(projected.map(run))
 

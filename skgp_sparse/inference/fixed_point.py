@@ -30,9 +30,10 @@ class Solution(NamedTuple):
     step: Step
     n_iter: int
     converged: bool
+    history: deque  # of steps, for another solve of a map that is nearly the same
 
 
-def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter):
+def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=()):
     """Iterate ``state -> evaluate(state).target`` until the gap closes.
 
     Anderson acceleration (type II, Walker and Ni 2011) of the plain map. A state whose value falls
@@ -48,13 +49,15 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter):
     tol : float
         Largest gap, relative to the value or to 1.
     max_iter : int
+    history : sequence
+        That of an earlier solution, if there is one.
 
     Returns
     -------
     Solution
     """
     best, step = state, evaluate(state)
-    history, damping, since_best = deque(maxlen=_WINDOW), 1.0, 0
+    history, damping, since_best = deque(history, maxlen=_WINDOW), 1.0, 0
     n_iter = 1
     while n_iter < max_iter and not _closed(step, tol) and since_best < _STALLED:
         n_iter += 1
@@ -69,7 +72,7 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter):
         else:
             history.clear()
             damping, since_best = 0.5 * damping, since_best + 1
-    return Solution(best, step, n_iter, _closed(step, tol))
+    return Solution(best, step, n_iter, _closed(step, tol), history)
 
 
 def _closed(step, tol):

@@ -27,7 +27,7 @@ class Inner(NamedTuple):
     """When the inner loop ends."""
 
     max_iter: int = 100
-    tol: float = 1e-10
+    tol: float = 1e-9
 
 
 class AtSites(NamedTuple):
@@ -147,10 +147,11 @@ class SiteObjective:
             _admissible,
             tol=self.inner.tol,
             max_iter=self.inner.max_iter,
+            history=self.warm.get("history", ()),
         )
         self.inner_iterations.append(found.n_iter)
         if not self.warm.get("frozen"):
-            self.warm["sites"] = found.state
+            self.warm.update(sites=found.state, history=found.history)
         return projected, found
 
     def _evaluate(self, projected, state):
