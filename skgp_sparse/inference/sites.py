@@ -20,6 +20,7 @@ from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 _NUMBERS = 50  # of every row that the inner loop holds
 _SMALLEST = 1e-30  # precision of a site that says nothing
 _USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is off by
+_EXACT = 1e-2  # of the tolerance, where L-BFGS goes on as long as GaussianProcessClassifier's
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 
 
@@ -195,7 +196,8 @@ class SiteModel(NamedTuple):
         """Objective whose inducing points are the distinct rows."""
         (chunk,) = rows.chunks(len(rows))
         Z = np.unique(np.asarray(chunk, dtype=np.float64), axis=0)
-        return SiteObjective(rows, self.method, Z, options, self.inner)
+        inner = self.inner._replace(tol=_EXACT * self.inner.tol)
+        return SiteObjective(rows, self.method, Z, options, inner)
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""
