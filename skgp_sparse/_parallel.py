@@ -7,7 +7,9 @@ only, where a multi-threaded BLAS call waits for its slowest thread.
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
+from threading import Lock
 
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
@@ -26,9 +28,28 @@ def resolve_n_jobs(n_jobs):
     return max((pool["num_threads"] for pool in pools), default=1)
 
 
+_LIMIT = Lock()
+_inside, _limiter = 0, None  # contexts that are open in any thread, and what they share
+
+
+@contextmanager
 def single_threaded_blas():
-    """Context in which every BLAS call runs on the thread that makes it."""
-    return _controller().limit(limits=1, user_api="blas")
+    """Context in which every BLAS call runs on the thread that makes it.
+
+    The limit belongs to the process: the first context sets it, and the last one restores it.
+    """
+    global _inside, _limiter
+    with _LIMIT:
+        if _inside == 0:
+            _limiter = _controller().limit(limits=1, user_api="blas")
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _LIMIT:
+            _inside -= 1
+            if _inside == 0:
+                _limiter.restore_original_limits()
 
 
 def ordered_map(function, items, n_jobs):

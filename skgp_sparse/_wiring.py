@@ -59,7 +59,7 @@ def resolve_method(bound, likelihood, name):
     offered = sorted((*_VARIATIONAL, *_PROPAGATION))
     if isinstance(bound, bounds.Bound) or (isinstance(bound, str) and bound in _REGRESSION_ONLY):
         raise ValueError(
-            f"bound={bound!r} is defined for regression only; {name} offers {offered}."
+            f"bound={bound!r} is defined for regression only; {name} offers the names {offered}."
         )
     if not isinstance(bound, str) or bound not in offered:
         raise ValueError(

@@ -1,5 +1,7 @@
 """`SparseGPClassifier`: the front door of classification."""
 
+import warnings
+
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -81,8 +83,9 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         Of the start: its rows, its restarts, and the inducing points.
     n_jobs : int, default=None
-        Two classes: threads over blocks of rows. More: processes over binary problems; None takes
-        them one after the other, with as many threads as BLAS may use. Results do not depend on it.
+        Two classes: threads over blocks of rows. More: processes over binary problems, without
+        progress; None takes them one after the other, with as many threads as BLAS may use.
+        Results do not depend on it.
     verbose : int, default=0
         Whether to print the bound, every `verbose` iterations.
 
@@ -212,7 +215,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if self.n_classes_ == 2:
             return self.classes_[(self._view(0).mean(X) > 0).astype(int)]
         positive = self._positive(X)
-        if self.multi_class == "one_vs_one":
+        if self._one_vs_one:
             return self.classes_[_multiclass.votes(positive, self.n_classes_)]
         return self.classes_[np.argmax(positive, axis=1)]
 
@@ -232,7 +235,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         positive = self._positive(self._checked(X))
         if self.n_classes_ == 2:
             return np.hstack([1.0 - positive, positive])
-        if self.multi_class == "one_vs_one":
+        if self._one_vs_one:
             return _multiclass.coupled(positive, self.n_classes_)
         return _multiclass.normalised(positive)
 
@@ -283,7 +286,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         value : float
             -inf where a kernel matrix at theta cannot be factorised.
         gradient : ndarray of shape (n_kernel_params,), if `eval_gradient`
-            Zeros where the value is -inf.
+            Zeros for a binary problem whose value is -inf.
 
         Raises
         ------
@@ -359,9 +362,9 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         classes, index = _checks.check_classes(y, weight, name)
         tasks = _multiclass.tasks(len(classes), one_vs_one)
         reporter = IterationReporter(self, X, y, self.max_iter)
-        plan = _wiring.plan_of(self, X, progress_of(self, reporter), name, labels=True)
+        progress = progress_of(self, reporter)
         model = SiteModel(method, Inner(max_iter=self.max_iter_predict))
-        earlier = self._earlier(classes, tasks)
+        earlier = self._earlier(classes, one_vs_one, len(tasks))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
 
         def problem(task, before):
@@ -369,19 +372,24 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             part = X if rows is None else X[rows]
             own = weight if weight is None or rows is None else weight[rows]
             table = training_rows(part, label, own, alpha=None, normalize=False, name=name)
-            return table, _wiring.resolve_latent_kernel(self.kernel, table), before
+            kernel = _wiring.resolve_latent_kernel(self.kernel, table)
+            _checks.check_restarts(self, kernel)
+            return table, kernel, before, _wiring.plan_of(self, part, progress, name, labels=True)
 
         problems = (problem(*pair) for pair in zip(tasks, earlier))
-        fits = _fit_all(problems, len(tasks), model, plan, seed, self.n_jobs)
+        fits = _fit_all(problems, len(tasks), model, seed, self.n_jobs)
+        self._one_vs_one = one_vs_one
         self._store(fits, classes, method.likelihood)
         reporter.end()
         return self
 
-    def _earlier(self, classes, tasks):
-        """Fits to go on from, None where there are none."""
+    def _earlier(self, classes, one_vs_one, n_problems):
+        """Kernels and inducing points to go on from, None where there are none."""
         wanted = self.warm_start and self.optimizer is not None and hasattr(self, "_fits")
-        same = wanted and np.array_equal(classes, self.classes_) and len(self._fits) == len(tasks)
-        return self._fits if same else [None] * len(tasks)
+        same = wanted and np.array_equal(classes, self.classes_)
+        if not same or one_vs_one != self._one_vs_one:
+            return [None] * n_problems
+        return [(fit.kernel, fit.posterior.Z) for fit in self._fits]
 
     def _store(self, fits, classes, likelihood):
         kernels = [clone(fit.kernel) for fit in fits]
@@ -399,20 +407,41 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 warn_at_bounds(kernel)
 
 
-def _fit_all(problems, n_problems, model, plan, seed, n_jobs):
+def _fit_all(problems, n_problems, model, seed, n_jobs):
     """Fits of all binary problems, in order; the same whatever `n_jobs`."""
     if n_jobs is None or n_problems == 1 or resolve_n_jobs(n_jobs) == 1:
-        return [_fit_one(*problem, model, plan, seed) for problem in problems]
-    alone = plan._replace(options=plan.options._replace(n_jobs=1), progress=None)
-    parallel = Parallel(n_jobs=n_jobs)
-    return parallel(delayed(_fit_one)(*problem, model, alone, seed) for problem in problems)
+        return [_fit_one(*problem, model, seed) for problem in problems]
+    tables = []
+
+    def jobs():
+        for table, kernel, before, plan in problems:
+            tables.append(table)
+            alone = plan._replace(options=plan.options._replace(n_jobs=1), progress=None)
+            yield delayed(_fit_elsewhere)(table, kernel, before, alone, model, seed)
+
+    fits = []
+    for table, (fit, caught) in zip(tables, Parallel(n_jobs=n_jobs)(jobs())):
+        fit.objective.rows = table  # that of the worker was a copy
+        fits.append(fit)
+        for warning in caught:
+            warnings.warn(str(warning.message), warning.category, stacklevel=6)
+    return fits
 
 
-def _fit_one(rows, kernel, before, model, plan, seed):
-    if before is not None and _wiring.same_structure(kernel, before.kernel):
-        theta = np.clip(before.kernel.theta, *np.reshape(kernel.bounds, (-1, 2)).T)
-        kernel, Z = kernel.clone_with_theta(theta), before.posterior.Z
-        if len(Z) == plan.n_inducing and not plan.fixed_inducing:
+def _fit_elsewhere(*arguments):
+    """A fit without its rows, and its warnings, for another process."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = _fit_one(*arguments)
+    fit.objective.rows = None
+    return fit, caught
+
+
+def _fit_one(rows, kernel, before, plan, model, seed):
+    if before is not None and _wiring.same_structure(kernel, before[0]):
+        theta = np.clip(before[0].theta, *np.reshape(kernel.bounds, (-1, 2)).T)
+        kernel, Z = kernel.clone_with_theta(theta), before[1]
+        if Z.shape == (plan.n_inducing, rows.X.shape[1]) and not plan.fixed_inducing:
             plan = plan._replace(warm=(kernel, Z))
     with single_threaded_blas():
         return train(rows, kernel, model, plan, np.random.RandomState(seed))

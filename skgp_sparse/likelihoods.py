@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from skgp_sparse._quadrature import expectation
 
 _LOG_2PI = np.log(2.0 * np.pi)
+_FAR = -30.0  # from which the asymptotic series of the probit's slope has more digits
 
 
 class Likelihood(BaseEstimator, ABC):
@@ -109,7 +110,15 @@ class Probit(Binary):
     def _log_sigmoid(self, t):
         value = log_ndtr(t)
         slope = np.exp(-0.5 * (t * t + _LOG_2PI) - value)
-        return value, slope, slope * np.maximum(slope + t, 0.0)
+        far = t < _FAR
+        if far.any():  # -t + 1/-t + ..., whose sum with t the exponential would not resolve
+            u = 1.0 / t[far] ** 2
+            slope[far] = -t[far] * (1.0 + u * (1.0 - u * (2.0 - 10.0 * u)))
+            rest = -1.0 / t[far] * (1.0 - u * (2.0 - 10.0 * u))  # slope + t
+            curvature = slope * np.maximum(slope + t, 0.0)
+            curvature[far] = slope[far] * rest
+            return value, slope, np.minimum(curvature, 1.0)
+        return value, slope, np.minimum(slope * np.maximum(slope + t, 0.0), 1.0)
 
 
 class Logit(Binary):
@@ -126,15 +135,13 @@ class Logit(Binary):
     def tilted(self, y, mean, variance):
         """Quadrature; see `Likelihood.tilted`."""
         mean = y * mean
-        # s(t) = exp(t) s(-t), and exp(t) moves the mean: no digits are lost where s is tiny
-        far = mean < -variance
-        centre = np.where(far, mean + variance, mean)
-        sign = np.where(far, -1.0, 1.0)
-        s, first, second = expectation(_sigmoid, sign * centre, variance)
-        first = sign * first / s
-        second = second / s
-        value = np.log(s) + np.where(far, mean + 0.5 * variance, 0.0)
-        return value, y * (first + far), first**2 - second
+        # s(t) = exp(θt) s(t) exp(-θt), and exp(θt) moves the mean to where the mass of s(t) is
+        tilt = np.clip(-mean / np.maximum(variance, np.finfo(float).tiny), 0.0, 1.0)
+        centre = mean + tilt * variance
+        s, first, second = expectation(_tilted_sigmoid, centre, variance, tilt)
+        first, second = first / s, second / s
+        value = np.log(s) + tilt * (mean + 0.5 * tilt * variance)
+        return value, y * first, np.maximum(first**2 - second, 0.0)
 
     def probability(self, mean, variance):
         """Quadrature; see `Binary.probability`."""
@@ -178,7 +185,8 @@ class Gaussian(Likelihood):
         return value, offset / total, 1.0 / total
 
 
-def _sigmoid(t):
-    """``s``, its slope and its curvature, for the logit."""
-    s, slope = expit(t), expit(t) * expit(-t)
-    return s, slope, slope * (1.0 - 2.0 * s)
+def _tilted_sigmoid(t, tilt):
+    """``s``, its slope and its curvature for the logit, times ``exp(-tilt t)``."""
+    s = np.exp(log_expit(t) - tilt * t)
+    slope = s * expit(-t)
+    return s, slope, slope * (1.0 - 2.0 * expit(t))

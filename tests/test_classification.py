@@ -22,6 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, _multiclass, bounds
+from skgp_sparse._table import training_rows
+from skgp_sparse.inference.sites import SiteModel
 from skgp_sparse.likelihoods import Logit
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
@@ -357,3 +359,55 @@ def test_coupling_of_certain_and_of_circular_pairs():
     circular = np.array([[0.1, 0.9, 0.1]])  # 0 beats 1, 2 beats 0, 1 beats 2
     np.testing.assert_allclose(_multiclass.coupled(circular, 3), 1 / 3, atol=1e-9)
     np.testing.assert_allclose(_multiclass.normalised(np.zeros((1, 3))), 1 / 3)
+
+
+def test_parameters_set_after_a_fit_change_no_prediction():
+    X, y = blobs()
+    model = small(max_iter=3).fit(X, y)
+    before = model.predict_proba(X), model.predict(X)
+    model.set_params(multi_class="one_vs_one")
+    for earlier, now in zip(before, (model.predict_proba(X), model.predict(X))):
+        np.testing.assert_array_equal(now, earlier)
+
+
+def test_processes_bring_back_their_warnings_but_no_rows():
+    X, y = blobs()
+    X = np.ascontiguousarray(np.tile(X, (6000, 2)))[: 510_000 // 2]  # above a million numbers
+    y = np.tile(y, 6000)[: len(X)]
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations"):
+        model = small(RBF(2.0), max_iter=1, n_jobs=2, inducing_init="random").fit(X, y)
+    assert all(fit.objective.rows.X is model._fits[0].objective.rows.X for fit in model._fits)
+
+
+def test_restarts_need_finite_bounds():
+    with pytest.raises(ValueError, match="requires that all bounds are finite"):
+        small(RBF(1.0, (1e-2, np.inf)), n_restarts_optimizer=1).fit(*moons())
+
+
+def test_warm_start_on_another_number_of_features_starts_again():
+    X, y = moons()
+    model = small(RBF(), warm_start=True, max_iter=2).fit(X, y)
+    assert model.fit(np.hstack([X, X]), y).inducing_points_.shape == (10, 4)
+
+
+def test_inducing_points_of_a_callable_come_from_the_rows_of_the_problem():
+    X, y = blobs()
+    seen = []
+
+    def first(X, n_inducing, kernel, random_state):
+        seen.append(len(X))
+        return X[:n_inducing]
+
+    small(max_iter=1, inducing_init=first, multi_class="one_vs_one").fit(X, y)
+    assert seen == [60, 60, 60]
+
+
+def test_the_start_of_a_rare_class_sees_it():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(5000, 2)), np.full(5000, -1.0)
+    y[:40] = 1.0
+    rows = training_rows(X, y, None, alpha=None, normalize=False, name="")
+    chosen = SiteModel(None).sample(rows, 250, np.random.RandomState(1))
+    assert len(chosen) == len(np.unique(chosen)) == 250
+    assert np.sum(rows.y[chosen] > 0) == 25
+    np.testing.assert_array_equal(SiteModel(None).sample(rows, 6000, rng), np.arange(5000))

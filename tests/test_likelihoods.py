@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from conftest import agree
 from numpy.testing import assert_allclose
+from scipy.special import log_expit
 
 from skgp_sparse import _quadrature
 from skgp_sparse.likelihoods import Gaussian, Logit, Probit
@@ -53,7 +54,9 @@ def test_tilted_normaliser_is_the_probability_of_the_label(likelihood, variance)
     positive, negative = likelihood.probability(MEANS, s2), likelihood.probability(-MEANS, s2)
     agree(positive + negative, np.ones(len(MEANS)), 1e-12)
     for y, p in ((1.0, positive), (-1.0, negative)):
-        assert_allclose(np.exp(likelihood.tilted(np.full(len(MEANS), y), MEANS, s2)[0]), p, 1e-9)
+        assert_allclose(
+            np.exp(likelihood.tilted(np.full(len(MEANS), y), MEANS, s2)[0]), p, 1e-9, 1e-12
+        )
 
 
 @pytest.mark.parametrize("likelihood", SIGMOIDS, ids=repr)
@@ -80,3 +83,29 @@ def test_expectation_of_the_gaussian_is_closed_and_matches_quadrature():
 def test_expectation_at_zero_variance_is_the_value():
     (found,) = _quadrature.expectation(lambda f: (f**2,), np.array([3.0]), np.array([0.0]))
     agree(found, np.array([9.0]), 1e-14)
+
+
+@pytest.mark.parametrize("variance", [57.0, 101.0, 400.0])
+@pytest.mark.parametrize("ratio", [-1.5, -1.0, -0.99, -0.6, -0.3, 0.0, 0.1])
+def test_tilted_logit_finds_its_mass_far_from_the_mean(ratio, variance):
+    mean, std = ratio * variance, np.sqrt(variance)
+    t = np.linspace(min(mean, 0) - 15 * std, max(mean + variance, 0) + 15 * std, 400_001)
+    logs = log_expit(t) - 0.5 * (t - mean) ** 2 / variance
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    first = (t - mean) @ weights / variance  # of the tilted distribution
+    second = 1 / variance - ((t - mean) ** 2 @ weights - (variance * first) ** 2) / variance**2
+    step = t[1] - t[0]
+    value = logs.max() + np.log(np.exp(logs - logs.max()).sum() * step / np.sqrt(2 * np.pi) / std)
+    found = Logit().tilted(np.ones(1), np.array([mean]), np.array([variance]))
+    assert_allclose([part[0] for part in found], [value, first, second], rtol=1e-6, atol=1e-11)
+
+
+def test_curvature_of_the_probit_stays_below_one_in_its_tail():
+    t = np.array([-1e10, -1e6, -1e4, -1e3, -31.0, -29.0, -5.0, 0.0])
+    _, slope, curvature = Probit()._log_sigmoid(t)
+    assert np.all(curvature <= 1.0) and np.all(np.diff(curvature) <= 0)
+    u = t[3:6] ** -2.0
+    assert_allclose(curvature[3:6], 1 - u + 6 * u**2 - 50 * u**3, rtol=1e-6)
+    assert_allclose(slope[:3], -t[:3], rtol=1e-6)
+    assert abs(Probit().expected(np.ones(1), np.zeros(1), np.array([1e10]))[2][0] - 0.5) < 1e-3

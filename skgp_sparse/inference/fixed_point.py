@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """The best state, and what was computed there."""
+    """The last state that was accepted, and what was computed there."""
 
     state: np.ndarray
     step: Step

@@ -97,6 +97,10 @@ class GaussianModel(NamedTuple):
 
     bound: object
 
+    def sample(self, rows, size, random_state):
+        """Indices of the rows of the small fit that comes first."""
+        return rows.sample(size, random_state)
+
     def exact(self, rows, options):
         """Objective whose inducing points are the distinct rows."""
         return ExactObjective(exact.group_rows(rows.block(slice(None))))

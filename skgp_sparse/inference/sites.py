@@ -20,6 +20,7 @@ from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 _NUMBERS = 50  # of every row that the inner loop holds
 _SMALLEST = 1e-30  # precision of a site that says nothing
 _USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is off by
+_OF_A_LABEL = 0.1  # of the rows of a start, where there are so many
 _EXACT = 1e-2  # of the tolerance, where L-BFGS goes on as long as GaussianProcessClassifier's
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 
@@ -90,7 +91,7 @@ class SiteObjective:
     def frozen(self):
         """The same objective, whose evaluations all start from the sites of now, and end later."""
         other = copy.copy(self)
-        other.warm = dict(self.warm, frozen=True)
+        other.warm = {"sites": self.warm["sites"], "frozen": True}
         other.inner = self.inner._replace(tol=_USERS_TOLERANCE)
         return other
 
@@ -191,6 +192,19 @@ class SiteModel(NamedTuple):
 
     method: object
     inner: Inner = Inner()
+
+    def sample(self, rows, size, random_state):
+        """Indices of the rows of the small fit that comes first: a share of them of each label."""
+        y = rows.y[:, 0] if rows.weight is None else np.where(rows.weight > 0, rows.y[:, 0], 0.0)
+        chosen = rows.sample(size, random_state)
+        for label in (-1.0, 1.0):
+            missing = int(size * _OF_A_LABEL) - np.count_nonzero(y[chosen] == label)
+            spare = np.setdiff1d(np.flatnonzero(y == label), chosen)
+            if missing > 0 and len(spare) > 0 and len(chosen) == size:
+                drawn = random_state.choice(spare, min(missing, len(spare)), replace=False)
+                others = random_state.permutation(chosen[y[chosen] != label])[len(drawn) :]
+                chosen = np.sort(np.concatenate([chosen[y[chosen] == label], others, drawn]))
+        return chosen
 
     def exact(self, rows, options):
         """Objective whose inducing points are the distinct rows."""

@@ -1,5 +1,7 @@
 """Hyperparameters from an exact fit of few rows: restarts happen here, where they are cheap."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from skgp_sparse.inference.optimizers import maximise
@@ -65,8 +67,11 @@ def start_kernel(rows, kernel, model, size, *, options, n_restarts, random_state
     Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
     objective has a slope: at most a few typical distances, or the kernel's own initial value.
     """
-    chosen = rows.sample(size, random_state)
-    objective = model.exact(rows.subset(chosen), options)
+    chosen = model.sample(rows, size, random_state)
+    few = rows.subset(chosen)
+    if len(chosen) == size:  # drawn by weight
+        few = replace(few, weight=None)
+    objective = model.exact(few, options)
     found, _ = fit_exact(
         objective,
         kernel,
