@@ -1,9 +1,6 @@
 """`SparseGPClassifier`: the front door of classification."""
 
-import warnings
-
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.utils import check_random_state
@@ -11,8 +8,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse import _checks, _multiclass, _wiring
+from skgp_sparse._binary import fit_all
 from skgp_sparse._front import progress_of, rows_are_gone, unchanged_on_failure
-from skgp_sparse._parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._parallel import single_threaded_blas
 from skgp_sparse._sklearn_compat import (
     CallbackSupportMixin,
     IterationReporter,
@@ -24,7 +22,6 @@ from skgp_sparse._table import training_rows
 from skgp_sparse._targets import TargetView
 from skgp_sparse.inference.objectives import value_or_minus_inf
 from skgp_sparse.inference.sites import Inner, SiteModel
-from skgp_sparse.inference.training import train
 
 _FLOATS = (np.float64, np.float32)
 
@@ -377,7 +374,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             return table, kernel, before, _wiring.plan_of(self, part, progress, name, labels=True)
 
         problems = (problem(*pair) for pair in zip(tasks, earlier))
-        fits = _fit_all(problems, len(tasks), model, seed, self.n_jobs)
+        fits = fit_all(problems, len(tasks), model, seed, self.n_jobs)
         self._one_vs_one = one_vs_one
         self._store(fits, classes, method.likelihood)
         reporter.end()
@@ -405,43 +402,3 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if self.optimizer is not None and self.kernel is not None:
             for kernel in kernels:
                 warn_at_bounds(kernel)
-
-
-def _fit_all(problems, n_problems, model, seed, n_jobs):
-    """Fits of all binary problems, in order; the same whatever `n_jobs`."""
-    if n_jobs is None or n_problems == 1 or resolve_n_jobs(n_jobs) == 1:
-        return [_fit_one(*problem, model, seed) for problem in problems]
-    tables = []
-
-    def jobs():
-        for table, kernel, before, plan in problems:
-            tables.append(table)
-            alone = plan._replace(options=plan.options._replace(n_jobs=1), progress=None)
-            yield delayed(_fit_elsewhere)(table, kernel, before, alone, model, seed)
-
-    fits = []
-    for table, (fit, caught) in zip(tables, Parallel(n_jobs=n_jobs)(jobs())):
-        fit.objective.rows = table  # that of the worker was a copy
-        fits.append(fit)
-        for warning in caught:
-            warnings.warn(str(warning.message), warning.category, stacklevel=6)
-    return fits
-
-
-def _fit_elsewhere(*arguments):
-    """A fit without its rows, and its warnings, for another process."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fit = _fit_one(*arguments)
-    fit.objective.rows = None
-    return fit, caught
-
-
-def _fit_one(rows, kernel, before, plan, model, seed):
-    if before is not None and _wiring.same_structure(kernel, before[0]):
-        theta = np.clip(before[0].theta, *np.reshape(kernel.bounds, (-1, 2)).T)
-        kernel, Z = kernel.clone_with_theta(theta), before[1]
-        if Z.shape == (plan.n_inducing, rows.X.shape[1]) and not plan.fixed_inducing:
-            plan = plan._replace(warm=(kernel, Z))
-    with single_threaded_blas():
-        return train(rows, kernel, model, plan, np.random.RandomState(seed))

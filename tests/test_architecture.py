@@ -17,7 +17,7 @@ FLOORS = (
     {"inference", "bounds", "inducing", "likelihoods"},
     {"_checks", "_targets", "_multiclass"},
     {"_wiring"},
-    {"_table"},
+    {"_table", "_binary"},
     {"regression", "classification"},
     {""},  # the package itself: public names only
 )
