@@ -15,7 +15,8 @@ from scipy.linalg import lapack
 
 from skgp_sparse._parallel import ordered_map
 
-_PANEL = 128  # columns a triangular product takes at a time: 9/16 of the full flops at m = 1024
+_PANEL = 64  # columns a triangular product takes at a time, twice as many of large ones:
+# 9/16 of the full flops at m = 512 and 1024
 _WORTH_THREADS = 512  # columns from which a product of two squares is longer than its overhead
 _LARGEST_JITTER = 1e-2
 
@@ -189,4 +190,5 @@ def _for_each_panel(function, m, n_jobs):
 
 
 def _panels(m):
-    return [slice(start, min(start + _PANEL, m)) for start in range(0, m, _PANEL)]
+    size = _PANEL if m <= _WORTH_THREADS else 2 * _PANEL
+    return [slice(start, min(start + size, m)) for start in range(0, m, size)]

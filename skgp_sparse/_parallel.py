@@ -6,7 +6,7 @@ only, where a multi-threaded BLAS call waits for its slowest thread.
 """
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
@@ -30,13 +30,15 @@ def resolve_n_jobs(n_jobs):
 
 _LIMIT = Lock()
 _inside, _limiter = 0, None  # contexts that are open in any thread, and what they share
+_pools = {}  # of threads, by their number, while a context is open
 
 
 @contextmanager
 def single_threaded_blas():
     """Context in which every BLAS call runs on the thread that makes it.
 
-    The limit belongs to the process: the first context sets it, and the last one restores it.
+    The limit belongs to the process: the first context sets it, and the last one restores it. So do
+    the threads of `ordered_map`: new ones for every pass would begin on a core that is busy.
     """
     global _inside, _limiter
     with _LIMIT:
@@ -50,6 +52,22 @@ def single_threaded_blas():
             _inside -= 1
             if _inside == 0:
                 _limiter.restore_original_limits()
+                while _pools:
+                    _pools.popitem()[1].shutdown()
+
+
+@contextmanager
+def _threads(n_jobs):
+    """A pool of `n_jobs` threads, kept while BLAS is limited."""
+    with _LIMIT:
+        if _inside and n_jobs not in _pools:
+            _pools[n_jobs] = ThreadPoolExecutor(n_jobs)
+        pool = _pools.get(n_jobs)
+    if pool is not None:
+        yield pool
+        return
+    with ThreadPoolExecutor(n_jobs) as pool:
+        yield pool
 
 
 def ordered_map(function, items, n_jobs):
@@ -61,11 +79,14 @@ def ordered_map(function, items, n_jobs):
     if n_jobs == 1 or len(items) <= 1:
         yield from map(function, items)
         return
-    with ThreadPoolExecutor(n_jobs) as pool:
+    with _threads(n_jobs) as pool:
         waiting = deque()
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > n_jobs:
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > n_jobs:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        finally:  # after an error, the others of a pool that goes on
+            wait([future for future in waiting if not future.cancel()])

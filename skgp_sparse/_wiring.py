@@ -34,7 +34,8 @@ _REGRESSION_ONLY = ("pep", "dtc")
 _MULTI_CLASS = ("one_vs_rest", "one_vs_one")
 LIKELIHOODS = {"probit": likelihoods.Probit, "logit": likelihoods.Logit}
 _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
-_START_LABELS = 250  # the same where rows have labels: an evaluation is an inner loop then
+_START_LABELS = 250  # the same where rows have labels, as an evaluation is an inner loop then ...
+_START_SHARE, _FEWEST_LABELS = 8, 125  # ... or an eighth of them, if not less than that
 _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
 _LATENT_VARIANCE = (1e-2, 1e3)  # of a process that a sigmoid follows
 _NOISE = {"noise_level": 0.1, "noise_level_bounds": (1e-6, 1e3)}
@@ -194,10 +195,15 @@ def plan_of(estimator, X, progress, name, labels=False):
         n_restarts=estimator.n_restarts_optimizer,
         max_iter=estimator.max_iter,
         tol=estimator.tol,
-        start_rows=_START_LABELS if labels else _START_ROWS,
+        start_rows=_rows_of_start(len(X)) if labels else _START_ROWS,
         options=Options(n_jobs=resolve_n_jobs(estimator.n_jobs), memory=memory),
         progress=progress,
     )
+
+
+def _rows_of_start(n):
+    """How many rows with labels the first fit sees: it should be cheap beside an evaluation."""
+    return min(_START_LABELS, max(_FEWEST_LABELS, n // _START_SHARE))
 
 
 def same_structure(kernel, other):

@@ -67,7 +67,8 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Most iterations of L-BFGS.
     tol : float, default=1e-6
         Stop when the bound improves by less than this per row and iteration, over the last 15
-        iterations.
+        iterations (fewer where few parameters are learned). The inner loops close to a thousandth
+        of it, so that a fit with a tolerance of 3e-3 is rough and several times as fast.
     max_iter_predict : int, default=100
         Most inner iterations of an evaluation.
     warm_start : bool, default=False
@@ -360,7 +361,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         tasks = _multiclass.tasks(len(classes), one_vs_one)
         reporter = IterationReporter(self, X, y, self.max_iter)
         progress = progress_of(self, reporter)
-        model = SiteModel(method, Inner(max_iter=self.max_iter_predict))
+        model = SiteModel(method, Inner.within(self.tol, self.max_iter_predict))
         earlier = self._earlier(classes, one_vs_one, len(tasks))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
 

@@ -71,7 +71,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Most iterations of L-BFGS.
     tol : float, default=1e-6
         Stop when the bound improves by less than this per row and iteration, over the last 15
-        iterations: by 0.01 per iteration at 10,000 rows.
+        iterations (fewer where few parameters are learned): by 0.01 per iteration at 10,000 rows.
         Fits of the exact model go on as long as those of `GaussianProcessRegressor`.
     normalize_y : bool, default=True
         Whether targets are centred and scaled to unit variance; undone in predictions.

@@ -119,3 +119,38 @@ def test_blas_limits_of_two_threads_are_restored_by_the_last():
     assert set(threads()) <= {1}
     second.__exit__(None, None, None)
     assert threads() == before
+
+
+def names_of_threads(n_items=12):
+    def name(_):
+        time.sleep(0.001)
+        return threading.current_thread().name
+
+    return set(ordered_map(name, range(n_items), 2))
+
+
+def test_threads_are_kept_while_blas_is_limited_and_no_longer():
+    with single_threaded_blas():
+        first = names_of_threads()
+        with single_threaded_blas():
+            inside = names_of_threads()
+        assert len(first | inside | names_of_threads()) == 2
+    alive = {thread.name for thread in threading.enumerate()}
+    assert not first & alive and not _parallel._pools
+
+
+def test_nothing_runs_on_after_an_error_in_a_pool_that_is_kept():
+    running = []
+
+    def fail_first(item):
+        if item == 0:
+            raise ZeroDivisionError("zero")
+        running.append(item)
+        time.sleep(0.02)
+        running.remove(item)
+
+    with single_threaded_blas():
+        with pytest.raises(ZeroDivisionError):
+            list(ordered_map(fail_first, range(10), 3))
+        assert not running
+        assert list(ordered_map(str, range(4), 3)) == ["0", "1", "2", "3"]

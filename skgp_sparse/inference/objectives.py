@@ -101,8 +101,8 @@ class GaussianModel(NamedTuple):
         """Indices of the rows of the small fit that comes first."""
         return rows.sample(size, random_state)
 
-    def exact(self, rows, options):
-        """Objective whose inducing points are the distinct rows."""
+    def exact(self, rows, options, rough=False):
+        """Objective whose inducing points are the distinct rows; nothing in it is iterative."""
         return ExactObjective(exact.group_rows(rows.block(slice(None))))
 
     def sparse(self, rows, Z, options):

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 _CORRECTIONS = 50  # of L-BFGS: with thousands of coordinates of Z, more than the usual 10 pay
-_PATIENCE = 15  # steps over which an improvement is judged: nearly singular Kuu can take as many
+_PATIENCE = 15  # most steps over which an improvement is judged: nearly singular Kuu takes as many
 
 
 class Maximum(NamedTuple):
@@ -20,35 +20,42 @@ class Maximum(NamedTuple):
 
 
 class _Recorder:
-    """Counts, remembers the best point, and turns failures into walls to step back from.
+    """Remembers the best point, and turns failures into walls to step back from.
 
     A failed evaluation (not positive definite, or not finite) answers with a paraboloid above the
     best value so far, whose slope leads back to the best point: the line search shortens its step.
+
+    L-BFGS-B sees the objective divided by the length of its first gradient: where all coordinates
+    have two bounds it takes the gradient itself for the first step.
     """
 
-    def __init__(self, function, scale):
-        self.function, self.scale = function, scale
-        self.x, self.value = None, -np.inf
-
-    def __call__(self, x):
-        try:
-            value, gradient = self.function(x)
-        except np.linalg.LinAlgError:
-            if self.x is None:
-                raise
-            value, gradient = np.nan, np.nan
-        if np.isfinite(value) and np.all(np.isfinite(gradient)):
-            if value > self.value:
-                self.x, self.value = x.copy(), value
-            return -value / self.scale, -gradient / self.scale
-        if self.x is None:
+    def __init__(self, function, x0):
+        self.function, self.x, self.value = function, None, -np.inf
+        value, gradient = function(x0)
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
             raise np.linalg.LinAlgError(
                 f"The objective is not finite at the start (got {value}). Check the scale of X "
                 "and y and the initial hyperparameters of the kernel."
             )
+        self.x, self.value = x0.copy(), value
+        self.unit = np.linalg.norm(gradient) or 1.0
+        self.first = -value / self.unit, -gradient / self.unit
+
+    def __call__(self, x):
+        if self.first is not None:
+            first, self.first = self.first, None
+            return first
+        try:
+            value, gradient = self.function(x)
+        except np.linalg.LinAlgError:
+            value, gradient = np.nan, np.nan
+        if np.isfinite(value) and np.all(np.isfinite(gradient)):
+            if value > self.value:
+                self.x, self.value = x.copy(), value
+            return -value / self.unit, -gradient / self.unit
         step = x - self.x
-        height = 1.0 + abs(self.value) / self.scale
-        return -self.value / self.scale + height * (1.0 + 0.5 * step @ step), height * step
+        height = 1.0 + abs(self.value) / self.unit
+        return -self.value / self.unit + height * (1.0 + 0.5 * step @ step), height * step
 
 
 def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, callback=None):
@@ -66,7 +73,7 @@ def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, call
         Stop when the relative improvement of ``value / scale`` per iteration, over the last few,
         or its projected gradient, is below.
     scale : float
-        Divides the value inside the optimiser.
+        Divides the value before it is judged.
     callback : callable or None
         Called as ``callback(iteration, value)``; may return True to stop.
 
@@ -74,21 +81,22 @@ def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, call
     -------
     Maximum
     """
-    recorder = _Recorder(function, scale)
+    x0 = np.clip(x0, bounds[:, 0], bounds[:, 1])
+    recorder = _Recorder(function, x0)
     if len(x0) == 0:
-        recorder(x0)
         return Maximum(x0, recorder.value, 0, True, "nothing to optimise")
     history = []
+    patience = min(_PATIENCE, len(x0) + 1)  # steps that show every direction
 
     def report(_):
         history.append(recorder.value / scale)
         asked_to_stop = callback is not None and callback(len(history), recorder.value)
-        if asked_to_stop or _settled(history, ftol):
+        if asked_to_stop or _settled(history, ftol, patience):
             raise StopIteration
 
     result = minimize(
         recorder,
-        np.clip(x0, bounds[:, 0], bounds[:, 1]),
+        x0,
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
@@ -98,14 +106,14 @@ def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, call
             "maxfun": 3 * max_iter + 20,
             "maxcor": _CORRECTIONS,
             "ftol": 0.0,  # judged by _settled: one short step is no convergence
-            "gtol": gtol,
+            "gtol": gtol * scale / recorder.unit,
         },
     )
-    converged = result.success or result.status == 99 or _settled(history, ftol, steps=1)
+    converged = result.success or result.status == 99 or _settled(history, ftol, 1)
     return Maximum(recorder.x, recorder.value, result.nit, converged, str(result.message))
 
 
-def _settled(history, ftol, steps=_PATIENCE):
+def _settled(history, ftol, steps):
     """Whether the last steps improved the value by less than `ftol` each, relative to 1 or more."""
     if len(history) <= steps:
         return False

@@ -21,7 +21,9 @@ _NUMBERS = 50  # of every row that the inner loop holds
 _SMALLEST = 1e-30  # precision of a site that says nothing
 _USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is off by
 _OF_A_LABEL = 0.1  # of the rows of a start, where there are so many
-_EXACT = 1e-2  # of the tolerance, where L-BFGS goes on as long as GaussianProcessClassifier's
+_OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
+_COARSEST, _EXACT = 1e-6, 1e-11  # ... at most, and as long as GaussianProcessClassifier goes on
+_ROUGH = 1e-7  # where it stops early
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 
 
@@ -30,6 +32,11 @@ class Inner(NamedTuple):
 
     max_iter: int = 100
     tol: float = 1e-9
+
+    @classmethod
+    def within(cls, outer_tol, max_iter):
+        """An inner loop that is smooth to an outer one with a tolerance of its own."""
+        return cls(max_iter, min(max(_OF_THE_OUTER * outer_tol, _EXACT), _COARSEST))
 
 
 class AtSites(NamedTuple):
@@ -206,11 +213,11 @@ class SiteModel(NamedTuple):
                 chosen = np.sort(np.concatenate([chosen[y[chosen] == label], others, drawn]))
         return chosen
 
-    def exact(self, rows, options):
-        """Objective whose inducing points are the distinct rows."""
+    def exact(self, rows, options, rough=False):
+        """Objective whose inducing points are the distinct rows; `rough` to start from."""
         (chunk,) = rows.chunks(len(rows))
         Z = np.unique(np.asarray(chunk, dtype=np.float64), axis=0)
-        inner = self.inner._replace(tol=_EXACT * self.inner.tol)
+        inner = self.inner._replace(tol=_ROUGH if rough else min(self.inner.tol, _EXACT))
         return SiteObjective(rows, self.method, Z, options, inner)
 
     def sparse(self, rows, Z, options):

@@ -10,10 +10,11 @@ from skgp_sparse.inference.parameters import positions_of
 _EXACT_ITERATIONS = 200
 _RESCUES = 4
 _LONGEST = 5.0  # typical distances between rows
-_FTOL, _GTOL = 2.2e-9, 1e-5  # of the total log likelihood, as GaussianProcessRegressor's
+_FTOL, _GTOL = 2.2e-9, 1e-5  # of the total log likelihood, as GaussianProcessRegressor's ...
+_START_FTOL = 1e-4  # ... unless it is only where another optimisation starts
 
 
-def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, callback=None):
+def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, ftol=_FTOL, callback=None):
     """Maximise the objective of few rows over theta.
 
     Starts at the kernel's own theta and at `n_restarts` points drawn uniformly between the bounds.
@@ -40,7 +41,7 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, callback
 
     def run(theta):
         return maximise(
-            function, theta, bounds, max_iter=max_iter, ftol=_FTOL, gtol=_GTOL, callback=report
+            function, theta, bounds, max_iter=max_iter, ftol=ftol, gtol=_GTOL, callback=report
         )
 
     best = run(kernel.theta)
@@ -71,13 +72,14 @@ def start_kernel(rows, kernel, model, size, *, options, n_restarts, random_state
     few = rows.subset(chosen)
     if len(chosen) == size:  # drawn by weight
         few = replace(few, weight=None)
-    objective = model.exact(few, options)
+    objective = model.exact(few, options, rough=True)
     found, _ = fit_exact(
         objective,
         kernel,
         n_restarts=n_restarts,
         random_state=random_state,
         max_iter=_EXACT_ITERATIONS,
+        ftol=_START_FTOL,
     )
     theta = found.theta
     for positions in positions_of(kernel, "length_scale"):

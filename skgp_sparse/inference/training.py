@@ -62,7 +62,8 @@ def train(rows, kernel, model, plan, random_state):
     rows : Rows
     kernel : sklearn kernel
     model : object
-        Makes the objectives: ``exact(rows, options)`` for few rows, ``sparse(rows, Z, options)``.
+        Makes the objectives: ``exact(rows, options, rough)`` for few rows, and
+        ``sparse(rows, Z, options)``.
     plan : Plan
     random_state : RandomState
 
