@@ -37,7 +37,7 @@ _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
 _START_LABELS = 250  # the same where rows have labels, as an evaluation is an inner loop then ...
 _START_SHARE, _FEWEST_LABELS = 8, 125  # ... or an eighth of them, if not less than that
 _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
-_LATENT_VARIANCE = (1e-2, 1e3)  # of a process that a sigmoid follows
+_LATENT_VARIANCE = (1e-2, 50.0)  # of a process that a sigmoid follows: it saturates beyond
 _NOISE = {"noise_level": 0.1, "noise_level_bounds": (1e-6, 1e3)}
 
 

@@ -14,7 +14,7 @@ input, which start at sqrt(d).
 Part "defaults": `SparseGPClassifier(random_state=0)` untouched, on raw inputs, beside exact with
 the kernel from which our default starts, logistic (on standardised inputs) and boosting.
 
-Scores: mean negative log predictive density of the test labels (which is the log loss), the share
+Scores, means over the splits (times are in classification_speed.py): mean negative log predictive density of the test labels (which is the log loss), the share
 of wrong labels and, over all splits of a data set together, the expected calibration error: in
 ten bins of the probability of the predicted class, the mean distance between that and the share
 of right labels. results/classification_calibration.png shows the same for the probability of each
@@ -249,7 +249,6 @@ def render():
         "negative log predictive density (smaller is better)": partial(average, "nlpd"),
         "share of wrong labels": partial(average, "error"),
         "expected calibration error": calibration_error,
-        "seconds of fit and prediction": partial(average, "seconds"),
     }
     parts = ["Means over the splits; n is the training part. A dash: not run, see the script."]
     for (part, title), (what, score) in product(titles.items(), tables.items()):
