@@ -14,11 +14,12 @@ input, which start at sqrt(d).
 Part "defaults": `SparseGPClassifier(random_state=0)` untouched, on raw inputs, beside exact with
 the kernel from which our default starts, logistic (on standardised inputs) and boosting.
 
-Scores, means over the splits (times are in classification_speed.py): mean negative log predictive density of the test labels (which is the log loss), the share
-of wrong labels and, over all splits of a data set together, the expected calibration error: in
-ten bins of the probability of the predicted class, the mean distance between that and the share
-of right labels. results/classification_calibration.png shows the same for the probability of each
-class but the first, by bound, over all data sets of the first part.
+Scores, means over the splits: negative log predictive density of the test labels (which is the log
+loss), the share of wrong labels and, over all splits of a data set together, the expected
+calibration error: in ten bins of the probability of the predicted class, the mean distance between
+that and the share of right labels. results/classification_calibration.png shows the same for the
+probability of each class but the first, by bound, over all data sets of the first part. For times
+see classification_speed.py.
 
 The test part is that of `test_masks` where a set has them; otherwise one of five folds up to
 1,000 rows (all five are run unless `--splits` says which), a random tenth beyond. ::
