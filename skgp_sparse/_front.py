@@ -16,16 +16,18 @@ def unchanged_on_failure(estimator):
 
 
 def progress_of(estimator, reporter):
-    """``(iteration, value) -> stop?``: prints as `verbose` says and tells the callbacks.
+    """``(iteration, value, about="") -> stop?``: prints as `verbose` says and tells the callbacks.
 
-    Once a callback has asked to stop, every run of the optimiser that is still to come stops, too.
+    `about` names the problem, where a fit has several. Once a callback has asked to stop, every run
+    of the optimiser that is still to come stops, too.
     """
     asked_to_stop = []
 
-    def progress(iteration, value):
+    def progress(iteration, value, about=""):
         if estimator.verbose and iteration % int(estimator.verbose) == 0:
-            print(f"[{type(estimator).__name__}] iteration {iteration}: bound {value:.6g}")
-        if reporter.report(iteration):
+            where = f"{about}, iteration" if about else "iteration"
+            print(f"[{type(estimator).__name__}] {where} {iteration}: bound {value:.6g}")
+        if reporter.report(iteration, about):
             asked_to_stop.append(iteration)
         return bool(asked_to_stop)
 

@@ -17,7 +17,7 @@ from skgp_sparse._parallel import ordered_map
 
 _PANEL = 64  # columns a triangular product takes at a time, twice as many of large ones:
 # 9/16 of the full flops at m = 512 and 1024
-_WORTH_THREADS = 512  # columns from which a product of two squares is longer than its overhead
+_LARGE = 512  # columns beyond which wide panels pay, and from which threads do
 _LARGEST_JITTER = 1e-2
 
 
@@ -185,10 +185,10 @@ def _gram_of_scaled(V, a):
 
 
 def _for_each_panel(function, m, n_jobs):
-    n_jobs = n_jobs if m >= _WORTH_THREADS else 1
+    n_jobs = n_jobs if m >= _LARGE else 1
     deque(ordered_map(function, _panels(m), n_jobs), maxlen=0)
 
 
 def _panels(m):
-    size = _PANEL if m <= _WORTH_THREADS else 2 * _PANEL
+    size = _PANEL if m <= _LARGE else 2 * _PANEL
     return [slice(start, min(start + size, m)) for start in range(0, m, size)]

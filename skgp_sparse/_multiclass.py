@@ -22,6 +22,12 @@ class Task(NamedTuple):
         rows = np.flatnonzero((index == self.positive) | (index == self.negative))
         return rows, np.where(index[rows] == self.positive, 1.0, -1.0)
 
+    def name(self, classes):
+        """The problem in words."""
+        if self.negative is None:
+            return f"{classes[self.positive]} against the rest"
+        return f"{classes[self.positive]} against {classes[self.negative]}"
+
 
 def tasks(n_classes, one_vs_one):
     """The binary problems of a number of classes; one where there are two."""

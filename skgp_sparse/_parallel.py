@@ -5,11 +5,12 @@ lock, elementwise work runs in parallel too, and a core that somebody else is us
 only, where a multi-threaded BLAS call waits for its slowest thread.
 """
 
+import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import Lock, local
 
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
@@ -31,6 +32,18 @@ def resolve_n_jobs(n_jobs):
 _LIMIT = Lock()
 _inside, _limiter = 0, None  # contexts that are open in any thread, and what they share
 _pools = {}  # of threads, by their number, while a context is open
+_here = local()  # marks the threads of pools
+
+
+def _forget_threads():
+    """In a forked process, where the threads of the pools do not exist."""
+    global _LIMIT
+    _LIMIT = Lock()
+    _pools.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 @contextmanager
@@ -41,6 +54,7 @@ def single_threaded_blas():
     the threads of `ordered_map`: new ones for every pass would begin on a core that is busy.
     """
     global _inside, _limiter
+    idle = []
     with _LIMIT:
         if _inside == 0:
             _limiter = _controller().limit(limits=1, user_api="blas")
@@ -52,31 +66,38 @@ def single_threaded_blas():
             _inside -= 1
             if _inside == 0:
                 _limiter.restore_original_limits()
-                while _pools:
-                    _pools.popitem()[1].shutdown()
+                idle += _pools.values()
+                _pools.clear()
+        for pool in idle:
+            pool.shutdown()
 
 
 @contextmanager
 def _threads(n_jobs):
-    """A pool of `n_jobs` threads, kept while BLAS is limited."""
+    """A pool of `n_jobs` threads, kept until BLAS is no longer limited."""
     with _LIMIT:
         if _inside and n_jobs not in _pools:
-            _pools[n_jobs] = ThreadPoolExecutor(n_jobs)
+            _pools[n_jobs] = ThreadPoolExecutor(n_jobs, initializer=_mark_thread)
         pool = _pools.get(n_jobs)
     if pool is not None:
         yield pool
         return
-    with ThreadPoolExecutor(n_jobs) as pool:
+    with ThreadPoolExecutor(n_jobs, initializer=_mark_thread) as pool:
         yield pool
+
+
+def _mark_thread():
+    _here.in_pool = True
 
 
 def ordered_map(function, items, n_jobs):
     """Yield ``function(item)`` in the order of the items, `n_jobs` of them at a time.
 
     Results are handed over in order, so whatever is summed from them does not depend on `n_jobs`,
-    to the last bit. At most ``n_jobs + 1`` results wait in memory.
+    to the last bit. At most ``n_jobs + 1`` results wait in memory. A map within a function of
+    another map runs where it is: it would wait for threads that wait for it.
     """
-    if n_jobs == 1 or len(items) <= 1:
+    if n_jobs == 1 or len(items) <= 1 or getattr(_here, "in_pool", False):
         yield from map(function, items)
         return
     with _threads(n_jobs) as pool:
@@ -85,8 +106,14 @@ def ordered_map(function, items, n_jobs):
             for item in items:
                 waiting.append(pool.submit(function, item))
                 if len(waiting) > n_jobs:
-                    yield waiting.popleft().result()
+                    yield _first_of(waiting)
             while waiting:
-                yield waiting.popleft().result()
+                yield _first_of(waiting)
         finally:  # after an error, the others of a pool that goes on
             wait([future for future in waiting if not future.cancel()])
+
+
+def _first_of(waiting):
+    result = waiting[0].result()  # where this is interrupted, the future goes on waiting
+    waiting.popleft()
+    return result

@@ -78,16 +78,17 @@ class IterationReporter:
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(**self.task)
 
-    def report(self, iteration):
+    def report(self, iteration, about=""):
         """Iteration number `iteration` of a run is over; returns whether a callback asks to stop.
 
-        A number that does not go on from the last one begins another run.
+        A number that does not go on from the last one begins another run; `about` names it.
         """
         if self.context is None:
             return False
         if iteration <= self.iteration or self.run is None:
             self._end_run()
-            self.run = self._begin(self.context, "optimize", self.max_iter + 1)
+            name = f"optimize {about}" if about else "optimize"
+            self.run = self._begin(self.context, name, self.max_iter + 1)
         self.iteration = iteration
         step = self._begin(self.run, "iteration", 0)
         return bool(step.call_on_fit_task_end(**self.task))

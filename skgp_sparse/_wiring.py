@@ -182,8 +182,11 @@ def is_one_vs_one(multi_class, name):
     return multi_class == "one_vs_one"
 
 
-def plan_of(estimator, X, progress, name, labels=False):
-    """How to fit, from the parameters of the estimator."""
+def plan_of(estimator, X, progress, name, n_labels=None):
+    """How to fit, from the parameters of the estimator.
+
+    `n_labels` is the number of rows of the table, where they have labels.
+    """
     initialise, fixed = _resolve_inducing(estimator.inducing_init, estimator.n_inducing, X, name)
     memory = get_config()["working_memory"] * 2**20
     return Plan(
@@ -195,7 +198,7 @@ def plan_of(estimator, X, progress, name, labels=False):
         n_restarts=estimator.n_restarts_optimizer,
         max_iter=estimator.max_iter,
         tol=estimator.tol,
-        start_rows=_rows_of_start(len(X)) if labels else _START_ROWS,
+        start_rows=_START_ROWS if n_labels is None else _rows_of_start(n_labels),
         options=Options(n_jobs=resolve_n_jobs(estimator.n_jobs), memory=memory),
         progress=progress,
     )

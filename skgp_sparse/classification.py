@@ -1,5 +1,7 @@
 """`SparseGPClassifier`: the front door of classification."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.gaussian_process.kernels import CompoundKernel
@@ -68,7 +70,9 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     tol : float, default=1e-6
         Stop when the bound improves by less than this per row and iteration, over the last 15
         iterations (fewer where few parameters are learned). The inner loops close to a thousandth
-        of it, so that a fit with a tolerance of 3e-3 is rough and several times as fast.
+        of it, but to at least 1e-6 and at most 1e-9 of the bound, so that a fit with a tolerance of
+        3e-3 is rough and several times as fast. Where all rows are inducing points, fits go on as
+        long as those of `GaussianProcessClassifier`.
     max_iter_predict : int, default=100
         Most inner iterations of an evaluation.
     warm_start : bool, default=False
@@ -372,7 +376,8 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             table = training_rows(part, label, own, alpha=None, normalize=False, name=name)
             kernel = _wiring.resolve_latent_kernel(self.kernel, table)
             _checks.check_restarts(self, kernel)
-            return table, kernel, before, _wiring.plan_of(self, part, progress, name, labels=True)
+            told = partial(progress, about=task.name(classes) if len(tasks) > 1 else "")
+            return table, kernel, before, _wiring.plan_of(self, part, told, name, len(table))
 
         problems = (problem(*pair) for pair in zip(tasks, earlier))
         fits = fit_all(problems, len(tasks), model, seed, self.n_jobs)

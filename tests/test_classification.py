@@ -337,6 +337,43 @@ def test_verbose_prints_the_bound(capsys):
     assert "[SparseGPClassifier] iteration 2: bound -" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "mode, names",
+    [
+        ("one_vs_rest", [f"{name} against the rest" for name in "abc"]),
+        ("one_vs_one", ["b against a", "c against a", "c against b"]),
+    ],
+)
+def test_verbose_names_the_problem_where_there_are_several(mode, names, capsys):
+    X, y = blobs()
+    small(verbose=1, max_iter=2, multi_class=mode).fit(X, np.array(["a", "b", "c"])[y])
+    printed = capsys.readouterr().out.splitlines()
+    told = list(dict.fromkeys(line.split("] ")[1].split(", iter")[0] for line in printed))
+    assert told == names
+
+
+def test_weights_are_repeats_for_the_size_of_the_start_too():
+    X, y = moons(1300)
+    options = {"max_iter": 1, "n_inducing": 5, "inducing_init": "greedy"}
+    weighted = small(**options).fit(X, y, sample_weight=np.full(len(X), 2.0))
+    repeated = small(**options).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    np.testing.assert_allclose(weighted.kernel_.theta, repeated.kernel_.theta, rtol=1e-6)
+
+
+def test_a_loose_tolerance_is_a_quicker_fit():
+    X, y = moons(400)
+    rough, fine = (small(n_inducing=40, max_iter=100, tol=tol).fit(X, y) for tol in (3e-3, 1e-6))
+    assert rough.n_iter_ < fine.n_iter_
+    assert fine.log_marginal_likelihood_value_ > rough.log_marginal_likelihood_value_ > -160
+    assert log_loss(y, rough.predict_proba(X)) < 1.1 * log_loss(y, fine.predict_proba(X))
+
+
+def test_variance_of_the_default_kernel_is_bounded_where_the_sigmoid_is_saturated():
+    X = np.linspace(-3, 3, 80)[:, None]
+    model = small(max_iter=200).fit(X, X[:, 0] > 0)
+    assert np.exp(model.kernel_.theta[0]) <= 50.0 * (1 + 1e-9)
+
+
 def test_clone_has_the_parameters_and_nothing_else():
     model = small(RBF()).fit(*moons(30))
     assert clone(model).get_params().keys() == model.get_params().keys()

@@ -511,3 +511,17 @@ def test_one_row_and_one_inducing_point_suffice():
         mine, found = in_blocks(case, bound)
         agree(mine.value, expected, 1e-12)
         agree(found.mean(X), [[variance / (variance + 0.1) * 1.2]], 1e-12)
+
+
+def test_distinct_rows_are_found_chunk_by_chunk():
+    rng = np.random.default_rng(0)
+    few = rng.integers(0, 3, size=(5001, 2)).astype(np.float32)
+    weight = np.ones(len(few))
+    weight[np.all(few == 2.0, axis=1)] = 0.0
+    weight[-1], few[-1] = 1.0, 9.0  # in the last chunk
+    rows = Rows(few, np.zeros((len(few), 1)), 0.0, weight, np.zeros(1), np.ones(1))
+    expected = np.unique(few[weight > 0], axis=0)
+    assert rows.distinct().dtype == np.float64 and len(expected) == 9
+    np.testing.assert_array_equal(rows.distinct(), expected)
+    np.testing.assert_array_equal(rows.distinct(most=9), expected)
+    assert rows.distinct(most=8) is None

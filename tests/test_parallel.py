@@ -1,5 +1,7 @@
 """Threads over blocks: order, exceptions, bounded look-ahead, and BLAS left as it was."""
 
+import os
+import signal
 import threading
 import time
 
@@ -154,3 +156,24 @@ def test_nothing_runs_on_after_an_error_in_a_pool_that_is_kept():
             list(ordered_map(fail_first, range(10), 3))
         assert not running
         assert list(ordered_map(str, range(4), 3)) == ["0", "1", "2", "3"]
+
+
+def test_a_map_within_a_map_runs_where_it_is():
+    def inner(item):
+        return sum(ordered_map(lambda k: item * k, range(4), 2))
+
+    with single_threaded_blas():
+        assert list(ordered_map(inner, range(6), 2)) == [6 * item for item in range(6)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_starts_threads_of_its_own():
+    with single_threaded_blas():
+        list(ordered_map(str, range(4), 2))
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            right = list(ordered_map(str, range(4), 2)) == ["0", "1", "2", "3"]
+            os._exit(0 if right else 1)
+        assert os.waitpid(child, 0)[1] == 0

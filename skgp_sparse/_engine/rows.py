@@ -14,6 +14,7 @@ _BLOCK_BYTES = 10 * 2**20  # of one (rows, m) array: large enough for BLAS, smal
 _FEWEST_ROWS = 64
 _SHARES = 8  # blocks that a table is cut into at least, for threads to share ...
 _WORTH_SHARING = 1 << 18  # ... unless their (rows, m) arrays had fewer entries
+_AT_ONCE = 2000  # rows among which distinct inputs are looked for
 _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
 
 
@@ -108,6 +109,15 @@ class Rows:
         for start in range(0, len(self), size):
             X = self.X[start : start + size]
             yield X if self.weight is None else X[self.weight[start : start + size] > 0]
+
+    def distinct(self, most=np.inf):
+        """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
+        found = np.empty((0, self.X.shape[1]))
+        for chunk in self.chunks(_AT_ONCE):
+            found = np.unique(np.vstack([found, chunk]), axis=0)
+            if len(found) > most:
+                return None
+        return found
 
     def sample(self, size, random_state):
         """Sorted indices of at most `size` rows, drawn without replacement by weight."""

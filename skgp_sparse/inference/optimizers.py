@@ -25,11 +25,11 @@ class _Recorder:
     A failed evaluation (not positive definite, or not finite) answers with a paraboloid above the
     best value so far, whose slope leads back to the best point: the line search shortens its step.
 
-    L-BFGS-B sees the objective divided by the length of its first gradient: where all coordinates
-    have two bounds it takes the gradient itself for the first step.
+    L-BFGS-B sees the objective divided by the length of its first gradient, which it takes for the
+    first step where coordinates have bounds: so that step has length 1.
     """
 
-    def __init__(self, function, x0):
+    def __init__(self, function, x0, bounds):
         self.function, self.x, self.value = function, None, -np.inf
         value, gradient = function(x0)
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
@@ -38,7 +38,9 @@ class _Recorder:
                 "and y and the initial hyperparameters of the kernel."
             )
         self.x, self.value = x0.copy(), value
-        self.unit = np.linalg.norm(gradient) or 1.0
+        lower, upper = bounds.T
+        free = np.where(gradient > 0, x0 < upper, x0 > lower)
+        self.unit = np.linalg.norm(gradient[free]) or 1.0
         self.first = -value / self.unit, -gradient / self.unit
 
     def __call__(self, x):
@@ -82,7 +84,7 @@ def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, call
     Maximum
     """
     x0 = np.clip(x0, bounds[:, 0], bounds[:, 1])
-    recorder = _Recorder(function, x0)
+    recorder = _Recorder(function, x0, bounds)
     if len(x0) == 0:
         return Maximum(x0, recorder.value, 0, True, "nothing to optimise")
     history = []
@@ -110,7 +112,7 @@ def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, call
         },
     )
     converged = result.success or result.status == 99 or _settled(history, ftol, 1)
-    return Maximum(recorder.x, recorder.value, result.nit, converged, str(result.message))
+    return Maximum(recorder.x, recorder.value, result.get("nit", 0), converged, str(result.message))
 
 
 def _settled(history, ftol, steps):

@@ -7,6 +7,7 @@ pseudo-targets ``λ1/λ2`` of noise variance ``1/λ2``, and nothing here is diff
 
 import copy
 import warnings
+from collections import deque
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,8 +23,10 @@ _SMALLEST = 1e-30  # precision of a site that says nothing
 _USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is off by
 _OF_A_LABEL = 0.1  # of the rows of a start, where there are so many
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
-_COARSEST, _EXACT = 1e-6, 1e-11  # ... at most, and as long as GaussianProcessClassifier goes on
-_ROUGH = 1e-7  # where it stops early
+_FINEST, _COARSEST = 1e-9, 1e-6  # ... within these limits
+_EXACT = 1e-11  # the same where L-BFGS goes on as long as GaussianProcessClassifier's ...
+_ROUGH = 1e-7  # ... and where it stops early, at the latest
+_REMEMBERED = 10_000  # counts of inner iterations, for reports
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 
 
@@ -36,7 +39,7 @@ class Inner(NamedTuple):
     @classmethod
     def within(cls, outer_tol, max_iter):
         """An inner loop that is smooth to an outer one with a tolerance of its own."""
-        return cls(max_iter, min(max(_OF_THE_OUTER * outer_tol, _EXACT), _COARSEST))
+        return cls(max_iter, min(max(_OF_THE_OUTER * outer_tol, _FINEST), _COARSEST))
 
 
 class AtSites(NamedTuple):
@@ -87,7 +90,7 @@ class SiteObjective:
         self.options = options._replace(memory=options.memory - own)
         self.inducing_points = inducing_points
         self.warm = {}
-        self.inner_iterations = []
+        self.inner_iterations = deque(maxlen=_REMEMBERED)
 
     def at(self, Z):
         """The same objective at other inducing points."""
@@ -215,10 +218,9 @@ class SiteModel(NamedTuple):
 
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
-        (chunk,) = rows.chunks(len(rows))
-        Z = np.unique(np.asarray(chunk, dtype=np.float64), axis=0)
-        inner = self.inner._replace(tol=_ROUGH if rough else min(self.inner.tol, _EXACT))
-        return SiteObjective(rows, self.method, Z, options, inner)
+        tol = max(self.inner.tol, _ROUGH) if rough else min(self.inner.tol, _EXACT)
+        inner = self.inner._replace(tol=tol)
+        return SiteObjective(rows, self.method, rows.distinct(), options, inner)
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""

@@ -1,5 +1,6 @@
 """Hyperparameters from an exact fit of few rows: restarts happen here, where they are cheap."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -49,7 +50,8 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, ftol=_FT
     for theta in _further_starts(kernel, bounds, collapsed, n_restarts, random_state):
         if asked_to_stop:
             break
-        best = max(best, run(theta), key=lambda found: found.value)
+        with suppress(np.linalg.LinAlgError):  # of a start that no one asked for by name
+            best = max(best, run(theta), key=lambda found: found.value)
     return kernel.clone_with_theta(best.x), best
 
 
@@ -70,8 +72,8 @@ def start_kernel(rows, kernel, model, size, *, options, n_restarts, random_state
     """
     chosen = model.sample(rows, size, random_state)
     few = rows.subset(chosen)
-    if len(chosen) == size:  # drawn by weight
-        few = replace(few, weight=None)
+    if rows.weight is not None and len(chosen) < np.count_nonzero(rows.weight):
+        few = replace(few, weight=None)  # drawn by weight
     objective = model.exact(few, options, rough=True)
     found, _ = fit_exact(
         objective,

@@ -71,7 +71,7 @@ def train(rows, kernel, model, plan, random_state):
     -------
     Fit
     """
-    if not plan.fixed_inducing and _has_few_distinct_rows(rows, plan.n_inducing):
+    if not plan.fixed_inducing and rows.distinct(most=plan.n_inducing) is not None:
         return _train_exact(model.exact(rows, plan.options), kernel, plan, random_state)
     if plan.optimizer == "fmin_l_bfgs_b":
         return _train_sparse(rows, kernel, model, plan, random_state)
@@ -180,16 +180,6 @@ def _train_with_callable(objective, kernel, plan, random_state):
 def _finish(objective, kernel, value, n_iter):
     posterior, jitter = objective.posterior(kernel)
     return Fit(kernel, objective, posterior, value, max(n_iter, 1), jitter)
-
-
-def _has_few_distinct_rows(rows, n_inducing):
-    """Whether there are at most `n_inducing` distinct rows."""
-    distinct = np.empty((0, rows.X.shape[1]))
-    for chunk in rows.chunks(2 * n_inducing):
-        distinct = np.unique(np.vstack([distinct, chunk]), axis=0)
-        if len(distinct) > n_inducing:
-            return False
-    return True
 
 
 def _warn_unless_converged(found, remedy):

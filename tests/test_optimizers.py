@@ -1,0 +1,94 @@
+"""The maximiser on functions whose answers are known."""
+
+import numpy as np
+import pytest
+
+from skgp_sparse.inference.optimizers import maximise
+
+FREE = np.array([[-np.inf, np.inf]] * 3)
+BOXED = np.array([[-100.0, 100.0]] * 3)
+PEAK = np.array([1.0, -2.0, 3.0])
+WIDTH = np.array([1.0, 0.1, 4.0])
+
+
+class Hill:
+    """``-½ ‖(x - peak) / width‖² factor``, and where it was asked."""
+
+    def __init__(self, factor=1.0, broken=()):
+        self.factor, self.broken, self.asked = factor, broken, []
+
+    def __call__(self, x):
+        self.asked.append(x.copy())
+        if len(self.asked) in self.broken:
+            raise np.linalg.LinAlgError("broken")
+        away = (x - PEAK) / WIDTH
+        return -0.5 * self.factor * away @ away, -self.factor * away / WIDTH
+
+
+def run(hill, bounds=BOXED, x0=(0.0, 0.0, 0.0), **options):
+    return maximise(hill, np.array(x0), bounds, **{"max_iter": 100, "ftol": 1e-12} | options)
+
+
+@pytest.mark.parametrize("bounds", [FREE, BOXED])
+@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
+def test_first_step_has_length_one_whatever_the_scale(bounds, factor):
+    hill = Hill(factor)
+    found = run(hill, bounds, scale=factor)
+    np.testing.assert_allclose(found.x, PEAK, atol=1e-4)
+    assert found.converged
+    np.testing.assert_array_equal(hill.asked[0], 0.0)
+    np.testing.assert_allclose(np.linalg.norm(hill.asked[1]), 1.0)
+    assert not any(np.array_equal(x, hill.asked[0]) for x in hill.asked[1:])
+
+
+def test_first_step_has_length_one_in_the_coordinates_that_can_move():
+    hill = Hill()
+    bounds = np.array([[-100.0, 100.0], [0.0, 100.0], [-100.0, 100.0]])  # the steep one is held
+    found = run(hill, bounds)
+    np.testing.assert_allclose(np.linalg.norm(hill.asked[1]), 1.0)
+    np.testing.assert_allclose(found.x, [1.0, 0.0, 3.0], atol=1e-4)
+
+
+def test_scale_divides_value_and_gradient_before_they_are_judged():
+    rough, fine = run(Hill(), scale=1e9), run(Hill(), scale=1.0)
+    assert rough.n_iter <= 1 < fine.n_iter
+
+
+def test_few_parameters_need_few_steps_without_gain():
+    def slope(x):  # every step gains a little
+        return 1e-9 * x.sum(), np.full(len(x), 1e-9)
+
+    for size, most in ((1, 2), (30, 15)):
+        bounds = np.array([[-1e3, 1e3]] * size)
+        found = maximise(slope, np.zeros(size), bounds, max_iter=99, ftol=1e-5, gtol=0.0)
+        assert found.converged and found.n_iter <= most + 1
+
+
+def test_start_at_the_optimum():
+    found = run(Hill(), x0=PEAK)
+    assert found.converged and found.value == 0.0 and found.n_iter == 0
+
+
+def test_start_that_cannot_be_evaluated_is_an_error():
+    with pytest.raises(np.linalg.LinAlgError, match="not finite at the start"):
+        run(lambda x: (1.0, np.full(3, np.nan)))
+    with pytest.raises(np.linalg.LinAlgError, match="broken"):
+        run(Hill(broken=[1]))
+
+
+def test_failures_on_the_way_are_stepped_back_from():
+    found = run(Hill(broken=[2, 5]))
+    np.testing.assert_allclose(found.x, PEAK, atol=1e-3)
+
+
+def test_iterations_that_do_not_suffice_are_said():
+    found = run(Hill(), max_iter=1)
+    assert not found.converged and found.n_iter == 1
+
+
+def test_nothing_to_choose():
+    found = run(Hill(), np.zeros((3, 2)))
+    assert found.converged and found.n_iter == 0
+    np.testing.assert_array_equal(found.x, 0.0)
+    empty = maximise(lambda x: (2.0, x), np.zeros(0), np.zeros((0, 2)), max_iter=1, ftol=0.0)
+    assert empty.converged and empty.value == 2.0
