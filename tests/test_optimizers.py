@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from skgp_sparse.inference import optimizers
 from skgp_sparse.inference.optimizers import maximise
 
 FREE = np.array([[-np.inf, np.inf]] * 3)
@@ -92,3 +93,52 @@ def test_nothing_to_choose():
     np.testing.assert_array_equal(found.x, 0.0)
     empty = maximise(lambda x: (2.0, x), np.zeros(0), np.zeros((0, 2)), max_iter=1, ftol=0.0)
     assert empty.converged and empty.value == 2.0
+
+
+def valley(n=200, seed=0):
+    """A smooth maximum at 0 whose curvatures span eight orders of magnitude."""
+    curvature = 10.0 ** np.random.default_rng(seed).uniform(-4, 4, n)
+    bounds = np.array([[-np.inf, np.inf]] * n)
+
+    def function(x):
+        return -curvature @ (np.sqrt(1.0 + x**2) - 1.0), -curvature * x / np.sqrt(1.0 + x**2)
+
+    return function, np.full(n, 0.9), bounds
+
+
+def test_many_coordinates_of_unlike_curvature(monkeypatch):
+    function, x0, bounds = valley()
+    options = {"max_iter": 150, "ftol": 1e-14, "gtol": 1e-9}
+    rescaled = maximise(function, x0, bounds, **options)
+    monkeypatch.setattr(optimizers, "_MANY", len(x0))
+    plain = maximise(function, x0, bounds, **options)
+    assert 0.0 > rescaled.value > 0.1 * plain.value  # a tenth of what is missing otherwise
+
+
+def test_iterations_are_counted_over_all_runs():
+    function, x0, bounds = valley()
+    counted = []
+    found = maximise(
+        function,
+        x0,
+        bounds,
+        max_iter=70,
+        ftol=0.0,
+        gtol=0.0,
+        callback=lambda iteration, value: counted.append((iteration, value)),
+    )
+    assert [iteration for iteration, _ in counted] == list(range(1, 71)) and found.n_iter == 70
+    assert np.all(np.diff([value for _, value in counted]) >= 0) and not found.converged
+
+
+def test_units_do_not_move_a_coordinate_out_of_its_bounds():
+    function, x0, bounds = valley()
+    bounds[:, 0], asked = 0.3, []
+
+    def checked(x):
+        asked.append(np.all(x >= 0.3))
+        return function(x)
+
+    found = maximise(checked, x0, bounds, max_iter=150, ftol=1e-14)
+    assert all(asked)
+    np.testing.assert_allclose(found.x, 0.3, atol=1e-3)
