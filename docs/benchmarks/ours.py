@@ -164,9 +164,9 @@ def observed(model, X):
 # -- classification --------------------------------------------------------------------
 
 
-def latent_kernel(d):
-    """Constant times Matern 5/2 for `d` standardised inputs."""
-    return ConstantKernel(1.0, (1e-2, 1e3)) * Matern(np.full(d, np.sqrt(d)), nu=2.5)
+def latent_kernel(d, largest=1e3):
+    """Constant, at most `largest`, times Matern 5/2 for `d` standardised inputs."""
+    return ConstantKernel(1.0, (1e-2, largest)) * Matern(np.full(d, np.sqrt(d)), nu=2.5)
 
 
 def classifier(kernel=None, bound="titsias_new", n_inducing=None, **options):
