@@ -138,9 +138,9 @@ def times_lower(A, T, n_jobs=1):
     return out
 
 
-def times_lower_transposed(A, T):
-    """``A Tᵀ`` for lower triangular T, skipping the blocks of zeros."""
-    out = np.empty_like(A, order="C")
+def times_lower_transposed(A, T, out=None):
+    """``A Tᵀ`` for lower triangular T, skipping the blocks of zeros; in `out`, not A, if given."""
+    out = np.empty_like(A, order="C") if out is None else out
 
     def fill(columns):
         head = slice(0, columns.stop)

@@ -55,7 +55,8 @@ def value_and_gradient(problem, inputs=True, prior=None, projections=None):
     inputs : bool
         Whether the gradient with respect to Z is wanted.
     prior, projections : Prior, list of Projection or None
-        Of the blocks of the problem, where they are known already; used up.
+        Of the blocks of the problem, where they are known already: those stay in memory until the
+        second pass, and no others. The list is used up.
 
     Returns
     -------
@@ -63,7 +64,7 @@ def value_and_gradient(problem, inputs=True, prior=None, projections=None):
     """
     prior = prior or factorise(problem.kernel, problem.Z, problem.options.jitter)
     blocks = problem.blocks()
-    kept = problem.keepers(blocks)
+    kept = problem.keepers(blocks) if projections is None else [bool(one) for one in projections]
     statistics, tape = first_pass(problem, prior, blocks, kept, True, projections)
     solution = _solve(statistics, problem.bound)
     tau, by_row = _route(problem, prior, solution.reduce_slope)

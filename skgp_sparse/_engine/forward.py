@@ -41,7 +41,7 @@ def first_pass(problem, prior, blocks, kept, gradient, projections=None):
     Parameters
     ----------
     projections : list of Projection or None
-        Of the blocks, where they are known already; taken out of the list as they are used.
+        Of the blocks, None where they are not known; taken out of the list as they are used.
 
     Returns
     -------
@@ -66,19 +66,34 @@ def first_pass(problem, prior, blocks, kept, gradient, projections=None):
     return total, tape
 
 
-def project(problem, prior, X):
-    """The `Projection` of some rows."""
+def project(problem, prior, X, out=None):
+    """The `Projection` of some rows, its V in `out` if given."""
     K, pull_cross = kernels.linearize(problem.kernel, X, prior.Z)
-    V = times_lower_transposed(K, prior.T)
-    signal, noise, pull_diagonal = kernels.diagonal(problem.kernel, X)
-    if problem.latent_noise:
-        signal, noise, pull_diagonal = signal + noise, 0.0, _pull_both(pull_diagonal)
+    V = times_lower_transposed(K, prior.T, out)
+    signal, noise, pull_diagonal = _diagonal(problem, X)
     residual = np.maximum(signal - row_dots(V, V), 0.0)
     return Projection(V, pull_cross, pull_diagonal, residual, noise)
 
 
-def _pull_both(pull_diagonal):
-    return lambda g_signal, _: pull_diagonal(g_signal, g_signal)
+def without_pullbacks(projection, problem, prior, rows):
+    """The same projection, holding V only: what pulls back is made from the rows when called."""
+
+    def pull_cross(K_bar, inputs):
+        X = problem.rows.block(rows).X
+        return kernels.linearize(problem.kernel, X, prior.Z)[1](K_bar, inputs=inputs)
+
+    def pull_diagonal(g_signal, g_noise):
+        return _diagonal(problem, problem.rows.block(rows).X)[2](g_signal, g_noise)
+
+    return projection._replace(pull_cross=pull_cross, pull_diagonal=pull_diagonal)
+
+
+def _diagonal(problem, X):
+    """Signal and noise variance of some rows, and what pulls them back."""
+    signal, noise, pull = kernels.diagonal(problem.kernel, X)
+    if problem.latent_noise:
+        return signal + noise, 0.0, lambda g_signal, _: pull(g_signal, g_signal)
+    return signal, noise, pull
 
 
 def forward_block(problem, prior, block, projection=None):

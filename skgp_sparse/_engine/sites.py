@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from skgp_sparse._engine.forward import project
+from skgp_sparse._engine.forward import project, without_pullbacks
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.prior import Prior, factorise
 from skgp_sparse._engine.problem import Problem
@@ -33,18 +33,17 @@ class Projected(NamedTuple):
     problem: Problem
     prior: Prior
     blocks: list
-    V: list  # of the blocks, None where memory did not suffice
-    projections: list  # of Projection; all None where memory did not suffice for all
+    projections: list  # of the blocks, None where memory did not suffice
     residual: np.ndarray  # (n,)
 
     def map(self, function):
         """Yield ``function(rows, V)`` of every block, in order."""
 
         def run(index):
-            rows, V = self.blocks[index], self.V[index]
-            if V is None:
-                V = project(self.problem, self.prior, self.problem.rows.block(rows).X).V
-            return function(rows, V)
+            rows, seen = self.blocks[index], self.projections[index]
+            if seen is None:
+                seen = project(self.problem, self.prior, self.problem.rows.block(rows).X)
+            return function(rows, seen.V)
 
         threads = self.problem.threads(self.blocks)
         return ordered_map(run, range(len(self.blocks)), threads)
@@ -72,20 +71,25 @@ def project_rows(problem):
     """Factorise the prior and project every row, keeping what memory allows.
 
     Where it does not allow everything, ``V`` has precedence: the inner loop reads it many times,
-    and the backward pass the rest once.
+    and the backward pass the rest once. It is one array, which goes back to the system as a whole.
     """
     prior = factorise(problem.kernel, problem.Z, problem.options.jitter)
     blocks = problem.blocks()
     whole = all(problem.keepers(blocks))
     kept = problem.keepers(blocks, arrays=1)
+    n_kept = max((rows.stop for rows, keep in zip(blocks, kept) if keep), default=0)
+    V = np.empty((n_kept, len(problem.Z)))
 
     def run(index):
-        seen = project(problem, prior, problem.rows.block(blocks[index]).X)
-        return seen.V if kept[index] else None, seen if whole else None, seen.residual
+        rows, keep = blocks[index], kept[index]
+        seen = project(problem, prior, problem.rows.block(rows).X, V[rows] if keep else None)
+        if not whole:
+            seen = without_pullbacks(seen, problem, prior, rows)
+        return seen if keep else None, seen.residual
 
     found = ordered_map(run, range(len(blocks)), problem.threads(blocks))
-    V, projections, residual = zip(*found)
-    return Projected(problem, prior, blocks, list(V), list(projections), np.concatenate(residual))
+    projections, residual = zip(*found)
+    return Projected(problem, prior, blocks, list(projections), np.concatenate(residual))
 
 
 def solve(projected, a, b):

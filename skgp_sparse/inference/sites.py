@@ -123,7 +123,6 @@ class SiteObjective:
         bound = self.method.surrogate(found.step.result.v)
         problem = projected.problem._replace(rows=rows, bound=bound)
         prior, projections = projected.prior, projected.projections
-        projected.V.clear()  # the projections hold it, or the second pass makes it again
         gradient = collapsed.value_and_gradient(problem, inputs, prior, projections)
         return Evaluation(found.step.value, gradient.theta_bar, gradient.Z_bar, prior.jitter)
 
