@@ -1,10 +1,10 @@
 """What the package uses of scikit-learn that is private or absent in some supported versions."""
 
-import warnings
-
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight
+
+from skgp_sparse._warnings import warn
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -47,12 +47,11 @@ def _warn_at_bound(hyper, dim, side):
     bound, remedy = hyper.bounds[dim], "Decreasing"
     if side == "upper":
         bound, remedy = bound[::-1], "Increasing"
-    warnings.warn(
+    warn(
         f"The optimal value found for dimension {dim} of parameter {hyper.name} is close to the "
         f"specified {side} bound {bound[0]}. {remedy} the bound and calling fit again may find a "
         "better value.",
         ConvergenceWarning,
-        stacklevel=2,
     )
 
 

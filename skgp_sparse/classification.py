@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse import _checks, _multiclass, _wiring
-from skgp_sparse._binary import fit_all
+from skgp_sparse._binary import BinaryProblem, fit_all
 from skgp_sparse._front import progress_of, rows_are_gone, unchanged_on_failure
 from skgp_sparse._parallel import single_threaded_blas
 from skgp_sparse._sklearn_compat import (
@@ -376,8 +376,10 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             table = training_rows(part, label, own, alpha=None, normalize=False, name=name)
             kernel = _wiring.resolve_latent_kernel(self.kernel, table)
             _checks.check_restarts(self, kernel)
-            told = partial(progress, about=task.name(classes) if len(tasks) > 1 else "")
-            return table, kernel, before, _wiring.plan_of(self, part, told, name, len(table))
+            about = task.name(classes) if len(tasks) > 1 else ""
+            told = partial(progress, about=about)
+            plan = _wiring.plan_of(self, part, told, name, len(table))
+            return BinaryProblem(about, table, kernel, before, plan)
 
         problems = (problem(*pair) for pair in zip(tasks, earlier))
         fits = fit_all(problems, len(tasks), model, seed, self.n_jobs)

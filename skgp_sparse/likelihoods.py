@@ -109,16 +109,15 @@ class Probit(Binary):
 
     def _log_sigmoid(self, t):
         value = log_ndtr(t)
-        slope = np.exp(-0.5 * (t * t + _LOG_2PI) - value)
+        with np.errstate(over="ignore"):  # far out, where the series takes over
+            slope = np.exp(-0.5 * (t * t + _LOG_2PI) - value)
+        excess = np.maximum(slope + t, 0.0)
         far = t < _FAR
-        if far.any():  # -t + 1/-t + ..., whose sum with t the exponential would not resolve
+        if far.any():
             u = 1.0 / t[far] ** 2
-            slope[far] = -t[far] * (1.0 + u * (1.0 - u * (2.0 - 10.0 * u)))
-            rest = -1.0 / t[far] * (1.0 - u * (2.0 - 10.0 * u))  # slope + t
-            curvature = slope * np.maximum(slope + t, 0.0)
-            curvature[far] = slope[far] * rest
-            return value, slope, np.minimum(curvature, 1.0)
-        return value, slope, np.minimum(slope * np.maximum(slope + t, 0.0), 1.0)
+            excess[far] = -(1.0 - u * (2.0 - 10.0 * u)) / t[far]
+            slope[far] = excess[far] - t[far]
+        return value, slope, np.minimum(slope * excess, 1.0)
 
 
 class Logit(Binary):

@@ -416,6 +416,17 @@ def test_processes_bring_back_their_warnings_but_no_rows():
     assert all(fit.objective.rows.X is model._fits[0].objective.rows.X for fit in model._fits)
 
 
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_warnings_name_the_problem_and_the_line_of_the_user(n_jobs):
+    X, y = blobs()
+    with pytest.warns(ConvergenceWarning) as caught:
+        make_pipeline(small(RBF(2.0), max_iter=1, n_jobs=n_jobs)).fit(X, np.array(list("abc"))[y])
+    told = [one for one in caught if "stopped after 1 iterations" in str(one.message)]
+    names = [str(one.message).split(":")[0] for one in told]
+    assert names == ["a against the rest", "b against the rest", "c against the rest"]
+    assert {one.filename for one in told} == {__file__}
+
+
 def test_restarts_need_finite_bounds():
     with pytest.raises(ValueError, match="requires that all bounds are finite"):
         small(RBF(1.0, (1e-2, np.inf)), n_restarts_optimizer=1).fit(*moons())

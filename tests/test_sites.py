@@ -194,6 +194,20 @@ def test_blocks_threads_and_memory_change_nothing(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_rows_that_memory_does_not_hold_are_projected_again(method):
+    case = labelled(n=2000)
+    whole = objective(case, METHODS[method]).value_and_gradient(case.kernel, True)
+    shares = []
+    for memory in (1.0, 1e5, 3.2e5):
+        found = objective(case, METHODS[method], memory=memory)
+        shares.append(
+            np.mean([seen is not None for seen in found._infer(case.kernel)[0].projections])
+        )
+        agree_evaluations(found.value_and_gradient(case.kernel, True), whole, 1e-8)
+    assert shares[0] == 0.0 < shares[1] < 1.0 == shares[2]
+
+
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", KERNELS)
 def test_gradient_is_that_of_the_optimised_objective(name, method):
     case = labelled(name, n=25)

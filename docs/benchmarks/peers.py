@@ -198,12 +198,40 @@ def svgp_model(problem, likelihood):
 def svgp_step(model, X, Y, args):
     """A compiled function of no argument: one step of each optimiser."""
     import gpflow
-    import tensorflow as tf
 
     for part in (model.q_mu, model.q_sqrt):
         gpflow.set_trainable(part, False)
-    natural, adam = gpflow.optimizers.NaturalGradient(args.gamma), tf.optimizers.Adam(args.rate)
-    variables = model.trainable_variables
+    natural = gpflow.optimizers.NaturalGradient(args.gamma)
+    if args.lbfgs:
+        return svgp_step_of_lbfgs(model, X, Y, natural, args.lbfgs)
+    return svgp_step_of_adam(model, X, Y, natural, args)
+
+
+def svgp_step_of_lbfgs(model, X, Y, natural, iterations):
+    """Ten natural-gradient steps for q, then some iterations of L-BFGS for the rest."""
+    import gpflow
+    import tensorflow as tf
+
+    optimizer, variables = gpflow.optimizers.Scipy(), model.trainable_variables
+    loss = model.training_loss_closure((X, Y), compile=False)
+    gpflow_compile(optimizer, loss, variables)
+
+    @tf.function
+    def infer():
+        natural.minimize(loss, [(model.q_mu, model.q_sqrt)])
+
+    def step():
+        for _ in range(10):
+            infer()
+        optimizer.minimize(loss, variables, options={"maxiter": iterations})
+
+    return step
+
+
+def svgp_step_of_adam(model, X, Y, natural, args):
+    import tensorflow as tf
+
+    adam, variables = tf.optimizers.Adam(args.rate), model.trainable_variables
     adam.build(variables)
     tf.random.set_seed(0)
 
@@ -391,6 +419,7 @@ def main():
     parser.add_argument("--iterations", type=int, default=500)
     parser.add_argument("--gamma", type=float, default=0.5, help="of natural gradients")
     parser.add_argument("--rate", type=float, default=0.02, help="of Adam")
+    parser.add_argument("--lbfgs", type=int, default=0, help="iterations instead of Adam")
     parser.add_argument("--batch", type=int, default=0, help="rows; 0: all of them")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds")
     args = parser.parse_args()

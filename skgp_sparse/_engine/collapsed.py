@@ -64,7 +64,8 @@ def value_and_gradient(problem, inputs=True, prior=None, projections=None):
     """
     prior = prior or factorise(problem.kernel, problem.Z, problem.options.jitter)
     blocks = problem.blocks()
-    kept = problem.keepers(blocks) if projections is None else [bool(one) for one in projections]
+    known = projections is not None
+    kept = [one is not None for one in projections] if known else problem.keepers(blocks)
     statistics, tape = first_pass(problem, prior, blocks, kept, True, projections)
     solution = _solve(statistics, problem.bound)
     tau, by_row = _route(problem, prior, solution.reduce_slope)

@@ -6,7 +6,6 @@ with ``T = L⁻¹`` and ``TB = LB⁻¹``. For the exact process T belongs to the
 the last term is absent (``TB is None``). Blocks of rows bound the memory of a prediction.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +21,7 @@ from skgp_sparse._linalg import (
     times_lower_transposed,
 )
 from skgp_sparse._parallel import ordered_map
+from skgp_sparse._warnings import warn
 
 _ROUNDING = 1e-6  # negative variances below this fraction of the prior's are rounding
 _JOINT_ROWS = 4096  # largest covariance that is factorised for samples
@@ -161,7 +161,5 @@ def _joint(process, X, n_samples, random_state):
 
 def _clipped(variance, signal):
     if np.any(variance < -_ROUNDING * signal):
-        warnings.warn(
-            "Predicted variances smaller than 0. Setting those variances to 0.", stacklevel=4
-        )
+        warn("Predicted variances smaller than 0. Setting those variances to 0.")
     return np.maximum(variance, 0.0)

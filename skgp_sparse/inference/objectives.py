@@ -4,7 +4,6 @@ All objectives offer ``value(kernel)``, ``value_and_gradient(kernel)``, ``poster
 ``inducing_points``; the estimator, the optimiser and user callables need nothing else.
 """
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from skgp_sparse._engine import collapsed, exact
 from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
+from skgp_sparse._warnings import warn
 from skgp_sparse.inference.parameters import raise_noise
 
 _FEW_ROWS = 2000
@@ -119,12 +119,11 @@ class GaussianModel(NamedTuple):
             return
         noise, residual = objective.noise_and_residual(kernel)
         if residual > _NEGLIGIBLE * noise:
-            warnings.warn(
+            warn(
                 f"The inducing points leave a variance of {residual:.1e} unexplained, far more "
                 f"than the known noise of {noise:.1e} (both in units of the scaled targets). Add "
                 "a WhiteKernel to the kernel, raise alpha, or raise n_inducing.",
                 ConvergenceWarning,
-                stacklevel=6,
             )
 
 

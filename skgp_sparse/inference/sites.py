@@ -6,7 +6,6 @@ pseudo-targets ``λ1/λ2`` of noise variance ``1/λ2``, and nothing here is diff
 """
 
 import copy
-import warnings
 from collections import deque
 from dataclasses import replace
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import collapsed, sites
 from skgp_sparse._engine.problem import Evaluation, Problem
+from skgp_sparse._warnings import warn
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 
 _NUMBERS = 50  # of every row that the inner loop holds
@@ -130,13 +130,12 @@ class SiteObjective:
         """`Posterior` and the jitter that it took."""
         projected, found = self._infer(kernel)
         if not found.converged:
-            warnings.warn(
+            warn(
                 f"The sites did not converge in {found.n_iter} inner iterations (short of the "
                 f"optimum by about {found.step.gap:.1e} nats); the best state is used. Raise "
                 f"max_iter_predict (now {self.inner.max_iter}), or lower the upper bound of the "
                 "kernel's variance.",
                 ConvergenceWarning,
-                stacklevel=6,
             )
         return sites.posterior(projected, found.step.result.core)
 

@@ -8,7 +8,6 @@ With ``optimizer=None`` or a callable there is no start: theta begins at the ker
 and Z stays where the initialiser puts it.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skgp_sparse import kernels
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Options
+from skgp_sparse._warnings import warn
 from skgp_sparse.inference.objectives import value_or_minus_inf
 from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.parameters import Parameters
@@ -152,10 +152,9 @@ def _can_move(kernel):
     """Whether inducing points can be optimised; says so where they cannot."""
     if kernels.differentiable(kernel):
         return True
-    warnings.warn(
+    warn(
         f"Inducing points stay where inducing_init put them: a part of {kernel} has no derivative "
-        "rule. Add one with skgp_sparse.kernels.register, or set optimize_inducing=False.",
-        stacklevel=4,
+        "rule. Add one with skgp_sparse.kernels.register, or set optimize_inducing=False."
     )
     return False
 
@@ -184,10 +183,9 @@ def _finish(objective, kernel, value, n_iter):
 
 def _warn_unless_converged(found, remedy):
     if not found.converged:
-        warnings.warn(
+        warn(
             f"The optimizer stopped after {found.n_iter} iterations without converging "
             f"({found.message}). Raise {remedy}, or widen the bounds of the kernel's "
             "hyperparameters.",
             ConvergenceWarning,
-            stacklevel=5,
         )
