@@ -1,6 +1,5 @@
 """Fits of the binary problems of a classifier, here or in other processes."""
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +8,8 @@ from joblib import Parallel, delayed
 from skgp_sparse import _wiring
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse._warnings import about, warn
+from skgp_sparse._warnings import about, collected, warn
+from skgp_sparse.inference.objectives import value_or_minus_inf
 from skgp_sparse.inference.training import Plan, train
 
 
@@ -22,36 +22,49 @@ class BinaryProblem(NamedTuple):
     before: tuple | None  # (kernel, Z) of an earlier fit
     plan: Plan
 
+    def alone(self):
+        """The same on one thread and without progress, as other processes take it."""
+        options = self.plan.options._replace(n_jobs=1)
+        return self._replace(plan=self.plan._replace(options=options, progress=None))
 
-def fit_all(problems, n_problems, model, seed, n_jobs):
+
+def fit_all(problems, model, seed, n_jobs):
     """Fits of all binary problems, in order; the same whatever `n_jobs`."""
-    if n_jobs is None or n_problems == 1 or resolve_n_jobs(n_jobs) == 1:
+    if n_jobs is None or len(problems) == 1 or resolve_n_jobs(n_jobs) == 1:
         return [_fit_one(problem, model, seed) for problem in problems]
-    tables = []
-
-    def jobs():
-        for problem in problems:
-            tables.append(problem.rows)
-            options = problem.plan.options._replace(n_jobs=1)
-            alone = problem.plan._replace(options=options, progress=None)
-            yield delayed(_fit_elsewhere)(problem._replace(plan=alone), model, seed)
-
+    jobs = (delayed(_fit_elsewhere)(problem.alone(), model, seed) for problem in problems)
     fits = []
-    for table, (fit, caught) in zip(tables, Parallel(n_jobs=n_jobs)(jobs())):
-        fit.objective.rows = table  # that of the worker was a copy
+    for problem, (fit, told) in zip(problems, Parallel(n_jobs=n_jobs)(jobs)):
+        fit.objective.rows = problem.rows  # those of the worker were a copy
         fits.append(fit)
-        for warning in caught:
-            warn(str(warning.message), warning.category)
+        for message, category in told:
+            warn(message, category)
     return fits
+
+
+def mean_value(fits, kernels, eval_gradient, shared):
+    """Mean bound of the problems at their kernels, and its gradient if asked for.
+
+    The gradient is wrt one theta that is `shared` by all, or wrt all of theirs, in their order.
+    """
+    with single_threaded_blas():
+        found = [
+            value_or_minus_inf(fit.objective, kernel, eval_gradient)
+            for fit, kernel in zip(fits, kernels)
+        ]
+    if not eval_gradient:
+        return np.mean(found)
+    values, gradients = zip(*found)
+    total = np.sum(gradients, axis=0) if shared else np.concatenate(gradients)
+    return np.mean(values), total / len(fits)
 
 
 def _fit_elsewhere(problem, model, seed):
     """A fit without its rows, and its warnings, for another process."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with collected() as told:
         fit = _fit_one(problem, model, seed)
     fit.objective.rows = None
-    return fit, caught
+    return fit, told
 
 
 def _fit_one(problem, model, seed):
@@ -62,4 +75,5 @@ def _fit_one(problem, model, seed):
         if Z.shape == (plan.n_inducing, rows.X.shape[1]) and not plan.fixed_inducing:
             plan = plan._replace(warm=(kernel, Z))
     with about(name), single_threaded_blas():
-        return train(rows, kernel, model, plan, np.random.RandomState(seed))
+        fit = train(rows, kernel, model, plan, np.random.RandomState(seed))
+    return fit._replace(objective=fit.objective.frozen())

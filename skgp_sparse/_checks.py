@@ -24,6 +24,9 @@ def check_kernel(kernel, name):
             f"{name}: kernel cannot be a CompoundKernel, which is several kernels and not one. Add "
             "or multiply them instead."
         )
+    with np.errstate(all="ignore"):
+        if np.isnan(kernel.theta).any():
+            raise ValueError(f"{name}: hyperparameters of a kernel must be positive. Got {kernel}.")
 
 
 def check_inputs(X, kernel, name):
@@ -48,6 +51,13 @@ def check_parameters(estimator, name):
         check_number(estimator.verbose, "verbose", name, Integral, low=0)
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
+    if not (
+        estimator.n_jobs is None or isinstance(estimator.n_jobs, Integral) and estimator.n_jobs
+    ):
+        raise ValueError(
+            f"The 'n_jobs' parameter of {name} must be None or an int other than 0. Got "
+            f"{estimator.n_jobs!r} instead."
+        )
     check_kernel(estimator.kernel, name)
     _check_optimizer(estimator.optimizer, name)
 

@@ -1,6 +1,11 @@
-"""What all estimators do alike: fits that fail without a trace, progress, and lost rows."""
+"""What all estimators do alike: failing without a trace, progress, close bounds, lost rows."""
 
 from contextlib import contextmanager
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skgp_sparse._warnings import warn
 
 
 @contextmanager
@@ -32,6 +37,28 @@ def progress_of(estimator, reporter):
         return bool(asked_to_stop)
 
     return progress
+
+
+def warn_at_bounds(kernel):
+    """Warn, in the words of scikit-learn, of every hyperparameter close to a bound."""
+    free = [hyper for hyper in kernel.hyperparameters if not hyper.fixed]
+    names = [(hyper, dim) for hyper in free for dim in range(hyper.n_elements)]
+    close = np.isclose(kernel.bounds, kernel.theta[:, None])
+    for (hyper, dim), (at_lower, at_upper) in zip(names, close):
+        if at_lower or at_upper:
+            _warn_at_bound(hyper, dim, "lower" if at_lower else "upper")
+
+
+def _warn_at_bound(hyper, dim, side):
+    bound, remedy = hyper.bounds[dim], "Decreasing"
+    if side == "upper":
+        bound, remedy = bound[::-1], "Increasing"
+    warn(
+        f"The optimal value found for dimension {dim} of parameter {hyper.name} is close to the "
+        f"specified {side} bound {bound[0]}. {remedy} the bound and calling fit again may find a "
+        "better value.",
+        ConvergenceWarning,
+    )
 
 
 def rows_are_gone(estimator):

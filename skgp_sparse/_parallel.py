@@ -75,14 +75,11 @@ def single_threaded_blas():
 @contextmanager
 def _threads(n_jobs):
     """A pool of `n_jobs` threads, kept until BLAS is no longer limited."""
-    with _LIMIT:
-        if _inside and n_jobs not in _pools:
-            _pools[n_jobs] = ThreadPoolExecutor(n_jobs, initializer=_mark_thread)
-        pool = _pools.get(n_jobs)
-    if pool is not None:
-        yield pool
-        return
-    with ThreadPoolExecutor(n_jobs, initializer=_mark_thread) as pool:
+    with single_threaded_blas():
+        with _LIMIT:
+            if n_jobs not in _pools:
+                _pools[n_jobs] = ThreadPoolExecutor(n_jobs, initializer=_mark_thread)
+            pool = _pools[n_jobs]
         yield pool
 
 

@@ -1,10 +1,6 @@
 """What the package uses of scikit-learn that is private or absent in some supported versions."""
 
-import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight
-
-from skgp_sparse._warnings import warn
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -28,31 +24,6 @@ def check_sample_weight(sample_weight, X):
             "sample_weight is zero for every row: at least one weight must be positive."
         )
     return weight
-
-
-def warn_at_bounds(kernel):
-    """Warn, as `GaussianProcessRegressor` does, of every hyperparameter close to a bound."""
-    if hasattr(kernel, "_check_bounds_params"):
-        kernel._check_bounds_params()
-        return
-    free = [hyper for hyper in kernel.hyperparameters if not hyper.fixed]
-    names = [(hyper, dim) for hyper in free for dim in range(hyper.n_elements)]
-    close = np.isclose(kernel.bounds, kernel.theta[:, None])
-    for (hyper, dim), (at_lower, at_upper) in zip(names, close):
-        if at_lower or at_upper:
-            _warn_at_bound(hyper, dim, "lower" if at_lower else "upper")
-
-
-def _warn_at_bound(hyper, dim, side):
-    bound, remedy = hyper.bounds[dim], "Decreasing"
-    if side == "upper":
-        bound, remedy = bound[::-1], "Increasing"
-    warn(
-        f"The optimal value found for dimension {dim} of parameter {hyper.name} is close to the "
-        f"specified {side} bound {bound[0]}. {remedy} the bound and calling fit again may find a "
-        "better value.",
-        ConvergenceWarning,
-    )
 
 
 class IterationReporter:

@@ -6,10 +6,13 @@ import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import joblib
 import sklearn
 
-_INSIDE = tuple(os.path.dirname(path) + os.sep for path in (__file__, sklearn.__file__))
+_MODULES = (__file__, sklearn.__file__, joblib.__file__)  # through which users call us
+_INSIDE = tuple(os.path.dirname(path) + os.sep for path in _MODULES)
 _about = ContextVar("about", default="")
+_collected = ContextVar("collected", default=None)
 
 
 @contextmanager
@@ -22,9 +25,23 @@ def about(name):
         _about.reset(token)
 
 
+@contextmanager
+def collected():
+    """Context that keeps warnings in a list, as (message, category), to be told elsewhere."""
+    token = _collected.set([])
+    try:
+        yield _collected.get()
+    finally:
+        _collected.reset(token)
+
+
 def warn(message, category=UserWarning):
-    """Warn at the innermost line that is neither of this package nor of scikit-learn."""
+    """Warn at the innermost line that is not of this package, scikit-learn or joblib."""
+    message = _about.get() + message
+    if _collected.get() is not None:
+        _collected.get().append((message, category))
+        return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(_about.get() + message, category, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

@@ -145,11 +145,9 @@ def _resolve_inducing(init, n_inducing, X, name):
 
 def _from_sample(function, n_inducing):
     def initialise(rows, kernel, random_state):
-        chosen = rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state)
-        block = rows.block(chosen)
-        all_rows_seen = rows.weight is not None and len(chosen) == np.count_nonzero(rows.weight)
-        weight = block.weight if all_rows_seen else None  # a sample is drawn by weight already
-        return function(block.X, n_inducing, kernel, random_state, sample_weight=weight)
+        few = rows.sampled(rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state))
+        X = few.block(slice(None)).X
+        return function(X, n_inducing, kernel, random_state, sample_weight=few.weight)
 
     return initialise
 
@@ -163,6 +161,11 @@ def _from_callable(function, n_inducing, X, name):
 
 
 def _check_inducing(Z, n_features, name):
+    if np.ndim(Z) != 2:
+        raise ValueError(
+            f"The 'inducing_init' parameter of {name} must be or return an array of shape (m, "
+            f"{n_features}). Got {Z!r} instead."
+        )
     Z = check_array(Z, dtype=float, copy=True, input_name="inducing_init")
     if Z.shape[1] != n_features:
         raise ValueError(

@@ -10,19 +10,22 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse import _checks, _multiclass, _wiring
-from skgp_sparse._binary import BinaryProblem, fit_all
-from skgp_sparse._front import progress_of, rows_are_gone, unchanged_on_failure
-from skgp_sparse._parallel import single_threaded_blas
+from skgp_sparse._binary import BinaryProblem, fit_all, mean_value
+from skgp_sparse._front import (
+    progress_of,
+    rows_are_gone,
+    unchanged_on_failure,
+    warn_at_bounds,
+)
 from skgp_sparse._sklearn_compat import (
     CallbackSupportMixin,
     IterationReporter,
     check_sample_weight,
-    warn_at_bounds,
     with_callbacks,
 )
 from skgp_sparse._table import training_rows
 from skgp_sparse._targets import TargetView
-from skgp_sparse.inference.objectives import value_or_minus_inf
+from skgp_sparse._warnings import about
 from skgp_sparse.inference.sites import Inner, SiteModel
 
 _FLOATS = (np.float64, np.float32)
@@ -321,17 +324,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if not clone_kernel:
             for kernel, part in zip(getattr(self.kernel_, "kernels", [self.kernel_]), theta):
                 kernel.theta = part
-        with single_threaded_blas():
-            found = [
-                value_or_minus_inf(fit.objective, kernel, eval_gradient)
-                for fit, kernel in zip(self._fits, kernels)
-            ]
-        if not eval_gradient:
-            return np.mean(found)
-        values, gradients = zip(*found)
-        if shared:
-            return np.mean(values), np.mean(gradients, axis=0)
-        return np.mean(values), np.concatenate(gradients) / len(gradients)
+        return mean_value(self._fits, kernels, eval_gradient, shared)
 
     def _checked(self, X):
         check_is_fitted(self)
@@ -369,24 +362,32 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         earlier = self._earlier(classes, one_vs_one, len(tasks))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
 
-        def problem(task, before):
+        names = [task.name(classes) if len(tasks) > 1 else "" for task in tasks]
+
+        def problem(task, name_of_task, before):
             rows, label = task.labels(index)
             part = X if rows is None else X[rows]
             own = weight if weight is None or rows is None else weight[rows]
             table = training_rows(part, label, own, alpha=None, normalize=False, name=name)
             kernel = _wiring.resolve_latent_kernel(self.kernel, table)
             _checks.check_restarts(self, kernel)
-            about = task.name(classes) if len(tasks) > 1 else ""
-            told = partial(progress, about=about)
+            told = partial(progress, about=name_of_task)
             plan = _wiring.plan_of(self, part, told, name, len(table))
-            return BinaryProblem(about, table, kernel, before, plan)
+            return BinaryProblem(name_of_task, table, kernel, before, plan)
 
-        problems = (problem(*pair) for pair in zip(tasks, earlier))
-        fits = fit_all(problems, len(tasks), model, seed, self.n_jobs)
+        problems = [problem(*one) for one in zip(tasks, names, earlier)]
+        fits = fit_all(problems, model, seed, self.n_jobs)
         self._one_vs_one = one_vs_one
+        self._warn_at_bounds(names, fits)
         self._store(fits, classes, method.likelihood)
         reporter.end()
         return self
+
+    def _warn_at_bounds(self, names, fits):
+        if self.optimizer is not None and self.kernel is not None:
+            for name, fit in zip(names, fits):
+                with about(name):
+                    warn_at_bounds(fit.kernel)
 
     def _earlier(self, classes, one_vs_one, n_problems):
         """Kernels and inducing points to go on from, None where there are none."""
@@ -405,8 +406,5 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
-        self._fits = [fit._replace(objective=fit.objective.frozen()) for fit in fits]
+        self._fits = fits
         self._likelihood = likelihood
-        if self.optimizer is not None and self.kernel is not None:
-            for kernel in kernels:
-                warn_at_bounds(kernel)

@@ -7,6 +7,7 @@ metric: they look at the kernel itself, and stop where nothing is left to explai
 """
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from skgp_sparse import kernels
 
@@ -55,7 +56,8 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
         seeds = k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight)
     start = (seeds - centre) / scale
     clusters = KMeans(len(start), init=start, n_init=1, max_iter=_LLOYD_ITERATIONS)
-    clusters.fit(scaled, sample_weight=sample_weight)
+    with threadpool_limits(1, user_api="openmp"):  # its sums depend on the number of threads
+        clusters.fit(scaled, sample_weight=sample_weight)
     return np.unique(clusters.cluster_centers_, axis=0) * scale + centre
 
 

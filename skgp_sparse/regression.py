@@ -8,13 +8,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse import _checks, _wiring
 from skgp_sparse._engine.posterior import Prior
-from skgp_sparse._front import progress_of, rows_are_gone, unchanged_on_failure
+from skgp_sparse._front import (
+    progress_of,
+    rows_are_gone,
+    unchanged_on_failure,
+    warn_at_bounds,
+)
 from skgp_sparse._parallel import single_threaded_blas
 from skgp_sparse._sklearn_compat import (
     CallbackSupportMixin,
     IterationReporter,
     check_sample_weight,
-    warn_at_bounds,
     with_callbacks,
 )
 from skgp_sparse._table import training_rows, with_noise_floor

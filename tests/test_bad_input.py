@@ -126,6 +126,10 @@ def names(estimator, X=X, y=Y):
         ("tol", np.nan, ["a float in the range [0, inf)"]),
         ("alpha", -0.1, ["a float in the range [0, inf)"]),
         ("alpha", "big", ["a float in the range [0, inf)"]),
+        ("inducing_init", lambda *given: None, ["return an array of shape (m, 2)"]),
+        ("n_jobs", 0, ["None or an int other than 0"]),
+        ("n_jobs", "2", ["None or an int other than 0"]),
+        ("n_jobs", 1.5, ["None or an int other than 0"]),
         ("verbose", "yes", ["an int in the range [0, inf)"]),
         ("n_targets", 0, ["an int in the range [1, inf)"]),
         ("normalize_y", 1, ["True or False"]),
@@ -136,6 +140,16 @@ def test_unknown_parameters_are_refused_and_the_valid_ones_listed(parameter, val
     message = names(model(**{parameter: value}))
     assert f"The {parameter!r} parameter of SparseGPRegressor must be" in message
     assert all(word in message for word in valid) and "Got " in message
+
+
+@pytest.mark.parametrize("answer", [3, ([0.0], 1.0), ([np.nan, 0.0], 1.0), (1.0,)])
+def test_answers_of_optimizers_are_judged(answer):
+    message = names(model(RBF() + WhiteKernel(), optimizer=lambda *given, **bounds: answer))
+    assert "must return (theta, value), where theta holds 2" in message and "Got " in message
+
+
+def test_negative_hyperparameters_are_refused():
+    assert "hyperparameters of a kernel must be positive. Got RBF" in names(model(RBF(-1.0)))
 
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.5, np.nan, "half"])

@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+from joblib import parallel_config
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -21,7 +23,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgp_sparse import SparseGPClassifier, _multiclass, bounds
+from skgp_sparse import SparseGPClassifier, _binary, _multiclass, bounds
 from skgp_sparse._table import training_rows
 from skgp_sparse.inference.sites import SiteModel
 from skgp_sparse.likelihoods import Logit
@@ -407,24 +409,62 @@ def test_parameters_set_after_a_fit_change_no_prediction():
         np.testing.assert_array_equal(now, earlier)
 
 
-def test_processes_bring_back_their_warnings_but_no_rows():
+def test_processes_bring_back_no_rows(monkeypatch):
+    found = []
+
+    class Parallel:
+        def __init__(self, n_jobs):
+            self.n_jobs = n_jobs
+
+        def __call__(self, jobs):
+            for function, arguments, _ in jobs:
+                found.append(function(*arguments))
+                assert found[-1][0].objective.rows is None
+                yield found[-1]
+
+    monkeypatch.setattr(_binary, "Parallel", Parallel)
     X, y = blobs()
-    X = np.ascontiguousarray(np.tile(X, (6000, 2)))[: 510_000 // 2]  # above a million numbers
-    y = np.tile(y, 6000)[: len(X)]
-    with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations"):
-        model = small(RBF(2.0), max_iter=1, n_jobs=2, inducing_init="random").fit(X, y)
-    assert all(fit.objective.rows.X is model._fits[0].objective.rows.X for fit in model._fits)
+    model = small(max_iter=1, n_jobs=2).fit(X, y)
+    assert len(found) == 3 and all(len(fit.objective.rows) == len(X) for fit in model._fits)
+    assert all("history" not in fit.objective.warm for fit in model._fits)
+
+
+def test_threads_can_fit_the_problems_too():
+    X, y = blobs(centers=6)
+    alone = small(max_iter=2).fit(X, y)
+    with parallel_config("threading"), pytest.warns(ConvergenceWarning) as caught:
+        model = small(max_iter=2, n_jobs=3).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-6)
+    told = [str(one.message) for one in caught if "stopped after 2" in str(one.message)]
+    assert [message.split(":")[0] for message in told] == [
+        f"{k} against the rest" for k in range(6)
+    ]
+
+
+def test_all_problems_get_the_memory_of_the_user(monkeypatch):
+    seen, fit_elsewhere = [], _binary._fit_elsewhere
+
+    def fit(problem, *rest):
+        seen.append(problem.plan.options.memory)
+        return fit_elsewhere(problem, *rest)
+
+    monkeypatch.setattr(_binary, "_fit_elsewhere", fit)
+    with config_context(working_memory=64), parallel_config("threading"):
+        small(max_iter=1, n_jobs=2).fit(*blobs(centers=12))
+    assert seen == 12 * [64 * 2**20]
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_warnings_name_the_problem_and_the_line_of_the_user(n_jobs):
     X, y = blobs()
+    kernel = RBF(2.0, (2.0 - 1e-7, 2.0 + 1e-7)) * ConstantKernel(1.0, "fixed")
     with pytest.warns(ConvergenceWarning) as caught:
-        make_pipeline(small(RBF(2.0), max_iter=1, n_jobs=n_jobs)).fit(X, np.array(list("abc"))[y])
-    told = [one for one in caught if "stopped after 1 iterations" in str(one.message)]
-    names = [str(one.message).split(":")[0] for one in told]
-    assert names == ["a against the rest", "b against the rest", "c against the rest"]
-    assert {one.filename for one in told} == {__file__}
+        make_pipeline(small(kernel, max_iter=1, n_jobs=n_jobs)).fit(X, np.array(list("abc"))[y])
+    for what in ("stopped after 1 iterations", "length_scale is close to the specified"):
+        told = [one for one in caught if what in str(one.message)]
+        names = [str(one.message).split(":")[0] for one in told]
+        assert names == ["a against the rest", "b against the rest", "c against the rest"]
+        assert {one.filename for one in told} == {__file__}
 
 
 def test_restarts_need_finite_bounds():

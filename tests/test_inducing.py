@@ -5,6 +5,7 @@ import pytest
 from conftest import KERNELS, agree
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 
 from skgp_sparse import inducing
 from skgp_sparse.inducing import BY_NAME
@@ -20,6 +21,15 @@ def table(n=80, d=2, seed=0):
 def start(name, X, m, kernel=None, seed=0, sample_weight=None):
     kernel = RBF([0.3, 0.3]) if kernel is None else kernel
     return BY_NAME[name](X, m, kernel, check_random_state(seed), sample_weight=sample_weight)
+
+
+def test_clusters_do_not_depend_on_threads():
+    found = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads):
+            found.append(start("k-means", table(3000), 30))
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
 
 
 def are_rows_of(Z, X):

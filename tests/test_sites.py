@@ -1,5 +1,6 @@
 """Sites against ball arithmetic, dense algebra, finite differences, and the regression engine."""
 
+import tracemalloc
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,7 @@ from conftest import KERNELS, agree, agree_evaluations, agree_posteriors, make_c
 from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import bounds
-from skgp_sparse._engine import collapsed
+from skgp_sparse._engine import collapsed, sites
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._linalg import Jitter
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
@@ -200,11 +201,23 @@ def test_rows_that_memory_does_not_hold_are_projected_again(method):
     shares = []
     for memory in (1.0, 1e5, 3.2e5):
         found = objective(case, METHODS[method], memory=memory)
-        shares.append(
-            np.mean([seen is not None for seen in found._infer(case.kernel)[0].projections])
-        )
+        kept = [seen is not None for seen in found._infer(case.kernel)[0].projections]
+        shares.append(np.mean(kept))
         agree_evaluations(found.value_and_gradient(case.kernel, True), whole, 1e-8)
     assert shares[0] == 0.0 < shares[1] < 1.0 == shares[2]
+
+
+def test_projections_hold_little_but_v_where_memory_is_short():
+    case, held = labelled(n=2000), []
+    for memory in (3.2e5, np.inf):
+        found = objective(case, METHODS["vfe_probit"], memory=memory)
+        problem = found._infer(case.kernel)[0].problem
+        tracemalloc.start()
+        projected = sites.project_rows(problem)
+        held.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+        assert None not in projected.projections
+    assert held[0] < 0.6 * held[1]  # of which half is V
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -91,8 +91,8 @@ class Posterior:
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
-        joined = self._by_blocks(X, self._mean_and_variance, n_jobs)
-        return joined[:, :-1], joined[:, -1]
+        joined = self._by_blocks(X, self._mean_variance_and_signal, n_jobs)
+        return joined[:, :-2], _clipped(joined[:, -2], joined[:, -1])
 
     def covariance(self, X):
         """Latent covariance (n, n)."""
@@ -124,14 +124,14 @@ class Posterior:
 
         return self._by_blocks(X, deviate, 1)
 
-    def _mean_and_variance(self, X):
+    def _mean_variance_and_signal(self, X):
         K = kernels.evaluate(self.kernel, X, self.Z)
         V = times_lower_transposed(K, self.T)
         signal = kernels.diagonal(self.kernel, X)[0]
         variance = signal - row_dots(V, V)
         if self.TB is not None:
             variance += product_norms(V, self.TB)
-        return np.column_stack([K @ self.u, _clipped(variance, signal)])
+        return np.column_stack([K @ self.u, variance, np.broadcast_to(signal, len(X))])
 
     def _by_blocks(self, X, function, n_jobs):
         blocks = row_blocks(len(X), len(self.Z))

@@ -78,6 +78,12 @@ class Rows:
             weight=None if self.weight is None else self.weight[rows],
         )
 
+    def sampled(self, rows):
+        """The table of rows that `sample` drew: by weight, which only all of them still need."""
+        few = self.subset(rows)
+        spent = self.weight is not None and len(rows) < np.count_nonzero(self.weight)
+        return replace(few, weight=None) if spent else few
+
     def total_weight(self):
         """Number of rows, each counted as often as its weight says."""
         return float(len(self) if self.weight is None else self.weight.sum())

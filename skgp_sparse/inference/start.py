@@ -1,7 +1,6 @@
 """Hyperparameters from an exact fit of few rows: restarts happen here, where they are cheap."""
 
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
@@ -70,10 +69,7 @@ def start_kernel(rows, kernel, model, size, *, options, n_restarts, random_state
     Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
     objective has a slope: at most a few typical distances, or the kernel's own initial value.
     """
-    chosen = model.sample(rows, size, random_state)
-    few = rows.subset(chosen)
-    if rows.weight is not None and len(chosen) < np.count_nonzero(rows.weight):
-        few = replace(few, weight=None)  # drawn by weight
+    few = rows.sampled(model.sample(rows, size, random_state))
     objective = model.exact(few, options, rough=True)
     found, _ = fit_exact(
         objective,

@@ -171,9 +171,23 @@ def _train_with_callable(objective, kernel, plan, random_state):
 
     starts = [kernel.theta]
     starts += [random_state.uniform(*kernel.bounds.T) for _ in range(plan.n_restarts)]
-    found = [plan.optimizer(negative, theta, bounds=kernel.bounds) for theta in starts]
+    found = [
+        _checked(plan.optimizer(negative, theta, bounds=kernel.bounds), kernel) for theta in starts
+    ]
     theta, negative_value = min(found, key=lambda pair: pair[1])
     return _finish(objective, kernel.clone_with_theta(theta), -negative_value, 1)
+
+
+def _checked(answer, kernel):
+    """What a user's optimiser found: theta and minus the value there."""
+    if isinstance(answer, (tuple, list)) and len(answer) == 2:
+        theta = np.asarray(answer[0], dtype=np.float64)
+        if theta.shape == kernel.theta.shape and not np.isnan(theta).any():
+            return theta, answer[1]
+    raise ValueError(
+        "The callable given as optimizer must return (theta, value), where theta holds "
+        f"{len(kernel.theta)} log hyperparameters. Got {answer!r}."
+    )
 
 
 def _finish(objective, kernel, value, n_iter):
