@@ -68,7 +68,7 @@ def second_pass(problem, prior, blocks, tape, cot, inputs):
     def run(index):
         block = problem.rows.block(blocks[index])
         forward = tape[index] or forward_block(problem, prior, block)
-        tape[index] = None  # frees the block as soon as it is used
+        tape[index] = None  # frees what of the block is its own as soon as it is used
         return _backward_block(forward, block, cot, inputs)
 
     total = None

@@ -62,8 +62,9 @@ def train(rows, kernel, model, plan, random_state):
     rows : Rows
     kernel : sklearn kernel
     model : object
-        Makes the objectives: ``exact(rows, options, rough)`` for few rows, and
-        ``sparse(rows, Z, options)``.
+        `GaussianModel` or `SiteModel`. Makes the objectives, ``exact(rows, options, rough)`` for
+        few rows and ``sparse(rows, Z, options)``; ``sample``s the rows of the start, ``adapt``s the
+        kernel found there, and ``warn_of``s what the optimum does not explain.
     plan : Plan
     random_state : RandomState
 
