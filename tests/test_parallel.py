@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgp_sparse import _parallel
 from skgp_sparse._parallel import ordered_map, resolve_n_jobs, single_threaded_blas
@@ -108,19 +108,20 @@ def test_n_jobs_is_what_blas_or_the_user_says():
     assert resolve_n_jobs(-1) >= 1
 
 
-def test_blas_limits_of_two_threads_are_restored_by_the_last():
+def test_blas_limits_of_contexts_that_overlap_are_restored_by_the_last():
     def threads():
         pools = _parallel._controller().select(user_api="blas").info()
-        return [pool["num_threads"] for pool in pools]
+        return {pool["num_threads"] for pool in pools}
 
-    before = threads()
-    first, second = _parallel.single_threaded_blas(), _parallel.single_threaded_blas()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert set(threads()) <= {1}
-    second.__exit__(None, None, None)
-    assert threads() == before
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        first, second = single_threaded_blas(), single_threaded_blas()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert threads() == {1}
+        second.__exit__(None, None, None)
+        assert threads() == before
 
 
 def names_of_threads(n_items=12):
