@@ -361,7 +361,6 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         model = SiteModel(method, Inner.within(self.tol, self.max_iter_predict))
         earlier = self._earlier(classes, one_vs_one, len(tasks))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-
         names = [task.name(classes) if len(tasks) > 1 else "" for task in tasks]
 
         def problem(task, name_of_task, before):
