@@ -25,8 +25,9 @@ def check_kernel(kernel, name):
             "or multiply them instead."
         )
     with np.errstate(all="ignore"):
-        if np.isnan(kernel.theta).any():
-            raise ValueError(f"{name}: hyperparameters of a kernel must be positive. Got {kernel}.")
+        theta = kernel.theta
+    if np.isnan(theta).any():
+        raise ValueError(f"{name}: hyperparameters of a kernel must be positive. Got {kernel}.")
 
 
 def check_inputs(X, kernel, name):
@@ -51,13 +52,7 @@ def check_parameters(estimator, name):
         check_number(estimator.verbose, "verbose", name, Integral, low=0)
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
-    if not (
-        estimator.n_jobs is None or isinstance(estimator.n_jobs, Integral) and estimator.n_jobs
-    ):
-        raise ValueError(
-            f"The 'n_jobs' parameter of {name} must be None or an int other than 0. Got "
-            f"{estimator.n_jobs!r} instead."
-        )
+    _check_n_jobs(estimator.n_jobs, name)
     check_kernel(estimator.kernel, name)
     _check_optimizer(estimator.optimizer, name)
 
@@ -118,6 +113,14 @@ def check_restarts(estimator, kernel):
         raise ValueError(
             "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
             "finite."
+        )
+
+
+def _check_n_jobs(n_jobs, name):
+    if n_jobs is not None and (n_jobs == 0 or not isinstance(n_jobs, Integral)):
+        raise ValueError(
+            f"The 'n_jobs' parameter of {name} must be None or an int other than 0. Got "
+            f"{n_jobs!r} instead."
         )
 
 
