@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """The last state that was accepted, and what was computed there."""
+    """The best state that was accepted, and what was computed there."""
 
     state: np.ndarray
     step: Step
@@ -37,7 +37,7 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=())
     """Iterate ``state -> evaluate(state).target`` until the gap closes.
 
     Anderson acceleration (type II, Walker and Ni 2011) of the plain map. A state whose value falls
-    below the best one is taken back: from there half a plain step, then a quarter, and so on.
+    below the last one is taken back: from there half a plain step, then a quarter, and so on.
 
     Parameters
     ----------
@@ -56,23 +56,27 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=())
     -------
     Solution
     """
-    best, step = state, evaluate(state)
+    step = evaluate(state)
+    closest = state, step
     history, damping, since_best = deque(history, maxlen=_WINDOW), 1.0, 0
     n_iter = 1
     while n_iter < max_iter and not _closed(step, tol) and since_best < _STALLED:
         n_iter += 1
-        proposal = best + damping * (step.target - best)
+        proposal = state + damping * (step.target - state)
         if history and damping == 1.0:
-            proposal = admissible(_accelerated(best, step, history), step.target)
+            proposal = admissible(_accelerated(state, step, history), step.target)
         trial = evaluate(proposal)
         if _accepted(trial, step):
-            history.append((proposal - best, (trial.target - proposal) - (step.target - best)))
+            history.append((proposal - state, (trial.target - proposal) - (step.target - state)))
             since_best = 0 if trial.gap < 0.99 * step.gap else since_best + 1
-            best, step, damping = proposal, trial, min(1.0, 2.0 * damping)
+            state, step, damping = proposal, trial, min(1.0, 2.0 * damping)
+            if step.climbs or step.gap < closest[1].gap:
+                closest = state, step
         else:
             history.clear()
             damping, since_best = 0.5 * damping, since_best + 1
-    return Solution(best, step, n_iter, _closed(step, tol), history)
+    state, step = closest
+    return Solution(state, step, n_iter, _closed(step, tol), history)
 
 
 def _closed(step, tol):
