@@ -3,21 +3,24 @@
 A positive definite matrix ``K`` enters every formula through its Cholesky factor, ``K + jitter I =
 L Lᵀ``, and through ``T = L⁻¹``. The triangular inverse costs ``m³/3`` once; with it every O(n m²)
 step is a matrix product, which NumPy runs outside the interpreter lock, so that blocks of rows can
-be processed by Python threads. Errors of ``K Tᵀ`` are of order ``eps ‖T‖ ‖K‖``, as for a triangular
+be processed by Python threads. The factors themselves are computed in tiles, by products of tiles:
+LAPACK's own threads would wait for the slowest core, and round differently for every number of them. Errors of ``K Tᵀ`` are of order ``eps ‖T‖ ‖K‖``, as for a triangular
 solve; only products with ``K⁻¹`` itself would lose more.
 """
 
-from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import lapack
 
-from skgp_sparse._parallel import ordered_map
+from skgp_sparse._parallel import for_each
 
 _PANEL = 64  # columns a triangular product takes at a time, twice as many of large ones:
 # 9/16 of the full flops at m = 512 and 1024
-_LARGE = 512  # columns beyond which wide panels pay, and from which threads do
+_LARGE = 512  # columns beyond which wide panels pay
+_TILE = 128  # rows and columns of the blocks in which factors are computed
+_FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
+_ILL_CONDITIONED = 1e3  # estimate of a tile's condition from which digits matter
 _LARGEST_JITTER = 1e-2
 
 
@@ -46,12 +49,19 @@ class Jitter:
             amount *= 10
 
 
-def jittered_cholesky(K, jitter):
+def jittered_cholesky(K, jitter, n_jobs=1):
     """Lower Cholesky factor of ``K + amount I`` for the first amount that succeeds.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+        Only its lower triangle is read.
+    jitter : Jitter
+    n_jobs : int
 
     Returns
     -------
-    L : ndarray of shape (m, m), Fortran-ordered lower triangle
+    L : ndarray of shape (m, m)
     amount : float
         In the units of `jitter`: a fraction of the mean diagonal when that is relative.
 
@@ -61,18 +71,17 @@ def jittered_cholesky(K, jitter):
         If K holds NaN or infinities, or is not positive definite with the largest jitter.
     """
     diagonal = K.diagonal()
-    if not np.isfinite(K.sum()):
-        raise np.linalg.LinAlgError(
-            "The kernel matrix contains NaN or infinite values. Check the scale of X and the "
-            "bounds of the kernel's hyperparameters."
-        )
     unit = (diagonal.mean() or 1.0) if jitter.relative else 1.0
-    trial = np.array(K.T, order="F")
     for amount in jitter.amounts():
-        np.einsum("ii->i", trial)[:] = diagonal + amount * unit
-        L, info = lapack.dpotrf(trial, lower=1, clean=1)
-        if info == 0 and np.isfinite(L.diagonal()).all():
+        L = np.array(K, order="C")
+        np.einsum("ii->i", L)[:] = diagonal + amount * unit
+        if _factorise(L, n_jobs):
             return L, amount
+        if not np.isfinite(np.tril(K)).all():
+            raise np.linalg.LinAlgError(
+                "The kernel matrix contains NaN or infinite values. Check the scale of X and the "
+                "bounds of the kernel's hyperparameters."
+            )
     raise np.linalg.LinAlgError(
         f"The kernel matrix is not positive definite, even with {amount:.0e} of its "
         f"{'mean diagonal' if jitter.relative else 'diagonal'} added. Use a positive definite "
@@ -80,10 +89,10 @@ def jittered_cholesky(K, jitter):
     )
 
 
-def cholesky(B):
+def cholesky(B, n_jobs=1):
     """Lower Cholesky factor of a matrix that is at least the identity."""
-    L, info = lapack.dpotrf(B.T, lower=1, clean=1)
-    if info != 0 or not np.isfinite(L.diagonal()).all():
+    L = np.array(B, order="C")
+    if not _factorise(L, n_jobs):
         raise np.linalg.LinAlgError(
             "The weighted Nyström matrix is not finite: the noise variance is too small for the "
             "scale of the kernel. Raise the lower bound of the noise."
@@ -91,14 +100,39 @@ def cholesky(B):
     return L
 
 
-def inverse_lower(L):
-    """Inverse of a lower triangular matrix (LAPACK trtri)."""
-    return lapack.dtrtri(L, lower=1)[0]
+def inverse_lower(L, n_jobs=1):
+    """Inverse of a lower triangular matrix.
+
+    Tiles on the diagonal are inverted by LAPACK; neighbours are then joined, ``T21 = -T22 L21
+    T11``, to tiles of twice the size, until one is left.
+    """
+    T = np.zeros(L.shape)
+    for tile in _cut(len(L), _TILE):
+        T[tile, tile] = _inverse_of_tile(L[tile, tile])
+    size = _TILE
+    while size < len(L):
+        starts = range(0, len(L) - size, 2 * size)
+        pairs = [(slice(k, k + size), slice(k + size, min(k + 2 * size, len(L)))) for k in starts]
+        _join_tiles(L, T, pairs, n_jobs)
+        size *= 2
+    return T
 
 
-def inverse_from_cholesky(L):
-    """``(L Lᵀ)⁻¹``, both triangles (LAPACK potri)."""
-    return mirror_lower(lapack.dpotri(L, lower=1)[0])
+def inverse_from_triangle(T, n_jobs=1):
+    """``(L Lᵀ)⁻¹ = Tᵀ T`` from ``T = L⁻¹``, both triangles."""
+    return mirror_lower(lower_gram(T, n_jobs))
+
+
+def lower_gram(T, n_jobs=1):
+    """The lower triangle of ``Tᵀ T`` for lower triangular T; what is above it has no meaning."""
+    out = np.empty(T.shape)
+
+    def fill(rows):
+        tail = slice(rows.start, None)
+        np.matmul(T[tail, rows].T, T[tail, : rows.stop], out=out[rows, : rows.stop])
+
+    for_each(fill, _cut(len(T), _TILE), n_jobs)
+    return out
 
 
 def congruence(S, T, n_jobs=1):
@@ -110,7 +144,7 @@ def congruence(S, T, n_jobs=1):
         tail = slice(rows.start, None)
         np.matmul(T[tail, rows].T, ST[tail, : rows.stop], out=out[rows, : rows.stop])
 
-    _for_each_panel(fill, len(T), n_jobs)
+    for_each(fill, _panels(len(T)), n_jobs)
     return mirror_lower(out)
 
 
@@ -134,7 +168,7 @@ def times_lower(A, T, n_jobs=1):
         tail = slice(columns.start, None)
         np.matmul(A[:, tail], T[tail, columns], out=out[:, columns])
 
-    _for_each_panel(fill, len(T), n_jobs)
+    for_each(fill, _panels(len(T)), n_jobs)
     return out
 
 
@@ -146,7 +180,7 @@ def times_lower_transposed(A, T, out=None):
         head = slice(0, columns.stop)
         np.matmul(A[:, head], T[columns, head].T, out=out[:, columns])
 
-    _for_each_panel(fill, len(T), n_jobs=1)
+    for_each(fill, _panels(len(T)), 1)
     return out
 
 
@@ -184,11 +218,85 @@ def _gram_of_scaled(V, a):
     return scaled.T @ scaled  # NumPy recognises A.T @ A and calls syrk
 
 
-def _for_each_panel(function, m, n_jobs):
-    n_jobs = n_jobs if m >= _LARGE else 1
-    deque(ordered_map(function, _panels(m), n_jobs), maxlen=0)
+def _factorise(A, n_jobs):
+    """Turn A into its lower Cholesky factor, in place; whether that succeeded."""
+    try:
+        _factorise_block(A, n_jobs)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(np.isfinite(A.diagonal()).all())
+
+
+def _factorise_block(A, n_jobs):
+    """``L11 = chol A11``, ``L21 = A21 L11⁻ᵀ``, ``L22 = chol(A22 - L21 L21ᵀ)``.
+
+    Halves are cut at multiples of the tile, and rows are shared in tiles, whatever `n_jobs`.
+    """
+    if len(A) <= _FOR_LAPACK:
+        factor, info = lapack.dpotrf(A.T, lower=0, clean=1)  # the transpose is Fortran-ordered
+        if info != 0:
+            raise np.linalg.LinAlgError
+        A[:] = factor.T
+        return
+    half = -(-len(A) // (2 * _TILE)) * _TILE
+    A11, A21, A22 = A[:half, :half], A[half:, :half], A[half:, half:]
+    _factorise_block(A11, n_jobs)
+    A[:half, half:] = 0.0
+    tiles = [(tile, _inverse_of_tile(A11[tile, tile])) for tile in _cut(half, _TILE)]
+
+    def update(rows):
+        A22[rows, : rows.stop] -= A21[rows] @ A21[: rows.stop].T
+
+    for_each(lambda rows: _substitute(A21[rows], A11, tiles), _cut(len(A22), _TILE), n_jobs)
+    for_each(update, _cut(len(A22), _TILE), n_jobs)
+    _factorise_block(A22, n_jobs)
+
+
+def _substitute(rows, L, tiles):
+    """``rows L⁻ᵀ``, in place.
+
+    Inverses of tiles replace triangular solves, which would hold the interpreter lock; where a tile
+    is ill-conditioned, one step of refinement gives back the digits that its inverse lost.
+    """
+    for tile, T in tiles:
+        rest = rows[:, tile]
+        if tile.start:
+            rest = rest - rows[:, : tile.start] @ L[tile, : tile.start].T
+        found = rest @ T.T
+        if np.abs(T).max() * L[tile, tile].diagonal().max() > _ILL_CONDITIONED:
+            found += (rest - found @ L[tile, tile].T) @ T.T
+        rows[:, tile] = found
+
+
+def _join_tiles(L, T, pairs, n_jobs):
+    """Fill ``T21 = -T22 L21 T11`` for pairs of neighbours whose own inverses are known."""
+
+    def right(job):
+        rows, columns, end = job
+        inner = slice(columns.start, end)
+        np.matmul(L[rows, inner], T[inner, columns], out=T[rows, columns])
+
+    def left(job):
+        columns, own = job
+        product = -T[own, columns]
+        for rows in _cut(own.stop, _TILE, own.start):
+            inner = slice(own.start, rows.stop)
+            np.matmul(T[rows, inner], product[: rows.stop - own.start], out=T[rows, columns])
+
+    strips = [(c, a, b) for a, b in pairs for c in _cut(a.stop, 2 * _TILE, a.start)]
+    jobs = [(r, c, a.stop) for c, a, b in strips for r in _cut(b.stop, _TILE, b.start)]
+    for_each(right, jobs, n_jobs)
+    narrow = [(c, b) for a, b in pairs for c in _cut(a.stop, _TILE // 2, a.start)]
+    for_each(left, narrow, n_jobs)
+
+
+def _inverse_of_tile(L):
+    return lapack.dtrtri(L.T, lower=0)[0].T
+
+
+def _cut(stop, size, start=0):
+    return [slice(k, min(k + size, stop)) for k in range(start, stop, size)]
 
 
 def _panels(m):
-    size = _PANEL if m <= _LARGE else 2 * _PANEL
-    return [slice(start, min(start + size, m)) for start in range(0, m, size)]
+    return _cut(m, _PANEL if m <= _LARGE else 2 * _PANEL)

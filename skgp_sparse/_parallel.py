@@ -110,6 +110,33 @@ def ordered_map(function, items, n_jobs):
             wait([future for future in waiting if not future.cancel()])
 
 
+def for_each(function, items, n_jobs):
+    """Call ``function(item)`` for all items, in any order, `n_jobs` of them at a time.
+
+    For many short tasks whose results go to places of their own: the calling thread works too, and
+    nothing is handed over.
+    """
+    if n_jobs == 1 or len(items) <= 1 or getattr(_here, "in_pool", False):
+        for item in items:
+            function(item)
+        return
+    queue = iter(items)  # one step of it is atomic
+
+    def work():
+        for item in queue:
+            function(item)
+
+    with _threads(n_jobs) as pool:
+        helpers = [pool.submit(work) for _ in range(min(n_jobs, len(items)) - 1)]
+        try:
+            work()
+        finally:
+            helpers = [helper for helper in helpers if not helper.cancel()]
+            wait(helpers)
+        for helper in helpers:
+            helper.result()
+
+
 def _first_of(waiting):
     result = waiting[0].result()  # where this is interrupted, the future goes on waiting
     waiting.popleft()

@@ -7,7 +7,7 @@ from conftest import agree
 from skgp_sparse import _linalg
 from skgp_sparse._linalg import Jitter, jittered_cholesky
 
-SIZES = (1, 5, 256, 257, 600)  # around and beyond one panel of columns
+SIZES = (1, 5, 256, 257, 600, 900)  # around and beyond one panel of columns
 
 
 def positive_definite(m, seed=0):
@@ -40,7 +40,7 @@ def test_cholesky_factorises_and_leaves_its_argument_alone(m):
 def test_inverses_are_inverses(m):
     K, L = factor(m)
     agree(_linalg.inverse_lower(L) @ L, np.eye(m), 1e-12)
-    inverse = _linalg.inverse_from_cholesky(L)
+    inverse = _linalg.inverse_from_triangle(_linalg.inverse_lower(L))
     agree(inverse @ K, np.eye(m), 1e-12)
     np.testing.assert_array_equal(inverse, inverse.T)
     agree(L @ L.T, K, 1e-13)

@@ -8,12 +8,11 @@ after (3 n mÂ²); with a noise share one more rank-k update gives ``V diag(t) Váµ
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from skgp_sparse._engine.forward import forward_block
 from skgp_sparse._linalg import (
     congruence,
-    inverse_from_cholesky,
+    inverse_from_triangle,
     row_dots,
     times_lower,
     weighted_gram,
@@ -37,10 +36,10 @@ class Cotangents(NamedTuple):
 
 def cotangents(problem, prior, solution, tau):
     """Matrices that the backward pass over every block multiplies with."""
-    v = solve_triangular(solution.LB, solution.c, lower=True, trans=1)
-    Binv = inverse_from_cholesky(solution.LB)
-    n_targets = v.shape[1]
     n_jobs = problem.options.n_jobs
+    v = solution.TB.T @ solution.c
+    Binv = inverse_from_triangle(solution.TB, n_jobs)
+    n_targets = v.shape[1]
     shared = None
     if tau is not None:
         bracket = n_targets * Binv

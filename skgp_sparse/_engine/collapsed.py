@@ -22,20 +22,18 @@ goes; the others are computed again.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.backward import cotangent_of_Kuu, cotangents, second_pass
 from skgp_sparse._engine.forward import Statistics, first_pass, forward_block
 from skgp_sparse._engine.posterior import Posterior
-from skgp_sparse._engine.prior import factorise
 from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse._linalg import cholesky, inverse_lower, log_det_from_cholesky
 
 
 class _Solution(NamedTuple):
     value: float
-    LB: np.ndarray
+    TB: np.ndarray  # LB⁻¹
     c: np.ndarray
     reduce_slope: float
     statistics: Statistics
@@ -62,12 +60,12 @@ def value_and_gradient(problem, inputs=True, prior=None, projections=None):
     -------
     Evaluation
     """
-    prior = prior or factorise(problem.kernel, problem.Z, problem.options.jitter)
+    prior = prior or problem.prior()
     blocks = problem.blocks()
     known = projections is not None
     kept = [one is not None for one in projections] if known else problem.keepers(blocks)
     statistics, tape = first_pass(problem, prior, blocks, kept, True, projections)
-    solution = _solve(statistics, problem.bound)
+    solution = _solve(statistics, problem)
     tau, by_row = _route(problem, prior, solution.reduce_slope)
     cot = cotangents(problem, prior, solution, None if by_row else tau)
     theta_bar, Z_bar, VtV = second_pass(problem, prior, blocks, tape, cot, inputs)
@@ -85,35 +83,35 @@ def value_and_gradient(problem, inputs=True, prior=None, projections=None):
 def posterior(problem):
     """The `Posterior` at ``(problem.kernel.theta, problem.Z)`` and the jitter that it took."""
     prior, solution = _value_pass(problem)
-    weights = prior.T.T @ solve_triangular(solution.LB, solution.c, lower=True, trans=1)
-    TB = inverse_lower(solution.LB)
-    return Posterior(problem.kernel, problem.Z, weights, prior.T, TB), prior.jitter
+    weights = prior.T.T @ (solution.TB.T @ solution.c)
+    return Posterior(problem.kernel, problem.Z, weights, prior.T, solution.TB), prior.jitter
 
 
 def mean_noise_and_residual(problem, rows):
     """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
-    prior = factorise(problem.kernel, problem.Z, problem.options.jitter)
+    prior = problem.prior()
     forward = forward_block(problem, prior, problem.rows.block(rows))
     return np.mean(forward.s2), np.mean(forward.x * forward.s2)
 
 
 def _value_pass(problem):
-    prior = factorise(problem.kernel, problem.Z, problem.options.jitter)
+    prior = problem.prior()
     blocks = problem.blocks()
     statistics, _ = first_pass(problem, prior, blocks, [False] * len(blocks), False)
-    return prior, _solve(statistics, problem.bound)
+    return prior, _solve(statistics, problem)
 
 
-def _solve(statistics, bound):
+def _solve(statistics, problem):
     B = statistics.VaV.copy()
     B.flat[:: len(B) + 1] += 1.0
-    LB = cholesky(B)
-    c = solve_triangular(LB, statistics.Vay, lower=True)
+    LB = cholesky(B, problem.options.n_jobs)
+    TB = inverse_lower(LB, problem.options.n_jobs)
+    c = TB @ statistics.Vay
     n_targets = c.shape[1]
     log_n = -0.5 * n_targets * (statistics.log_noise + log_det_from_cholesky(LB))
     log_n -= 0.5 * (statistics.yay - np.vdot(c, c))
-    penalty, reduce_slope = bound.reduce(statistics.phi, statistics.n)
-    return _Solution(log_n - n_targets * penalty, LB, c, reduce_slope, statistics)
+    penalty, reduce_slope = problem.bound.reduce(statistics.phi, statistics.n)
+    return _Solution(log_n - n_targets * penalty, TB, c, reduce_slope, statistics)
 
 
 def _route(problem, prior, reduce_slope):

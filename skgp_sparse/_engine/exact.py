@@ -11,22 +11,25 @@ Rows that coincide are one observation of their precision-weighted mean:
 and, with ``A = (K + D)⁻¹``, ``α = A ȳ``, ``e_i = y_i - ȳ_j + D_j α_j``:
 
     ∂/∂K = ½ (α αᵀ - P A),     ∂/∂σ_i² = ½ w_i ( Σ_p e_i²/σ_i⁴ - P/σ_i² + P (D_j - D_j² A_jj)/σ_i⁴ )
+
+Only the lower triangles of ``K`` and ``A`` are computed, in blocks of rows. An evaluation takes
+``u³`` multiplications and additions (factor, its inverse, ``A``) and at most 4 arrays (u, u).
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
+from skgp_sparse._engine.symmetric import kernel_matrix, pull_back
 from skgp_sparse._linalg import (
     Jitter,
-    inverse_from_cholesky,
     inverse_lower,
     jittered_cholesky,
     log_det_from_cholesky,
+    lower_gram,
 )
 
 _LOG_2PI = np.log(2.0 * np.pi)
@@ -51,13 +54,13 @@ class Groups(NamedTuple):
 
 class _State(NamedTuple):
     value: float
-    L: np.ndarray
+    T: np.ndarray  # L⁻¹
     alpha: np.ndarray
     jitter: float
     s2: np.ndarray
     D: np.ndarray
     rest: np.ndarray  # y_i - ȳ_j
-    pull_K: object
+    pulls: list
     pull_diagonal: object
 
 
@@ -70,45 +73,53 @@ def group_rows(block):
     return Groups(X, index.ravel(), block.y[keep], noise, weight[keep])
 
 
-def value(kernel, groups):
+def value(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood."""
-    return _solve(kernel, groups).value
+    return _solve(kernel, groups, n_jobs, gradient=False).value
 
 
-def value_and_gradient(kernel, groups):
+def value_and_gradient(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood and its gradient wrt theta, as an `Evaluation`."""
-    state = _solve(kernel, groups)
-    A = inverse_from_cholesky(state.L)
-    n_targets = state.alpha.shape[1]
-    A_diagonal = A.diagonal().copy()
-    K_bar = 0.5 * (state.alpha @ state.alpha.T - n_targets * A)
-    theta_bar, _ = state.pull_K(K_bar, inputs=False)
-    noise_bar = groups.sum(_noise_gradient(groups, state, A_diagonal))
-    theta_bar = theta_bar + state.pull_diagonal(np.zeros(len(groups.X)), noise_bar)[0]
+    state = _solve(kernel, groups, n_jobs)
+    alpha, n_targets = state.alpha, state.alpha.shape[1]
+    A = lower_gram(state.T, n_jobs)
+
+    def cotangent(rows, columns):
+        G = (-0.5 * n_targets) * A[rows, columns]
+        G += (0.5 * alpha[rows]) @ alpha[columns].T
+        return G
+
+    theta_bar = pull_back(state.pulls, cotangent, n_jobs)
+    noise_bar = groups.sum(_noise_gradient(groups, state, A.diagonal()))
+    theta_bar += state.pull_diagonal(np.zeros(len(groups.X)), noise_bar)[0]
     return Evaluation(state.value, theta_bar, None, state.jitter)
 
 
-def posterior(kernel, groups):
+def posterior(kernel, groups, n_jobs=1):
     """The exact posterior; its inducing points are the distinct rows."""
-    state = _solve(kernel, groups)
-    return Posterior(kernel, groups.X, state.alpha, inverse_lower(state.L), None), state.jitter
+    state = _solve(kernel, groups, n_jobs, gradient=False)
+    return Posterior(kernel, groups.X, state.alpha, state.T, None), state.jitter
 
 
-def _solve(kernel, groups):
-    K, pull_K = kernels.linearize(kernel, groups.X, groups.X)
+def _solve(kernel, groups, n_jobs, gradient=True):
     _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
     s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
     precision = groups.weight / s2
     D = 1.0 / groups.sum(precision)
     mean = D[:, None] * groups.sum(precision[:, None] * groups.y)
-    L, jitter = jittered_cholesky(K + np.diag(D), _JITTER)
-    alpha = cho_solve((L, True), mean)
+    K, pulls = kernel_matrix(kernel, groups.X, n_jobs, gradient)
+    K.flat[:: len(K) + 1] += D
+    L, jitter = jittered_cholesky(K, _JITTER, n_jobs)
+    del K
+    log_det = log_det_from_cholesky(L)
+    T = inverse_lower(L, n_jobs)
+    del L
+    half = T @ mean
     rest = groups.y - mean[groups.index]
-    n_targets = mean.shape[1]
-    logs = log_det_from_cholesky(L) + groups.weight @ (np.log(s2) + _LOG_2PI) - np.log(D).sum()
-    quadratic = np.vdot(mean, alpha) + (precision[:, None] * rest**2).sum()
-    value = -0.5 * (n_targets * logs + quadratic)
-    return _State(value, L, alpha, jitter, s2, D, rest, pull_K, pull_diagonal)
+    logs = log_det + groups.weight @ (np.log(s2) + _LOG_2PI) - np.log(D).sum()
+    quadratic = np.vdot(half, half) + (precision[:, None] * rest**2).sum()
+    value = -0.5 * (mean.shape[1] * logs + quadratic)
+    return _State(value, T, T.T @ half, jitter, s2, D, rest, pulls, pull_diagonal)
 
 
 def _noise_gradient(groups, state, A_diagonal):

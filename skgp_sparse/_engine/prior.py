@@ -17,7 +17,7 @@ class Prior(NamedTuple):
     pull: callable  # cotangent of Kuu (m, m), symmetric → gradients wrt theta and Z
 
 
-def factorise(kernel, Z, jitter):
+def factorise(kernel, Z, jitter, n_jobs=1):
     """Factorise the kernel at the inducing points.
 
     Parameters
@@ -25,13 +25,14 @@ def factorise(kernel, Z, jitter):
     kernel : sklearn kernel
     Z : ndarray of shape (m, d)
     jitter : Jitter
+    n_jobs : int
 
     Returns
     -------
     Prior
     """
     K, pullback = linearize(kernel, Z, Z)
-    L, used = jittered_cholesky(K, jitter)
+    L, used = jittered_cholesky(K, jitter, n_jobs)
 
     def pull(K_bar, inputs=True):
         if jitter.relative:  # jitter = used · mean(diag Kuu) moves with the diagonal
@@ -39,4 +40,4 @@ def factorise(kernel, Z, jitter):
         theta_bar, Z_bar = pullback(K_bar, inputs=inputs)
         return theta_bar, 2.0 * Z_bar if inputs else None  # both arguments of k(Z, Z) move
 
-    return Prior(Z, inverse_lower(L), used, pull)
+    return Prior(Z, inverse_lower(L, n_jobs), used, pull)

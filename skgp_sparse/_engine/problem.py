@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.prior import factorise
 from skgp_sparse._engine.rows import Rows, row_blocks
 from skgp_sparse._linalg import Jitter
 
@@ -31,6 +32,10 @@ class Problem(NamedTuple):
     bound: object
     options: Options = Options()
     latent_noise: bool = False  # white noise belongs to the process: a likelihood follows
+
+    def prior(self):
+        """``Kuu`` factorised."""
+        return factorise(self.kernel, self.Z, self.options.jitter, self.options.n_jobs)
 
     def blocks(self):
         """Slices of rows; the number of threads has no say, so results do not depend on it."""

@@ -13,7 +13,7 @@ import numpy as np
 _BLOCK_BYTES = 10 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
 _FEWEST_ROWS = 64
 _SHARES = 8  # blocks that a table is cut into at least, for threads to share ...
-_WORTH_SHARING = 1 << 18  # ... unless their (rows, m) arrays had fewer entries
+_WORTH_SHARING = 1 << 16  # ... unless their (rows, m) arrays had fewer entries
 _AT_ONCE = 2000  # rows among which distinct inputs are looked for
 _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
 

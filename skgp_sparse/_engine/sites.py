@@ -11,11 +11,10 @@ stand in for it. ``V`` does not change meanwhile: `project_rows` computes it onc
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from skgp_sparse._engine.forward import project, without_pullbacks
 from skgp_sparse._engine.posterior import Posterior
-from skgp_sparse._engine.prior import Prior, factorise
+from skgp_sparse._engine.prior import Prior
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._linalg import (
     cholesky,
@@ -73,7 +72,7 @@ def project_rows(problem):
     Where it does not allow everything, ``V`` has precedence: the inner loop reads it many times,
     and the backward pass the rest once. It is one array, which goes back to the system as a whole.
     """
-    prior = factorise(problem.kernel, problem.Z, problem.options.jitter)
+    prior = problem.prior()
     blocks = problem.blocks()
     whole = all(problem.keepers(blocks))
     kept = problem.keepers(blocks, arrays=1)
@@ -102,10 +101,11 @@ def solve(projected, a, b):
     for gram, linear in projected.map(run):
         B, Vb = B + gram, Vb + linear
     B.flat[:: len(B) + 1] += 1.0
-    LB = cholesky(B)
-    c = solve_triangular(LB, Vb, lower=True)
-    v = solve_triangular(LB, c, lower=True, trans=1)
-    return Core(inverse_lower(LB), c, v, log_det_from_cholesky(LB))
+    n_jobs = projected.problem.options.n_jobs
+    LB = cholesky(B, n_jobs)
+    TB = inverse_lower(LB, n_jobs)
+    c = TB @ Vb
+    return Core(TB, c, TB.T @ c, log_det_from_cholesky(LB))
 
 
 def visit(projected, core, function):

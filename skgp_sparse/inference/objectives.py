@@ -25,6 +25,7 @@ class ExactObjective(NamedTuple):
     """Exact log marginal likelihood: the inducing points are the distinct rows."""
 
     groups: Groups
+    n_jobs: int = 1
 
     @property
     def inducing_points(self):
@@ -42,15 +43,15 @@ class ExactObjective(NamedTuple):
 
     def value(self, kernel):
         """Log marginal likelihood."""
-        return exact.value(kernel, self.groups)
+        return exact.value(kernel, self.groups, self.n_jobs)
 
     def value_and_gradient(self, kernel):
         """`Evaluation` with the gradient wrt theta."""
-        return exact.value_and_gradient(kernel, self.groups)
+        return exact.value_and_gradient(kernel, self.groups, self.n_jobs)
 
     def posterior(self, kernel):
         """`Posterior` and the jitter that it took."""
-        return exact.posterior(kernel, self.groups)
+        return exact.posterior(kernel, self.groups, self.n_jobs)
 
 
 class CollapsedObjective(NamedTuple):
@@ -103,7 +104,7 @@ class GaussianModel(NamedTuple):
 
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; nothing in it is iterative."""
-        return ExactObjective(exact.group_rows(rows.block(slice(None))))
+        return ExactObjective(exact.group_rows(rows.block(slice(None))), options.n_jobs)
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""
