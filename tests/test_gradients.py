@@ -175,3 +175,23 @@ def test_kernels_without_a_rule_have_their_theta_gradient(bound):
 def test_exact_gradient_is_the_slope_of_the_exact_value(kernel, noise):
     case = make_case(kernel, noise, targets=2, weighted=True)
     check_exact(case._replace(X=np.vstack([case.X[:25], case.X[:15]])))
+
+
+def many_distinct(kernel="rbf_ard", noise="white", n=700):
+    """A table that the exact process takes in several blocks and tiles."""
+    case = make_case(kernel, noise, n=n, targets=2)
+    return case._replace(X=np.random.default_rng(1).normal(size=case.X.shape))
+
+
+@pytest.mark.parametrize("kernel", ["rbf_ard", "matern_52", "periodic"])
+def test_exact_gradient_of_many_rows_is_the_slope_of_the_exact_value(kernel):
+    check_exact(many_distinct(kernel), 1e-6)
+
+
+def test_exact_evaluations_are_the_same_for_any_number_of_threads():
+    case = many_distinct()
+    with single_threaded_blas():
+        found = [exact.value_and_gradient(case.kernel, case.groups(), n) for n in (1, 2, 4)]
+    for other in found[1:]:
+        assert other.value == found[0].value
+        np.testing.assert_array_equal(other.theta_bar, found[0].theta_bar)

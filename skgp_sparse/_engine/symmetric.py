@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._linalg import mirror_lower
 from skgp_sparse._parallel import ordered_map
 
 _WORTH_SHARING = 1 << 16  # entries of K for which a block of its own pays
@@ -62,13 +63,13 @@ def pull_back(pulls, cotangent, n_jobs):
     pulls : list of Pull
         Used up.
     cotangent : callable
-        ``(rows, columns) -> G[rows, columns]``, a new array, asked for the lower triangle only.
+        ``(rows, columns) -> G[rows, columns]``, a new array. Only the lower triangle of G is read.
     n_jobs : int
     """
 
     def run(index):
         (rows, among, before), pulls[index] = pulls[index], None
-        theta_bar = among(cotangent(rows, rows), inputs=False)[0]
+        theta_bar = among(mirror_lower(cotangent(rows, rows)), inputs=False)[0]
         if before is not None:
             head = slice(0, rows.start)
             theta_bar = theta_bar + 2.0 * before(cotangent(rows, head), inputs=False)[0]
