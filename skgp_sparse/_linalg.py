@@ -17,7 +17,7 @@ from skgp_sparse._parallel import for_each
 
 _PANEL = 64  # columns a triangular product takes at a time, twice as many of large ones:
 # 9/16 of the full flops at m = 512 and 1024
-_LARGE = 512  # columns beyond which wide panels pay
+_LARGE = 512  # columns beyond which wide panels pay, and threads for one factorisation
 _TILE = 128  # rows and columns of the blocks in which factors are computed
 _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e3  # estimate of a tile's condition from which digits matter
@@ -232,6 +232,7 @@ def _factorise_block(A, n_jobs):
 
     Halves are cut at multiples of the tile, and rows are shared in tiles, whatever `n_jobs`.
     """
+    n_jobs = n_jobs if len(A) > _LARGE else 1
     if len(A) <= _FOR_LAPACK:
         factor, info = lapack.dpotrf(A.T, lower=0, clean=1)  # the transpose is Fortran-ordered
         if info != 0:

@@ -130,6 +130,41 @@ def peer_environment():
     return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 
+# -- two versions of the package -------------------------------------------------------
+
+
+def add_versions(parser):
+    parser.add_argument("--before", help="repository root of an earlier version of the package")
+    parser.add_argument("--after", default=HERE.parents[1], help="of this version")
+
+
+def run_version(folder, script, *arguments):
+    """What a script of this folder prints last, decoded, with the package that is in `folder`.
+
+    It runs in a process of its own and in an empty directory, and should check what it imported:
+    see `ours.check_package`.
+    """
+    environment = os.environ | {"PYTHONPATH": str(Path(folder).resolve())}
+    command = [sys.executable, str(HERE / script), *map(str, arguments)]
+    with tempfile.TemporaryDirectory() as elsewhere:
+        done = subprocess.run(
+            command, env=environment, cwd=elsewhere, stdout=subprocess.PIPE, check=True
+        )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def commit(folder):
+    """The commit that is checked out in `folder`, and whether the package differs from it."""
+    found = git(folder, "rev-parse", "--short", "HEAD") or "no commit"
+    changed = git(folder, "status", "--porcelain", "--", "skgp_sparse")
+    return f"{found} with changes" if changed else found
+
+
+def git(folder, *words):
+    done = subprocess.run(["git", "-C", str(folder), *words], stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip()
+
+
 # -- reports ---------------------------------------------------------------------------
 
 
@@ -193,6 +228,18 @@ def store(path, key, value):
     path.parent.mkdir(exist_ok=True)
     entries = read_json(path) | {key: value}
     path.write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n")
+
+
+def once(path, key, measure, again=False):
+    """Store what `measure()` returns, unless it is there or nothing; the entry, or None."""
+    entry = read_json(path).get(key)
+    if entry is None or again:
+        entry = measure()
+        if entry is not None:
+            store(path, key, entry)
+            hidden = ("trace", "versions", "kernel")
+            progress(key, {k: v for k, v in entry.items() if k not in hidden})
+    return entry
 
 
 def progress(*words):

@@ -6,10 +6,19 @@ changes this file only.
 
 import contextlib
 import time
+from pathlib import Path
 
 import numpy as np
 import sklearn
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+
+def check_package(folder):
+    """Refuse to go on if another version of the package than that in `folder` was imported."""
+    import skgp_sparse
+
+    found = Path(skgp_sparse.__file__).resolve()
+    assert found.is_relative_to(Path(folder).resolve()), f"{found} is not in {folder}"
 
 
 def rbf_kernel(d, variance=1.0, lengthscales=1.0, noise=1.0):
@@ -24,6 +33,11 @@ def like_default(X, stationary):
     typical = spread * np.sqrt(X.shape[1])
     part = stationary(typical, np.column_stack([1e-3 * typical, 1e4 * typical]))
     return ConstantKernel(1.0, (1e-3, 1e4)) * part + WhiteKernel(0.1, (1e-6, 1e3))
+
+
+def matern(scale, bounds):
+    """Matern 5/2, as `like_default` wants it."""
+    return Matern(scale, bounds, nu=2.5)
 
 
 def regressor(kernel=None, bound="titsias", n_inducing=None, **options):
@@ -42,13 +56,13 @@ def default_regressor():
     return SparseGPRegressor(random_state=0)
 
 
-def objective(X, y, kernel, bound):
+def objective(X, y, kernel, bound, n_jobs=None):
     """`f(theta, Z) -> value, theta_grad, Z_grad`, one evaluation as `fit` does it."""
     # ADAPT: to how rows, bounds and objectives are made, and to what `fit` wraps them in.
     from skgp_sparse._parallel import single_threaded_blas
     from skgp_sparse.inference.objectives import CollapsedObjective
 
-    empty = CollapsedObjective(table_rows(X, y), bound_named(bound), None, options())
+    empty = CollapsedObjective(table_rows(X, y), bound_named(bound), None, options(n_jobs))
 
     def function(theta, Z):
         at, candidate = empty.at(Z), kernel.clone_with_theta(theta)
@@ -57,6 +71,30 @@ def objective(X, y, kernel, bound):
         return found.value, found.theta_bar, found.Z_bar
 
     return function
+
+
+def exact_evaluation(X, y, kernel):
+    """A function of no argument: value and gradient (theta) of the exact process."""
+    # ADAPT: to how rows, models and objectives are made, and to what `fit` wraps them in.
+    from skgp_sparse._parallel import single_threaded_blas
+    from skgp_sparse.inference.objectives import GaussianModel
+
+    exact = GaussianModel(bound_named("titsias_new")).exact(table_rows(X, y), options())
+
+    def function():
+        with single_threaded_blas():
+            found = exact.value_and_gradient(kernel)
+        return found.value, found.theta_bar
+
+    return function
+
+
+def as_in_fit():
+    """The context in which `fit` computes: threads stay from one evaluation to the next."""
+    # ADAPT: to what `fit` wraps its evaluations in.
+    from skgp_sparse._parallel import single_threaded_blas
+
+    return single_threaded_blas()
 
 
 def table_rows(X, y):
@@ -72,14 +110,14 @@ def bound_named(name):
     return getattr(bounds, classes.get(name, name.title()))()
 
 
-def options():
-    """How the estimator computes when nobody says otherwise."""
+def options(n_jobs=None):
+    """How the estimator computes, by default when nobody says otherwise."""
     # ADAPT: to the defaults of the estimator.
     from skgp_sparse._engine.problem import Options
     from skgp_sparse._parallel import resolve_n_jobs
 
     memory = sklearn.get_config()["working_memory"] * 2**20
-    return Options(n_jobs=resolve_n_jobs(None), memory=memory)
+    return Options(n_jobs=resolve_n_jobs(n_jobs), memory=memory)
 
 
 def evaluation(model, bound):
@@ -152,8 +190,9 @@ def initial_kernel(X, y):
 
 
 def n_inducing(model):
-    """How many inducing points a fitted model has."""
-    return len(model.inducing_points_)
+    """How many inducing points a fitted model has, of several problems the one with most."""
+    points = model.inducing_points_
+    return max(map(len, points)) if isinstance(points, list) else len(points)
 
 
 def observed(model, X):
@@ -257,3 +296,101 @@ def inner_iteration(X, y, kernel, bound, Z):
             return objective._evaluate(projected, found.state).value
 
     return function
+
+
+# -- what a fit knew, and when ---------------------------------------------------------
+
+
+def warm_up(labels):
+    """A tiny sparse fit, so that imports and first calls are not timed."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(200)
+    if labels:
+        classifier(None, "titsias_new", 20, max_iter=5, random_state=0).fit(X, y > 0)
+    else:
+        regressor(None, "titsias_new", 20, max_iter=5, random_state=0).fit(X, y)
+
+
+class Snapshots:
+    """The best kernel and inducing points so far at the end of each iteration.
+
+    `rows` holds (seconds, vector of the optimiser); `decode` makes kernel and Z of such a vector.
+    """
+
+    def __init__(self, limit):
+        self.limit = limit
+        self.rows, self.decode = [], None
+        self.best, self.value = None, -np.inf
+        self.start = time.perf_counter()
+
+    def watching(self, function):
+        """The same function; it tells us of its best point."""
+
+        def watched(x):
+            value, gradient = function(x)
+            if value > self.value:
+                self.best, self.value = np.array(x), value
+            if not self.rows:
+                self.note()
+            return value, gradient
+
+        return watched
+
+    def note(self):
+        self.rows.append((time.perf_counter() - self.start, self.best))
+
+    def __call__(self, iteration, value):
+        self.note()
+        if self.rows[-1][0] >= self.limit:
+            raise Reached
+
+    def chosen(self, count):
+        """[(seconds, kernel, Z)]: about `count` of them, at even steps of log seconds."""
+        seconds = np.array([row[0] for row in self.rows])
+        wanted = np.geomspace(seconds[0], seconds[-1], count)
+        index = np.unique(np.searchsorted(seconds, wanted * (1 - 1e-12)))
+        return [(float(seconds[i]), *self.decode(self.rows[i][1])) for i in index]
+
+
+def snapshots_of_fit(model, X, y, limit):
+    """`Snapshots` of a fit of two classes or one target, stopped after `limit` seconds.
+
+    The clock starts before `fit`; the small exact fit counts, and its own iterations are no rows.
+    """
+    snapshots = Snapshots(limit)
+    with contextlib.suppress(Reached), snapshots_into(snapshots):
+        model.fit(X, y)
+    return snapshots
+
+
+@contextlib.contextmanager
+def snapshots_into(snapshots):
+    """Let every iteration on the full data leave a snapshot."""
+    # ADAPT: to how `training` calls `maximise` and makes `Parameters` - keep it working for the
+    # version before as well, which anytime.py measures with this same function.
+    from skgp_sparse.inference import training
+
+    maximise, Parameters = training.maximise, training.Parameters
+
+    def recording(*args, **kwargs):
+        parameters = Parameters(*args, **kwargs)
+        snapshots.decode = parameters.unpack
+        return parameters
+
+    def reporting(function, *args, **kwargs):
+        kwargs["callback"] = snapshots
+        return maximise(snapshots.watching(function), *args, **kwargs)
+
+    training.maximise, training.Parameters = reporting, recording
+    try:
+        yield
+    finally:
+        training.maximise, training.Parameters = maximise, Parameters
+
+
+def at_snapshot(kernel, Z, X, y, labels):
+    """The default model with this kernel and these inducing points, nothing optimised."""
+    fixed = {"inducing_init": Z, "optimize_inducing": False, "optimizer": None}
+    make = classifier if labels else regressor
+    return make(kernel, "titsias_new", len(Z), **fixed).fit(X, y)

@@ -9,6 +9,8 @@ problem in an ``.npz`` file and read one line of JSON from its standard output::
     python peers.py gpflow-fit-predict problem.npz --iterations 500
     python peers.py gpflow-classify problem.npz --iterations 1000
     python peers.py gpflow-race problem.npz --limit 240 --batch 256
+    python peers.py gpflow-sgpr-anytime problem.npz --limit 120
+    python peers.py gpflow-svgp-anytime problem.npz --limit 120 --batch 256
     python peers.py versions
 
 A problem holds ``X`` (n, d), ``y`` (n,), ``Z`` (m, d), ``variance``, ``lengthscales``
@@ -22,8 +24,10 @@ the clock starts; GPyTorch takes its low-rank (Woodbury) path, with exact Choles
 factors instead of conjugate gradients. ``value`` is the bound in nats, so that the
 caller can check that everybody computed the same thing.
 
-The last two are classification, ``y`` being 0 and 1: SVGP, by turns a natural-gradient step for
-q and a step of Adam for everything else, on all rows or on a random batch of them.
+``gpflow-classify`` and ``gpflow-race`` are classification, ``y`` being 0 and 1: SVGP, by turns a
+natural-gradient step for q and a step of Adam for everything else, on all rows or on a random batch
+of them. The two that end in ``anytime`` want ``X_test`` and ``y_test``, too, and trace what they
+predict there; SVGP takes ``labels`` from the problem, 1 for classification and 0 for regression.
 """
 
 import argparse
@@ -308,15 +312,22 @@ def gpflow_race(args):
         expectations = accurate.variational_expectations(X, *model.predict_f(X), Y)
         return tf.reduce_sum(expectations) - model.prior_kl()
 
+    return raced(step, lambda: (float(bound()),), args.limit, 1.05) | {"versions": versions()}
+
+
+def raced(step, measure, limit, pace):
+    """Trace of (seconds of the steps, *measure()), each time when the seconds grew by `pace`."""
+    import tensorflow as tf
+
     first, second = timed(step, repeats=2, warm_up=0)
     trace, elapsed, due, steps, message = [], 2.0 * second, 0.0, 2, "time is up"
     try:
-        while elapsed < args.limit:
+        while elapsed < limit:
             elapsed += timed(step, repeats=1, warm_up=0)[0]
             steps += 1
-            if elapsed >= due:
-                trace.append((elapsed, float(bound())))
-                due = 1.05 * elapsed
+            if elapsed >= min(due, limit):
+                trace.append((elapsed, *measure()))
+                due = pace * elapsed
     except tf.errors.InvalidArgumentError as error:  # a Cholesky factorisation failed
         message = str(error)[:200]
     return {
@@ -324,8 +335,106 @@ def gpflow_race(args):
         "steps": steps,
         "compile_seconds": max(first - second, 0.0),
         "message": message,
-        "versions": versions(),
     }
+
+
+# -- GPflow, what it predicts and when -------------------------------------------------
+
+PACE = 1.15  # of the seconds from one look at the test part to the next
+
+
+def test_scores(model, problem):
+    """A function of no argument: mean log density of the test part, and its error.
+
+    The error is the root of the mean square, or the share of wrong labels.
+    """
+    import tensorflow as tf
+
+    X, y = tf.constant(problem["X_test"]), problem["y_test"]
+    labels = bool(problem.get("labels", 0))
+    predict_y = tf.function(lambda: model.predict_y(X))
+
+    def measure():
+        mean, variance = (part.numpy()[:, 0] for part in predict_y())
+        if labels:
+            chosen = np.where(y > 0, mean, 1.0 - mean)
+            return float(np.mean(np.log(chosen))), float(np.mean((mean > 0.5) != (y > 0)))
+        density = -0.5 * ((y - mean) ** 2 / variance + np.log(2 * np.pi * variance))
+        return float(np.mean(density)), float(np.sqrt(np.mean((y - mean) ** 2)))
+
+    return measure
+
+
+class Stopwatch:
+    """SciPy callback that traces (seconds, *measure()) and stands still meanwhile."""
+
+    def __init__(self, measure, limit):
+        self.measure, self.limit = measure, limit
+        self.trace, self.steps, self.due, self.away = [], 0, 0.0, 0.0
+        self.start = time.perf_counter()
+
+    def seconds(self):
+        return time.perf_counter() - self.start - self.away
+
+    def over(self):
+        return self.seconds() >= self.limit
+
+    def look(self):
+        """Note how good the predictions are now; this takes no time."""
+        seconds, began = self.seconds(), time.perf_counter()
+        self.trace.append((seconds, *self.measure()))
+        self.due = PACE * seconds
+        self.away += time.perf_counter() - began
+
+    def __call__(self, x):
+        self.steps += 1
+        if self.over():
+            raise StopIteration
+        if self.seconds() >= self.due:
+            self.look()
+
+
+def gpflow_sgpr_anytime(args):
+    """Trace of (seconds, density, error) of SGPR; neither compilation nor predictions count.
+
+    The parameters at a look are those of the last evaluation, where a line search ended.
+    """
+    import gpflow
+    import tensorflow as tf
+
+    problem = read_problem(args.problem)
+    model = gpflow_model(problem)
+    optimizer, variables = gpflow.optimizers.Scipy(), model.trainable_variables
+    loss = model.training_loss_closure(compile=False)
+    compile_seconds = gpflow_compile(optimizer, loss, variables)
+    measure = test_scores(model, problem)
+    measure()
+    watch = Stopwatch(measure, args.limit)
+    limits = {"maxiter": args.iterations, "maxfun": 10 * args.iterations}
+    try:
+        result = optimizer.minimize(loss, variables, callback=watch, options=limits)
+        message = "time is up" if watch.over() else str(result.message)
+        watch.look()
+    except tf.errors.InvalidArgumentError as error:  # a Cholesky factorisation failed
+        message = str(error)[:200]
+    found = {"trace": watch.trace, "steps": watch.steps, "message": message}
+    return found | {"compile_seconds": compile_seconds, "versions": versions()}
+
+
+def gpflow_svgp_anytime(args):
+    """The same of SVGP, on random batches of `--batch` rows."""
+    import gpflow
+
+    problem = read_problem(args.problem)
+    if problem["labels"]:
+        likelihood = gpflow.likelihoods.Bernoulli()
+    else:
+        likelihood = gpflow.likelihoods.Gaussian(float(problem["noise"]))
+    model = svgp_model(problem, likelihood)
+    step = svgp_step(model, *tensors(problem), args)
+    measure = test_scores(model, problem)
+    measure()
+    return raced(step, measure, args.limit, PACE) | {"versions": versions()}
 
 
 # -- GPyTorch --------------------------------------------------------------------------
@@ -406,6 +515,8 @@ COMMANDS = {
     "gpflow-fit-predict": gpflow_fit_predict,
     "gpflow-classify": gpflow_classify,
     "gpflow-race": gpflow_race,
+    "gpflow-sgpr-anytime": gpflow_sgpr_anytime,
+    "gpflow-svgp-anytime": gpflow_svgp_anytime,
     "gpytorch-eval": gpytorch_eval,
     "versions": versions,
 }

@@ -32,10 +32,14 @@ class ExactObjective(NamedTuple):
         """Distinct training rows (m, d)."""
         return self.groups.X
 
+    def size(self):
+        """Number of rows, each counted as often as its weight says, times targets."""
+        return self.groups.weight.sum() * self.groups.y.shape[1]
+
     def of_nothing(self):
         """Log likelihood of the targets as noise of their own variance, and a little more."""
         weight, y = self.groups.weight, self.groups.y
-        n = weight.sum() * y.shape[1]
+        n = self.size()
         variance = (weight @ y**2).sum() / n
         if variance == 0:
             return -np.inf
@@ -61,6 +65,10 @@ class CollapsedObjective(NamedTuple):
     bound: object
     inducing_points: np.ndarray
     options: Options = Options()
+
+    def size(self):
+        """Number of rows, each counted as often as its weight says, times targets."""
+        return self.rows.total_weight() * self.rows.n_targets
 
     def at(self, Z):
         """The same objective at other inducing points."""

@@ -1,20 +1,35 @@
-"""Quasi-Newton maximisation that survives failed evaluations and says how it ended."""
+r"""Quasi-Newton maximisation that survives failed evaluations and says how it ended.
 
+L-BFGS (Nocedal 1980) with a diagonal of its own: where the usual method starts the inverse Hessian
+from one number, this one starts it from
+
+    D_i ∝ (Σ s_i² / Σ y_i²)^½,        s: steps,  y: changes of the gradient,
+
+with sums that forget. Curvatures of inducing points differ by orders of magnitude, and 50
+corrections cannot hold thousands of them. Where there are many coordinates, two random steps at the
+start measure them before the first iteration. Bounds are obeyed by projection: coordinates at a
+bound that the gradient pushes outwards stay there.
+"""
+
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
-_CORRECTIONS = 50  # of L-BFGS: with thousands of coordinates of Z, more than the usual 10 pay
-_RESCALED_AFTER = 20  # iterations, and twice, four times ... as many: Z's curvatures differ widely
-_MANY = 50  # coordinates for which that is done
-_STOPPED = 99  # status of scipy where the callback stops
-_FACTOR = 30.0  # at most, between the unit of a coordinate and the usual one
-_PATIENCE = 15  # most steps over which an improvement is judged: nearly singular Kuu takes as many
+_CORRECTIONS = 50  # with thousands of coordinates of Z, more than the usual 10 pay
+_FORGOTTEN = 0.1  # share of the sums of squares that an iteration forgets
+_SPREAD = 30.0  # at most, between the square roots of D and of its median
+_MANY = 50  # coordinates from which they are measured at the start ...
+_PROBES, _PROBE = 2, 0.03  # ... by so many steps, of this size in every coordinate
+_FEWEST = 5  # iterations over which an improvement is judged, at least
+_TRIALS = 20  # evaluations of one line search
+_LONGEST = 27.0  # times the step that curvature proposes
+_ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
+_WORTHLESS = 1e-4  # of tol: a step that promises less is not tried
 
 
 class Maximum(NamedTuple):
-    """Best point that was evaluated."""
+    """Best point that was found."""
 
     x: np.ndarray
     value: float
@@ -23,82 +38,97 @@ class Maximum(NamedTuple):
     message: str
 
 
-class _Recorder:
-    """Remembers the best point, and turns failures into walls to step back from.
+class _Point(NamedTuple):
+    """A point and the objective there, which is minimised."""
 
-    A failed evaluation (not positive definite, or not finite) answers with a paraboloid above the
-    best value so far, whose slope leads back to the best point: the line search shortens its step.
+    x: np.ndarray
+    value: float
+    gradient: np.ndarray
 
-    L-BFGS-B sees coordinates in units of their own, and the objective divided by the length of its
-    first gradient, which it takes for the first step where coordinates have bounds: so that step
-    has length 1.
-    """
 
-    def __init__(self, function, x0, bounds):
-        self.function, self.bounds = function, bounds
-        value, gradient = function(x0)
+class _Minimand:
+    """Minus the objective per row; infinite where it cannot be evaluated."""
+
+    def __init__(self, function, bounds, scale):
+        self.function, self.scale = function, scale
+        self.lower, self.upper = bounds.T
+
+    def start(self, x):
+        """The `_Point` of x, which must exist."""
+        x = np.clip(x, self.lower, self.upper)
+        value, gradient = self.function(x)
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            what = "gradient of the objective" if np.isfinite(value) else "objective"
             raise np.linalg.LinAlgError(
-                f"The objective is not finite at the start (got {value}). Check the scale of X "
-                "and y and the initial hyperparameters of the kernel."
+                f"The {what} is not finite at the start. Check the scale of X and y and the "
+                "initial hyperparameters of the kernel."
             )
-        self.x, self.value, self.gradient = x0.copy(), value, gradient
-        self.begin(np.ones(len(x0)))
+        return _Point(x, -value / self.scale, -gradient / self.scale)
 
-    def begin(self, units):
-        """Go on from the best point, coordinates in new units."""
-        self.units, self.known = units, True
-        lower, upper = self.bounds.T
-        free = np.where(self.gradient > 0, self.x < upper, self.x > lower)
-        self.scale = np.linalg.norm((self.gradient * units)[free]) or 1.0
-        self.last = self.x, self.gradient
-        self.moved, self.changed = np.zeros(len(units)), np.zeros(len(units))
-
-    def __call__(self, scaled):
-        if self.known:  # the first point of a run is the best one
-            self.known = False
-            return self._answer(self.value, self.gradient)
-        x = np.clip(scaled * self.units, *self.bounds.T)
+    def at(self, x):
+        """The `_Point` of x, moved within the bounds."""
+        x = np.clip(x, self.lower, self.upper)
         try:
             value, gradient = self.function(x)
         except np.linalg.LinAlgError:
-            value, gradient = np.nan, np.nan
-        if np.isfinite(value) and np.all(np.isfinite(gradient)):
-            self._note(x, gradient)
-            if value > self.value:
-                self.x, self.value, self.gradient = x, value, gradient
-            return self._answer(value, gradient)
-        step = x - self.x
-        height = self.scale + abs(self.value)
-        return self._answer(self.value - height * (1.0 + 0.5 * step @ step), -height * step)
+            return _Point(x, np.inf, None)
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            return _Point(x, np.inf, None)
+        return _Point(x, -value / self.scale, -gradient / self.scale)
 
-    def better_units(self):
-        """Units in which the curvatures that were seen are alike."""
-        seen = (self.moved > 0) & (self.changed > 0)
-        if not seen.any():
-            return self.units
-        curvature = np.sqrt(np.where(seen, self.changed, 1.0) / np.where(seen, self.moved, 1.0))
-        usual = np.median(curvature[seen])
-        units = np.where(seen, np.sqrt(usual / curvature), 1.0)
-        return np.clip(units, 1.0 / _FACTOR, _FACTOR)
-
-    def _answer(self, value, gradient):
-        return -value / self.scale, -gradient * self.units / self.scale
-
-    def _note(self, x, gradient):
-        step = x - self.last[0]
-        if step @ step < 1.0:  # curvature is a local matter
-            self.moved += step**2
-            self.changed += (gradient - self.last[1]) ** 2
-        self.last = x, gradient
+    def free(self, point):
+        """Which coordinates a descent may move."""
+        inwards = np.where(point.gradient > 0, point.x > self.lower, point.x < self.upper)
+        return inwards & (point.gradient != 0)
 
 
-def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, callback=None):
-    """Maximise by L-BFGS-B (Byrd, Lu, Nocedal and Zhu 1995).
+class _Curvature:
+    """What steps and changes of the gradient say about the inverse Hessian."""
 
-    Where there are many coordinates, it begins anew after 20, 40, 80 ... iterations, from the best
-    point, in units in which the curvatures seen since the last time are alike: 50 corrections
-    cannot tell it how thousands of coordinates differ.
+    def __init__(self, size):
+        self.pairs = deque(maxlen=_CORRECTIONS)  # s, y, 1 / sᵀy
+        self.steps, self.changes = np.zeros(size), np.zeros(size)
+        self.diagonal = np.ones(size)
+
+    def probe(self, step, change):
+        """Learn the units of the coordinates from a step in some direction."""
+        self.steps += step**2
+        self.changes += change**2
+        self._set_diagonal()
+
+    def update(self, step, change):
+        """Learn from an iteration; where the curvature is not positive, nothing."""
+        product = step @ change
+        if product <= 1e-12 * np.linalg.norm(step) * np.linalg.norm(change):
+            return
+        self.pairs.append((step, change, 1.0 / product))
+        self.steps *= 1.0 - _FORGOTTEN
+        self.changes *= 1.0 - _FORGOTTEN
+        self.probe(step, change)
+        self.diagonal *= product / (change @ (self.diagonal * change))
+
+    def times(self, gradient):
+        """The inverse Hessian times a gradient: the two loops of Nocedal."""
+        vector, shares = gradient.copy(), []
+        for step, change, inverse in reversed(self.pairs):
+            shares.append(inverse * (step @ vector))
+            vector -= shares[-1] * change
+        vector *= self.diagonal
+        for (step, change, inverse), share in zip(self.pairs, reversed(shares)):
+            vector += step * (share - inverse * (change @ vector))
+        return vector
+
+    def _set_diagonal(self):
+        seen = (self.steps > 0) & (self.changes > 0)
+        if seen.any():
+            root = np.sqrt(self.steps[seen] / self.changes[seen])
+            usual = np.median(root)
+            self.diagonal = np.full(len(seen), usual)
+            self.diagonal[seen] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)
+
+
+def maximise(function, x0, bounds, *, max_iter, tol, scale=1.0, callback=None):
+    """Maximise within bounds.
 
     Parameters
     ----------
@@ -107,12 +137,12 @@ def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, call
     x0 : ndarray of shape (size,)
     bounds : ndarray of shape (size, 2)
     max_iter : int
-        Most iterations.
-    ftol, gtol : float
-        Stop when the relative improvement of ``value / scale`` per iteration, over the last few,
-        or its projected gradient, is below.
+        Maximum number of iterations.
+    tol : float
+        Stop when the last third of the iterations (at least 5 of them, or one more than there are
+        coordinates) improved ``value / scale`` by less than this.
     scale : float
-        Divides the value before it is judged.
+        Number of rows: the unit in which improvements are judged.
     callback : callable or None
         Called as ``callback(iteration, value)``; may return True to stop.
 
@@ -120,57 +150,96 @@ def maximise(function, x0, bounds, *, max_iter, ftol, gtol=1e-5, scale=1.0, call
     -------
     Maximum
     """
-    x0 = np.clip(x0, bounds[:, 0], bounds[:, 1])
-    recorder = _Recorder(function, x0, bounds)
+    minimand = _Minimand(function, bounds, scale)
+    point = minimand.start(x0)
     if len(x0) == 0:
-        return Maximum(x0, recorder.value, 0, True, "nothing to optimise")
-    history = []
-    patience = min(_PATIENCE, len(x0) + 1)  # steps that show every direction
+        return Maximum(point.x, -scale * point.value, 0, True, "nothing to optimise")
+    curvature = _Curvature(len(x0))
+    if len(x0) > _MANY:
+        _measure(minimand, point, curvature)
+    history, ended = [point.value], None
+    while ended is None and len(history) <= max_iter:
+        point, ended = _iterate(minimand, point, curvature, tol)
+        if ended is None:
+            history.append(point.value)
+            if callback is not None and callback(len(history) - 1, -scale * point.value):
+                ended = "stopped by a callback"
+            elif _settled(history, tol, len(x0)):
+                ended = "converged"
+    converged = ended not in (None, _STUCK)
+    message = ended or f"the limit of {max_iter} iterations was reached"
+    return Maximum(point.x, -scale * point.value, len(history) - 1, converged, message)
 
-    def report(_):
-        history.append(recorder.value / scale)
-        asked_to_stop = callback is not None and callback(len(history), recorder.value)
-        if asked_to_stop or _settled(history, ftol, patience):
-            raise StopIteration
 
-    def run(steps):
-        return minimize(
-            recorder,
-            recorder.x / recorder.units,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds / recorder.units[:, None],
-            callback=report,
-            options={
-                "maxiter": steps,
-                "maxfun": 3 * steps + 20,
-                "maxcor": _CORRECTIONS,
-                "ftol": 0.0,  # judged by _settled: one short step is no convergence
-                "gtol": gtol * scale / recorder.scale,
-            },
-        )
+_STUCK = "no step improves the objective as its gradient promises"
 
-    for end in _stages(max_iter) if len(x0) > _MANY else [max_iter]:
-        result = run(end - len(history))
-        if result.success or result.status == _STOPPED or len(history) >= max_iter:
+
+def _measure(minimand, point, curvature):
+    """Probe the units of all coordinates with steps of random signs."""
+    signs = np.random.RandomState(0)
+    for _ in range(_PROBES):
+        near = minimand.at(point.x + _PROBE * signs.choice([-1.0, 1.0], len(point.x)))
+        if np.isfinite(near.value):
+            curvature.probe(near.x - point.x, near.gradient - point.gradient)
+
+
+def _iterate(minimand, point, curvature, tol):
+    """The next point, and why there is none: None while there is."""
+    free = minimand.free(point)
+    gradient = np.where(free, point.gradient, 0.0)
+    while True:
+        newton = len(curvature.pairs) > 0
+        direction = -np.where(free, curvature.times(gradient), 0.0)
+        slope = direction @ gradient
+        if newton and slope >= 0:
+            curvature.pairs.clear()
+            continue
+        if newton and -0.5 * slope <= _WORTHLESS * tol or slope == 0:
+            return point, "converged"
+        if not newton:  # a first step of length one, in the units of the diagonal
+            direction /= np.linalg.norm(direction) or 1.0
+        found = _search(minimand, point, direction)
+        if found is not None:
+            curvature.update(found.x - point.x, found.gradient - point.gradient)
+            return found, None
+        if not newton:
+            promised = -0.5 * slope
+            return point, _STUCK if promised > max(tol, 1e-9 * abs(point.value)) else "converged"
+        curvature.pairs.clear()
+
+
+def _search(minimand, point, direction):
+    """A point on the projected line that improves enough; None if there is none.
+
+    Steps that fail are cut, to a tenth where the objective is not finite there; steps after which
+    the line still falls steeply are tripled, and the best of them is kept.
+    """
+    step, best, slope = 1.0, None, point.gradient @ direction
+    for _ in range(_TRIALS):
+        trial = minimand.at(point.x + step * direction)
+        if best is not None and trial.value >= best.value:
             break
-        recorder.begin(recorder.better_units())
-    converged = result.success or result.status == _STOPPED or _settled(history, ftol, 1)
-    return Maximum(recorder.x, recorder.value, len(history), converged, str(result.message))
+        if _improves(trial, point):
+            best = trial
+            if trial.gradient @ direction >= _STEEP * slope or step >= _LONGEST:
+                break
+            step *= 3.0
+        elif np.isfinite(trial.value):
+            excess = 2.0 * (trial.value - point.value - step * slope)
+            parabola = -slope * step / excess if excess > 0 else 0.5
+            step *= min(max(parabola, 0.1), 0.5)
+        else:
+            step *= 0.1
+    return best
 
 
-def _stages(max_iter):
-    """Iterations after which coordinates are rescaled, and the last one."""
-    end = _RESCALED_AFTER
-    while end < max_iter:
-        yield end
-        end *= 2
-    yield max_iter
+def _improves(trial, point):
+    promised = min(point.gradient @ (trial.x - point.x), 0.0)
+    return trial.value < point.value + _ARMIJO * promised
 
 
-def _settled(history, ftol, steps):
-    """Whether the last steps improved the value by less than `ftol` each, relative to 1 or more."""
-    if len(history) <= steps:
-        return False
-    improvement = history[-1] - history[-1 - steps]
-    return improvement <= steps * ftol * max(abs(history[-1]), 1.0)
+def _settled(history, tol, size):
+    """Whether the last third of the iterations was worth less than `tol`."""
+    done = len(history) - 1
+    last = max(done // 3, min(_FEWEST, size + 1))
+    return done >= last and history[-1 - last] - history[-1] < tol

@@ -92,6 +92,10 @@ class SiteObjective:
         self.warm = {}
         self.inner_iterations = deque(maxlen=_REMEMBERED)
 
+    def size(self):
+        """Number of rows, each counted as often as its weight says."""
+        return self.rows.total_weight()
+
     def at(self, Z):
         """The same objective at other inducing points."""
         other = copy.copy(self)

@@ -7,14 +7,13 @@ import numpy as np
 from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.parameters import positions_of
 
-_EXACT_ITERATIONS = 200
+_ITERATIONS = 200
 _RESCUES = 4
 _LONGEST = 5.0  # typical distances between rows
-_FTOL, _GTOL = 2.2e-9, 1e-5  # of the total log likelihood, as GaussianProcessRegressor's ...
-_START_FTOL = 1e-4  # ... unless it is only where another optimisation starts
+_COARSER = 10.0  # the tolerance of a start, in units of that of the fit
 
 
-def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, ftol=_FTOL, callback=None):
+def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, callback=None):
     """Maximise the objective of few rows over theta.
 
     Starts at the kernel's own theta and at `n_restarts` points drawn uniformly between the bounds.
@@ -41,7 +40,13 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, ftol=_FT
 
     def run(theta):
         return maximise(
-            function, theta, bounds, max_iter=max_iter, ftol=ftol, gtol=_GTOL, callback=report
+            function,
+            theta,
+            bounds,
+            max_iter=max_iter,
+            tol=tol,
+            scale=objective.size(),
+            callback=report,
         )
 
     best = run(kernel.theta)
@@ -63,7 +68,7 @@ def _further_starts(kernel, bounds, collapsed, n_restarts, random_state):
     return [*(kernel.theta + around), *between]
 
 
-def start_kernel(rows, kernel, model, size, *, options, n_restarts, random_state):
+def start_kernel(rows, kernel, model, size, *, options, n_restarts, random_state, tol):
     """Kernel with the hyperparameters of an exact fit to `size` random rows.
 
     Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
@@ -76,8 +81,8 @@ def start_kernel(rows, kernel, model, size, *, options, n_restarts, random_state
         kernel,
         n_restarts=n_restarts,
         random_state=random_state,
-        max_iter=_EXACT_ITERATIONS,
-        ftol=_START_FTOL,
+        max_iter=_ITERATIONS,
+        tol=_COARSER * tol,
     )
     theta = found.theta
     for positions in positions_of(kernel, "length_scale"):

@@ -94,9 +94,10 @@ def _train_exact(objective, kernel, plan, random_state):
         n_restarts=plan.n_restarts,
         random_state=random_state,
         max_iter=plan.max_iter,
+        tol=plan.tol,
         callback=plan.progress,
     )
-    _warn_unless_converged(found, f"max_iter (now {plan.max_iter})")
+    _warn_unless_converged(found, plan)
     return _finish(objective, kernel, found.value, found.n_iter)
 
 
@@ -119,11 +120,11 @@ def _train_sparse(rows, kernel, model, plan, random_state):
         parameters.pack(kernel, Z),
         parameters.bounds(),
         max_iter=plan.max_iter,
-        ftol=plan.tol,
-        scale=rows.total_weight() * rows.n_targets,
+        tol=plan.tol,
+        scale=objective.size(),
         callback=plan.progress,
     )
-    _warn_unless_converged(found, f"max_iter (now {plan.max_iter}) or tol (now {plan.tol:g})")
+    _warn_unless_converged(found, plan)
     kernel, Z_found = parameters.unpack(found.x)
     objective = objective.at(Z_found) if learn_Z else objective
     model.warn_of(objective, kernel)
@@ -143,6 +144,7 @@ def _start(rows, kernel, model, plan, random_state):
         options=plan.options,
         n_restarts=plan.n_restarts,
         random_state=random_state,
+        tol=plan.tol,
     )
     Z = plan.initialise(rows, kernel, random_state)
     objective = model.sparse(rows, Z, plan.options)
@@ -196,11 +198,10 @@ def _finish(objective, kernel, value, n_iter):
     return Fit(kernel, objective, posterior, value, max(n_iter, 1), jitter)
 
 
-def _warn_unless_converged(found, remedy):
+def _warn_unless_converged(found, plan):
     if not found.converged:
         warn(
             f"The optimizer stopped after {found.n_iter} iterations without converging "
-            f"({found.message}). Raise {remedy}, or widen the bounds of the kernel's "
-            "hyperparameters.",
+            f"({found.message}). Raise max_iter (now {plan.max_iter}) or tol (now {plan.tol:g}).",
             ConvergenceWarning,
         )
