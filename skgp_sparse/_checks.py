@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 _BOOLS = (bool, np.bool_)
-_LOWEST = {"n_inducing": 1, "max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
+_LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
 
 
@@ -45,6 +45,7 @@ def check_parameters(estimator, name):
     given = estimator.get_params(deep=False)
     for parameter in _LOWEST.keys() & given.keys():
         check_number(given[parameter], parameter, name, Integral, _LOWEST[parameter])
+    _check_n_inducing(estimator.n_inducing, name)
     for parameter in _SWITCHES & given.keys():
         _check_bool(given[parameter], parameter, name)
     check_number(estimator.tol, "tol", name, Real, low=0)
@@ -122,6 +123,17 @@ def _check_n_jobs(n_jobs, name):
             f"The 'n_jobs' parameter of {name} must be None or an int other than 0. Got "
             f"{n_jobs!r} instead."
         )
+
+
+def _check_n_inducing(n_inducing, name):
+    if isinstance(n_inducing, str):
+        if n_inducing != "auto":
+            raise ValueError(
+                f"The 'n_inducing' parameter of {name} must be \"auto\" or an int in the range "
+                f"[1, inf). Got {n_inducing!r} instead."
+            )
+    else:
+        check_number(n_inducing, "n_inducing", name, Integral, low=1)
 
 
 def _check_optimizer(optimizer, name):

@@ -33,6 +33,9 @@ _PROPAGATION = ("fitc", "gfitc-ep")
 _REGRESSION_ONLY = ("pep", "dtc")
 _MULTI_CLASS = ("one_vs_rest", "one_vs_one")
 LIKELIHOODS = {"probit": likelihoods.Probit, "logit": likelihoods.Logit}
+_EXACT_ROWS, _EXACT_LABELS = 2000, 500  # distinct rows up to which "auto" is the exact process ...
+_AUTO_ROWS, _AUTO_LABELS = 500, 200  # ... and the number of inducing points above
+_EXACT_OPAQUE = 500  # the same, where the kernel's gradient is an array of n x n x p
 _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
 _START_LABELS = 250  # the same where rows have labels, as an evaluation is an inner loop then ...
 _START_SHARE, _FEWEST_LABELS = 8, 125  # ... or an eighth of them, if not less than that
@@ -185,15 +188,17 @@ def is_one_vs_one(multi_class, name):
     return multi_class == "one_vs_one"
 
 
-def plan_of(estimator, X, progress, name, n_labels=None):
+def plan_of(estimator, X, kernel, progress, name, n_labels=None):
     """How to fit, from the parameters of the estimator.
 
     `n_labels` is the number of rows of the table, where they have labels.
     """
-    initialise, fixed = _resolve_inducing(estimator.inducing_init, estimator.n_inducing, X, name)
+    n_inducing, most_exact = _resolve_size(estimator.n_inducing, kernel, n_labels is not None)
+    initialise, fixed = _resolve_inducing(estimator.inducing_init, n_inducing, X, name)
     memory = get_config()["working_memory"] * 2**20
     return Plan(
-        n_inducing=estimator.n_inducing,
+        n_inducing=n_inducing,
+        most_exact=0 if fixed else most_exact,
         initialise=initialise,
         fixed_inducing=fixed,
         optimize_inducing=estimator.optimize_inducing,
@@ -210,6 +215,16 @@ def plan_of(estimator, X, progress, name, n_labels=None):
 def _rows_of_start(n):
     """How many rows with labels the first fit sees: it should be cheap beside an evaluation."""
     return min(_START_LABELS, max(_FEWEST_LABELS, n // _START_SHARE))
+
+
+def _resolve_size(n_inducing, kernel, labelled):
+    """Number of inducing points, and of distinct rows up to which all of them are."""
+    if n_inducing != "auto":
+        return n_inducing, n_inducing
+    most = _EXACT_LABELS if labelled else _EXACT_ROWS
+    if not kernels.differentiable(kernel):
+        most = min(most, _EXACT_OPAQUE)
+    return _AUTO_LABELS if labelled else _AUTO_ROWS, most
 
 
 def same_structure(kernel, other):

@@ -55,9 +55,10 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         [2]_, which is no bound.
     likelihood : {"probit", "logit"} or Binary, default="probit"
         The sigmoid, by name or as an instance of a class of `skgp_sparse.likelihoods`.
-    n_inducing : int, default=200
-        Number of inducing points. With at least as many as there are distinct rows every row is
-        one.
+    n_inducing : int or "auto", default="auto"
+        Number of inducing points. If it is at least the number of distinct rows, every row becomes
+        an inducing point. "auto" does that up to 500 distinct rows and chooses 200 above;
+        `n_inducing_` says what was chosen.
     inducing_init : str, array-like or callable, default="k-means"
         Where the inducing points start; see `SparseGPRegressor`.
     optimize_inducing : bool, default=True
@@ -68,14 +69,12 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     n_restarts_optimizer : int, default=0
         Further starts of the hyperparameters, drawn between their bounds, in the small fit that
         precedes the full one.
-    max_iter : int, default=200
-        Most iterations of L-BFGS.
-    tol : float, default=1e-6
-        Stop when the bound improves by less than this per row and iteration, over the last 15
-        iterations (fewer where few parameters are learned). The inner loops close to a thousandth
-        of it, but to at least 1e-6 and at most 1e-9 of the bound, so that a fit with a tolerance of
-        3e-3 is rough and several times as fast. Where all rows are inducing points, fits go on as
-        long as those of `GaussianProcessClassifier`.
+    max_iter : int, default=1000
+        Maximum number of L-BFGS iterations. It is an emergency brake: `tol` ends a fit.
+    tol : float, default=1e-3
+        The fit ends when the last third of its iterations improved the bound by less than `tol`
+        nats per row. ``tol=1e-2`` makes a rough fit, ``tol=1e-5`` a thorough one. The inner loops
+        close to a thousandth of it, but to at least 1e-6 and at most 1e-9 of the bound.
     max_iter_predict : int, default=100
         Most inner iterations of an evaluation.
     warm_start : bool, default=False
@@ -106,6 +105,8 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Inducing points in the units of X; with more than two classes one array per binary problem.
     log_marginal_likelihood_value_ : float
         The bound (mean over binary problems) at `kernel_` and `inducing_points_`.
+    n_inducing_ : int, or list of int
+        Number of inducing points; with more than two classes one number per binary problem.
     n_iter_ : int
         Iterations of the optimiser; the most of any binary problem.
     jitter_ : float
@@ -146,13 +147,13 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         *,
         bound="titsias_new",
         likelihood="probit",
-        n_inducing=200,
+        n_inducing="auto",
         inducing_init="k-means",
         optimize_inducing=True,
         optimizer="fmin_l_bfgs_b",
         n_restarts_optimizer=0,
-        max_iter=200,
-        tol=1e-6,
+        max_iter=1000,
+        tol=1e-3,
         max_iter_predict=100,
         warm_start=False,
         multi_class="one_vs_rest",
@@ -371,7 +372,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             kernel = _wiring.resolve_latent_kernel(self.kernel, table)
             _checks.check_restarts(self, kernel)
             told = partial(progress, about=name_of_task)
-            plan = _wiring.plan_of(self, part, told, name, len(table))
+            plan = _wiring.plan_of(self, part, kernel, told, name, len(table))
             return BinaryProblem(name_of_task, table, kernel, before, plan)
 
         problems = [problem(*one) for one in zip(tasks, names, earlier)]
@@ -402,6 +403,8 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.classes_, self.n_classes_ = classes, len(classes)
         self.kernel_ = kernels[0] if len(fits) == 1 else CompoundKernel(kernels)
         self.inducing_points_ = Z[0] if len(fits) == 1 else Z
+        sizes = [len(points) for points in Z]
+        self.n_inducing_ = sizes[0] if len(fits) == 1 else sizes
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)

@@ -51,9 +51,11 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Training objective: "titsias" (also "vfe"), "titsias_new", "artemev", "fitc" (also
         "gfitc-ep"), "pep", "dtc", or an instance such as ``PEP(alpha=0.3)``, which a grid search
         reaches as ``bound__alpha``.
-    n_inducing : int, default=500
-        Number of inducing points. With at least as many as there are distinct rows the model is
-        exact.
+    n_inducing : int or "auto", default="auto"
+        Number of inducing points. If it is at least the number of distinct rows, the model is
+        exact. "auto" is the exact process up to 2000 distinct rows (500 for kernels without a
+        derivative rule), where it is the better model in no more time, and 500 above;
+        `n_inducing_` says what was chosen.
     inducing_init : str, array-like or callable, default="k-means"
         Where the inducing points start: "k-means" (clusters, seeded by "rp-cholesky"), "k-means++"
         (spread rows), "random", "greedy" (rows of largest residual variance), "rp-cholesky" (rows
@@ -71,12 +73,11 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     n_restarts_optimizer : int, default=0
         Further starts of the hyperparameters, drawn between their bounds, in the small exact fit
         that precedes the sparse one.
-    max_iter : int, default=200
-        Most iterations of L-BFGS.
-    tol : float, default=1e-6
-        Stop when the bound improves by less than this per row and iteration, over the last 15
-        iterations (fewer where few parameters are learned): by 0.01 per iteration at 10,000 rows.
-        Fits of the exact model go on as long as those of `GaussianProcessRegressor`.
+    max_iter : int, default=1000
+        Maximum number of L-BFGS iterations. It is an emergency brake: `tol` ends a fit.
+    tol : float, default=1e-3
+        The fit ends when the last third of its iterations improved the bound by less than `tol`
+        nats per row. ``tol=1e-2`` makes a rough fit, ``tol=1e-5`` a thorough one.
     normalize_y : bool, default=True
         Whether targets are centred and scaled to unit variance; undone in predictions.
     n_targets : int, default=None
@@ -96,6 +97,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Inducing points, in the units of X.
     log_marginal_likelihood_value_ : float
         The bound at `kernel_` and `inducing_points_`, for targets as normalised.
+    n_inducing_ : int
+        Number of inducing points: that of the distinct rows where the model is exact.
     n_iter_ : int
         Iterations of the optimiser.
     jitter_ : float
@@ -139,14 +142,14 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         kernel=None,
         *,
         bound="titsias_new",
-        n_inducing=500,
+        n_inducing="auto",
         inducing_init="k-means",
         optimize_inducing=True,
         alpha=None,
         optimizer="fmin_l_bfgs_b",
         n_restarts_optimizer=0,
-        max_iter=200,
-        tol=1e-6,
+        max_iter=1000,
+        tol=1e-3,
         normalize_y=True,
         n_targets=None,
         random_state=None,
@@ -334,7 +337,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         rows = with_noise_floor(rows, kernel)
         _checks.check_restarts(self, kernel)
         reporter = IterationReporter(self, X, y, self.max_iter)
-        plan = _wiring.plan_of(self, X, progress_of(self, reporter), name)
+        plan = _wiring.plan_of(self, X, kernel, progress_of(self, reporter), name)
         with single_threaded_blas():
             fit = train(
                 rows, kernel, GaussianModel(bound), plan, check_random_state(self.random_state)
@@ -353,6 +356,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self.kernel_ = clone(fit.kernel)  # clone_kernel=False changes it; predictions stay
         self.inducing_points_ = fit.objective.inducing_points
         self.log_marginal_likelihood_value_ = fit.value
+        self.n_inducing_ = len(self.inducing_points_)
         self.n_iter_ = fit.n_iter
         self.jitter_ = fit.jitter
         self._posterior = fit.posterior

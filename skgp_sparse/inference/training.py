@@ -23,6 +23,7 @@ from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.parameters import Parameters
 from skgp_sparse.inference.start import fit_exact, start_kernel
 
+_WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
 _STEP = 3.0  # unit of Z in the optimiser, in length scales or, if shorter, spreads
 
 
@@ -30,6 +31,7 @@ class Plan(NamedTuple):
     """How to fit."""
 
     n_inducing: int
+    most_exact: int  # distinct rows up to which every one is an inducing point
     initialise: Callable  # (rows, kernel, random_state) -> Z
     fixed_inducing: bool  # Z comes from the user
     optimize_inducing: bool
@@ -72,8 +74,8 @@ def train(rows, kernel, model, plan, random_state):
     -------
     Fit
     """
-    if not plan.fixed_inducing and rows.distinct(most=plan.n_inducing) is not None:
-        return _train_exact(model.exact(rows, plan.options), kernel, plan, random_state)
+    if plan.most_exact and rows.distinct(most=plan.most_exact) is not None:
+        return _train_exact(rows, kernel, model, plan, random_state)
     if plan.optimizer == "fmin_l_bfgs_b":
         return _train_sparse(rows, kernel, model, plan, random_state)
     Z = plan.initialise(rows, kernel, random_state)
@@ -83,15 +85,19 @@ def train(rows, kernel, model, plan, random_state):
     return _train_with_callable(objective, kernel, plan, random_state)
 
 
-def _train_exact(objective, kernel, plan, random_state):
+def _train_exact(rows, kernel, model, plan, random_state):
+    objective = model.exact(rows, plan.options)
     if plan.optimizer is None:
         return _finish(objective, kernel, objective.value(kernel), 0)
     if callable(plan.optimizer):
         return _train_with_callable(objective, kernel, plan, random_state)
+    n_restarts = plan.n_restarts
+    if len(rows) >= _WORTH_A_START * plan.start_rows:
+        kernel, n_restarts = _start_kernel(rows, kernel, model, plan, random_state), 0
     kernel, found = fit_exact(
         objective,
         kernel,
-        n_restarts=plan.n_restarts,
+        n_restarts=n_restarts,
         random_state=random_state,
         max_iter=plan.max_iter,
         tol=plan.tol,
@@ -136,7 +142,14 @@ def _start(rows, kernel, model, plan, random_state):
     if plan.warm is not None:
         kernel, Z = plan.warm
         return kernel, model.sparse(rows, Z, plan.options)
-    kernel = start_kernel(
+    kernel = _start_kernel(rows, kernel, model, plan, random_state)
+    Z = plan.initialise(rows, kernel, random_state)
+    objective = model.sparse(rows, Z, plan.options)
+    return model.adapt(kernel, objective), objective
+
+
+def _start_kernel(rows, kernel, model, plan, random_state):
+    return start_kernel(
         rows,
         kernel,
         model,
@@ -146,9 +159,6 @@ def _start(rows, kernel, model, plan, random_state):
         random_state=random_state,
         tol=plan.tol,
     )
-    Z = plan.initialise(rows, kernel, random_state)
-    objective = model.sparse(rows, Z, plan.options)
-    return model.adapt(kernel, objective), objective
 
 
 def _can_move(kernel):
