@@ -3,9 +3,10 @@
 A positive definite matrix ``K`` enters every formula through its Cholesky factor, ``K + jitter I =
 L Lᵀ``, and through ``T = L⁻¹``. The triangular inverse costs ``m³/3`` once; with it every O(n m²)
 step is a matrix product, which NumPy runs outside the interpreter lock, so that blocks of rows can
-be processed by Python threads. The factors themselves are computed in tiles, by products of tiles:
-LAPACK's own threads would wait for the slowest core, and round differently for every number of them. Errors of ``K Tᵀ`` are of order ``eps ‖T‖ ‖K‖``, as for a triangular
-solve; only products with ``K⁻¹`` itself would lose more.
+be processed by Python threads. Errors of ``K Tᵀ`` are of order ``eps ‖T‖ ‖K‖``, as for a triangular
+solve; only products with ``K⁻¹`` itself would lose more. The factors themselves are computed in
+tiles, by products of tiles: LAPACK's own threads would wait for the slowest core, and round
+differently for every number of them.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
+from skgp_sparse._buffers import empty
 from skgp_sparse._parallel import for_each
 
 _PANEL = 64  # columns a triangular product takes at a time, twice as many of large ones:
@@ -162,7 +164,7 @@ def mirror_lower(A):
 
 def times_lower(A, T, n_jobs=1):
     """``A T`` for lower triangular T, skipping the blocks of zeros."""
-    out = np.empty_like(A, order="C")
+    out = empty(A.shape)
 
     def fill(columns):
         tail = slice(columns.start, None)
@@ -174,7 +176,7 @@ def times_lower(A, T, n_jobs=1):
 
 def times_lower_transposed(A, T, out=None):
     """``A Tᵀ`` for lower triangular T, skipping the blocks of zeros; in `out`, not A, if given."""
-    out = np.empty_like(A, order="C") if out is None else out
+    out = empty(A.shape) if out is None else out
 
     def fill(columns):
         head = slice(0, columns.stop)
@@ -214,7 +216,7 @@ def log_det_from_cholesky(L):
 
 
 def _gram_of_scaled(V, a):
-    scaled = V * np.sqrt(a)[:, None]
+    scaled = np.multiply(V, np.sqrt(a)[:, None], out=empty(V.shape))
     return scaled.T @ scaled  # NumPy recognises A.T @ A and calls syrk
 
 

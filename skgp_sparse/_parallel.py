@@ -15,6 +15,8 @@ from threading import Lock, local
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
+from skgp_sparse import _buffers
+
 
 @cache
 def _controller():
@@ -51,13 +53,15 @@ def single_threaded_blas():
     """Context in which every BLAS call runs on the thread that makes it.
 
     The limit belongs to the process: the first context sets it, and the last one restores it. So do
-    the threads of `ordered_map`: new ones for every pass would begin on a core that is busy.
+    the threads of `ordered_map` (new ones for every pass would begin on a core that is busy) and
+    the memory of `_buffers`.
     """
     global _inside, _limiter
     idle = []
     with _LIMIT:
         if _inside == 0:
             _limiter = _controller().limit(limits=1, user_api="blas")
+            _buffers.keep()
         _inside += 1
     try:
         yield
@@ -66,6 +70,7 @@ def single_threaded_blas():
             _inside -= 1
             if _inside == 0:
                 _limiter.restore_original_limits()
+                _buffers.release()
                 idle += _pools.values()
                 _pools.clear()
         for pool in idle:

@@ -40,7 +40,7 @@ class GPR(SparseGPRegressor):
     """SparseGPRegressor with the defaults of GaussianProcessRegressor, and Z = X.
 
     `alpha` is a variance in units of y² here and in units of the normalised y² there: it is
-    translated. `max_iter` is 15,000 there.
+    translated. `max_iter` is 15,000 there, and a fit ends where the gradient vanishes.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class GPR(SparseGPRegressor):
             random_state=random_state,
             n_inducing=10**6,
             max_iter=15_000,
+            tol=1e-10,
         )
 
     def fit(self, X, y):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse._buffers import empty
 from skgp_sparse._engine.forward import forward_block
 from skgp_sparse._linalg import (
     congruence,
@@ -90,7 +91,7 @@ def _backward_block(forward, block, cot, inputs):
     V, a, n_targets = forward.V, forward.a, cot.n_targets
     e = block.y - V @ cot.v
     if cot.shared is None:
-        BV = V @ cot.Binv
+        BV = np.matmul(V, cot.Binv, out=empty(V.shape))
         h = row_dots(BV, V)
     else:
         BV, h = None, cot.mean_h
@@ -109,11 +110,12 @@ def _backward_block(forward, block, cot, inputs):
 def _cotangent_of_Kuf(V, e, BV, t, a, cot):
     a = np.reshape(a, (-1, 1))
     if BV is None:
-        K_bar = V @ cot.shared
-        K_bar -= e * cot.u.T if len(cot.u.T) == 1 else e @ cot.u.T
+        K_bar = np.matmul(V, cot.shared, out=empty(V.shape))
+        K_bar -= np.matmul(e, cot.u.T, out=empty(V.shape))
         K_bar *= -a
         return K_bar
     BV *= -cot.n_targets * a
-    BV -= 2.0 * np.reshape(t, (-1, 1)) * V
-    BV += (a * e) @ cot.v.T
+    other = np.multiply(V, 2.0 * np.reshape(t, (-1, 1)), out=empty(V.shape))
+    BV -= other
+    BV += np.matmul(a * e, cot.v.T, out=other)
     return times_lower(BV, cot.T)

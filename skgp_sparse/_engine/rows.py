@@ -13,7 +13,7 @@ import numpy as np
 _BLOCK_BYTES = 10 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
 _FEWEST_ROWS = 64
 _SHARES = 8  # blocks that a table is cut into at least, for threads to share ...
-_WORTH_SHARING = 1 << 16  # ... unless their (rows, m) arrays had fewer entries
+_WORTH_SHARING = 1 << 16  # ... unless their (rows, m) arrays had fewer entries, or m / 2 rows
 _AT_ONCE = 2000  # rows among which distinct inputs are looked for
 _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
 
@@ -140,6 +140,7 @@ def row_blocks(n, m, budget=np.inf):
     """Slices of rows whose (rows, m) arrays take at most 10 MB, or `budget` bytes."""
     size = int(min(_BLOCK_BYTES, budget) // (8 * max(m, 1)))
     size = max(size, _FEWEST_ROWS)
-    count = max(-(-n // size), min(_SHARES, n * m // _WORTH_SHARING), 1)
+    shares = min(_SHARES, n * m // _WORTH_SHARING, 2 * n // max(m, 1))
+    count = max(-(-n // size), shares, 1)
     edges = [-(-n * share // count) for share in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]

@@ -121,7 +121,7 @@ class _Curvature:
     def _set_diagonal(self):
         seen = (self.steps > 0) & (self.changes > 0)
         if seen.any():
-            root = np.sqrt(self.steps[seen] / self.changes[seen])
+            root = np.sqrt(self.steps[seen]) / np.sqrt(self.changes[seen])
             usual = np.median(root)
             self.diagonal = np.full(len(seen), usual)
             self.diagonal[seen] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from skgp_sparse._buffers import empty
+
 from ._nodes import Node, White, node
 
 
@@ -88,7 +90,7 @@ class ProductNode(_Pair):
         K2, pull2 = self.right.cross(X, Z)
         if _is_zero(K1) or _is_zero(K2):
             return 0.0, lambda G, inputs: (np.zeros(len(self.kernel.theta)), 0.0)
-        K = K1 * K2
+        K = _product(K1, K2)
         if _is_scalar(K1):
             return K, lambda G, i: _join(*_pull_scaled(G, i, K, K1, self.left, pull1, pull2))
         if _is_scalar(K2):
@@ -117,6 +119,12 @@ def _pull_scaled(G, inputs, K, factor, scalar, pull_scalar, pull_other):
     g_factor = np.asarray(_dot(G, K) / factor) if theta else np.zeros(())
     pulled = pull_scalar(g_factor, False)
     return pulled, _times(factor, pull_other(G, inputs))
+
+
+def _product(K1, K2):
+    if _is_scalar(K1) and _is_scalar(K2):
+        return K1 * K2
+    return np.multiply(K1, K2, out=empty(np.broadcast_shapes(np.shape(K1), np.shape(K2))))
 
 
 def _multiply(a, b):

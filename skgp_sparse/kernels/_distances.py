@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from skgp_sparse._buffers import empty
+
 # Below this share of |x|^2 the expanded square has lost too many digits for its root.
 _CLOSE = 1e-10
 _PAIRS_AT_ONCE = 1 << 16
@@ -81,7 +83,8 @@ class Separation:
 
 
 def _expanded(x, z):
-    half = _augmented(x, False) @ _augmented(z, True).T
+    half = empty((len(x), len(z)))
+    np.matmul(_augmented(x, False), _augmented(z, True).T, out=half)
     return np.minimum(half, 0.0, out=half)
 
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from skgp_sparse._buffers import empty
+
 from . import _bessel
 from ._distances import Separation
 from ._rules import KernelRule, constant_diag
@@ -46,7 +48,7 @@ def matern_12(H):
 def matern_32(H):
     """Profile of Matern with nu = 3/2."""
     s = _distance(H, 3.0)
-    e = np.negative(s)
+    e = np.negative(s, out=empty(s.shape))
     np.exp(e, out=e)
     s += 1.0
     s *= e
@@ -56,9 +58,9 @@ def matern_32(H):
 def matern_52(H):
     """Profile of Matern with nu = 5/2."""
     s = _distance(H, 5.0)
-    e = np.negative(s)
+    e = np.negative(s, out=empty(s.shape))
     np.exp(e, out=e)
-    se = s * e
+    se = np.multiply(s, e, out=empty(s.shape))
     e += se
     s *= se
     s *= 1.0 / 3.0
