@@ -62,16 +62,15 @@ def choose_rows(X, n_train, n_test, random_state=0):
 # The model
 # ---------
 # Rough terrain asks for a Matérn kernel, with a length scale per direction. There is no
-# ``WhiteKernel``: a noise variance is learned all the same. ``tol`` stops the fit somewhat earlier
-# than the default does. ``bound="titsias_new"`` is the default, written here to show where to
-# change it.
+# ``WhiteKernel``: a noise variance is learned all the same. ``bound="titsias_new"`` is the default,
+# written here to show where to change it.
 
 
-def fit(X, y, kernel=None, n_inducing=400, tol=3e-4):
+def fit(X, y, kernel=None, n_inducing=400):
     """A fitted model; says how long it took."""
     start = perf_counter()
     model = SparseGPRegressor(
-        kernel, bound="titsias_new", n_inducing=n_inducing, tol=tol, random_state=0
+        kernel, bound="titsias_new", n_inducing=n_inducing, random_state=0
     ).fit(X, y)
     print(
         f"Fitted {len(X)} rows with {n_inducing} inducing points in {perf_counter() - start:.1f} s."

@@ -72,9 +72,10 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     max_iter : int, default=1000
         Maximum number of L-BFGS iterations. It is an emergency brake: `tol` ends a fit.
     tol : float, default=1e-3
-        The fit ends when the last third of its iterations improved the bound by less than `tol`
-        nats per row. ``tol=1e-2`` makes a rough fit, ``tol=1e-5`` a thorough one. The inner loops
-        close to a thousandth of it, but to at least 1e-6 and at most 1e-9 of the bound.
+        The fit ends when ten iterations (five where only hyperparameters are learned) improved
+        the bound by less than `tol` nats per row. ``tol=1e-2`` makes a rough fit, ``tol=1e-5`` a
+        thorough one. The inner loops close to a thousandth of it, but to at least 1e-6 and at most
+        1e-9 of the bound.
     max_iter_predict : int, default=100
         Most inner iterations of an evaluation.
     warm_start : bool, default=False

@@ -76,8 +76,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     max_iter : int, default=1000
         Maximum number of L-BFGS iterations. It is an emergency brake: `tol` ends a fit.
     tol : float, default=1e-3
-        The fit ends when the last third of its iterations improved the bound by less than `tol`
-        nats per row. ``tol=1e-2`` makes a rough fit, ``tol=1e-5`` a thorough one.
+        The fit ends when ten iterations (five where only hyperparameters are learned) improved
+        the bound by less than `tol` nats per row. ``tol=1e-2`` makes a rough fit, ``tol=1e-5`` a
+        thorough one.
     normalize_y : bool, default=True
         Whether targets are centred and scaled to unit variance; undone in predictions.
     n_targets : int, default=None

@@ -526,3 +526,13 @@ def test_threads_do_not_disturb_each_other():
 def test_examples_run(module, monkeypatch):
     monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
     assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.2, 1.5, 2.5, np.inf])
+def test_far_points_have_no_subnormal_values(nu):
+    Z = np.linspace(0.0, 1.0, 7)[:, None]
+    X = np.concatenate([[0.0], np.geomspace(1e-3, 1e6, 400)])[:, None]
+    K, pull = kernels.linearize(Matern(1e-2, nu=nu), X, Z)
+    assert np.all(K >= 1e-131) and np.all(K[-1] < 1e-90)
+    theta_bar, Z_bar = pull(np.ones_like(K))
+    assert np.isfinite(theta_bar).all() and np.isfinite(Z_bar).all()

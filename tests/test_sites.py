@@ -10,10 +10,12 @@ import pytest
 from conftest import KERNELS, agree, agree_evaluations, agree_posteriors, make_case
 from sklearn.gaussian_process import kernels as sk
 
-from skgp_sparse import bounds
-from skgp_sparse._engine import collapsed, sites
+from skgp_sparse import bounds, kernels
+from skgp_sparse._engine import collapsed, exact_sites, sites
+from skgp_sparse._engine import exact as exact_regression
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._linalg import Jitter
+from skgp_sparse._parallel import single_threaded_blas
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.sites import Inner, SiteModel, SiteObjective
 from skgp_sparse.likelihoods import Gaussian, Logit, Probit
@@ -233,25 +235,27 @@ def test_gradient_with_weights_and_white_noise(method):
     check_gradient(labelled(noise="white"), METHODS[method])
 
 
-def check_gradient(case, method, step=1e-4):
+def check_gradient(case, method):
     """Central differences of the objective, its sites found again at every point."""
     found = objective(case, method)
     evaluation = found.value_and_gradient(case.kernel, inputs=True)
-
-    def slope(at):
-        return (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step)
-
-    theta = case.kernel.theta
-    for index, expected in enumerate(evaluation.theta_bar):
-        unit = np.eye(len(theta))[index]
-        value = slope(lambda h, u=unit: found.value(case.kernel.clone_with_theta(theta + h * u)))
-        assert abs(value - expected) <= 2e-6 * max(1.0, np.abs(evaluation.theta_bar).max())
+    check_slopes_along_theta(found, case.kernel, evaluation.theta_bar)
     rng = np.random.default_rng(0)
     for _ in range(2):
         direction = rng.normal(size=case.Z.shape)
         value = slope(lambda h, u=direction: found.at(case.Z + h * u).value(case.kernel))
         expected = np.vdot(direction, evaluation.Z_bar)
         assert abs(value - expected) <= 2e-6 * max(1.0, np.abs(evaluation.Z_bar).max())
+
+
+def check_slopes_along_theta(found, kernel, theta_bar):
+    for unit, expected in zip(np.eye(len(theta_bar)), theta_bar):
+        moved = slope(lambda h, u=unit: found.value(kernel.clone_with_theta(kernel.theta + h * u)))
+        assert abs(moved - expected) <= 2e-6 * max(1.0, np.abs(theta_bar).max())
+
+
+def slope(at, step=1e-4):
+    return (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -294,3 +298,258 @@ def test_few_rows_are_their_own_inducing_points():
     np.testing.assert_array_equal(found.inducing_points, np.unique(kept, axis=0))
     part = replace(case.rows(), weight=None)
     assert len(model.exact(part, Options()).inducing_points) == len(np.unique(case.X, axis=0))
+
+
+# every distinct input an inducing point
+
+
+def exact(case, method, **options):
+    found = SiteModel(METHODS[method], TIGHT).exact(case.rows(), Options(**options))
+    found.inner = TIGHT
+    return found
+
+
+def conflicting(case, copies=8):
+    """The table with some of its inputs there again, with the other label."""
+    X = np.vstack([case.X, case.X[:copies]])
+    weight = None if case.weight is None else np.append(case.weight, np.full(copies, 2.0))
+    return case._replace(X=X, y=np.append(case.y, -case.y[:copies]), weight=weight)
+
+
+def unequal(case):
+    """The table with rows of equal inputs left out."""
+    first = np.unique(case.X, axis=0, return_index=True)[1]
+    return case._replace(X=case.X[first], y=case.y[first])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exact_values_agree_with_ball_arithmetic(name):
+    ref = golden(name)
+    case = make_case()._replace(X=ref["X"], y=ref["y"])
+    kernel = eval(str(ref["kernel"]), SCOPE)
+    for method, full in (
+        ("vfe_probit", "vfe_full_probit_bound"),
+        ("new_probit", "vfe_full_probit_bound"),
+        ("vfe_logit", "vfe_full_logit_bound"),
+        ("gfitc_probit", "ep_full_probit_logz"),
+    ):
+        agree(exact(case, method).value(kernel), ref[full], 1e-10)
+
+
+@pytest.mark.parametrize("method", GOLDEN)
+def test_exact_gradient_marginals_and_predictions_agree_with_ball_arithmetic(method):
+    ref = golden("z_equals_x")
+    case = make_case()._replace(X=ref["X"], y=ref["y"])
+    kernel, found = eval(str(ref["kernel"]), SCOPE), exact(case, method)
+    evaluation = found.value_and_gradient(kernel)
+    agree(evaluation.theta_bar, ref[f"{method}_grad_theta"], 1e-8)
+    assert evaluation.Z_bar is None and evaluation.jitter == 0.0
+    rows = found.infer(kernel).step.result.rows
+    agree(rows.mean, ref[f"{method}_qf_mean_train"], 1e-8)
+    agree(rows.variance, ref[f"{method}_qf_var_train"], 1e-8)
+    mean, variance = found.posterior(kernel)[0].mean_and_variance(ref["X_test"])
+    agree(mean[:, 0], ref[f"{method}_mean_test"], 1e-8)
+    agree(variance, ref[f"{method}_var_test"], 1e-8)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_exact_is_sparse_at_the_distinct_inputs(method, weighted):
+    case = conflicting(labelled("matern_1.5", weighted=weighted))
+    check_against_sparse(case, method, 1e-8)
+
+
+@pytest.mark.parametrize("noise", ["white", "nested"])
+@pytest.mark.parametrize("method", ["gfitc_probit", "gfitc_logit"])
+def test_exact_is_fitc_with_its_white_noise(method, noise):
+    check_against_sparse(conflicting(labelled("matern_1.5", noise=noise)), method, 1e-8)
+
+
+def check_against_sparse(case, method, tolerance):
+    mine = exact(case, method)
+    its = objective(case._replace(Z=mine.inducing_points), METHODS[method])
+    first, second = (found.value_and_gradient(case.kernel) for found in (mine, its))
+    agree(first.value, second.value, tolerance)
+    agree(first.theta_bar, second.theta_bar, 10 * tolerance)
+    first, second = (found.infer(case.kernel).step.result for found in (mine, its))
+    counts = case.rows().weight is None or case.weight > 0
+    agree(first.rows.mean[counts], second.rows.mean[counts], 10 * tolerance)
+    agree(first.rows.variance[counts], second.rows.variance[counts], 10 * tolerance)
+    for quantity in ("divergence", "log_normaliser"):
+        if not kernels.has_noise(case.kernel):
+            one, other = (getattr(found.core, quantity)() for found in (first, second))
+            agree(one, other, tolerance)
+    first, second = (found.posterior(case.kernel)[0] for found in (mine, its))
+    agree_posteriors(first, second, case.X + 0.3, 10 * tolerance)
+
+
+@pytest.mark.parametrize("noise", ["known", "white", "nested"])
+@pytest.mark.parametrize("method", ["vfe_probit", "new_logit"])
+def test_exact_bound_is_the_dense_one(method, noise):
+    case = conflicting(labelled(noise=noise))
+    solution = exact(case, method).infer(case.kernel)
+    # a row is a latent value of its own, with its white noise: K is singular if there is none
+    K = case.kernel(case.X) if noise != "known" else case.kernel(case.X, case.X)
+    linear, precision = solution.state
+    B = np.eye(len(K)) + K * precision
+    covariance = np.linalg.solve(B, K)
+    mean = covariance @ linear
+    rows = solution.step.result.rows
+    agree(rows.mean, mean, 1e-9)
+    agree(rows.variance, covariance.diagonal(), 1e-9)
+    y = case.y.ravel()
+    expected = METHODS[method].likelihood.expected(y, mean, covariance.diagonal())[0].sum()
+    trace = np.trace(np.linalg.solve(B, np.eye(len(K))))
+    slopes = linear - precision * mean  # K⁻¹ mean
+    divergence = trace - len(K) + mean @ slopes + np.linalg.slogdet(B)[1]
+    agree(solution.step.value, expected - 0.5 * divergence, 1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["rbf_ard", "matern_2.5", "periodic", "dot_plus_rbf", "power"])
+def test_exact_gradient_is_that_of_the_optimised_objective(name, method):
+    check_exact_gradient(labelled(name, n=25), method)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("noise", ["known", "white", "nested"])
+@pytest.mark.parametrize("method", METHODS)
+def test_exact_gradient_with_noise_weights_and_conflicting_labels(method, noise, weighted):
+    case = labelled(noise=noise, weighted=weighted, n=25)
+    check_exact_gradient(conflicting(case), method)
+
+
+def check_exact_gradient(case, method):
+    found = exact(case, method)
+    theta_bar = found.value_and_gradient(case.kernel).theta_bar
+    check_slopes_along_theta(found, case.kernel, theta_bar)
+
+
+@pytest.mark.parametrize("noise", ["known", "white"])
+@pytest.mark.parametrize("method", METHODS)
+def test_exact_weights_are_repeated_rows(method, noise):
+    case = conflicting(labelled(noise=noise, weighted=True))
+    first, second = (exact(one, method) for one in (case, case.repeated()))
+    agree_evaluations(*(f.value_and_gradient(case.kernel) for f in (first, second)), 1e-9)
+    agree_posteriors(*(f.posterior(case.kernel)[0] for f in (first, second)), case.X + 0.3, 1e-8)
+    assert len(first.inducing_points) == len(second.inducing_points) < len(case.X)
+
+
+def test_exact_gaussian_sites_are_exact_regression():
+    case = conflicting(make_case(noise="known"))._replace(noise=0.0)
+    model = SiteModel(variational(Gaussian(0.2), False), TIGHT)
+    found = model.exact(case.rows(), Options()).value_and_gradient(case.kernel)
+    groups = replace_noise(case, 0.2).groups()
+    agree_evaluations(found, exact_regression.value_and_gradient(case.kernel, groups), 1e-9)
+
+
+def test_exact_posterior_where_precisions_are_tiny_and_large():
+    case = unequal(labelled("matern_1.5", n=60))
+    kernel, rng = 100.0 * case.kernel, np.random.default_rng(0)
+    found = exact(case._replace(kernel=kernel), "vfe_probit")
+    joint = found.project(found._problem(kernel))
+    K, n = kernel(found.inducing_points), len(found.inducing_points)
+    for a in (10.0 ** rng.uniform(-30, 1, n), np.full(n, 1e-30), np.full(n, 3e-7), np.ones(n)):
+        b, s = np.sqrt(a) * rng.normal(size=n), np.sqrt(a)
+        core = joint.solve(a, b)
+        B = np.eye(n) + s[:, None] * K * s
+        V = np.linalg.solve(np.linalg.cholesky(B), s[:, None] * K)
+        covariance = K - V.T @ V
+        mean, variance = core.noise.marginals(np.arange(n), core)
+        np.testing.assert_allclose(variance, covariance.diagonal(), rtol=1e-8)
+        agree(mean, covariance @ b, 1e-9)
+        normaliser = 0.5 * (b @ covariance @ b - np.linalg.slogdet(B)[1])
+        agree(core.log_normaliser(), normaliser, 1e-9)
+
+
+@pytest.mark.parametrize("method", ["vfe_probit", "gfitc_logit"])
+def test_exact_results_do_not_depend_on_threads(method):
+    X, y = many_rows(700)
+    case = make_case("matern_0.5", "white")._replace(X=X, y=y)
+    kernel, rows, results = case.kernel, case.rows(), []
+    with single_threaded_blas():
+        for n_jobs in (1, 2, 3):
+            found = SiteModel(METHODS[method]).exact(rows, Options(n_jobs=n_jobs))
+            evaluation = found.value_and_gradient(kernel)
+            posterior = found.posterior(kernel)[0]
+            results.append((evaluation.value, evaluation.theta_bar, posterior.u, posterior.T))
+    for other in results[1:]:
+        for mine, its in zip(results[0], other):
+            np.testing.assert_array_equal(mine, its)
+
+
+@pytest.mark.parametrize("method", ["new_probit", "gfitc_probit"])
+def test_exact_of_several_tiles_is_sparse_at_the_rows(method):
+    X, y = many_rows(700)
+    case = make_case("matern_0.5", "known")._replace(X=X, y=y, noise=0.0)
+    check_against_sparse(case, method, 1e-8)
+
+
+def many_rows(n):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    return X, np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_exact_hard_problems_converge_without_jitter(method):
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(30, 2)), 2, axis=0)
+    X[1::4] += 1e-9  # not the same, but nearly so
+    y = np.tile([1.0, -1.0], 30)
+    for labels in (y, np.sign(X[:, 0]), np.where(np.arange(60) == 0, 1.0, -1.0)):
+        case = labelled()._replace(X=X, y=labels)
+        for variance in (1e-2, 1.0, 1e4, 1e6):
+            found = SiteModel(METHODS[method]).exact(case.rows(), Options())
+            kernel = sk.ConstantKernel(variance) * sk.RBF(1.0)
+            solution = found.infer(kernel)
+            rows = solution.step.result.rows
+            assert np.isfinite(solution.step.value)
+            assert np.all(rows.variance >= 0) and np.all(solution.state[1] > 0)
+            if solution.converged:
+                assert found.posterior(kernel)[1] == 0.0
+
+
+def test_exact_kernel_without_a_rule():
+    class Opaque(sk.RBF):
+        """Unknown to the registry, as any class of a user is."""
+
+    case = conflicting(labelled())
+    evaluations = [
+        exact(case, "new_logit").value_and_gradient(1.3 * kernel([0.7, 1.5]))
+        for kernel in (Opaque, sk.RBF)
+    ]
+    agree_evaluations(*evaluations, 1e-9)
+
+
+def test_exact_kernel_that_is_none_says_so():
+    case = labelled()
+    for kernel in (sk.PairwiseKernel(50.0, metric="sigmoid"), sk.ConstantKernel(np.inf) * sk.RBF()):
+        with pytest.raises(np.linalg.LinAlgError, match="not finite, or not positive definite"):
+            exact(case, "vfe_probit").value(kernel)
+
+
+def test_exact_tolerance_is_that_of_the_model_within_limits():
+    rows = labelled().rows()
+    for tol, fine, rough in ((1e-6, 1e-9, 1e-6), (1e-9, 1e-9, 1e-7), (1e-13, 1e-13, 1e-7)):
+        model = SiteModel(METHODS["vfe_probit"], Inner(50, tol))
+        assert model.exact(rows, Options()).inner == Inner(50, fine)
+        assert model.exact(rows, Options(), rough=True).inner == Inner(50, rough)
+        assert model.sparse(rows, rows.X[:5], Options()).inner == Inner(50, tol)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_of_weight_zero_keep_the_sites_they_started_with(method):
+    case = labelled(weighted=True, noise="nested")
+    for found in (exact(case, method), objective(case, METHODS[method])):
+        solution = found.infer(case.kernel)
+        assert np.all(solution.state[0][case.weight == 0] == 0.0)
+        assert np.all(np.isfinite(solution.step.target))
+
+
+def test_inputs_of_weight_zero_are_in_no_group():
+    case = labelled(weighted=True)
+    inputs, index = exact_sites.group_inputs(case.rows())
+    counts = case.weight > 0
+    np.testing.assert_array_equal(inputs, np.unique(case.X[counts], axis=0))
+    np.testing.assert_array_equal(inputs[index][counts], case.X[counts])

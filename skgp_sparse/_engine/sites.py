@@ -6,12 +6,17 @@ stand in for it. ``V`` does not change meanwhile: `project_rows` computes it onc
 
     B = I + V diag(a) Vᵀ = LB LBᵀ,    c = LB⁻¹ V b,    v = LB⁻ᵀ c,
     μ_i = V_iᵀ v,    h_i = ‖LB⁻¹ V_i‖².
+
+`Projected` and `Core` are what an inner loop works on; `skgp_sparse._engine.exact_sites` has others
+of the same methods, where nothing needs to be projected.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.forward import project, without_pullbacks
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.prior import Prior
@@ -46,6 +51,51 @@ class Projected(NamedTuple):
 
         threads = self.problem.threads(self.blocks)
         return ordered_map(run, range(len(self.blocks)), threads)
+
+    @property
+    def jitter(self):
+        """What the prior took, in the units of its `Jitter`."""
+        return self.prior.jitter
+
+    def solve(self, a, b):
+        """The `Core` for precisions `a` (n,), not negative, and linear terms `b` (n,)."""
+
+        def run(rows, V):
+            return weighted_gram(V, a[rows]), V.T @ b[rows, None]
+
+        B, Vb = 0.0, 0.0
+        for gram, linear in self.map(run):
+            B, Vb = B + gram, Vb + linear
+        B.flat[:: len(B) + 1] += 1.0
+        n_jobs = self.problem.options.n_jobs
+        LB = cholesky(B, n_jobs)
+        TB = inverse_lower(LB, n_jobs)
+        c = TB @ Vb
+        return Core(TB, c, TB.T @ c, log_det_from_cholesky(LB))
+
+    def visit(self, core, function):
+        """Results of ``function(rows, μ, h)`` for every block, in order."""
+
+        def run(rows, V):
+            return function(rows, (V @ core.v)[:, 0], product_norms(V, core.TB))
+
+        return list(self.map(run))
+
+    def gradient(self, core, state, bound, inputs):
+        """Gradient wrt theta and, if `inputs`, wrt Z: of the Gaussian `bound` with sites held.
+
+        It reads the sites from their natural parameters ``state = (λ1, λ2)`` (2, n).
+        """
+        linear, precision = state
+        rows = replace(self.problem.rows, y=(linear / precision)[:, None], noise=1.0 / precision)
+        problem = self.problem._replace(rows=rows, bound=bound)
+        found = collapsed.value_and_gradient(problem, inputs, self.prior, self.projections)
+        return found.theta_bar, found.Z_bar
+
+    def posterior(self, core):
+        """The `Posterior` over the process."""
+        problem, T = self.problem, self.prior.T
+        return Posterior(problem.kernel, problem.Z, T.T @ core.v, T, core.TB)
 
 
 class Core(NamedTuple):
@@ -89,35 +139,3 @@ def project_rows(problem):
     found = ordered_map(run, range(len(blocks)), problem.threads(blocks))
     projections, residual = zip(*found)
     return Projected(problem, prior, blocks, list(projections), np.concatenate(residual))
-
-
-def solve(projected, a, b):
-    """The `Core` for precisions `a` (n,), not negative, and linear terms `b` (n,)."""
-
-    def run(rows, V):
-        return weighted_gram(V, a[rows]), V.T @ b[rows, None]
-
-    B, Vb = 0.0, 0.0
-    for gram, linear in projected.map(run):
-        B, Vb = B + gram, Vb + linear
-    B.flat[:: len(B) + 1] += 1.0
-    n_jobs = projected.problem.options.n_jobs
-    LB = cholesky(B, n_jobs)
-    TB = inverse_lower(LB, n_jobs)
-    c = TB @ Vb
-    return Core(TB, c, TB.T @ c, log_det_from_cholesky(LB))
-
-
-def visit(projected, core, function):
-    """Results of ``function(rows, μ, h)`` for every block, in order."""
-
-    def run(rows, V):
-        return function(rows, (V @ core.v)[:, 0], product_norms(V, core.TB))
-
-    return list(projected.map(run))
-
-
-def posterior(projected, core):
-    """The `Posterior` over the process, and the jitter that it took."""
-    problem, prior = projected.problem, projected.prior
-    return Posterior(problem.kernel, problem.Z, prior.T.T @ core.v, prior.T, core.TB), prior.jitter

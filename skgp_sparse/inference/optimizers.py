@@ -21,7 +21,7 @@ _FORGOTTEN = 0.1  # share of the sums of squares that an iteration forgets
 _SPREAD = 30.0  # at most, between the square roots of D and of its median
 _MANY = 50  # coordinates from which they are measured at the start ...
 _PROBES, _PROBE = 2, 0.03  # ... by so many steps, of this size in every coordinate
-_FEWEST = 5  # iterations over which an improvement is judged, at least
+_JUDGED, _JUDGED_IF_FEW = 10, 5  # iterations over which an improvement is judged
 _TRIALS = 20  # evaluations of one line search
 _LONGEST = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
@@ -139,8 +139,8 @@ def maximise(function, x0, bounds, *, max_iter, tol, scale=1.0, callback=None):
     max_iter : int
         Maximum number of iterations.
     tol : float
-        Stop when the last third of the iterations (at least 5 of them, or one more than there are
-        coordinates) improved ``value / scale`` by less than this.
+        Stop when ten iterations (five, or one more than there are coordinates, if these are few)
+        improved ``value / scale`` by less than this.
     scale : float
         Number of rows: the unit in which improvements are judged.
     callback : callable or None
@@ -239,7 +239,6 @@ def _improves(trial, point):
 
 
 def _settled(history, tol, size):
-    """Whether the last third of the iterations was worth less than `tol`."""
-    done = len(history) - 1
-    last = max(done // 3, min(_FEWEST, size + 1))
-    return done >= last and history[-1 - last] - history[-1] < tol
+    """Whether the last iterations were worth less than `tol`."""
+    last = _JUDGED if size > _MANY else min(_JUDGED_IF_FEW, size + 1)
+    return len(history) > last and history[-1 - last] - history[-1] < tol

@@ -7,13 +7,13 @@ pseudo-targets ``λ1/λ2`` of noise variance ``1/λ2``, and nothing here is diff
 
 import copy
 from collections import deque
-from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine import collapsed, sites
+from skgp_sparse._engine import exact_sites, sites
 from skgp_sparse._engine.problem import Evaluation, Problem
 from skgp_sparse._warnings import warn
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
@@ -24,8 +24,7 @@ _USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is o
 _OF_A_LABEL = 0.1  # of the rows of a start, where there are so many
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
 _FINEST, _COARSEST = 1e-9, 1e-6  # ... within these limits
-_EXACT = 1e-11  # the same where L-BFGS goes on as long as GaussianProcessClassifier's ...
-_ROUGH = 1e-7  # ... and where it stops early, at the latest
+_ROUGH = 1e-7  # the same for a fit that another one follows
 _REMEMBERED = 10_000  # counts of inner iterations, for reports
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 
@@ -63,7 +62,7 @@ class ByRow(NamedTuple):
 class Inferred(NamedTuple):
     """What the inner loop found, besides sites."""
 
-    core: sites.Core
+    core: sites.Core | exact_sites.Core
     v: float
     rows: ByRow
 
@@ -80,15 +79,17 @@ class SiteObjective:
     inducing_points : ndarray of shape (m, d)
     options : Options
     inner : Inner
+    project : callable
+        ``Problem -> Projected``, or what has its methods: what the inner loop works on.
     warm : dict
         Where sites wait for the next evaluation; shared by the objectives that `at` makes.
     """
 
-    def __init__(self, rows, method, inducing_points, options, inner):
+    def __init__(self, rows, method, inducing_points, options, inner, project=sites.project_rows):
         own = min(8.0 * _NUMBERS * len(rows), 0.5 * options.memory)
         self.rows, self.method, self.inner = rows, method, inner
         self.options = options._replace(memory=options.memory - own)
-        self.inducing_points = inducing_points
+        self.inducing_points, self.project = inducing_points, project
         self.warm = {}
         self.inner_iterations = deque(maxlen=_REMEMBERED)
 
@@ -122,13 +123,10 @@ class SiteObjective:
     def value_and_gradient(self, kernel, inputs=False):
         """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt Z."""
         projected, found = self._infer(kernel)
-        linear, precision = found.state
-        rows = replace(self.rows, y=(linear / precision)[:, None], noise=1.0 / precision)
-        bound = self.method.surrogate(found.step.result.v)
-        problem = projected.problem._replace(rows=rows, bound=bound)
-        prior, projections = projected.prior, projected.projections
-        gradient = collapsed.value_and_gradient(problem, inputs, prior, projections)
-        return Evaluation(found.step.value, gradient.theta_bar, gradient.Z_bar, prior.jitter)
+        core, v, _ = found.step.result
+        bound = self.method.surrogate(v)
+        theta_bar, Z_bar = projected.gradient(core, found.state, bound, inputs)
+        return Evaluation(found.step.value, theta_bar, Z_bar, projected.jitter)
 
     def posterior(self, kernel):
         """`Posterior` and the jitter that it took."""
@@ -141,16 +139,19 @@ class SiteObjective:
                 "kernel's variance.",
                 ConvergenceWarning,
             )
-        return sites.posterior(projected, found.step.result.core)
+        return projected.posterior(found.step.result.core), projected.jitter
 
     def infer(self, kernel):
         """The sites, as a `Solution`: for tests and reports."""
         return self._infer(kernel)[1]
 
-    def _infer(self, kernel):
-        projected = sites.project_rows(
-            Problem(kernel, self.inducing_points, self.rows, None, self.options, latent_noise=True)
+    def _problem(self, kernel):
+        return Problem(
+            kernel, self.inducing_points, self.rows, None, self.options, latent_noise=True
         )
+
+    def _infer(self, kernel):
+        projected = self.project(self._problem(kernel))
         start = self.warm.get("sites")
         if start is None:
             start = np.zeros((2, len(self.rows)))
@@ -172,15 +173,16 @@ class SiteObjective:
         method, rows, residual = self.method, self.rows, projected.residual
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         at = method.at_sites(state, residual, weight)
-        core = sites.solve(projected, weight * at.a, weight * at.b)
+        core = projected.solve(weight * at.a, weight * at.b)
 
         def visit(block, mean, h):
             y = rows.y[block, 0]
             return method.by_row(y, mean, h, residual[block], state[:, block], at.v)
 
-        parts = sites.visit(projected, core, visit)
+        parts = projected.visit(core, visit)
         found = ByRow(*(np.concatenate(columns) for columns in zip(*parts)))
         target = np.stack([found.linear, np.maximum(found.precision, _SMALLEST)])
+        target = np.where(weight > 0, target, state)  # nothing holds the others near the solution
         scaled = _metric(found, weight)
         return Step(
             target=target,
@@ -220,9 +222,12 @@ class SiteModel(NamedTuple):
 
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
-        tol = max(self.inner.tol, _ROUGH) if rough else min(self.inner.tol, _EXACT)
-        inner = self.inner._replace(tol=tol)
-        return SiteObjective(rows, self.method, rows.distinct(), options, inner)
+        tol = max(self.inner.tol, _ROUGH) if rough else min(self.inner.tol, _FINEST)
+        inputs, index = exact_sites.group_inputs(rows)
+        project = partial(exact_sites.join_rows, index)
+        return SiteObjective(
+            rows, self.method, inputs, options, self.inner._replace(tol=tol), project
+        )
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""

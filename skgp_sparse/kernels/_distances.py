@@ -36,16 +36,19 @@ class Separation:
     roots : bool
         Whether the kernel is a function of the distance itself, not of its square.  Then pairs
         closer than rounding allows are subtracted directly, here and in `pull`.
+    far : float
+        Largest ``-H``; pairs that are further apart count as this far.
     """
 
-    def __init__(self, X, Z, scale, roots):
+    def __init__(self, X, Z, scale, roots, far=np.inf):
         self.scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1:])
         centre = np.median(Z, axis=0)
         self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
         self.half = (_subtracted if roots and X.shape[1] == 1 else _expanded)(self.x, self.z)
+        np.clip(self.half, -far, 0.0, out=self.half)
         self.rows = self.cols = None
         if roots:
-            self._repair()
+            self._repair(far)
         elif X is Z or np.array_equal(X, Z):
             np.fill_diagonal(self.half, 0.0)
 
@@ -62,7 +65,7 @@ class Separation:
             np.add.at(Z_bar, self.cols, near[:, None] * offsets)
         return factor * log_scale, Z_bar * (factor / self.scale)
 
-    def _repair(self):
+    def _repair(self, far):
         # a pair is close only if its norms are alike, so each row has its own threshold
         limit = -_CLOSE * np.einsum("ij,ij->i", self.x, self.x)
         found = np.flatnonzero(self.half >= limit[:, None])
@@ -71,7 +74,8 @@ class Separation:
         for start in range(0, len(found), _PAIRS_AT_ONCE):
             part = slice(start, start + _PAIRS_AT_ONCE)
             offsets = self.x[self.rows[part]] - self.z[self.cols[part]]
-            flat[found[part]] = -0.5 * np.einsum("ij,ij->i", offsets, offsets)
+            direct = -0.5 * np.einsum("ij,ij->i", offsets, offsets)
+            flat[found[part]] = np.maximum(direct, -far)
 
     def _take_close(self, W):
         """Move the weights of close pairs out of `W`; coincident pairs pull on nothing."""
@@ -85,7 +89,7 @@ class Separation:
 def _expanded(x, z):
     half = empty((len(x), len(z)))
     np.matmul(_augmented(x, False), _augmented(z, True).T, out=half)
-    return np.minimum(half, 0.0, out=half)
+    return half
 
 
 def _augmented(points, ones_first):

@@ -16,7 +16,7 @@ import numpy as np
 
 from ._distances import Separation
 from ._rules import KernelRule, constant_diag
-from ._stationary import squared_exponential
+from ._stationary import LOWEST, squared_exponential
 
 
 class InnerProductRule(KernelRule):
@@ -112,7 +112,7 @@ class GaussianRule(KernelRule):
     footprint = 1
 
     def cross(self, kernel, X, Z):
-        pairs = Separation(X, Z, (2.0 * float(kernel.gamma)) ** -0.5, roots=False)
+        pairs = Separation(X, Z, (2.0 * float(kernel.gamma)) ** -0.5, roots=False, far=LOWEST)
         K, weigh = squared_exponential(pairs.half)
 
         def pull(G, inputs):
