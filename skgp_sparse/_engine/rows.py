@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-_BLOCK_BYTES = 10 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
+_BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
 _FEWEST_ROWS = 64
 _SHARES = 8  # blocks that a table is cut into at least, for threads to share ...
 _WORTH_SHARING = 1 << 16  # ... unless their (rows, m) arrays had fewer entries, or m / 2 rows
@@ -137,7 +137,7 @@ class Rows:
 
 
 def row_blocks(n, m, budget=np.inf):
-    """Slices of rows whose (rows, m) arrays take at most 10 MB, or `budget` bytes."""
+    """Slices of rows whose (rows, m) arrays take at most 5 MB, or `budget` bytes."""
     size = int(min(_BLOCK_BYTES, budget) // (8 * max(m, 1)))
     size = max(size, _FEWEST_ROWS)
     shares = min(_SHARES, n * m // _WORTH_SHARING, 2 * n // max(m, 1))
