@@ -57,7 +57,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         The sigmoid, by name or as an instance of a class of `skgp_sparse.likelihoods`.
     n_inducing : int or "auto", default="auto"
         Number of inducing points. If it is at least the number of distinct rows, every row becomes
-        an inducing point. "auto" does that up to 500 distinct rows and chooses 200 above;
+        an inducing point. "auto" does that up to 300 distinct rows and chooses 200 above;
         `n_inducing_` says what was chosen.
     inducing_init : str, array-like or callable, default="k-means"
         Where the inducing points start; see `SparseGPRegressor`.
@@ -75,7 +75,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         The fit ends when ten iterations (five where only hyperparameters are learned) improved
         the bound by less than `tol` nats per row. ``tol=1e-2`` makes a rough fit, ``tol=1e-5`` a
         thorough one. The inner loops close to a thousandth of it, but to at least 1e-6 and at most
-        1e-9 of the bound.
+        1e-11 of the bound.
     max_iter_predict : int, default=100
         Most inner iterations of an evaluation.
     warm_start : bool, default=False

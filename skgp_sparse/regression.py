@@ -53,7 +53,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         reaches as ``bound__alpha``.
     n_inducing : int or "auto", default="auto"
         Number of inducing points. If it is at least the number of distinct rows, the model is
-        exact. "auto" is the exact process up to 2000 distinct rows (500 for kernels without a
+        exact. "auto" is the exact process up to 3000 distinct rows (500 for kernels without a
         derivative rule), where it is the better model in no more time, and 500 above;
         `n_inducing_` says what was chosen.
     inducing_init : str, array-like or callable, default="k-means"

@@ -48,6 +48,7 @@ class GPC(SparseGPClassifier):
             n_jobs=n_jobs,
             n_inducing=10**6,
             max_iter=15_000,
+            tol=1e-10,
         )
 
 

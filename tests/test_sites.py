@@ -531,7 +531,7 @@ def test_exact_kernel_that_is_none_says_so():
 
 def test_exact_tolerance_is_that_of_the_model_within_limits():
     rows = labelled().rows()
-    for tol, fine, rough in ((1e-6, 1e-9, 1e-6), (1e-9, 1e-9, 1e-7), (1e-13, 1e-13, 1e-7)):
+    for tol, fine, rough in ((1e-6, 1e-6, 1e-6), (1e-9, 1e-9, 1e-7), (1e-13, 1e-13, 1e-7)):
         model = SiteModel(METHODS["vfe_probit"], Inner(50, tol))
         assert model.exact(rows, Options()).inner == Inner(50, fine)
         assert model.exact(rows, Options(), rough=True).inner == Inner(50, rough)

@@ -23,7 +23,7 @@ _SMALLEST = 1e-30  # precision of a site that says nothing
 _USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is off by
 _OF_A_LABEL = 0.1  # of the rows of a start, where there are so many
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
-_FINEST, _COARSEST = 1e-9, 1e-6  # ... within these limits
+_FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
 _ROUGH = 1e-7  # the same for a fit that another one follows
 _REMEMBERED = 10_000  # counts of inner iterations, for reports
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
@@ -222,7 +222,7 @@ class SiteModel(NamedTuple):
 
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
-        tol = max(self.inner.tol, _ROUGH) if rough else min(self.inner.tol, _FINEST)
+        tol = max(self.inner.tol, _ROUGH if rough else 0.0)
         inputs, index = exact_sites.group_inputs(rows)
         project = partial(exact_sites.join_rows, index)
         return SiteObjective(
