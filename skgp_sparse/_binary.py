@@ -7,10 +7,12 @@ from joblib import Parallel, delayed
 
 from skgp_sparse import _wiring
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._warnings import about, collected, warn
 from skgp_sparse.inference.objectives import value_or_minus_inf
 from skgp_sparse.inference.training import Plan, train
+
+_SMALL = 1 << 20  # entries of an array (rows, m)
 
 
 class BinaryProblem(NamedTuple):
@@ -22,14 +24,23 @@ class BinaryProblem(NamedTuple):
     before: tuple | None  # (kernel, Z) of an earlier fit
     plan: Plan
 
+    def is_small(self):
+        """Whether its arrays (rows, m) are, of which an evaluation holds some ten."""
+        return len(self.rows) * self.plan.n_inducing <= _SMALL
+
     def alone(self):
         """The same on one thread and without progress, as other processes take it."""
         options = self.plan.options._replace(n_jobs=1)
         return self._replace(plan=self.plan._replace(options=options, progress=None))
 
 
-def fit_all(problems, model, seed, n_jobs):
-    """Fits of all binary problems, in order; the same whatever `n_jobs`."""
+def fit_all(problems, model, seed, n_jobs, watched):
+    """Fits of all binary problems, in order; the same whatever `n_jobs`.
+
+    `watched` fits tell their progress, one after the other.
+    """
+    if n_jobs is None and not watched and all(problem.is_small() for problem in problems):
+        return _fit_side_by_side(problems, model, seed)
     if n_jobs is None or len(problems) == 1 or resolve_n_jobs(n_jobs) == 1:
         return [_fit_one(problem, model, seed) for problem in problems]
     jobs = (delayed(_fit_elsewhere)(problem.alone(), model, seed) for problem in problems)
@@ -37,9 +48,27 @@ def fit_all(problems, model, seed, n_jobs):
     for problem, (fit, told) in zip(problems, Parallel(n_jobs=n_jobs)(jobs)):
         fit.objective.rows = problem.rows  # those of the worker were a copy
         fits.append(fit)
-        for message, category in told:
-            warn(message, category)
+        _tell(told)
     return fits
+
+
+def _fit_side_by_side(problems, model, seed):
+    """One thread per problem: for small ones, threads within an evaluation gain little."""
+
+    def fit(problem):
+        with collected() as told:
+            return _fit_one(problem, model, seed), told
+
+    fits = []
+    for found, told in ordered_map(fit, problems, resolve_n_jobs(None)):
+        fits.append(found)
+        _tell(told)
+    return fits
+
+
+def _tell(told):
+    for message, category in told:
+        warn(message, category)
 
 
 def mean_value(fits, kernels, eval_gradient, shared):

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skgp_sparse._sklearn_compat import has_callbacks
 from skgp_sparse._warnings import warn
 
 
@@ -37,6 +38,11 @@ def progress_of(estimator, reporter):
         return bool(asked_to_stop)
 
     return progress
+
+
+def is_watched(estimator):
+    """Whether somebody wants to know how a fit goes on."""
+    return bool(estimator.verbose) or has_callbacks(estimator)
 
 
 def warn_at_bounds(kernel):

@@ -26,6 +26,11 @@ def check_sample_weight(sample_weight, X):
     return weight
 
 
+def has_callbacks(estimator):
+    """Whether scikit-learn's callbacks were set."""
+    return bool(getattr(estimator, "_skl_callbacks", None))
+
+
 class IterationReporter:
     """Tells scikit-learn's callbacks about a fit, its runs of the optimiser and their iterations.
 

@@ -33,7 +33,8 @@ _PROPAGATION = ("fitc", "gfitc-ep")
 _REGRESSION_ONLY = ("pep", "dtc")
 _MULTI_CLASS = ("one_vs_rest", "one_vs_one")
 LIKELIHOODS = {"probit": likelihoods.Probit, "logit": likelihoods.Logit}
-_EXACT_ROWS, _EXACT_LABELS = 3000, 300  # distinct rows up to which "auto" is the exact process ...
+_EXACT_ROWS, _EXACT_LABELS = 2000, 300  # distinct rows up to which "auto" is the exact process ...
+_EXACT_QUIET = 5500  # ... the same where there is little noise: 1 GB of memory ...
 _AUTO_ROWS, _AUTO_LABELS = 500, 200  # ... and the number of inducing points above
 _EXACT_OPAQUE = 500  # the same, where the kernel's gradient is an array of n x n x p
 _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
@@ -193,12 +194,13 @@ def plan_of(estimator, X, kernel, progress, name, n_labels=None):
 
     `n_labels` is the number of rows of the table, where they have labels.
     """
-    n_inducing, most_exact = _resolve_size(estimator.n_inducing, kernel, n_labels is not None)
+    n_inducing, exact, quiet = _resolve_size(estimator.n_inducing, kernel, n_labels is not None)
     initialise, fixed = _resolve_inducing(estimator.inducing_init, n_inducing, X, name)
     memory = get_config()["working_memory"] * 2**20
     return Plan(
         n_inducing=n_inducing,
-        most_exact=0 if fixed else most_exact,
+        most_exact=0 if fixed else exact,
+        most_quiet=0 if fixed else quiet,
         initialise=initialise,
         fixed_inducing=fixed,
         optimize_inducing=estimator.optimize_inducing,
@@ -218,13 +220,14 @@ def _rows_of_start(n):
 
 
 def _resolve_size(n_inducing, kernel, labelled):
-    """Number of inducing points, and of distinct rows up to which all of them are."""
+    """Number of inducing points, `most_exact` and `most_quiet` of the `Plan`."""
     if n_inducing != "auto":
-        return n_inducing, n_inducing
-    most = _EXACT_LABELS if labelled else _EXACT_ROWS
+        return n_inducing, n_inducing, n_inducing
+    if labelled:
+        return _AUTO_LABELS, _EXACT_LABELS, _EXACT_LABELS
     if not kernels.differentiable(kernel):
-        most = min(most, _EXACT_OPAQUE)
-    return _AUTO_LABELS if labelled else _AUTO_ROWS, most
+        return _AUTO_ROWS, _EXACT_OPAQUE, _EXACT_OPAQUE
+    return _AUTO_ROWS, _EXACT_ROWS, _EXACT_QUIET
 
 
 def same_structure(kernel, other):

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skgp_sparse import _checks, _multiclass, _wiring
 from skgp_sparse._binary import BinaryProblem, fit_all, mean_value
 from skgp_sparse._front import (
+    is_watched,
     progress_of,
     rows_are_gone,
     unchanged_on_failure,
@@ -74,7 +75,8 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     tol : float, default=1e-3
         The fit ends when ten iterations (five where only hyperparameters are learned) improved
         the bound by less than `tol` nats per row. ``tol=1e-2`` makes a rough fit, ``tol=1e-5`` a
-        thorough one. The inner loops close to a thousandth of it, but to at least 1e-6 and at most
+        thorough one. With several classes it is shared by the binary problems that a row takes
+        part in. The inner loops close to a thousandth of it, but to at least 1e-6 and at most
         1e-11 of the bound.
     max_iter_predict : int, default=100
         Most inner iterations of an evaluation.
@@ -89,7 +91,8 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Of the start: its rows, its restarts, and the inducing points.
     n_jobs : int, default=None
         Two classes: threads over blocks of rows. More: processes over binary problems, without
-        progress; None takes them one after the other, with as many threads as BLAS may use.
+        progress; None takes as many threads as BLAS may use, over small problems or, where these
+        are large or progress is wanted, over the blocks of one problem after the other.
         Results do not depend on it.
     verbose : int, default=0
         Whether to print the bound, every `verbose` iterations.
@@ -363,6 +366,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         model = SiteModel(method, Inner.within(self.tol, self.max_iter_predict))
         earlier = self._earlier(classes, one_vs_one, len(tasks))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
+        problems_per_row = len(classes) - 1 if one_vs_one else len(tasks)
         names = [task.name(classes) if len(tasks) > 1 else "" for task in tasks]
 
         def problem(task, name_of_task, before):
@@ -374,10 +378,11 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             _checks.check_restarts(self, kernel)
             told = partial(progress, about=name_of_task)
             plan = _wiring.plan_of(self, part, kernel, told, name, len(table))
+            plan = plan._replace(tol=self.tol / problems_per_row)
             return BinaryProblem(name_of_task, table, kernel, before, plan)
 
         problems = [problem(*one) for one in zip(tasks, names, earlier)]
-        fits = fit_all(problems, model, seed, self.n_jobs)
+        fits = fit_all(problems, model, seed, self.n_jobs, is_watched(self))
         self._one_vs_one = one_vs_one
         self._warn_at_bounds(names, fits)
         self._store(fits, classes, method.likelihood)

@@ -53,9 +53,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         reaches as ``bound__alpha``.
     n_inducing : int or "auto", default="auto"
         Number of inducing points. If it is at least the number of distinct rows, the model is
-        exact. "auto" is the exact process up to 3000 distinct rows (500 for kernels without a
-        derivative rule), where it is the better model in no more time, and 500 above;
-        `n_inducing_` says what was chosen.
+        exact. "auto" is the exact process up to 2000 distinct rows (5500 where a first fit finds
+        little noise, 500 for kernels without a derivative rule), where it is the better model in
+        about the same time, and 500 above; `n_inducing_` says what was chosen.
     inducing_init : str, array-like or callable, default="k-means"
         Where the inducing points start: "k-means" (clusters, seeded by "rp-cholesky"), "k-means++"
         (spread rows), "random", "greedy" (rows of largest residual variance), "rp-cholesky" (rows

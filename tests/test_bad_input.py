@@ -120,6 +120,7 @@ def names(estimator, X=X, y=Y):
         ("n_inducing", 0, ["an int in the range [1, inf)"]),
         ("n_inducing", 2.5, ["an int in the range [1, inf)"]),
         ("n_inducing", True, ["an int in the range [1, inf)"]),
+        ("n_inducing", "all", ["auto", "an int in the range [1, inf)"]),
         ("max_iter", -1, ["an int in the range [1, inf)"]),
         ("n_restarts_optimizer", "2", ["an int in the range [0, inf)"]),
         ("tol", -1.0, ["a float in the range [0, inf)"]),

@@ -23,7 +23,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgp_sparse import SparseGPClassifier, _binary, _multiclass, bounds
+from skgp_sparse import SparseGPClassifier, _binary, _multiclass, _wiring, bounds
 from skgp_sparse._table import training_rows
 from skgp_sparse.inference.sites import SiteModel
 from skgp_sparse.likelihoods import Logit
@@ -499,3 +499,15 @@ def test_the_start_of_a_rare_class_sees_it():
     assert len(chosen) == len(np.unique(chosen)) == 250
     assert np.sum(rows.y[chosen] > 0) == 25
     np.testing.assert_array_equal(SiteModel(None).sample(rows, 6000, rng), np.arange(5000))
+
+
+def test_auto_is_the_exact_process_up_to_a_number_of_distinct_rows(monkeypatch):
+    monkeypatch.setattr(_wiring, "_EXACT_LABELS", 60)
+    monkeypatch.setattr(_wiring, "_AUTO_LABELS", 7)
+    for n, m in ((60, 60), (61, 7)):
+        X, y = moons(n)
+        model = SparseGPClassifier(RBF(), optimizer=None, random_state=0).fit(X, y)
+        assert model.n_inducing_ == len(model.inducing_points_) == m
+    X, y = blobs(60)
+    model = SparseGPClassifier(RBF(), optimizer=None, random_state=0).fit(X, y)
+    assert model.n_inducing_ == [60, 60, 60]

@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgp_sparse import _parallel
-from skgp_sparse._parallel import ordered_map, resolve_n_jobs, single_threaded_blas
+from skgp_sparse._parallel import for_each, ordered_map, resolve_n_jobs, single_threaded_blas
 
 N_JOBS = (1, 2, 5)
 
@@ -178,3 +178,36 @@ def test_a_forked_process_starts_threads_of_its_own():
             right = list(ordered_map(str, range(4), 2)) == ["0", "1", "2", "3"]
             os._exit(0 if right else 1)
         assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+@pytest.mark.parametrize("n_items", [0, 1, 40])
+def test_for_each_calls_every_item_once(n_items, n_jobs):
+    seen = []
+    for_each(seen.append, range(n_items), n_jobs)
+    assert sorted(seen) == list(range(n_items))
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_for_each_tells_exceptions_and_leaves_no_thread_at_work(n_jobs):
+    running = []
+
+    def fail_at_three(item):
+        running.append(item)
+        time.sleep(0.001)
+        running.remove(item)
+        if item == 3:
+            raise ZeroDivisionError("three")
+
+    with pytest.raises(ZeroDivisionError, match="three"):
+        for_each(fail_at_three, range(30), n_jobs)
+    assert not running
+
+
+def test_for_each_within_a_map_runs_where_it_is():
+    def inner(item):
+        found = []
+        for_each(found.append, range(item), 2)
+        return sum(found)
+
+    assert list(ordered_map(inner, range(8), 2)) == [sum(range(item)) for item in range(8)]

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from skgp_sparse import SparseGPRegressor
+from skgp_sparse import SparseGPRegressor, _wiring
 from skgp_sparse._wiring import BOUNDS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -424,3 +424,70 @@ def test_one_row_is_predicted_within_a_millisecond():
         model.predict(many[:1])
         times.append(time.perf_counter() - start)
     assert np.median(times) < 1e-3
+
+
+def many(n, seed=0):
+    rng = np.random.RandomState(seed)
+    rows = rng.uniform(-3, 3, size=(n, 2))
+    return rows, np.sin(rows[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_auto_is_the_exact_process_up_to_a_number_of_distinct_rows(monkeypatch, copies):
+    monkeypatch.setattr(_wiring, "_EXACT_ROWS", 60)
+    monkeypatch.setattr(_wiring, "_AUTO_ROWS", 7)
+    for n, m in ((60, 60), (61, 7)):
+        rows, y = many(n)
+        rows, y = np.repeat(rows, copies, axis=0), np.repeat(y, copies)
+        y = y + 0.01 * np.arange(len(y)) / len(y)
+        model = SparseGPRegressor(NOISY, optimizer=None, random_state=0).fit(rows, y)
+        assert model.n_inducing_ == len(model.inducing_points_) == m
+
+
+def test_auto_leaves_the_users_inducing_points_alone():
+    model = SparseGPRegressor(NOISY, inducing_init=Z, optimize_inducing=False).fit(X, Y[:, 0])
+    assert model.n_inducing_ == len(Z)
+
+
+def test_auto_takes_fewer_rows_for_kernels_whose_gradient_is_an_array_of_n_n_p(monkeypatch):
+    class Unregistered(RBF):
+        pass
+
+    monkeypatch.setattr(_wiring, "_EXACT_OPAQUE", 30)
+    monkeypatch.setattr(_wiring, "_AUTO_ROWS", 7)
+    for n, m in ((30, 30), (31, 7)):
+        model = SparseGPRegressor(Unregistered() + WhiteKernel(), optimizer=None).fit(*many(n))
+        assert model.n_inducing_ == m
+
+
+def test_the_exact_fit_of_many_rows_starts_at_the_optimum_of_few(monkeypatch):
+    rows, y = many(300)
+    plain = SparseGPRegressor(KERNEL, random_state=0, tol=1e-8).fit(rows, y)
+    monkeypatch.setattr(_wiring, "_START_ROWS", 100)
+    started = SparseGPRegressor(KERNEL, random_state=0, tol=1e-8).fit(rows, y)
+    assert started.n_inducing_ == 300
+    assert started.log_marginal_likelihood_value_ == pytest.approx(
+        plain.log_marginal_likelihood_value_, abs=1e-3
+    )
+
+
+@pytest.mark.parametrize("n_inducing", [8, "auto"])
+def test_a_smaller_tol_buys_a_higher_bound(n_inducing):
+    rows, y = many(200)
+    values = [
+        SparseGPRegressor(n_inducing=n_inducing, tol=tol, random_state=0)
+        .fit(rows, y)
+        .log_marginal_likelihood_value_
+        for tol in (1e-1, 1e-3, 1e-5)
+    ]
+    assert values[0] <= values[1] <= values[2] and values[2] - values[1] < 1e-2 * len(rows)
+
+
+@pytest.mark.parametrize("noise, m", [(0.0, 80), (0.3, 7)])
+def test_auto_takes_more_rows_where_there_is_hardly_any_noise(monkeypatch, noise, m):
+    for name, value in (("_EXACT_ROWS", 60), ("_EXACT_QUIET", 80), ("_AUTO_ROWS", 7)):
+        monkeypatch.setattr(_wiring, name, value)
+    rows, _ = many(80)
+    y = np.sin(rows[:, 0]) + noise * RNG.normal(size=80)
+    assert SparseGPRegressor(KERNEL, random_state=0).fit(rows, y).n_inducing_ == m
+    assert SparseGPRegressor(KERNEL, random_state=0, n_inducing=7).fit(rows, y).n_inducing_ == 7

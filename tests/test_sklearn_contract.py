@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, Kernel, WhiteKernel
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -239,9 +240,17 @@ def test_callbacks_see_every_iteration_and_the_fitted_estimator(callbacks, n_ind
 def test_a_callback_can_stop_the_whole_fit(callbacks, n_inducing):
     X, y = table()
     recorder = _Recorder(at=1, action=lambda: True)
-    model = small(n_inducing=n_inducing, n_restarts_optimizer=3).set_callbacks(recorder).fit(X, y)
-    assert recorder.iterations == 1
-    assert np.isfinite(model.predict(X)).all()
+    model = small(n_inducing=n_inducing, n_restarts_optimizer=3).set_callbacks(recorder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)  # it ends because it was told to
+        model.fit(X, y)
+    assert recorder.iterations == 1 and model.n_iter_ == 1
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all() and np.all(std > 0)
+    assert model.log_marginal_likelihood(model.kernel_.theta) == pytest.approx(
+        model.log_marginal_likelihood_value_
+    )
+    assert pickle.loads(pickle.dumps(model)).predict(X) == pytest.approx(mean)
 
 
 @pytest.mark.parametrize("n_inducing", [8, 100])

@@ -18,6 +18,7 @@ from skgp_sparse._warnings import warn
 from skgp_sparse.inference.parameters import raise_noise
 
 _FEW_ROWS = 2000
+_QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
 
 
@@ -121,6 +122,12 @@ class GaussianModel(NamedTuple):
     def adapt(self, kernel, objective):
         """The kernel of a small exact fit, made ready for a sparse one."""
         return raise_noise(kernel, *objective.noise_and_residual(kernel))
+
+    def is_quiet(self, kernel, rows):
+        """Whether there is little noise, relative to the variance of the targets."""
+        few = rows.block(slice(_FEW_ROWS))
+        noise = np.mean(kernels.diagonal(kernel, few.X)[1]) + np.mean(few.noise)
+        return noise < _QUIET * rows.target_variance()
 
     def warn_of(self, objective, kernel):
         """Warn where the bound is little but its penalty."""

@@ -237,6 +237,10 @@ class SiteModel(NamedTuple):
         """The kernel of a small exact fit, as it is."""
         return kernel
 
+    def is_quiet(self, kernel, rows):
+        """Never: the noise of a label is that of its likelihood."""
+        return False
+
     def warn_of(self, objective, kernel):
         """Nothing: a likelihood has no noise that could be negligible."""
 

@@ -31,7 +31,8 @@ class Plan(NamedTuple):
     """How to fit."""
 
     n_inducing: int
-    most_exact: int  # distinct rows up to which every one is an inducing point
+    most_exact: int  # distinct rows up to which every one is an inducing point ...
+    most_quiet: int  # ... and up to which it is where there is little noise
     initialise: Callable  # (rows, kernel, random_state) -> Z
     fixed_inducing: bool  # Z comes from the user
     optimize_inducing: bool
@@ -66,7 +67,8 @@ def train(rows, kernel, model, plan, random_state):
     model : object
         `GaussianModel` or `SiteModel`. Makes the objectives, ``exact(rows, options, rough)`` for
         few rows and ``sparse(rows, Z, options)``; ``sample``s the rows of the start, ``adapt``s the
-        kernel found there, and ``warn_of``s what the optimum does not explain.
+        kernel found there, says whether it ``is_quiet``, and ``warn_of``s what the optimum does
+        not explain.
     plan : Plan
     random_state : RandomState
 
@@ -76,8 +78,11 @@ def train(rows, kernel, model, plan, random_state):
     """
     if plan.most_exact and rows.distinct(most=plan.most_exact) is not None:
         return _train_exact(rows, kernel, model, plan, random_state)
+    if plan.optimizer == "fmin_l_bfgs_b" and plan.warm is not None:
+        kernel, Z = plan.warm
+        return _train_sparse(model.sparse(rows, Z, plan.options), kernel, model, plan)
     if plan.optimizer == "fmin_l_bfgs_b":
-        return _train_sparse(rows, kernel, model, plan, random_state)
+        return _train_from_start(rows, kernel, model, plan, random_state)
     Z = plan.initialise(rows, kernel, random_state)
     objective = model.sparse(rows, Z, plan.options)
     if plan.optimizer is None:
@@ -91,9 +96,13 @@ def _train_exact(rows, kernel, model, plan, random_state):
         return _finish(objective, kernel, objective.value(kernel), 0)
     if callable(plan.optimizer):
         return _train_with_callable(objective, kernel, plan, random_state)
-    n_restarts = plan.n_restarts
-    if len(rows) >= _WORTH_A_START * plan.start_rows:
-        kernel, n_restarts = _start_kernel(rows, kernel, model, plan, random_state), 0
+    if len(rows) < _WORTH_A_START * plan.start_rows:
+        return _fit_exactly(objective, kernel, plan.n_restarts, plan, random_state)
+    kernel = _start_kernel(rows, kernel, model, plan, random_state)
+    return _fit_exactly(objective, kernel, 0, plan, random_state)
+
+
+def _fit_exactly(objective, kernel, n_restarts, plan, random_state):
     kernel, found = fit_exact(
         objective,
         kernel,
@@ -107,9 +116,23 @@ def _train_exact(rows, kernel, model, plan, random_state):
     return _finish(objective, kernel, found.value, found.n_iter)
 
 
-def _train_sparse(rows, kernel, model, plan, random_state):
-    kernel, objective = _start(rows, kernel, model, plan, random_state)
-    Z = objective.inducing_points
+def _train_from_start(rows, kernel, model, plan, random_state):
+    """Hyperparameters of a small exact fit decide what follows.
+
+    With little noise, a sparse fit goes on for a hundred iterations and more, and inducing points
+    lose what the exact process would know: up to more rows that one takes about as long.
+    """
+    kernel = _start_kernel(rows, kernel, model, plan, random_state)
+    few = plan.most_quiet > plan.most_exact and rows.distinct(most=plan.most_quiet) is not None
+    if few and model.is_quiet(kernel, rows):
+        return _fit_exactly(model.exact(rows, plan.options), kernel, 0, plan, random_state)
+    Z = plan.initialise(rows, kernel, random_state)
+    objective = model.sparse(rows, Z, plan.options)
+    return _train_sparse(objective, model.adapt(kernel, objective), model, plan)
+
+
+def _train_sparse(objective, kernel, model, plan):
+    rows, Z = objective.rows, objective.inducing_points
     learn_Z = plan.optimize_inducing and _can_move(kernel)
     scale = _STEP * np.minimum(kernels.metric(kernel, rows.scale()), rows.scale())
     parameters = Parameters(kernel, Z.mean(axis=0), scale, Z.shape if learn_Z else None)
@@ -135,17 +158,6 @@ def _train_sparse(rows, kernel, model, plan, random_state):
     objective = objective.at(Z_found) if learn_Z else objective
     model.warn_of(objective, kernel)
     return _finish(objective, kernel, found.value, found.n_iter)
-
-
-def _start(rows, kernel, model, plan, random_state):
-    """Hyperparameters and inducing points, as an objective, from which L-BFGS starts."""
-    if plan.warm is not None:
-        kernel, Z = plan.warm
-        return kernel, model.sparse(rows, Z, plan.options)
-    kernel = _start_kernel(rows, kernel, model, plan, random_state)
-    Z = plan.initialise(rows, kernel, random_state)
-    objective = model.sparse(rows, Z, plan.options)
-    return model.adapt(kernel, objective), objective
 
 
 def _start_kernel(rows, kernel, model, plan, random_state):
