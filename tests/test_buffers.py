@@ -35,9 +35,8 @@ def test_memory_is_used_again():
 def test_memory_waits_for_the_last_view():
     with single_threaded_blas():
         whole = _buffers.empty(LARGE)
-        part = whole[3:, ::2].T.reshape(-1, 1)[:7]
-        view = whole.T[5:]
         whole[:] = 1.0
+        part, view = whole.reshape(-1)[7:][:5], whole.T[5:]
         del whole
         gc.collect()
         other = _buffers.empty(LARGE)

@@ -480,7 +480,8 @@ def test_a_smaller_tol_buys_a_higher_bound(n_inducing):
         .log_marginal_likelihood_value_
         for tol in (1e-1, 1e-3, 1e-5)
     ]
-    assert values[0] <= values[1] <= values[2] and values[2] - values[1] < 1e-2 * len(rows)
+    assert values[2] >= max(values) - 1e-5 * len(rows)
+    assert values[2] - values[1] < 1e-2 * len(rows)
 
 
 @pytest.mark.parametrize("noise, m", [(0.0, 80), (0.3, 7)])
