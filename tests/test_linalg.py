@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from conftest import agree
+from scipy.linalg import lapack
 
 from skgp_sparse import _linalg
 from skgp_sparse._linalg import Jitter, jittered_cholesky
+from skgp_sparse._parallel import single_threaded_blas
 
 SIZES = (1, 5, 256, 257, 600, 900)  # around and beyond one panel of columns
 
@@ -153,3 +155,30 @@ def test_matrices_that_are_not_finite_are_refused(bad, where):
         jittered_cholesky(K, Jitter())
     with pytest.raises(np.linalg.LinAlgError, match="not finite"):
         _linalg.cholesky(K)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-10])
+def test_ill_conditioned_tiles_keep_their_digits(noise):
+    x = np.sort(np.random.default_rng(0).uniform(size=700))
+    K = np.exp(-0.5 * (x[:, None] - x) ** 2) + noise * np.eye(len(x))
+    L = _linalg.cholesky(K)
+    agree(L @ L.T, K, 1e-14)
+    T = _linalg.inverse_lower(L)
+    agree(L @ T, np.eye(len(x)), 1e-11)
+    by_lapack = np.abs(lapack.dtrtri(L, lower=1)[0] @ L - np.eye(len(x))).max()
+    assert np.abs(T @ L - np.eye(len(x))).max() < 3.0 * by_lapack
+
+
+def test_factors_are_the_same_for_any_number_of_threads():
+    K, L = factor(900)
+    T = _linalg.inverse_lower(L)
+    with single_threaded_blas():
+        for n_jobs in (2, 3):
+            found = _linalg.cholesky(K, n_jobs)
+            np.testing.assert_array_equal(found, _linalg.cholesky(K, 1))
+            np.testing.assert_array_equal(
+                _linalg.inverse_lower(L, n_jobs), _linalg.inverse_lower(L, 1)
+            )
+            np.testing.assert_array_equal(
+                _linalg.inverse_from_triangle(T, n_jobs), _linalg.inverse_from_triangle(T, 1)
+            )
