@@ -162,7 +162,7 @@ def test_ill_conditioned_tiles_keep_their_digits(noise):
     x = np.sort(np.random.default_rng(0).uniform(size=700))
     K = np.exp(-0.5 * (x[:, None] - x) ** 2) + noise * np.eye(len(x))
     L = _linalg.cholesky(K)
-    agree(L @ L.T, K, 1e-14)
+    agree(L @ L.T, K, 1e-13)
     T = _linalg.inverse_lower(L)
     agree(L @ T, np.eye(len(x)), 1e-11)
     by_lapack = np.abs(lapack.dtrtri(L, lower=1)[0] @ L - np.eye(len(x))).max()
