@@ -22,7 +22,7 @@ _PANEL = 64  # columns a triangular product takes at a time, twice as many of la
 _LARGE = 512  # columns beyond which wide panels pay, and threads for one factorisation
 _TILE = 128  # rows and columns of the blocks in which factors are computed
 _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
-_ILL_CONDITIONED = 1e3  # estimate of a tile's condition from which digits matter
+_ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
 _LARGEST_JITTER = 1e-2
 
 
@@ -106,7 +106,7 @@ def inverse_lower(L, n_jobs=1):
     """Inverse of a lower triangular matrix.
 
     Tiles on the diagonal are inverted by LAPACK; neighbours are then joined, ``T21 = -T22 L21
-    T11``, to tiles of twice the size, until one is left.
+    L11⁻¹``, to tiles of twice the size, until one is left.
     """
     T = np.zeros(L.shape)
     for tile in _cut(len(L), _TILE):
@@ -258,43 +258,47 @@ def _factorise_block(A, n_jobs):
 def _substitute(rows, L, tiles):
     """``rows L⁻ᵀ``, in place.
 
-    Inverses of tiles replace triangular solves, which would hold the interpreter lock; where a tile
-    is ill-conditioned, one step of refinement gives back the digits that its inverse lost.
+    Inverses of tiles replace triangular solves, which would hold the interpreter lock.
     """
     for tile, T in tiles:
         rest = rows[:, tile]
         if tile.start:
             rest = rest - rows[:, : tile.start] @ L[tile, : tile.start].T
-        found = rest @ T.T
-        if np.abs(T).max() * L[tile, tile].diagonal().max() > _ILL_CONDITIONED:
-            found += (rest - found @ L[tile, tile].T) @ T.T
-        rows[:, tile] = found
+        rows[:, tile] = _times_inverse(rest, L[tile, tile].T, T.T)
 
 
 def _join_tiles(L, T, pairs, n_jobs):
-    """Fill ``T21 = -T22 L21 T11`` for pairs of neighbours whose own inverses are known."""
+    """Fill ``T21 = -T22 L21 L11⁻¹`` for pairs of neighbours whose own inverses are known.
 
-    def right(job):
-        rows, columns, end = job
-        inner = slice(columns.start, end)
-        np.matmul(L[rows, inner], T[inner, columns], out=T[rows, columns])
+    The last factor is a substitution, so that ``T L`` stays as close to I as LAPACK's does.
+    """
 
-    def left(job):
-        columns, own = job
-        product = -T[own, columns]
-        for rows in _cut(own.stop, _TILE, own.start):
-            inner = slice(own.start, rows.stop)
-            np.matmul(T[rows, inner], product[: rows.stop - own.start], out=T[rows, columns])
+    def fill(job):
+        rows, first, start = job
+        inner = slice(start, rows.stop)
+        T[rows, first] = -(T[rows, inner] @ L[inner, first])
+        for tile in reversed(_cut(first.stop, _TILE, first.start)):
+            later = slice(tile.stop, first.stop)
+            rest = T[rows, tile] - T[rows, later] @ L[later, tile]
+            T[rows, tile] = _times_inverse(rest, L[tile, tile], T[tile, tile])
 
-    strips = [(c, a, b) for a, b in pairs for c in _cut(a.stop, 2 * _TILE, a.start)]
-    jobs = [(r, c, a.stop) for c, a, b in strips for r in _cut(b.stop, _TILE, b.start)]
-    for_each(right, jobs, n_jobs)
-    narrow = [(c, b) for a, b in pairs for c in _cut(a.stop, _TILE // 2, a.start)]
-    for_each(left, narrow, n_jobs)
+    jobs = [(rows, a, b.start) for a, b in pairs for rows in _cut(b.stop, _TILE // 2, b.start)]
+    for_each(fill, jobs, n_jobs)
+
+
+def _times_inverse(A, L, T):
+    """``A L⁻¹`` for triangular L, of which T is the inverse.
+
+    Where L is ill-conditioned, one step of refinement gives back the digits that T lost.
+    """
+    found = A @ T
+    if np.abs(T).max() * L.diagonal().max() > _ILL_CONDITIONED:
+        found += (A - found @ L) @ T
+    return found
 
 
 def _inverse_of_tile(L):
-    return lapack.dtrtri(L.T, lower=0)[0].T
+    return np.ascontiguousarray(lapack.dtrtri(L, lower=1)[0])
 
 
 def _cut(stop, size, start=0):
