@@ -127,39 +127,21 @@ def inverse_from_triangle(T, n_jobs=1):
 
 def lower_gram(T, n_jobs=1):
     """The lower triangle of ``Tᵀ T`` for lower triangular T; what is above it has no meaning."""
-    out = np.empty(T.shape)
-
-    def fill(rows):
-        tail = slice(rows.start, None)
-        np.matmul(T[tail, rows].T, T[tail, : rows.stop], out=out[rows, : rows.stop])
-
-    for_each(fill, _cut(len(T), _TILE), n_jobs)
-    return out
+    return _lower_product(T, T, n_jobs)
 
 
 def congruence(S, T, n_jobs=1):
     """``Tᵀ S T`` for symmetric S and lower triangular T."""
-    ST = times_lower(S, T, n_jobs)
-    out = np.empty_like(ST)
-
-    def fill(rows):
-        tail = slice(rows.start, None)
-        np.matmul(T[tail, rows].T, ST[tail, : rows.stop], out=out[rows, : rows.stop])
-
-    for_each(fill, _panels(len(T)), n_jobs)
-    return mirror_lower(out)
+    return mirror_lower(_lower_product(T, times_lower(S, T, n_jobs), n_jobs))
 
 
 def mirror_lower(A):
-    """Symmetric matrix of a lower triangle, filled in place, C-ordered.
-
-    LAPACK answers in Fortran order; elementwise arithmetic that mixes orders is ten times slower.
-    """
+    """Symmetric matrix of a lower triangle, filled in place."""
     for rows in _panels(len(A)):
         square = A[rows, rows]
         square[:] = np.tril(square) + np.tril(square, -1).T
         A[: rows.start, rows] = A[rows, : rows.start].T
-    return A if A.flags.c_contiguous else A.T
+    return A
 
 
 def times_lower(A, T, n_jobs=1):
@@ -218,6 +200,18 @@ def log_det_from_cholesky(L):
 def _gram_of_scaled(V, a):
     scaled = np.multiply(V, np.sqrt(a)[:, None], out=empty(V.shape))
     return scaled.T @ scaled  # NumPy recognises A.T @ A and calls syrk
+
+
+def _lower_product(T, A, n_jobs):
+    """The lower triangle of ``Tᵀ A`` for lower triangular T."""
+    out = np.empty(T.shape)
+
+    def fill(rows):
+        tail = slice(rows.start, None)
+        np.matmul(T[tail, rows].T, A[tail, : rows.stop], out=out[rows, : rows.stop])
+
+    for_each(fill, _cut(len(T), _TILE), n_jobs)
+    return out
 
 
 def _factorise(A, n_jobs):
