@@ -126,14 +126,13 @@ def _check_n_jobs(n_jobs, name):
 
 
 def _check_n_inducing(n_inducing, name):
-    if isinstance(n_inducing, str):
-        if n_inducing != "auto":
-            raise ValueError(
-                f"The 'n_inducing' parameter of {name} must be \"auto\" or an int in the range "
-                f"[1, inf). Got {n_inducing!r} instead."
-            )
-    else:
-        check_number(n_inducing, "n_inducing", name, Integral, low=1)
+    is_auto = isinstance(n_inducing, str) and n_inducing == "auto"
+    is_number = isinstance(n_inducing, Integral) and not isinstance(n_inducing, _BOOLS)
+    if not (is_auto or (is_number and n_inducing >= 1)):
+        raise ValueError(
+            f"The 'n_inducing' parameter of {name} must be \"auto\" or an int in the range "
+            f"[1, inf). Got {n_inducing!r} instead."
+        )
 
 
 def _check_optimizer(optimizer, name):

@@ -27,6 +27,8 @@ _LONGEST = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
 _WORTHLESS = 1e-4  # of tol: a step that promises less is not tried
 
+_STUCK = "no step improves the objective as its gradient promises"
+
 
 class Maximum(NamedTuple):
     """Best point that was found."""
@@ -169,9 +171,6 @@ def maximise(function, x0, bounds, *, max_iter, tol, scale=1.0, callback=None):
     converged = ended not in (None, _STUCK)
     message = ended or f"the limit of {max_iter} iterations was reached"
     return Maximum(point.x, -scale * point.value, len(history) - 1, converged, message)
-
-
-_STUCK = "no step improves the objective as its gradient promises"
 
 
 def _measure(minimand, point, curvature):

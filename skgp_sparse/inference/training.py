@@ -1,8 +1,11 @@
 """The stages of a fit.
 
-1. Few distinct rows: the exact process, and nothing else.
-2. Otherwise hyperparameters from a small exact fit (`start`), inducing points in the metric that
-   it learned, then theta and Z jointly by L-BFGS on the bound.
+1. Few distinct rows: the exact process. From a thousand rows on, its hyperparameters start where a
+   small exact fit ends (`start`).
+2. Otherwise hyperparameters from a small exact fit. If it finds little noise, and the rows are not
+   too many, the exact process follows from there.
+3. Otherwise inducing points in the metric that the small fit learned, then theta and Z jointly by
+   L-BFGS on the bound.
 
 With ``optimizer=None`` or a callable there is no start: theta begins at the kernel's own values
 and Z stays where the initialiser puts it.
