@@ -2,7 +2,7 @@
 
 A positive definite matrix ``K`` enters every formula through its Cholesky factor, ``K + jitter I =
 L Lᵀ``, and through ``T = L⁻¹``. The triangular inverse costs ``m³/3`` once; with it every O(n m²)
-step is a matrix product, which NumPy runs outside the interpreter lock, so that blocks of rows can
+step is a matrix product, which runs outside the interpreter lock, so that blocks of rows can
 be processed by Python threads. Errors of ``K Tᵀ`` are of order ``eps ‖T‖ ‖K‖``, as for a triangular
 solve; only products with ``K⁻¹`` itself would lose more. The factors themselves are computed in
 tiles, by products of tiles: LAPACK's own threads would wait for the slowest core, and round
@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
+from skgp_sparse._blas import multiply_by_triangle
 from skgp_sparse._buffers import empty
 from skgp_sparse._parallel import for_each
 
-_PANEL = 64  # columns a triangular product takes at a time, twice as many of large ones:
-# 9/16 of the full flops at m = 512 and 1024
-_LARGE = 512  # columns beyond which wide panels pay, and threads for one factorisation
+_LARGE = 512  # columns beyond which threads pay for one factorisation
 _TILE = 128  # rows and columns of the blocks in which factors are computed
 _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
@@ -132,49 +131,43 @@ def lower_gram(T, n_jobs=1):
 
 def congruence(S, T, n_jobs=1):
     """``Tᵀ S T`` for symmetric S and lower triangular T."""
-    return mirror_lower(_lower_product(T, times_lower(S, T, n_jobs), n_jobs))
+    return mirror_lower(_lower_product(T, square_times_lower(S, T, n_jobs), n_jobs))
 
 
 def mirror_lower(A):
     """Symmetric matrix of a lower triangle, filled in place."""
-    for rows in _panels(len(A)):
+    for rows in _cut(len(A), _TILE):
         square = A[rows, rows]
         square[:] = np.tril(square) + np.tril(square, -1).T
         A[: rows.start, rows] = A[rows, : rows.start].T
     return A
 
 
-def times_lower(A, T, n_jobs=1):
-    """``A T`` for lower triangular T, skipping the blocks of zeros."""
-    out = empty(A.shape)
-
-    def fill(columns):
-        tail = slice(columns.start, None)
-        np.matmul(A[:, tail], T[tail, columns], out=out[:, columns])
-
-    for_each(fill, _panels(len(T)), n_jobs)
+def times_lower(A, T, out=None):
+    """``A T`` for lower triangular T; in `out` if given, which may be A."""
+    out = _copied(A, out)
+    multiply_by_triangle(out, T, transposed=False)
     return out
 
 
 def times_lower_transposed(A, T, out=None):
-    """``A Tᵀ`` for lower triangular T, skipping the blocks of zeros; in `out`, not A, if given."""
-    out = empty(A.shape) if out is None else out
+    """``A Tᵀ`` for lower triangular T; in `out` if given, which may be A."""
+    out = _copied(A, out)
+    multiply_by_triangle(out, T, transposed=True)
+    return out
 
-    def fill(columns):
-        head = slice(0, columns.stop)
-        np.matmul(A[:, head], T[columns, head].T, out=out[:, columns])
 
-    for_each(fill, _panels(len(T)), 1)
+def square_times_lower(S, T, n_jobs):
+    """``S T`` for square S and lower triangular T, tiles of rows shared by threads."""
+    out = np.empty(S.shape)
+    for_each(lambda rows: times_lower(S[rows], T, out[rows]), _cut(len(S), _TILE), n_jobs)
     return out
 
 
 def product_norms(A, T):
-    """``‖T a_i‖²`` for every row a_i of A and lower triangular T, without the whole product."""
-    total = np.zeros(len(A))
-    for columns in _panels(len(T)):
-        panel = A[:, : columns.stop] @ T[columns, : columns.stop].T
-        total += row_dots(panel, panel)
-    return total
+    """``‖T a_i‖²`` for every row a_i of A and lower triangular T."""
+    TA = times_lower_transposed(A, T)
+    return row_dots(TA, TA)
 
 
 def weighted_gram(V, a):
@@ -200,6 +193,13 @@ def log_det_from_cholesky(L):
 def _gram_of_scaled(V, a):
     scaled = np.multiply(V, np.sqrt(a)[:, None], out=empty(V.shape))
     return scaled.T @ scaled  # NumPy recognises A.T @ A and calls syrk
+
+
+def _copied(A, out):
+    if out is not A:
+        out = empty(A.shape) if out is None else out
+        out[:] = A
+    return out
 
 
 def _lower_product(T, A, n_jobs):
@@ -297,7 +297,3 @@ def _inverse_of_tile(L):
 
 def _cut(stop, size, start=0):
     return [slice(k, min(k + size, stop)) for k in range(start, stop, size)]
-
-
-def _panels(m):
-    return _cut(m, _PANEL if m <= _LARGE else 2 * _PANEL)

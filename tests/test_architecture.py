@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "skgp_sparse"
 # from the ground up; a room imports from rooms of a lower floor, or from itself
 FLOORS = (
-    {"_buffers", "_sklearn_compat", "_quadrature", "_warnings", "metrics"},
+    {"_blas", "_buffers", "_sklearn_compat", "_quadrature", "_warnings", "metrics"},
     {"_parallel", "_front"},
     {"_linalg"},
     {"kernels"},

@@ -5,7 +5,7 @@ import pytest
 from conftest import agree
 from scipy.linalg import lapack
 
-from skgp_sparse import _linalg
+from skgp_sparse import _blas, _linalg
 from skgp_sparse._linalg import Jitter, jittered_cholesky
 from skgp_sparse._parallel import single_threaded_blas
 
@@ -61,13 +61,24 @@ def test_congruence_is_the_product_of_three(m):
 
 
 @pytest.mark.parametrize("m", SIZES)
-def test_triangular_products_skip_nothing_but_zeros(m):
+def test_triangular_products(m):
     rng = np.random.default_rng(1)
     A, T = rng.normal(size=(40, m)), np.tril(rng.normal(size=(m, m)))
     for triangle in (T, np.asfortranarray(T)):
         agree(_linalg.times_lower(A, triangle), A @ T, 1e-13)
         agree(_linalg.times_lower_transposed(A, triangle), A @ T.T, 1e-13)
     agree(_linalg.times_lower(np.asfortranarray(A), T), A @ T, 1e-13)
+    above = T + np.triu(np.full((m, m), np.nan), 1)  # which nobody reads
+    agree(_linalg.times_lower(A, above), A @ T, 1e-13)
+    place = A.copy()
+    assert _linalg.times_lower_transposed(place, T, place) is place
+    agree(place, A @ T.T, 1e-13)
+
+
+def test_products_in_place_need_an_array_of_rows():
+    for A in (np.zeros((3, 2)).T, np.zeros((2, 3), np.float32), np.zeros((2, 2))):
+        with pytest.raises(ValueError, match="C-ordered array of float64"):
+            _blas.multiply_by_triangle(A, np.eye(3), transposed=False)
 
 
 @pytest.mark.parametrize("m", SIZES)

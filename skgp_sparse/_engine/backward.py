@@ -15,6 +15,7 @@ from skgp_sparse._linalg import (
     congruence,
     inverse_from_triangle,
     row_dots,
+    square_times_lower,
     times_lower,
     weighted_gram,
 )
@@ -45,7 +46,7 @@ def cotangents(problem, prior, solution, tau):
     if tau is not None:
         bracket = n_targets * Binv
         bracket.flat[:: len(bracket) + 1] += 2.0 * tau * n_targets
-        shared = times_lower(bracket, prior.T, n_jobs)
+        shared = square_times_lower(bracket, prior.T, n_jobs)
     return Cotangents(
         n_targets=n_targets,
         noise_share=problem.bound.noise_share,
@@ -118,4 +119,4 @@ def _cotangent_of_Kuf(V, e, BV, t, a, cot):
     other = np.multiply(V, 2.0 * np.reshape(t, (-1, 1)), out=empty(V.shape))
     BV -= other
     BV += np.matmul(a * e, cot.v.T, out=other)
-    return times_lower(BV, cot.T)
+    return times_lower(BV, cot.T, BV)

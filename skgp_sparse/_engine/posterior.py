@@ -101,7 +101,7 @@ class Posterior:
         V = times_lower_transposed(kernels.evaluate(self.kernel, X, self.Z), self.T)
         cov = prior - V @ V.T
         if self.TB is not None:
-            W = times_lower_transposed(V, self.TB)
+            W = times_lower_transposed(V, self.TB, V)
             cov += W @ W.T
         cov.flat[:: len(cov) + 1] = _clipped(cov.diagonal(), prior.diagonal())
         return cov
