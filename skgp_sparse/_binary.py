@@ -100,9 +100,7 @@ def _fit_one(problem, model, seed):
     name, rows, kernel, before, plan = problem
     if before is not None and _wiring.same_structure(kernel, before[0]):
         theta = np.clip(before[0].theta, *np.reshape(kernel.bounds, (-1, 2)).T)
-        kernel, Z = kernel.clone_with_theta(theta), before[1]
-        if Z.shape == (plan.n_inducing, rows.X.shape[1]) and not plan.fixed_inducing:
-            plan = plan._replace(warm=(kernel, Z))
+        plan = plan._replace(warm=(kernel.clone_with_theta(theta), before[1]))
     with about(name), single_threaded_blas():
         fit = train(rows, kernel, model, plan, np.random.RandomState(seed))
     return fit._replace(objective=fit.objective.frozen())

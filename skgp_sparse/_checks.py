@@ -3,6 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 _BOOLS = (bool, np.bool_)
@@ -31,13 +32,31 @@ def check_kernel(kernel, name):
 
 
 def check_inputs(X, kernel, name):
-    """Raise if inputs are structured objects that only a structured kernel understands."""
+    """Raise if inputs are sparse, or objects that only a structured kernel understands."""
+    if issparse(X):
+        raise TypeError(
+            f"Sparse data was passed for X, but {name} requires dense data: inducing points are "
+            "dense. Use X.toarray(), or sparse_output=False where a OneHotEncoder made X."
+        )
     if kernel is None or kernel.requires_vector_input or np.asarray(X).dtype.kind in "biuf":
         return
     raise ValueError(
         f"{name} takes numeric arrays of shape (n_samples, n_features) only: inducing points are "
         f"vectors. For structured inputs of {kernel!r} use GaussianProcessRegressor."
     )
+
+
+def check_no_none(y):
+    """Raise if a target is None."""
+    y = np.asarray(y) if isinstance(y, (list, tuple)) or hasattr(y, "__array__") else None
+    if y is None or y.dtype != object:
+        return
+    missing = np.flatnonzero([value is None for value in y.ravel()])
+    if len(missing):
+        raise ValueError(
+            f"Input y contains None, {len(missing)} times, first in entry {missing[0]}. Leave rows "
+            "without a target out."
+        )
 
 
 def check_parameters(estimator, name):

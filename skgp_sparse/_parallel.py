@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from threading import Lock, local
 
+import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
@@ -90,6 +91,7 @@ def _threads(n_jobs):
 
 def _mark_thread():
     _here.in_pool = True
+    np.seterr(all="ignore")  # every thread has its own; whoever asked looks at the numbers
 
 
 def ordered_map(function, items, n_jobs):

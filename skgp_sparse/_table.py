@@ -58,13 +58,17 @@ def check_alpha(alpha, n, name):
     if np.ndim(alpha) == 0:
         check_number(alpha, "alpha", name, Real, low=0)
         return float(alpha)
-    alpha = check_array(alpha, ensure_2d=False, dtype=float, input_name="alpha")
+    alpha = check_array(
+        alpha, ensure_2d=False, ensure_min_samples=0, dtype=float, input_name="alpha"
+    )
     if alpha.shape == (1,):
         return check_alpha(float(alpha[0]), n, name)
     if alpha.shape != (n,):
         raise ValueError(
             "alpha must be a scalar or an array with same number of entries as y. "
-            f"({alpha.shape[0] if alpha.ndim == 1 else alpha.shape} != {n})"
+            f"({alpha.shape[0] if alpha.ndim == 1 else alpha.shape} != {n}). Cross-validation "
+            "passes a part of the rows to each fit, but all of alpha: set alpha to that of the "
+            "training rows before each fit, as the user guide shows."
         )
     if alpha.min() < 0:
         raise ValueError(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.posterior import noise_variance
-from skgp_sparse._engine.rows import row_blocks
+from skgp_sparse._engine.rows import mean_and_spread, root_mean_square, row_blocks
 from skgp_sparse._parallel import resolve_n_jobs, single_threaded_blas
 
 
@@ -24,12 +24,12 @@ def standardisation(y, weight, normalize, shared):
     n_targets = y.shape[1]
     if not normalize:
         return np.zeros(n_targets), np.ones(n_targets)
-    mean = np.average(y, axis=0, weights=weight)
-    std = _standard_deviation(y - mean, weight)
-    std[std <= 4 * np.finfo(float).eps * np.abs(mean)] = 0.0
+    mean, std = mean_and_spread(y, weight)
+    rounding = 4 * np.finfo(float).eps * np.abs(mean)
+    std[std <= rounding] = 0.0
     if shared:
-        std[:] = _root_mean_square(std)
-    return mean, np.where(std > 0, std, 1.0)
+        std[:] = root_mean_square(std[:, None], None)
+    return mean, np.where(std > 0, std, np.maximum(rounding, 1.0))
 
 
 class TargetView(NamedTuple):
@@ -44,24 +44,25 @@ class TargetView(NamedTuple):
 
     def mean(self, X):
         """Mean (n,) or (n, p)."""
-        return self._shaped(self._mean(X))
+        return self._shaped(_finite(self._mean(X)))
 
     def mean_and_std(self, X, latent):
         """Mean and standard deviation, both (n,) or (n, p)."""
         mean, variance = self._by_blocks(self.process.mean_and_variance, X)
         if not latent:
             variance = variance + _noise(self.process.kernel, X)
-        std = np.sqrt(variance)[:, None] * self.y_scale
-        return self._shaped(mean * self.y_scale + self.y_mean), self._shaped(std)
+        std = _finite(np.sqrt(variance)[:, None] * self.y_scale)
+        return self._shaped(_finite(mean * self.y_scale + self.y_mean)), self._shaped(std)
 
     def covariance(self, X, latent):
         """Joint covariance (n, n) or (n, n, p)."""
-        cov = self.process.covariance(X)
-        if not latent:
-            cov.flat[:: len(cov) + 1] += _noise(self.process.kernel, X)
-        return self._shaped(cov[:, :, None] * self.y_scale**2)
+        with np.errstate(all="ignore"):
+            cov = self.process.covariance(X)
+            if not latent:
+                cov.flat[:: len(cov) + 1] += _noise(self.process.kernel, X)
+            return self._shaped(_finite(cov[:, :, None] * self.y_scale**2))
 
-    def sample(self, X, n_samples, random_state):
+    def sample(self, X, n_samples, random_state, latent=False):
         """Samples (n, n_samples) or (n, p, n_samples).
 
         The first target's are those that it would have alone.
@@ -70,7 +71,7 @@ class TargetView(NamedTuple):
         of_noise = np.random.RandomState(random_state.randint(2**31))
         draws = self.process.deviations(X, n_targets * n_samples, random_state)
         noise = np.sqrt(_noise(self.process.kernel, X))
-        if noise.any():
+        if noise.any() and not latent:
             draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
         draws = draws.reshape(len(X), n_targets, n_samples) * self.y_scale[:, None]
         draws += self._mean(X)[:, :, None]
@@ -81,25 +82,26 @@ class TargetView(NamedTuple):
 
     def _by_blocks(self, method, X):
         """One thread per block of rows and one BLAS thread each; all of BLAS's for one block."""
-        if len(row_blocks(len(X), self.n_inducing)) == 1:
-            return method(X, 1)
-        n_jobs = resolve_n_jobs(self.n_jobs)
-        with single_threaded_blas():
-            return method(X, n_jobs)
+        with np.errstate(all="ignore"):
+            if len(row_blocks(len(X), self.n_inducing)) == 1:
+                return method(X, 1)
+            n_jobs = resolve_n_jobs(self.n_jobs)
+            with single_threaded_blas():
+                return method(X, n_jobs)
 
     def _shaped(self, values):
         return values[..., 0] if self.one_column else values
 
 
-def _standard_deviation(deviation, weight):
-    """Of each column, safe from overflow and underflow of squares."""
-    largest = np.abs(deviation).max(axis=0)
-    unit = np.where(largest > 0, largest, 1.0)
-    return unit * np.sqrt(np.average((deviation / unit) ** 2, axis=0, weights=weight))
-
-
-def _root_mean_square(values):
-    return _standard_deviation(values[:, None], None)[0]
+def _finite(predicted):
+    """The predictions, all of which must be numbers."""
+    rows = np.flatnonzero(~np.isfinite(predicted).reshape(len(predicted), -1).all(axis=1))
+    if len(rows):
+        raise ValueError(
+            f"Predictions overflow float64 at {len(rows)} rows of X, first at row {rows[0]}: its "
+            "values are too large for the kernel. Rescale X or y, or leave such rows out."
+        )
+    return predicted
 
 
 def _noise(kernel, X):

@@ -124,10 +124,14 @@ def users_part(fitted, kernel):
 
 def default_signal(scale, y_variance, limits=(1e-3, 1e4)):
     """``ConstantKernel() * Matern(ARD, nu=2.5)`` in the units of the data."""
-    if not np.isfinite(scale).all():
-        raise ValueError("The spread of X overflows float64. Rescale X, or give a kernel.")
     typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
-    lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
+    with np.errstate(over="ignore", under="ignore"):
+        lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
+    if not (np.isfinite(lengths).all() and lengths.min() >= np.finfo(float).tiny):
+        raise ValueError(
+            f"The spread of X, from {scale.min():.1e} to {scale.max():.1e}, is too close to the "
+            "limits of float64. Rescale X, or give a kernel."
+        )
     variance = ConstantKernel(y_variance, (limits[0] * y_variance, limits[1] * y_variance))
     return variance * Matern(typical, lengths, nu=2.5)
 
@@ -181,7 +185,7 @@ def _check_inducing(Z, n_features, name):
 
 def is_one_vs_one(multi_class, name):
     """Whether several classes are compared in pairs."""
-    if multi_class not in _MULTI_CLASS:
+    if not isinstance(multi_class, str) or multi_class not in _MULTI_CLASS:
         raise ValueError(
             f"The 'multi_class' parameter of {name} must be one of {_MULTI_CLASS}. "
             f"Got {multi_class!r} instead."

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skgp_sparse import _checks, _multiclass, _wiring
 from skgp_sparse._binary import BinaryProblem, fit_all, mean_value
 from skgp_sparse._front import (
+    check_nested,
     is_watched,
     progress_of,
     rows_are_gone,
@@ -182,6 +183,27 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def set_params(self, **params):
+        """Set parameters, those of nested objects as ``bound__alpha``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name.
+
+        Returns
+        -------
+        self : SparseGPClassifier
+            This estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, or the object that should have it is a name or None.
+        """
+        check_nested(self, params)
+        return super().set_params(**params)
+
     def fit(self, X, y, sample_weight=None):
         """Fit hyperparameters and inducing points.
 
@@ -294,7 +316,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         value : float
-            -inf where a kernel matrix at theta cannot be factorised.
+            -inf where a kernel matrix at theta cannot be factorised, or numbers overflow.
         gradient : ndarray of shape (n_kernel_params,), if `eval_gradient`
             Zeros for a binary problem whose value is -inf.
 
@@ -325,10 +347,11 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _mean_over_problems(self, theta, eval_gradient, clone_kernel):
         fitted = [fit.kernel for fit in self._fits]
         theta, shared = _checks.check_thetas(theta, fitted)
-        kernels = [kernel.clone_with_theta(part) for kernel, part in zip(fitted, theta)]
-        if not clone_kernel:
-            for kernel, part in zip(getattr(self.kernel_, "kernels", [self.kernel_]), theta):
-                kernel.theta = part
+        with np.errstate(all="ignore"):
+            kernels = [kernel.clone_with_theta(part) for kernel, part in zip(fitted, theta)]
+            if not clone_kernel:
+                for kernel, part in zip(getattr(self.kernel_, "kernels", [self.kernel_]), theta):
+                    kernel.theta = part
         return mean_value(self._fits, kernels, eval_gradient, shared)
 
     def _checked(self, X):
@@ -356,6 +379,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         _checks.check_inputs(X, self.kernel, name)
         method = _wiring.resolve_method(self.bound, self.likelihood, name)
         one_vs_one = _wiring.is_one_vs_one(self.multi_class, name)
+        _checks.check_no_none(y)
         X, y = validate_data(self, X, y, dtype=_FLOATS)
         check_classification_targets(y)
         weight = check_sample_weight(sample_weight, X)

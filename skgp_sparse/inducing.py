@@ -10,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.rows import mean_and_spread
 
 _LLOYD_ITERATIONS = 10  # a start, not a clustering
 _EXPLAINED = 1e-10  # residual variance, relative to the prior's, that needs no further point
@@ -240,8 +241,7 @@ BY_NAME = {
 
 
 def _in_metric(X, kernel, sample_weight):
-    centre = np.average(X, axis=0, weights=sample_weight)
-    spread = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=sample_weight))
+    centre, spread = mean_and_spread(X, sample_weight)
     scale = kernels.metric(kernel, np.where(spread > 0, spread, 1.0))
     return centre, scale, (X - centre) / scale
 

@@ -90,5 +90,13 @@ def log_predictive_density_scorer(estimator, X, y, sample_weight=None):
     >>> sorted(search.best_params_)
     ['bound']
     """
-    mean, std = estimator.predict(X, return_std=True)
+    try:
+        mean, std = estimator.predict(X, return_std=True)
+    except TypeError as error:
+        if "return_std" not in str(error):
+            raise
+        raise TypeError(
+            f"log_predictive_density_scorer needs an estimator whose predict takes return_std, as "
+            f"SparseGPRegressor's does. Got {estimator!r}."
+        ) from error
     return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)

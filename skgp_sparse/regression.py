@@ -1,5 +1,7 @@
 """`SparseGPRegressor`: the front door of regression."""
 
+from numbers import Integral
+
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -9,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skgp_sparse import _checks, _wiring
 from skgp_sparse._engine.posterior import Prior
 from skgp_sparse._front import (
+    check_nested,
     progress_of,
     rows_are_gone,
     unchanged_on_failure,
@@ -178,6 +181,27 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         tags.requires_fit = False
         return tags
 
+    def set_params(self, **params):
+        """Set parameters, those of nested objects as ``bound__alpha``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name.
+
+        Returns
+        -------
+        self : SparseGPRegressor
+            This estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, or the object that should have it is a name or None.
+        """
+        check_nested(self, params)
+        return super().set_params(**params)
+
     def fit(self, X, y, sample_weight=None):
         """Fit hyperparameters and inducing points.
 
@@ -243,7 +267,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             return view.mean_and_std(X, latent)
         return view.mean(X)
 
-    def sample_y(self, X, n_samples=1, random_state=0):
+    def sample_y(self, X, n_samples=1, random_state=0, latent=False):
         """Draw samples of the targets, noise of the kernel's `WhiteKernel` included.
 
         Up to 4096 rows are drawn jointly. For more, samples are joint through the inducing points,
@@ -258,6 +282,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             Number of samples per query point.
         random_state : int, RandomState instance or None, default=0
             Source of the samples.
+        latent : bool, default=False
+            Whether to leave the noise out: samples of the process itself, as of smooth curves.
 
         Returns
         -------
@@ -265,7 +291,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             Samples, in units of y.
         """
         X = validate_data(self, X, reset=False, dtype=_FLOATS)
-        return self._view().sample(X, n_samples, check_random_state(random_state))
+        name = f"{type(self).__name__}.sample_y"
+        _checks.check_number(n_samples, "n_samples", name, Integral, low=1)
+        return self._view().sample(X, n_samples, check_random_state(random_state), latent)
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
         """The bound on the log marginal likelihood, at the fitted inducing points.
@@ -282,7 +310,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Returns
         -------
         value : float
-            -inf where the kernel matrix at theta cannot be factorised.
+            -inf where the kernel matrix at theta cannot be factorised, or numbers overflow.
         gradient : ndarray of shape (n_kernel_params,), if `eval_gradient`
             Zeros where the value is -inf.
 
@@ -300,8 +328,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         if self._objective is None:
             raise rows_are_gone(self)
         kernel = clone(self.kernel_) if clone_kernel else self.kernel_
-        kernel.theta = _checks.check_theta(theta, kernel)
-        with single_threaded_blas():
+        with single_threaded_blas(), np.errstate(all="ignore"):
+            kernel.theta = _checks.check_theta(theta, kernel)
             return value_or_minus_inf(self._objective, kernel, eval_gradient)
 
     def __sklearn_is_fitted__(self):
@@ -330,6 +358,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         _checks.check_parameters(self, name)
         _checks.check_inputs(X, self.kernel, name)
         bound = _wiring.resolve_bound(self.bound, name)
+        _checks.check_no_none(y)
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=_FLOATS)
         _checks.check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
         weight = check_sample_weight(sample_weight, X)

@@ -1,9 +1,11 @@
 """Bad input: a clear error, or a documented behaviour that is finite and not silent."""
 
+import re
 import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -143,10 +145,28 @@ def test_unknown_parameters_are_refused_and_the_valid_ones_listed(parameter, val
     assert all(word in message for word in valid) and "Got " in message
 
 
-@pytest.mark.parametrize("answer", [3, ([0.0], 1.0), ([np.nan, 0.0], 1.0), (1.0,)])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        3,
+        ([0.0], 1.0),
+        ([np.nan, 0.0], 1.0),
+        (1.0,),
+        ([0.0, 0.0], None),
+        ([0.0, 0.0], "x"),
+        ([0.0, 0.0], np.nan),
+        ([0.0, 0.0], [1.0, 2.0]),
+    ],
+)
 def test_answers_of_optimizers_are_judged(answer):
     message = names(model(RBF() + WhiteKernel(), optimizer=lambda *given, **bounds: answer))
-    assert "must return (theta, value), where theta holds 2" in message and "Got " in message
+    assert "must return (theta, value): theta holds 2" in message and "Got " in message
+
+
+@pytest.mark.parametrize("answer", [1.0, np.float32(1.0), np.array(1.0), np.array([1.0])])
+def test_numbers_of_all_kinds_are_answers_of_optimizers(answer):
+    estimator = model(RBF() + WhiteKernel(), optimizer=lambda *given, **bounds: ([0.0, 0.0], answer))
+    assert estimator.fit(X, Y).log_marginal_likelihood_value_ == -1.0
 
 
 def test_negative_hyperparameters_are_refused():
@@ -251,9 +271,129 @@ def test_targets_whose_squares_leave_float64_are_standardised(scale):
         np.testing.assert_allclose(ours / scale, theirs, atol=0.05)
 
 
-def test_inputs_whose_squares_overflow_are_refused():
-    with np.errstate(over="ignore"):
-        assert "Rescale X" in names(model(), X * 1e200)
+@ROUTES
+@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e160, 1e200])
+def test_inputs_whose_squares_leave_float64_are_fitted(n_inducing, scale):
+    estimator = fitted_quietly(model(n_inducing=n_inducing), X * scale, Y)
+    standard_sane(estimator, X * scale)
+    assert estimator.score(X * scale, Y) > 0.9
+
+
+@pytest.mark.parametrize("scale", [1e-307, 1e305])
+def test_inputs_at_the_limits_of_float64_are_refused(scale):
+    assert "Rescale X" in names(model(), X * scale)
+
+
+@ROUTES
+def test_queries_of_any_size_are_answered(n_inducing):
+    estimator = fitted_quietly(model(n_inducing=n_inducing), X, Y)
+    queries = np.array([[1e154, 0.0], [1e160, 1e160], [-1e300, 1.0], [1.7e308, -1.7e308]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mean, std = estimator.predict(queries, return_std=True)
+        np.testing.assert_allclose(mean, Y.mean())
+        far = estimator.predict([[1e6, 0.0]], return_std=True)[1]
+        np.testing.assert_allclose(std, np.repeat(far, 4))
+        assert np.isfinite(estimator.sample_y(queries)).all()
+
+
+def test_predictions_that_overflow_name_the_row():
+    estimator = fitted_quietly(model(DotProduct(), n_inducing=100), X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for options in ({"return_std": True}, {"return_cov": True}):
+            with pytest.raises(ValueError, match="1 rows of X, first at row 1"):
+                estimator.predict([[1.0, 1.0], [1e300, 1.0]], **options)
+
+
+@pytest.mark.parametrize(
+    "y, words",
+    [
+        (1e-160 * Y, "underflow float64 .*normalize_y=True"),
+        (1e200 * Y, "overflow float64 .*normalize_y=True"),
+    ],
+)
+@ROUTES
+def test_targets_that_are_no_numbers_to_compute_with_are_named(n_inducing, y, words):
+    assert re.search(words, names(model(n_inducing=n_inducing, normalize_y=False), X, y))
+
+
+@pytest.mark.parametrize("level", [1e200, -1e-200, 1e307])
+def test_constant_targets_of_any_size_are_predicted(level):
+    estimator = fitted_quietly(model(), X, np.full(60, level))
+    np.testing.assert_allclose(estimator.predict(X), level)
+
+
+def test_a_target_that_is_missing_is_named():
+    y = Y.astype(object)
+    y[7] = None
+    assert "Input y contains None, 1 times, first in entry 7" in names(model(), X, y)
+    assert "first in entry 7" in names(model(), X, y.tolist())
+
+
+def test_sparse_inputs_are_refused_with_the_option_of_the_encoder():
+    with pytest.raises(TypeError, match="sparse_output=False"):
+        model().fit(csr_matrix(X), Y)
+
+
+def test_noise_of_another_number_of_rows_says_what_to_do():
+    assert "alpha must be a scalar or an array" in names(model(alpha=[]))
+    assert "Cross-validation" in names(model(alpha=np.ones(59)))
+
+
+@pytest.mark.parametrize("n_samples", [-1, 0, 1.5, None, "2"])
+def test_numbers_of_samples_are_judged(n_samples):
+    with pytest.raises(ValueError, match="'n_samples' parameter of SparseGPRegressor.sample_y"):
+        model().sample_y(X, n_samples)
+
+
+def test_parts_of_names_cannot_be_set():
+    with pytest.raises(ValueError, match="'bound__alpha' of SparseGPRegressor.*bound is 'pep'"):
+        model(bound="pep").set_params(bound__alpha=0.5)
+    with pytest.raises(ValueError, match="kernel is None"):
+        model().set_params(kernel__length_scale=0.5)
+    estimator = model(bound="pep").set_params(bound=PEP(0.5), bound__alpha=0.2)
+    assert estimator.bound.alpha == 0.2
+
+
+def test_endless_restarts_can_be_stopped():
+    seen = []
+
+    def optimizer(objective, theta, bounds):
+        seen.append(theta)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return theta, objective(theta, eval_gradient=False)
+
+    with pytest.raises(KeyboardInterrupt):
+        model(RBF() + WhiteKernel(), optimizer=optimizer, n_restarts_optimizer=10**30).fit(X, Y)
+    assert len({tuple(theta) for theta in seen}) == 3
+
+
+@ROUTES
+def test_restarts_at_hyperparameters_that_overflow_are_passed_over(n_inducing):
+    kernel = DotProduct(1.0, (1e-300, 1e300)) + WhiteKernel(1e-2)
+    options = {"n_restarts_optimizer": 4, "n_inducing": n_inducing}
+    fitted_quietly(model(kernel, **options), X, Y)
+
+
+@ROUTES
+@pytest.mark.parametrize("offset", [3e6, 1e8])
+def test_two_groups_that_are_far_apart_are_two_tables(n_inducing, offset):
+    few = np.repeat(np.arange(10.0), 8)[:, None] / 2 + np.linspace(0, 0.4, 80)[:, None] ** 2
+    few = np.round(few * 2**10) / 2**10  # so that an offset loses no digit
+    y = np.sin(few[:, 0])
+    values = []
+    for distance in (2.0**10, np.round(offset)):
+        moved = few + distance * (np.arange(80) % 2)[:, None]
+        kernel = RBF(0.5) + WhiteKernel(0.01)
+        estimator = fitted_quietly(model(kernel, n_inducing=n_inducing, optimizer=None,
+                                         inducing_init="k-means++"), moved, y)
+        values.append(estimator.log_marginal_likelihood_value_)
+        learned = fitted_quietly(model(kernel, n_inducing=max(n_inducing, 40)), moved, y)
+        assert learned.score(moved, y) > 0.95
+    if n_inducing == 100:
+        np.testing.assert_allclose(values[1], values[0], rtol=1e-9)
 
 
 @ROUTES

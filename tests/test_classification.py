@@ -219,6 +219,7 @@ def test_one_class_is_an_error():
         ({"bound": ["titsias"]}, "'bound' parameter of SparseGPClassifier must be"),
         ({"likelihood": "poisson"}, r"'likelihood' parameter .* \['logit', 'probit'\]"),
         ({"multi_class": "crammer"}, "'multi_class' parameter"),
+        ({"multi_class": np.array(["one_vs_rest"] * 2)}, "'multi_class' parameter"),
         ({"max_iter_predict": 0}, "'max_iter_predict' parameter"),
         ({"warm_start": 1}, "'warm_start' parameter"),
         ({"n_inducing": 0}, "'n_inducing' parameter"),
@@ -281,6 +282,27 @@ def test_warm_start_goes_on():
     assert cold.log_marginal_likelihood_value_ < model.log_marginal_likelihood_value_
     model.set_params(kernel=RBF()).fit(X, y)  # another kernel: from the start
     assert isinstance(model.kernel_, RBF)
+
+
+@pytest.mark.parametrize("n_inducing", [20, "auto"])
+@pytest.mark.parametrize("change", [1e3, 1e-3, 1e6])
+def test_a_warm_start_that_knows_nothing_is_none(n_inducing, change):
+    X, y = moons(300)
+    cold = small(n_inducing=n_inducing).fit(change * X, y)
+    warm = small(n_inducing=n_inducing, warm_start=True).fit(X, y).fit(change * X, y)
+    assert warm.score(change * X, y) > cold.score(change * X, y) - 0.01
+    moved = warm.fit(change * X + 1e4 * change, y)
+    assert moved.score(change * X + 1e4 * change, y) > cold.score(change * X, y) - 0.01
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_queries_of_any_size_are_answered(likelihood):
+    X, y = moons(100)
+    model = small(likelihood=likelihood).fit(X, y)
+    queries = np.array([[1e160, 1e160], [-1e300, 1.0], [1.7e308, -1.7e308]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(model.predict_proba(queries), 0.5, atol=1e-12)
 
 
 def test_optimizer_none_and_inducing_points_of_ones_own():

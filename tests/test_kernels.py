@@ -536,3 +536,47 @@ def test_far_points_have_no_subnormal_values(nu):
     assert np.all(K >= 1e-131) and np.all(K[-1] < 1e-90)
     theta_bar, Z_bar = pull(np.ones_like(K))
     assert np.isfinite(theta_bar).all() and np.isfinite(Z_bar).all()
+
+
+_DISTANT = [
+    RBF([0.5, 0.8]),
+    Matern([0.5, 0.8], nu=2.5),
+    Matern(0.5, nu=0.5),
+    sk.RationalQuadratic(0.5, 0.7),
+    PairwiseKernel(gamma=2.0, metric="rbf"),
+]
+
+
+@pytest.mark.parametrize("kernel", _DISTANT, ids=str)
+def test_groups_of_rows_that_are_far_apart_keep_their_digits(kernel):
+    X, Z, _ = points(40, 9, 2)
+    far = np.arange(40)[:, None] % 2 * 2.0**27
+    nearby, moved = np.flatnonzero(far[:, 0] == 0), np.flatnonzero(far[:, 0])
+    X, Z_far = np.round(X, 3), np.vstack([np.round(Z, 3), np.round(Z, 3) + 2.0**27])
+    X_far = X + far  # not all digits of X are left; those that are can be subtracted again
+    X = np.where(far > 0, X_far - 2.0**27, X_far)
+    Z = np.vstack([Z_far[:9], Z_far[9:] - 2.0**27])
+    K, pull = kernels.linearize(kernel, X_far, Z_far)
+    G = np.random.default_rng(0).normal(size=K.shape)
+    expected = np.full(K.shape, kernel(X_far[:1], X_far[1:2])[0, 0])
+    bars = []
+    for rows, columns in ((nearby, slice(0, 9)), (moved, slice(9, 18))):
+        part, pull_part = kernels.linearize(kernel, X[rows], Z[columns])
+        expected[rows, columns] = part
+        bars.append(pull_part(G[rows, columns].copy()))
+    agree(K, expected, 1e-7)  # 2e-8, an ulp of 2**27, is what the distances are off by
+    theta_bar, Z_bar = pull(G.copy())
+    agree(Z_bar, np.vstack([bar[1] for bar in bars]), 1e-6)
+    if not isinstance(kernel, sk.RationalQuadratic):  # which feels the other group, too
+        agree(theta_bar, bars[0][0] + bars[1][0], 1e-6)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1e-8), Matern(1e-8, nu=2.5), RBF(1e-200)], ids=str)
+def test_tiny_length_scales_leave_no_slope(kernel):
+    X = points(30, 5, 2)[0]
+    Z = X[:5].copy()
+    K, pull = kernels.linearize(kernel, X, Z)
+    assert_allclose(K[:5], np.eye(5), atol=1e-90)
+    theta_bar, Z_bar = pull(np.ones_like(K))
+    assert_allclose(theta_bar, 0.0, atol=1e-30)
+    assert_allclose(Z_bar, 0.0, atol=1e-30)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
+from sklearn.linear_model import LinearRegression
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.metrics import log_predictive_density_scorer, mean_log_predictive_density
@@ -55,3 +56,9 @@ def test_the_scorer_scores_noisy_predictions():
     score = log_predictive_density_scorer(model, X, y)
     assert score == mean_log_predictive_density(y, *model.predict(X, return_std=True))
     assert score == pytest.approx(norm(0, 0.1).entropy() * -1, abs=0.2)
+
+
+def test_the_scorer_needs_standard_deviations():
+    X = np.linspace(0, 1, 20)[:, None]
+    with pytest.raises(TypeError, match="needs an estimator whose predict takes return_std"):
+        log_predictive_density_scorer(LinearRegression().fit(X, X[:, 0]), X, X[:, 0])

@@ -11,10 +11,17 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    ExpSineSquared,
+    Matern,
+    WhiteKernel,
+)
 
 from skgp_sparse import SparseGPRegressor, _wiring
 from skgp_sparse._wiring import BOUNDS
+from skgp_sparse.inference.start import _further_starts
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -261,6 +268,44 @@ def test_a_theta_that_cannot_be_evaluated_is_infinitely_unlikely(route):
     np.testing.assert_array_equal(gradient, np.zeros(4))
 
 
+@pytest.mark.parametrize("route", [fixed, exact])
+@pytest.mark.parametrize("extreme", [-800.0, -300.0, -80.0, 80.0, 300.0, 1e3])
+def test_an_extreme_theta_has_a_value_or_none(route, extreme):
+    model = route().fit(X, Y[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for chosen in np.ndindex(2, 2, 2, 2):
+            theta = extreme * np.array(chosen)
+            value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+            assert np.isfinite(gradient).all()
+            if value == -np.inf:
+                np.testing.assert_array_equal(gradient, np.zeros(4))
+            else:
+                np.testing.assert_allclose(model.log_marginal_likelihood(theta), value)
+
+
+@pytest.mark.parametrize("route", [fixed, exact])
+def test_an_optimizer_may_try_an_extreme_theta(route):
+    def optimizer(objective, theta, bounds):
+        value, gradient = objective(np.full_like(theta, 800.0))
+        assert value == np.inf and not gradient.any()
+        return theta, objective(theta)[0]
+
+    model = route().set_params(optimizer=optimizer).fit(X, Y[:, 0])
+    assert np.isfinite(model.log_marginal_likelihood_value_)
+
+
+def test_samples_of_the_process_have_no_noise():
+    model = exact().fit(X, Y[:, 0])
+    rows = np.linspace(-1, 1, 200)[:, None] * np.ones(X.shape[1])
+    smooth, rough = model.sample_y(rows, latent=True), model.sample_y(rows)
+    steps = np.abs(np.diff(smooth[:, 0])).max(), np.abs(np.diff(rough[:, 0])).max()
+    assert steps[0] < 0.2 * steps[1]
+    draws = model.sample_y(rows[:5], 20_000, latent=True)
+    expected = model.predict(rows[:5], return_cov=True, latent=True)[1]
+    np.testing.assert_allclose(np.cov(draws), expected, atol=0.05 * expected.max())
+
+
 def test_an_unfitted_model_has_no_likelihood():
     with pytest.raises(NotFittedError):
         SparseGPRegressor().log_marginal_likelihood()
@@ -361,6 +406,36 @@ def test_restarts_never_harm():
         for count in range(4)
     ]
     assert np.all(np.diff(values) >= 0)
+
+
+def test_a_period_is_found_in_the_basin_that_it_starts_in():
+    # scikit-learn's comparison of kernel ridge and Gaussian process regression, other draws
+    kernel = 1.0 * ExpSineSquared(1.0, 5.0, periodicity_bounds=(1e-2, 1e1)) + WhiteKernel(1e-1)
+    times = np.linspace(0, 30, 1000)[:400, None]
+    target = np.sin(2 * np.pi * times[:, 0] / 6.5)
+    best, lost = [], 0
+    for seed in range(10):
+        rng = np.random.RandomState(seed)
+        rows = rng.choice(400, size=40, replace=False)
+        table = times[rows], target[rows] + 0.5 * rng.normal(size=40)
+        theirs = GaussianProcessRegressor(kernel).fit(*table)
+        ours = SparseGPRegressor(kernel, alpha=1e-10, normalize_y=False).fit(*table)
+        gap = ours.log_marginal_likelihood_value_ - theirs.log_marginal_likelihood_value_
+        lost += gap < -0.1
+        again = clone(ours).set_params(n_restarts_optimizer=4, random_state=0).fit(*table)
+        best.append(again.log_marginal_likelihood_value_ - ours.log_marginal_likelihood_value_)
+    assert lost <= 1 and min(best) > -1e-6
+
+
+def test_half_of_the_restarts_of_a_periodic_kernel_draw_its_period_only():
+    second = ExpSineSquared(0.5, 2.0, periodicity_bounds="fixed")
+    kernel = 2.0 * ExpSineSquared(1.5, 5.0) + second + WhiteKernel()
+    starts = [*_further_starts(kernel, kernel.bounds, False, 4, np.random.RandomState(0))]
+    kept = np.array([theta == kernel.theta for theta in starts])
+    np.testing.assert_array_equal(kept[::2], [[True, True, False, True, True]] * 2)
+    assert not kept[1::2].any()
+    few = [*_further_starts(kernel, kernel.bounds, False, 2, np.random.RandomState(0))]
+    np.testing.assert_array_equal(few, starts[:2])
 
 
 def test_rows_that_nearly_coincide_are_rows_that_coincide():

@@ -330,7 +330,7 @@ def about_runs(found):
             if "steps" in entry
         ]
         words += [
-            f"{method}: {entry['message']}"
+            f"{method} failed: {entry['message'].strip().splitlines()[0].rstrip(':')}"
             for method, entry in entries.items()
             if entry.get("message") not in (None, "time is up")
         ]

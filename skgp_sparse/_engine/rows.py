@@ -15,6 +15,7 @@ _FEWEST_ROWS = 64
 _SHARES = 8  # blocks that a table is cut into at least, for threads to share ...
 _WORTH_SHARING = 1 << 16  # ... unless their (rows, m) arrays had fewer entries, or m / 2 rows
 _AT_ONCE = 2000  # rows among which distinct inputs are looked for
+_SQUARES = (1e-290, 1e290)  # mean squares of y: noise and bounds are up to 1e9 times less or more
 _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
 
 
@@ -89,26 +90,41 @@ class Rows:
         return float(len(self) if self.weight is None else self.weight.sum())
 
     def target_variance(self):
-        """Mean square of the standardised targets, 1 where they are constant."""
+        """Mean square of the standardised targets, 1 where they are all zero.
+
+        Raises
+        ------
+        ValueError
+            If it, or what is derived from it, would overflow or underflow.
+        """
         standard = (self.y - self.y_mean) / self.y_scale
-        square = np.average(standard**2, axis=0, weights=self.weight).mean()
-        return square if square > 0 else 1.0
+        with np.errstate(over="ignore", under="ignore"):
+            square = np.average(standard**2, axis=0, weights=self.weight).mean()
+        largest = np.abs(standard).max()
+        if largest > 0 and not _SQUARES[0] <= square <= _SQUARES[1]:
+            raise ValueError(
+                f"The squares of y {'over' if largest > 1 else 'under'}flow float64 (the largest "
+                f"|y| is {largest:.1e}). Rescale y, or let normalize_y=True do it."
+            )
+        return square if largest > 0 else 1.0
 
     def scale(self):
         """Spread of every input column, 1 where it is constant."""
-        origin = self.block(slice(0, 1)).X  # near the data: no digits are lost to an offset
-        first, second, largest = 0.0, 0.0, 0.0
-        for rows in row_blocks(len(self), self.X.shape[1]):
-            block = self.block(rows)
-            X = block.X - origin
-            weight = np.broadcast_to(block.weight, len(X))
-            with np.errstate(over="ignore"):
+        blocks = row_blocks(len(self), self.X.shape[1])
+        with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
+            origin = self.block(slice(0, 1)).X  # near the data: no digits are lost to an offset
+            offsets = (np.abs(self.block(rows).X - origin).max(axis=0) for rows in blocks)
+            unit = np.max(list(offsets), axis=0)  # in which no square over- or underflows
+            unit = np.where(unit > 0, unit, 1.0)
+            first, second = 0.0, 0.0
+            for rows in blocks:
+                block = self.block(rows)
+                X = (block.X - origin) / unit
+                weight = np.broadcast_to(block.weight, len(X))
                 first, second = first + weight @ X, second + weight @ X**2
-            largest = np.maximum(largest, np.abs(X).max(axis=0))
-        mean = first / self.total_weight()
-        with np.errstate(invalid="ignore"):  # squares that overflow end as NaN, for the caller
+            mean = first / self.total_weight()
             spread = np.sqrt(np.maximum(second / self.total_weight() - mean**2, 0.0))
-        return np.where(spread <= _CONSTANT * largest, 1.0, spread)
+            return np.where(spread <= _CONSTANT, 1.0, unit * spread)
 
     def chunks(self, size):
         """Inputs of positive weight, `size` rows at a time."""
@@ -144,3 +160,22 @@ def row_blocks(n, m, budget=np.inf):
     count = max(-(-n // size), shares, 1)
     edges = [-(-n * share // count) for share in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]
+
+
+def mean_and_spread(values, weight):
+    """Mean and standard deviation of each column, safe from overflow and underflow of squares."""
+    unit = _largest(values)
+    mean = unit * np.average(values / unit, axis=0, weights=weight)
+    return mean, root_mean_square(values - mean, weight)
+
+
+def root_mean_square(values, weight):
+    """Of each column, as safe."""
+    unit = _largest(values)
+    return unit * np.sqrt(np.average((values / unit) ** 2, axis=0, weights=weight))
+
+
+def _largest(values):
+    """Largest magnitude of each column, 1 where it is 0."""
+    largest = np.abs(values).max(axis=0)
+    return np.where(largest > 0, largest, 1.0)

@@ -4,6 +4,7 @@ All objectives offer ``value(kernel)``, ``value_and_gradient(kernel)``, ``poster
 ``inducing_points``; the estimator, the optimiser and user callables need nothing else.
 """
 
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -149,10 +150,28 @@ def value_or_minus_inf(objective, kernel, eval_gradient):
     For users' optimisers and samplers, which scikit-learn's `GaussianProcessRegressor` answers in
     the same way.
     """
-    try:
+    value, gradient = -np.inf, np.zeros(len(kernel.bounds))
+    with suppress(np.linalg.LinAlgError), arithmetic():
         if not eval_gradient:
-            return objective.value(kernel)
+            value = objective.value(kernel)
+            return value if np.isfinite(value) else -np.inf
         evaluation = objective.value_and_gradient(kernel)
-        return evaluation.value, evaluation.theta_bar
-    except np.linalg.LinAlgError:
-        return (-np.inf, np.zeros_like(kernel.theta)) if eval_gradient else -np.inf
+        if np.isfinite(evaluation.value) and np.isfinite(evaluation.theta_bar).all():
+            value, gradient = evaluation.value, evaluation.theta_bar
+    return (value, gradient) if eval_gradient else value
+
+
+@contextmanager
+def arithmetic():
+    """Context in which overflow and division by zero end as `LinAlgError`, or in the numbers.
+
+    Those who evaluate an objective at any theta look at the numbers, so NumPy need not warn.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except ArithmeticError as error:
+        raise np.linalg.LinAlgError(
+            "A hyperparameter of the kernel is too large or too small to compute with. Check the "
+            "scale of X and y and the bounds of the hyperparameters."
+        ) from error

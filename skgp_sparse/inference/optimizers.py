@@ -25,6 +25,7 @@ _JUDGED, _JUDGED_IF_FEW = 10, 5  # iterations over which an improvement is judge
 _TRIALS = 20  # evaluations of one line search
 _LONGEST = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
+_FIRST = 0.2  # by which a first step moves every coordinate (root mean square), at most
 _WORTHLESS = 1e-4  # of tol: a step that promises less is not tried
 
 _STUCK = "no step improves the objective as its gradient promises"
@@ -195,8 +196,8 @@ def _iterate(minimand, point, curvature, tol):
             continue
         if newton and -0.5 * slope <= _WORTHLESS * tol or slope == 0:
             return point, "converged"
-        if not newton:  # a first step of length one, in the units of the diagonal
-            direction /= np.linalg.norm(direction) or 1.0
+        if not newton:
+            direction *= _length_of_first(len(direction)) / (np.linalg.norm(direction) or 1.0)
         found = _search(minimand, point, direction)
         if found is not None:
             curvature.update(found.x - point.x, found.gradient - point.gradient)
@@ -205,6 +206,15 @@ def _iterate(minimand, point, curvature, tol):
             promised = -0.5 * slope
             return point, _STUCK if promised > max(tol, 1e-9 * abs(point.value)) else "converged"
         curvature.pairs.clear()
+
+
+def _length_of_first(size):
+    """Length of a step of which no curvature is known, in the units of the diagonal.
+
+    One, or less where there are so few coordinates that each would move far: a period, say, out of
+    the basin that it starts in.
+    """
+    return min(1.0, _FIRST * np.sqrt(size))
 
 
 def _search(minimand, point, direction):

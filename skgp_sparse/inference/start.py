@@ -1,9 +1,11 @@
 """Hyperparameters from an exact fit of few rows: restarts happen here, where they are cheap."""
 
 from contextlib import suppress
+from itertools import chain
 
 import numpy as np
 
+from skgp_sparse.inference.objectives import arithmetic
 from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.parameters import positions_of
 
@@ -16,7 +18,8 @@ _COARSER = 10.0  # the tolerance of a start, in units of that of the fit
 def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, callback=None):
     """Maximise the objective of few rows over theta.
 
-    Starts at the kernel's own theta and at `n_restarts` points drawn uniformly between the bounds.
+    Starts at the kernel's own theta and at `n_restarts` points drawn uniformly between the bounds;
+    of a kernel with periods, every second one has the kernel's own theta but for these.
     Where its own theta leads to an optimum that explains the targets no better than noise alone, a
     few starts around it are tried before that is believed.
 
@@ -34,6 +37,7 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
             asked_to_stop.append(iteration)
         return bool(asked_to_stop)
 
+    @arithmetic()
     def function(theta):
         evaluation = objective.value_and_gradient(kernel.clone_with_theta(theta))
         return evaluation.value, evaluation.theta_bar
@@ -62,10 +66,21 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
 def _further_starts(kernel, bounds, collapsed, n_restarts, random_state):
     """Starts after the first; the same for fewer restarts, so that more of them never harm."""
     if len(bounds) == 0:
-        return []
-    around = np.random.RandomState(0).normal(size=(_RESCUES * collapsed, len(bounds)))
-    between = [random_state.uniform(*bounds.T) for _ in range(n_restarts)]
-    return [*(kernel.theta + around), *between]
+        return
+    yield from kernel.theta + np.random.RandomState(0).normal(
+        size=(_RESCUES * collapsed, len(bounds))
+    )
+    periods = [*chain(*positions_of(kernel, "periodicity"))]
+    for index, theta in enumerate(drawn_starts(bounds, n_restarts, random_state)):
+        if periods and index % 2 == 0:  # there are many basins, in which all else may stay
+            theta = np.where(np.isin(np.arange(len(theta)), periods), theta, kernel.theta)
+        yield theta
+
+
+def drawn_starts(bounds, n_restarts, random_state):
+    """One theta after the other, uniform between its bounds: log-uniform hyperparameters."""
+    for _ in range(n_restarts):
+        yield random_state.uniform(*bounds.T)
 
 
 def start_kernel(rows, kernel, model, size, *, options, n_restarts, random_state, tol):

@@ -7,11 +7,15 @@
 3. Otherwise inducing points in the metric that the small fit learned, then theta and Z jointly by
    L-BFGS on the bound.
 
+A warm start takes the place of the small fit, unless it knows nothing of these rows.
+
 With ``optimizer=None`` or a callable there is no start: theta begins at the kernel's own values
 and Z stays where the initialiser puts it.
 """
 
 from collections.abc import Callable
+from itertools import chain
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +25,10 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._warnings import warn
-from skgp_sparse.inference.objectives import value_or_minus_inf
+from skgp_sparse.inference.objectives import arithmetic, value_or_minus_inf
 from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.parameters import Parameters
-from skgp_sparse.inference.start import fit_exact, start_kernel
+from skgp_sparse.inference.start import drawn_starts, fit_exact, start_kernel
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
 _STEP = 3.0  # unit of Z in the optimiser, in length scales or, if shorter, spreads
@@ -46,7 +50,7 @@ class Plan(NamedTuple):
     start_rows: int
     options: Options
     progress: Callable | None = None  # (iteration, value) -> stop?
-    warm: tuple | None = None  # (kernel, Z) to go on from
+    warm: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
 
 
 class Fit(NamedTuple):
@@ -81,25 +85,25 @@ def train(rows, kernel, model, plan, random_state):
     """
     if plan.most_exact and rows.distinct(most=plan.most_exact) is not None:
         return _train_exact(rows, kernel, model, plan, random_state)
-    if plan.optimizer == "fmin_l_bfgs_b" and plan.warm is not None:
-        kernel, Z = plan.warm
-        return _train_sparse(model.sparse(rows, Z, plan.options), kernel, model, plan)
     if plan.optimizer == "fmin_l_bfgs_b":
         return _train_from_start(rows, kernel, model, plan, random_state)
     Z = plan.initialise(rows, kernel, random_state)
     objective = model.sparse(rows, Z, plan.options)
     if plan.optimizer is None:
-        return _finish(objective, kernel, objective.value(kernel), 0)
+        return _as_it_is(objective, kernel)
+    kernel = plan.warm[0] if _goes_on(objective, plan) else kernel
     return _train_with_callable(objective, kernel, plan, random_state)
 
 
 def _train_exact(rows, kernel, model, plan, random_state):
     objective = model.exact(rows, plan.options)
     if plan.optimizer is None:
-        return _finish(objective, kernel, objective.value(kernel), 0)
+        return _as_it_is(objective, kernel)
+    is_warm = _goes_on(objective, plan)
+    kernel = plan.warm[0] if is_warm else kernel
     if callable(plan.optimizer):
         return _train_with_callable(objective, kernel, plan, random_state)
-    if len(rows) < _WORTH_A_START * plan.start_rows:
+    if is_warm or len(rows) < _WORTH_A_START * plan.start_rows:
         return _fit_exactly(objective, kernel, plan.n_restarts, plan, random_state)
     kernel = _start_kernel(rows, kernel, model, plan, random_state)
     return _fit_exactly(objective, kernel, 0, plan, random_state)
@@ -125,6 +129,9 @@ def _train_from_start(rows, kernel, model, plan, random_state):
     With little noise, a sparse fit goes on for a hundred iterations and more, and inducing points
     lose what the exact process would know: up to more rows that one takes about as long.
     """
+    Z = _known_inducing_points(rows, plan)
+    if Z is not None and _goes_on(objective := model.sparse(rows, Z, plan.options), plan):
+        return _train_sparse(objective, plan.warm[0], model, plan)
     kernel = _start_kernel(rows, kernel, model, plan, random_state)
     few = plan.most_quiet > plan.most_exact and rows.distinct(most=plan.most_quiet) is not None
     if few and model.is_quiet(kernel, rows):
@@ -140,6 +147,7 @@ def _train_sparse(objective, kernel, model, plan):
     scale = _STEP * np.minimum(kernels.metric(kernel, rows.scale()), rows.scale())
     parameters = Parameters(kernel, Z.mean(axis=0), scale, Z.shape if learn_Z else None)
 
+    @arithmetic()
     def function(vector):
         candidate, Z_candidate = parameters.unpack(vector)
         at = objective.at(Z_candidate) if learn_Z else objective
@@ -161,6 +169,23 @@ def _train_sparse(objective, kernel, model, plan):
     objective = objective.at(Z_found) if learn_Z else objective
     model.warn_of(objective, kernel)
     return _finish(objective, kernel, found.value, found.n_iter)
+
+
+def _known_inducing_points(rows, plan):
+    """Those of an earlier fit, if there is one and they are what is asked for now."""
+    Z = None if plan.warm is None or plan.fixed_inducing else plan.warm[1]
+    return Z if np.shape(Z) == (plan.n_inducing, rows.X.shape[1]) else None
+
+
+def _goes_on(objective, plan):
+    """Whether an earlier fit is a start: its kernel explains more than knowing nothing would.
+
+    Otherwise the objective may be flat there: the rows have other units, say.
+    """
+    if plan.warm is None:
+        return False
+    value = value_or_minus_inf(objective, plan.warm[0], False)
+    return value > objective.of_nothing() + plan.tol * objective.size()
 
 
 def _start_kernel(rows, kernel, model, plan, random_state):
@@ -197,11 +222,11 @@ def _train_with_callable(objective, kernel, plan, random_state):
         value, gradient = value_or_minus_inf(objective, candidate, True)
         return -value, -gradient
 
-    starts = [kernel.theta]
-    starts += [random_state.uniform(*kernel.bounds.T) for _ in range(plan.n_restarts)]
-    found = [
-        _checked(plan.optimizer(negative, theta, bounds=kernel.bounds), kernel) for theta in starts
-    ]
+    drawn = drawn_starts(kernel.bounds, plan.n_restarts, random_state)
+    found = (
+        _checked(plan.optimizer(negative, theta, bounds=kernel.bounds), kernel)
+        for theta in chain([kernel.theta], drawn)
+    )
     theta, negative_value = min(found, key=lambda pair: pair[1])
     return _finish(objective, kernel.clone_with_theta(theta), -negative_value, 1)
 
@@ -210,16 +235,31 @@ def _checked(answer, kernel):
     """What a user's optimiser found: theta and minus the value there."""
     if isinstance(answer, (tuple, list)) and len(answer) == 2:
         theta = np.asarray(answer[0], dtype=np.float64)
-        if theta.shape == kernel.theta.shape and not np.isnan(theta).any():
-            return theta, answer[1]
+        is_number = isinstance(answer[1], (Real, np.ndarray)) and np.size(answer[1]) == 1
+        is_theta = theta.shape == kernel.theta.shape and not np.isnan(theta).any()
+        if is_theta and is_number and not np.isnan(answer[1]):
+            return theta, float(np.squeeze(answer[1]))
     raise ValueError(
-        "The callable given as optimizer must return (theta, value), where theta holds "
-        f"{len(kernel.theta)} log hyperparameters. Got {answer!r}."
+        "The callable given as optimizer must return (theta, value): theta holds "
+        f"{len(kernel.theta)} log hyperparameters, value is what it minimised, a number. Got "
+        f"{answer!r}."
     )
 
 
+def _as_it_is(objective, kernel):
+    with arithmetic():
+        value = objective.value(kernel)
+    return _finish(objective, kernel, value, 0)
+
+
 def _finish(objective, kernel, value, n_iter):
-    posterior, jitter = objective.posterior(kernel)
+    if not np.isfinite(value):
+        raise np.linalg.LinAlgError(
+            f"The objective is not finite (got {value}) with the kernel {kernel}. Check the scale "
+            "of X and y and the hyperparameters."
+        )
+    with arithmetic():
+        posterior, jitter = objective.posterior(kernel)
     return Fit(kernel, objective, posterior, value, max(n_iter, 1), jitter)
 
 

@@ -1,6 +1,6 @@
 """Scaled distances between two point sets, and the pullback that all stationary kernels share.
 
-With ``x = (X - c) / l``, ``z = (Z - c) / l`` and one common centre ``c`` (the mean of Z),
+With ``x = (X - c) / l``, ``z = (Z - c) / l`` and one common centre ``c`` (the median of Z),
 
     H = -|x - z|^2 / 2 = [x, -|x|^2/2, 1] . [z, 1, -|z|^2/2],
 
@@ -9,6 +9,10 @@ one matrix product.  For ``h(r) = -(1/r) dk/dr`` and ``W = G * h``,
     dF/dlog l_d = sum_ij W_ij (x_id - z_jd)^2,      dF/dZ_jd = sum_i W_ij (x_id - z_jd) / l_d,
 
 both from ``W' [x, x^2, 1]``, one more matrix product and no (n, m, d) array.
+
+The expanded square is off by some ``eps |x|^2``.  Rows so far from the centre that this matters are
+subtracted from Z directly, one column after the other, here and in the pullback: one centre cannot
+serve two groups of points that are far apart.
 """
 
 from __future__ import annotations
@@ -19,7 +23,11 @@ from skgp_sparse._buffers import empty
 
 # Below this share of |x|^2 the expanded square has lost too many digits for its root.
 _CLOSE = 1e-10
+_FAR = 2.0**20  # |x|^2 from which rows are subtracted directly: off by some 1e-10 below
+_EXTREME = 1e50  # |z|^2 from which all rows are
 _PAIRS_AT_ONCE = 1 << 16
+_LARGEST = 1e300  # -H
+_REACH = 1e150  # difference of two coordinates in the pullback, whose square is a number
 
 
 class Separation:
@@ -40,34 +48,64 @@ class Separation:
         Largest ``-H``; pairs that are further apart count as this far.
     """
 
-    def __init__(self, X, Z, scale, roots, far=np.inf):
+    def __init__(self, X, Z, scale, roots, far=_LARGEST):
         self.scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1:])
-        centre = np.median(Z, axis=0)
-        self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
-        self.half = (_subtracted if roots and X.shape[1] == 1 else _expanded)(self.x, self.z)
-        np.clip(self.half, -far, 0.0, out=self.half)
-        self.rows = self.cols = None
-        if roots:
-            self._repair(far)
-        elif X is Z or np.array_equal(X, Z):
-            np.fill_diagonal(self.half, 0.0)
+        self.far = far
+        with np.errstate(over="ignore", invalid="ignore"):  # of what is too far, or no number
+            centre = np.median(Z, axis=0)
+            self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
+            norms = np.einsum("ij,ij->i", self.x, self.x)
+            self.distant = _rows_to_subtract(norms, self.z)
+            self._measure(directly=roots and X.shape[1] == 1)
+            np.clip(self.half, -far, 0.0, out=self.half)
+            self.rows = self.cols = None
+            if roots:
+                self._repair(norms, far)
+            elif X is Z or np.array_equal(X, Z):
+                np.fill_diagonal(self.half, 0.0)
 
     def pull(self, W, factor):
         """Return the gradients of log l (d,) and of Z (m, d) for weights ``factor * W``."""
-        near, d = self._take_close(W), self.x.shape[1]
-        moments = W.T @ np.hstack([self.x, self.x**2, np.ones((len(self.x), 1))])
-        first, second, w = moments[:, :d], moments[:, d:-1], moments[:, -1:]
-        log_scale = np.sum(second + self.z * (w * self.z - 2.0 * first), axis=0)
-        Z_bar = first - w * self.z
+        near, (log_scale, Z_bar) = self._take_close(W), self._pull_expanded(W)
         if near is not None:
             offsets = self.x[self.rows] - self.z[self.cols]
             log_scale += near @ offsets**2
             np.add.at(Z_bar, self.cols, near[:, None] * offsets)
+        if len(self.distant):
+            self._add_distant(W, log_scale, Z_bar)
         return factor * log_scale, Z_bar * (factor / self.scale)
 
-    def _repair(self, far):
+    def _measure(self, directly):
+        if directly:
+            self.half = _subtracted(self.x, self.z)
+            return
+        self.half = _expanded(self.x, self.z)
+        if len(self.distant):
+            self.half[self.distant] = _subtracted(self.x[self.distant], self.z)
+
+    def _pull_expanded(self, W):
+        x, d = self.x, self.x.shape[1]
+        if len(self.distant):
+            x, W = np.delete(x, self.distant, axis=0), np.delete(W, self.distant, axis=0)
+        moments = W.T @ np.hstack([x, x**2, np.ones((len(x), 1))])
+        first, second, w = moments[:, :d], moments[:, d:-1], moments[:, -1:]
+        z = self.z if len(x) else 0.0
+        return np.sum(second + z * (w * z - 2.0 * first), axis=0), first - w * z
+
+    def _add_distant(self, W, log_scale, Z_bar):
+        rows = self.x[self.distant]
+        with np.errstate(over="ignore", invalid="ignore"):
+            W = np.where(-_subtracted(rows, self.z) < self.far, W[self.distant], 0.0)
+        for column, (x, z) in enumerate(zip(rows.T, self.z.T)):
+            offsets = np.clip(x[:, None] - z, -_REACH, _REACH)
+            pulled = W * offsets
+            Z_bar[:, column] += pulled.sum(axis=0)
+            log_scale[column] += np.vdot(pulled, offsets)
+
+    def _repair(self, norms, far):
         # a pair is close only if its norms are alike, so each row has its own threshold
-        limit = -_CLOSE * np.einsum("ij,ij->i", self.x, self.x)
+        limit = -_CLOSE * norms
+        limit[self.distant] = 0.0
         found = np.flatnonzero(self.half >= limit[:, None])
         self.rows, self.cols = np.divmod(found, len(self.z))
         flat = self.half.reshape(-1)
@@ -86,6 +124,12 @@ class Separation:
         return np.where(np.any(self.x[self.rows] != self.z[self.cols], axis=1), near, 0.0)
 
 
+def _rows_to_subtract(norms, z):
+    if not np.einsum("ij,ij->i", z, z).max() <= _EXTREME:
+        return np.arange(len(norms))
+    return np.flatnonzero(~(norms <= _FAR))
+
+
 def _expanded(x, z):
     half = empty((len(x), len(z)))
     np.matmul(_augmented(x, False), _augmented(z, True).T, out=half)
@@ -101,6 +145,10 @@ def _augmented(points, ones_first):
 
 
 def _subtracted(x, z):
-    half = x - z.T
-    np.multiply(half, half, out=half)
+    half = 0.0
+    for one, other in zip(x.T, z.T):
+        offsets = one[:, None] - other
+        np.multiply(offsets, offsets, out=offsets)
+        offsets += half
+        half = offsets
     return np.multiply(half, -0.5, out=half)

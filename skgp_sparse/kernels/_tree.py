@@ -192,7 +192,9 @@ def metric(kernel, X_scale):
     scales = [np.asarray(k.length_scale, float) for k in leaves if hasattr(k, "length_scale")]
     if not scales:
         return X_scale
-    return np.broadcast_to(sum(scale**-2.0 for scale in scales) ** -0.5, np.shape(X_scale)).copy()
+    scales = np.stack([np.broadcast_to(scale, np.shape(X_scale)) for scale in scales])
+    smallest = scales.min(axis=0)
+    return smallest / np.sqrt(np.sum((smallest / scales) ** 2, axis=0))
 
 
 def _full(value, shape):

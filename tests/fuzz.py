@@ -1,0 +1,400 @@
+"""Random tables, kernels, parameters and call sequences, and what must hold for all of them.
+
+`test_fuzz.py` runs some cases, always the same. For more, with other seeds::
+
+    python tests/fuzz.py --cases 20000 --seed 1
+
+What must hold: a table of ordinary scales is fitted, and any other is fitted or refused in words;
+NumPy does not warn; inputs and parameters stay as they were; n_jobs changes no bit; predictions are
+numbers, variances not negative, probabilities sum to one; an interrupted fit leaves no trace;
+pickles and clones work; the objective is a number with a gradient of numbers, or -inf with zeros;
+bounds are ordered.
+"""
+
+import argparse
+import pickle
+import time
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+
+ORDINARY = 6.0  # decimal exponent of a scale up to which nothing may fail
+OVERFLOWING = 150.0
+BETTER_OR_LEVEL = 1e-6  # by which an ordered bound may be on the wrong side, relative
+REGRESSION_BOUNDS = ("titsias", "titsias_new", "artemev", "fitc", "pep", "dtc")
+CLASSIFICATION_BOUNDS = ("titsias", "titsias_new", "fitc")
+
+
+class Table(NamedTuple):
+    """A training table, queries, and whether anything about it may fail."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray | None
+    queries: np.ndarray
+    is_ordinary: bool
+
+
+class Case(NamedTuple):
+    """What is fitted, and what is done then."""
+
+    estimator: object
+    table: Table
+    other: Table
+    operations: tuple
+    theta: float  # of all hyperparameters, at which the objective is asked for
+
+    def __repr__(self):
+        shapes = self.table.X.shape, self.table.y.shape, self.table.X.dtype
+        return (
+            f"Case({self.estimator!r}, {shapes}, X={self.table.X.tolist()}, "
+            f"y={self.table.y.tolist()}, weight={self.table.weight}, {self.operations}, "
+            f"theta={self.theta})"
+        )
+
+
+# -- strategies ------------------------------------------------------------------------
+
+scales = st.one_of(
+    st.just(0.0), st.floats(-ORDINARY, ORDINARY), st.floats(-OVERFLOWING, OVERFLOWING)
+)
+seeds = st.integers(0, 2**20)
+
+
+@st.composite
+def tables(draw, labels, columns=None):
+    """A table of a handful of rows: clusters, grids, copies, offsets, weights."""
+    rng = np.random.default_rng(draw(seeds))
+    n, d = draw(st.integers(2, 40)), columns or draw(st.integers(1, 4))
+    X, exponent = draw(st.sampled_from(LAYOUTS))(rng, n, d), draw(scales)
+    is_ordinary = abs(exponent) <= ORDINARY
+    X = X * 10.0**exponent
+    y = np.sin(X[:, 0] / 10.0**exponent) + 0.1 * rng.normal(size=n)
+    if labels:
+        n_classes = draw(st.integers(2, 3))
+        y = rng.permutation(np.arange(n) % n_classes) if draw(st.booleans()) else (y > 0).astype(int)
+        y[:2] = 0, 1
+    else:
+        y = y * 10.0 ** draw(scales.filter(lambda exponent: abs(exponent) <= ORDINARY))
+        y = np.full(n, y[0]) if draw(st.integers(0, 9)) == 0 else y
+        y = np.column_stack([y, y[::-1]]) if draw(st.integers(0, 4)) == 0 else y
+    weight = None
+    if draw(st.integers(0, 3)) == 0:
+        weight = rng.integers(0, 4, size=n).astype(float)
+        weight[:2] = 1.0
+    queries = np.vstack([X[:2], X[:1] + 10.0 ** draw(st.floats(-3, 250)), -X[:1]])
+    if draw(st.booleans()) and is_ordinary:
+        X = X.astype(np.float32)
+    X = np.asfortranarray(X) if draw(st.booleans()) else X
+    for array in (X, y):
+        array.flags.writeable = False
+    return Table(X, y, weight, queries, is_ordinary)
+
+
+def _normal(rng, n, d):
+    return rng.normal(size=(n, d))
+
+
+def _grid(rng, n, d):
+    return rng.integers(0, 4, size=(n, d)).astype(float)
+
+
+def _copies(rng, n, d):
+    return rng.normal(size=(3, d))[rng.integers(0, 3, size=n)]
+
+
+def _nearly_copies(rng, n, d):
+    return _copies(rng, n, d) + 1e-9 * rng.normal(size=(n, d))
+
+
+def _constant_column(rng, n, d):
+    X = rng.normal(size=(n, d))
+    X[:, 0] = 3.0
+    return X
+
+
+def _far_groups(rng, n, d):
+    return rng.normal(size=(n, d)) + 10.0 ** rng.uniform(0, 9) * (np.arange(n) % 2)[:, None]
+
+
+def _outlier(rng, n, d):
+    X = rng.normal(size=(n, d))
+    X[0] *= 10.0 ** rng.uniform(0, 12)
+    return X
+
+
+def _offset(rng, n, d):
+    return rng.normal(size=(n, d)) + 10.0 ** rng.uniform(0, 9)
+
+
+LAYOUTS = (_normal, _grid, _copies, _nearly_copies, _constant_column, _far_groups, _outlier, _offset)
+
+
+@st.composite
+def kernel_expressions(draw, columns):
+    """A sum, product or power of kernels of all kinds, with ordinary hyperparameters."""
+    value = st.floats(-1.5, 1.5).map(lambda exponent: 10.0**exponent)
+    leaves = st.one_of(
+        st.builds(RBF, value),
+        st.builds(lambda values: RBF(values), st.lists(value, min_size=columns, max_size=columns)),
+        st.builds(Matern, value, nu=st.sampled_from([0.5, 1.5, 2.5, 1.2, np.inf])),
+        st.builds(RationalQuadratic, value, value),
+        st.builds(ExpSineSquared, value, value),
+        st.builds(DotProduct, value),
+        st.builds(PairwiseKernel, value, metric=st.sampled_from(["rbf", "laplacian", "linear"])),
+    )
+    expression = draw(leaves)
+    for _ in range(draw(st.integers(0, 2))):
+        expression = draw(st.sampled_from(OPERATORS))(expression, draw(leaves))
+    if draw(st.booleans()):
+        expression = ConstantKernel(draw(value)) * expression
+    return expression + WhiteKernel(draw(value)) if draw(st.booleans()) else expression
+
+
+OPERATORS = (
+    lambda one, other: one + other,
+    lambda one, other: one * other,
+    lambda one, other: Exponentiation(one, 2.0) + other,
+)
+
+
+@st.composite
+def cases(draw):
+    """An estimator, two tables and some calls."""
+    labels = draw(st.booleans())
+    table = draw(tables(labels))
+    d = table.X.shape[1]
+    kernel = draw(st.one_of(st.none(), kernel_expressions(d)))
+    options = {
+        "kernel": kernel,
+        "bound": draw(st.sampled_from(CLASSIFICATION_BOUNDS if labels else REGRESSION_BOUNDS)),
+        "n_inducing": draw(st.sampled_from(["auto", 1, 3, 10])),
+        "inducing_init": draw(st.sampled_from(["k-means", "rp-cholesky", table.X[:3]])),
+        "optimize_inducing": draw(st.booleans()),
+        "optimizer": draw(st.sampled_from(["fmin_l_bfgs_b", "fmin_l_bfgs_b", None])),
+        "n_restarts_optimizer": draw(st.integers(0, 1)),
+        "max_iter": draw(st.integers(1, 4)),
+        "random_state": 0,
+    }
+    if labels:
+        options["likelihood"] = draw(st.sampled_from(["probit", "logit"]))
+        options["multi_class"] = draw(st.sampled_from(["one_vs_rest", "one_vs_one"]))
+        options["warm_start"] = draw(st.booleans())
+    else:
+        options["normalize_y"] = draw(st.booleans())
+        options["alpha"] = draw(st.sampled_from([None, None, 1e-10, 0.1, "rows"]))
+        if isinstance(options["alpha"], str):
+            options["alpha"] = np.linspace(0.1, 1.0, len(table.y))
+    make = SparseGPClassifier if labels else SparseGPRegressor
+    operations = draw(st.lists(st.sampled_from(sorted(OPERATIONS)), min_size=1, max_size=3))
+    other = draw(tables(labels, columns=d))
+    return Case(make(**options), table, other, tuple(operations), draw(st.floats(-800, 800)))
+
+
+# -- what must hold --------------------------------------------------------------------
+
+
+def check(case):
+    """Raise AssertionError, or whatever went wrong, unless everything holds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        model, fits = clone(case.estimator), fitted(case.estimator, case.table)
+        if fits is None:
+            return
+        check_predictions(fits, case.table)
+        check_same_bits(model.set_params(n_jobs=2), fits, case.table)
+        for operation in case.operations:
+            OPERATIONS[operation](fits, case)
+
+
+def fitted(estimator, table):
+    """A fitted clone; None where an extraordinary table is refused in words."""
+    model = clone(estimator)
+    before = [np.array(array) for array in table[:3] if array is not None]
+    parameters = repr(model.get_params())
+    try:
+        model.fit(table.X, table.y, sample_weight=table.weight)
+    except ValueError as error:
+        assert not table.is_ordinary or may_fail(model), f"refused: {error}"
+        assert len(str(error)) > 30 and "infs or NaNs" not in str(error), f"no words: {error}"
+        assert not vars_of_fit(model), "half fitted"
+        return None
+    after = [array for array in table[:3] if array is not None]
+    for one, other in zip(before, after):
+        np.testing.assert_array_equal(one, other, "the input was changed")
+    assert repr(model.get_params()) == parameters, "a parameter was changed"
+    return model
+
+
+def may_fail(model):
+    """Whether ordinary tables may be too much: unbounded kernels, or no covariance (in 2-d)."""
+    kernel = repr(model.kernel)
+    return any(name in kernel for name in ("DotProduct", "linear", "**", "ExpSineSquared"))
+
+
+def vars_of_fit(model):
+    """Names of what only a fit sets."""
+    return [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
+
+
+def predicted(model, X):
+    """All that predictions are made of."""
+    if isinstance(model, SparseGPClassifier):
+        return model.predict_proba(X), model.predict(X)
+    return model.predict(X, return_std=True)
+
+
+def check_predictions(model, table):
+    """Numbers, as large as they may be."""
+    for X in (table.X, table.queries):
+        try:
+            first, second = predicted(model, X)
+        except ValueError as error:
+            assert "overflow" in str(error) or "infinity" in str(error), error
+            continue
+        assert np.isfinite(first).all()
+        if isinstance(model, SparseGPClassifier):
+            assert (first >= 0).all() and np.allclose(first.sum(axis=1), 1.0)
+            assert np.isin(second, model.classes_).all()
+        else:
+            assert np.isfinite(second).all() and (second >= 0).all()
+
+
+def check_same_bits(estimator, model, table):
+    """Another fit, with two threads, finds the same."""
+    other = fitted(estimator, table)
+    for one, another in zip(predicted(model, table.X), predicted(other, table.X)):
+        np.testing.assert_array_equal(one, another, "n_jobs or a second fit changes the result")
+
+
+def check_theta(model, case):
+    """The objective at any theta is a number with a gradient, or -inf with zeros."""
+    size = len(model.kernel_.theta)
+    theta = case.theta * np.cos(np.arange(size))
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    assert np.isfinite(gradient).all(), (value, gradient)
+    assert np.isfinite(value) or value == -np.inf, value
+    alone = model.log_marginal_likelihood(theta)
+    assert np.isfinite(alone) or alone == -np.inf, alone
+    single = not isinstance(model, SparseGPClassifier) or model.n_classes_ == 2
+    assert not (value == -np.inf and single and gradient.any())
+
+
+def check_interrupt(model, case):
+    """An interrupted fit leaves the estimator as it was."""
+    before = pickle.dumps(predicted(model, case.table.X))
+
+    def interrupt(objective, theta, bounds):
+        objective(theta)
+        raise KeyboardInterrupt
+
+    try:
+        model.set_params(optimizer=interrupt)
+        model.fit(case.other.X, case.other.y)
+    except (KeyboardInterrupt, ValueError):
+        pass
+    finally:
+        model.set_params(optimizer=case.estimator.optimizer)
+    assert pickle.dumps(predicted(model, case.table.X)) == before
+
+
+def check_pickle(model, case):
+    """What was pickled predicts the same."""
+    again = pickle.loads(pickle.dumps(model))
+    for one, other in zip(predicted(model, case.table.X), predicted(again, case.table.X)):
+        np.testing.assert_array_equal(one, other)
+
+
+def check_refit(model, case):
+    """A fit to another table: the same as that of a new estimator, unless it starts warm."""
+    if np.ndim(model.get_params().get("alpha")) > 0:
+        return
+    new = fitted(case.estimator, case.other)
+    if new is None:
+        return
+    model.fit(case.other.X, case.other.y, sample_weight=case.other.weight)
+    check_predictions(model, case.other)
+    if not model.get_params().get("warm_start"):
+        for one, other in zip(predicted(model, case.other.X), predicted(new, case.other.X)):
+            np.testing.assert_array_equal(one, other)
+
+
+def check_order(model, case):
+    """At one theta and Z: titsias, then titsias_new, then the exact evidence."""
+    if isinstance(model, SparseGPClassifier) or len(model.inducing_points_) == len(case.table.X):
+        return
+    fixed = {"optimizer": None, "kernel": model.kernel_, "optimize_inducing": False}
+    values = []
+    for bound, Z in (
+        ("titsias", model.inducing_points_),
+        ("titsias_new", model.inducing_points_),
+        ("titsias", "k-means"),
+    ):
+        options = {"bound": bound, "inducing_init": Z, "n_inducing": 10_000}
+        other = clone(case.estimator).set_params(**fixed, **options)
+        try:
+            other.fit(case.table.X, case.table.y, sample_weight=case.table.weight)
+        except ValueError as error:
+            assert not case.table.is_ordinary or may_fail(model), error
+            return
+        values.append(other.log_marginal_likelihood_value_)
+    slack = BETTER_OR_LEVEL * (1.0 + max(np.abs(values)))
+    assert values[0] <= values[1] + slack, values
+    assert values[1] <= values[2] + slack, values
+
+
+OPERATIONS = {
+    "theta": check_theta,
+    "interrupt": check_interrupt,
+    "pickle": check_pickle,
+    "refit": check_refit,
+    "order": check_order,
+}
+
+
+def run(n_cases, first_seed):
+    """Check so many cases; the smallest one that fails is shown."""
+
+    @seed(first_seed)
+    @settings(
+        max_examples=n_cases,
+        deadline=None,
+        database=None,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=cases())
+    def holds(case):
+        check(case)
+
+    holds()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    started = time.perf_counter()
+    run(args.cases, args.seed)
+    print(f"{args.cases} cases, seed {args.seed}, {time.perf_counter() - started:.0f} s: all hold")

@@ -1,0 +1,75 @@
+"""The recipes of the documentation run, and do what they say."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+TEXT = (Path(__file__).parent.parent / "docs" / "recipes.md").read_text(encoding="utf-8")
+RECIPES = {
+    section.splitlines()[0]: re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    for section in TEXT.split("\n## ")[1:]
+}
+
+
+def run(title):
+    """Names that the blocks of a recipe leave behind."""
+    names = {}
+    for block in RECIPES[title]:
+        for module in ("pandas", "matplotlib", "mapie"):
+            if f"import {module}" in block or f"from {module}" in block:
+                pytest.importorskip(module)
+        exec(compile(block, f"recipes.md, {title}", "exec"), names)
+    return names
+
+
+def test_every_recipe_is_tested():
+    source = Path(__file__).read_text(encoding="utf-8")
+    assert all(f'run("{title}")' in source for title in RECIPES)
+
+
+def test_a_table_with_categories_and_gaps():
+    found = run("A DataFrame with categories and missing values")
+    assert found["model"].score(found["table"], found["price"]) > 0.95
+    assert (found["std"][::15] > np.median(found["std"])).mean() > 0.8  # where age is missing
+
+
+def test_a_band():
+    pytest.importorskip("matplotlib").use("Agg")
+    found = run("Plotting a band")
+    assert np.all(found["latent_std"] < found["std"])
+    assert found["curves"].shape == (400, 3)
+    inside = np.abs(found["grid"][:, 0]) < 3
+    band = 4 * found["latent_std"] + 1e-9
+    assert np.all((np.abs(found["curves"].T - found["mean"]) < band)[:, inside])
+
+
+def test_coverage():
+    blocks = RECIPES["Coverage of intervals"]
+    names = {}
+    exec(compile(blocks[0], "recipes.md", "exec"), names)
+    assert 0.85 < names["covered"] < 0.99
+    found = run("Coverage of intervals")
+    lower, upper = found["intervals"][:, :, 0].T
+    inside = (lower < found["y_test"]) & (found["y_test"] < upper)
+    assert 0.90 < inside.mean() < 0.99
+
+
+def test_known_noise():
+    found = run("Known noise under cross-validation")
+    assert np.mean(found["scores"]) > -0.1  # 0.05 if function and noise are known
+
+
+def test_outliers():
+    found = run("Outliers")
+    assert not found["weight"][::30].any() and found["weight"].sum() > 280
+    mean, std = found["model"].predict(found["X"], return_std=True)
+    assert np.sqrt(np.mean((mean - found["truth"]) ** 2)) < 0.05 and np.median(std) < 0.13
+
+
+def test_extrapolation():
+    found = run("Extrapolation")
+    far = [[100.0]]
+    assert abs(found["stationary"].predict(far)[0] - found["y"].mean()) < 3.0
+    assert abs(found["trend"].predict(far)[0] - 200.0) < 5.0
