@@ -107,5 +107,6 @@ def _finite(predicted):
 def _noise(kernel, X):
     """Learned noise variance (n,), X read in blocks."""
     blocks = row_blocks(len(X), X.shape[1])
-    parts = [np.broadcast_to(noise_variance(kernel, X[b]), b.stop - b.start) for b in blocks]
+    with np.errstate(all="ignore"):
+        parts = [np.broadcast_to(noise_variance(kernel, X[b]), b.stop - b.start) for b in blocks]
     return np.concatenate(parts)
