@@ -2,9 +2,15 @@ r"""Expectations under one normal distribution per row, to about 1e-12 relative.
 
 For ``g`` analytic in a strip of half-width about 2.8 around the real axis, which holds for the
 logarithms, slopes and curvatures of the probit and the logit (their nearest singularities are at
-``±2.8i`` and ``±πi``). Gauss-Hermite rules where the standard deviation is small; the trapezoidal
-rule, which converges exponentially here, where it is not, with a step that follows the width of
-the singularity: a fixed number of Gauss-Hermite nodes loses digits as the variance grows.
+``±2.8i`` and ``±πi``). By the standard deviation s of a row:
+
+- small: Gauss-Hermite rules;
+- up to 1: the trapezoidal rule, which converges exponentially here, with a step that follows the
+  width of the singularity; a fixed number of Gauss-Hermite nodes loses digits as s grows;
+- wider, but not far from 0: the trapezoidal rule in u, ``f = sinh(u)``, whose nodes are dense where
+  g bends and which needs few of them however wide the row. They are the same for many rows, so that
+  g is evaluated once;
+- wide and far from 0: a coarse trapezoidal rule, as g has no singularity near by.
 """
 
 from functools import lru_cache
@@ -15,7 +21,9 @@ _FEW_NODES = ((0.1, 6), (0.25, 9))  # largest standard deviation, Gauss-Hermite 
 _STEP = 0.5  # of the trapezoidal rule: singularities at 2.8 cost exp(2.8²/2s² - 2π 2.8/0.5)
 _LARGEST_STEP = 0.7  # in standard deviations: exp(-2π² / 0.7²) is 3e-18
 _REACH = 7.5  # standard deviations
-_WIDEST = 512.0  # standard deviation from which the step grows with it: 1e-7 relative then
+_WIDE, _WIDE_BY_ROW = 1.0, 4.0  # from which sinh pays, if g is the same for all rows or not
+_NEAR = 8.5  # largest |mean|, in standard deviations, of a row that is not far from 0
+_STEP_OF_SINH = _LARGEST_STEP / _NEAR  # a row at _NEAR has in u a width of at least 1 / _NEAR
 _AT_ONCE = 1 << 16  # values of g
 
 
@@ -37,29 +45,64 @@ def expectation(g, mean, variance, *by_row):
     """
     std = np.sqrt(variance)
     found = None
-    for rows, nodes, weights in _rules(std):
-        f = mean[rows, None] + std[rows, None] * nodes
+    for rows, f, weights in _rules(mean, std, _WIDE_BY_ROW if by_row else _WIDE):
         values = g(f, *(column[rows, None] for column in by_row))
         if found is None:
             found = tuple(np.empty(len(mean)) for _ in values)
         for out, value in zip(found, values):
-            out[rows] = value @ weights
+            out[rows] = _weighted_sum(value, weights)
     return found
 
 
-def _rules(std):
-    """Rows of similar standard deviation, with the nodes and weights that serve them."""
+def _weighted_sum(value, weights):
+    """Of every row; one of the two, or both, may be the same for all of them."""
+    if weights.ndim == 1:
+        return value @ weights
+    if len(value) == 1:
+        return weights @ value[0]
+    return np.einsum("ij,ij->i", value, weights)
+
+
+def _rules(mean, std, wide):
+    """Some rows, with the nodes and weights that serve them."""
+    is_wide = std >= wide
+    is_near = np.abs(mean) <= _NEAR * std
+    yield from _narrow(mean, std, np.flatnonzero(~is_wide))
+    coarse = _rule(_STEP / _LARGEST_STEP)
+    for rows in _parts(np.flatnonzero(is_wide & ~is_near), len(coarse[0])):
+        yield rows, mean[rows, None] + std[rows, None] * coarse[0], coarse[1]
+    reach = np.ceil(np.arcsinh((_NEAR + _REACH) * std))
+    for limit in np.unique(reach[is_wide & is_near]):
+        f, slopes = _sinh_rule(limit)
+        for rows in _parts(np.flatnonzero(is_wide & is_near & (reach == limit)), len(f)):
+            weights = np.exp(-0.5 * ((f - mean[rows, None]) / std[rows, None]) ** 2) * slopes
+            yield rows, f[None], weights / weights.sum(axis=1, keepdims=True)
+
+
+def _narrow(mean, std, rows):
+    """Rows of similar standard deviation, with nodes around their means."""
     edges = [edge for edge, _ in _FEW_NODES]
-    largest = std.max(initial=0.0)
+    largest = std[rows].max(initial=0.0)
     while edges[-1] < largest:
         edges.append(max(np.sqrt(2.0) * edges[-1], _STEP / _LARGEST_STEP))
-    which = np.searchsorted(edges, std)
+    which = np.searchsorted(edges, std[rows])
     for index in np.unique(which):
         nodes, weights = _rule(edges[index])
-        rows = np.flatnonzero(which == index)
-        size = max(1, _AT_ONCE // len(nodes))
-        for start in range(0, len(rows), size):
-            yield rows[start : start + size], nodes, weights
+        for some in _parts(rows[which == index], len(nodes)):
+            yield some, mean[some, None] + std[some, None] * nodes, weights
+
+
+def _parts(rows, n_nodes):
+    size = max(1, _AT_ONCE // n_nodes)
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+@lru_cache(maxsize=64)
+def _sinh_rule(limit):
+    """Nodes, and their weights before those of the normal distribution."""
+    count = int(np.ceil(limit / _STEP_OF_SINH))
+    u = np.linspace(-limit, limit, 2 * count + 1)
+    return np.sinh(u), np.cosh(u)
 
 
 @lru_cache(maxsize=64)
@@ -68,7 +111,7 @@ def _rule(std):
         if std <= edge:
             nodes, weights = np.polynomial.hermite_e.hermegauss(count)
             return nodes, weights / weights.sum()
-    count = int(np.ceil(_REACH / min(_LARGEST_STEP, _STEP / min(std, _WIDEST))))
+    count = int(np.ceil(_REACH / min(_LARGEST_STEP, _STEP / std)))
     nodes = np.linspace(-_REACH, _REACH, 2 * count + 1)
     weights = np.exp(-0.5 * nodes**2)
     return nodes, weights / weights.sum()

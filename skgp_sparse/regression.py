@@ -225,7 +225,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         ValueError
             If a parameter or the data cannot be used; the message says what to do instead.
         """
-        with unchanged_on_failure(self):
+        with unchanged_on_failure(self), np.errstate(all="ignore"):  # what comes out is checked
             return self._fit(X, y, sample_weight)
 
     def predict(self, X, return_std=False, return_cov=False, latent=False):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import agree
 from numpy.testing import assert_allclose
-from scipy.special import log_expit
+from scipy.special import log_expit, ndtr
 
 from skgp_sparse import _quadrature
 from skgp_sparse.likelihoods import Gaussian, Logit, Probit
@@ -109,3 +109,20 @@ def test_curvature_of_the_probit_stays_below_one_in_its_tail():
     assert_allclose(curvature[3:6], 1 - u + 6 * u**2 - 50 * u**3, rtol=1e-6)
     assert_allclose(slope[:3], -t[:3], rtol=1e-6)
     assert abs(Probit().expected(np.ones(1), np.zeros(1), np.array([1e10]))[2][0] - 0.5) < 1e-3
+
+
+@pytest.mark.parametrize("std", [0.9, 1.1, 5.0, 30.0, 1e3, 1e7, 1e60])
+@pytest.mark.parametrize("by_row", [False, True])
+def test_wide_rows_need_few_values_and_keep_their_digits(std, by_row):
+    shares = np.array([-30.0, -8.6, -8.4, -3.0, -0.5, 0.0, 1e-3, 1.0, 8.4, 8.6, 1e3])
+    mean, seen = shares * std, []
+
+    def g(f, *ones):
+        seen.append(f.size)
+        return ndtr(f) * np.prod(ones), np.abs(f) * ndtr(f)
+
+    ones = [np.ones(len(mean))] * by_row
+    found, moment = _quadrature.expectation(g, mean, np.full(len(mean), std**2), *ones)
+    assert_allclose(found, ndtr(mean / np.hypot(1.0, std)), rtol=1e-10, atol=1e-13)
+    assert np.isfinite(moment).all()
+    assert sum(seen) <= (len(mean) if by_row or std < 1 else 1) * 4000 and max(seen) <= 1 << 16
