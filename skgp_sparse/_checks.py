@@ -51,10 +51,10 @@ def check_no_none(y):
     y = np.asarray(y) if isinstance(y, (list, tuple)) or hasattr(y, "__array__") else None
     if y is None or y.dtype != object:
         return
-    missing = np.flatnonzero([value is None for value in y.ravel()])
-    if len(missing):
+    missing = [row for row, values in enumerate(y.reshape(len(y), -1)) if None in list(values)]
+    if missing:
         raise ValueError(
-            f"Input y contains None, {len(missing)} times, first in entry {missing[0]}. Leave rows "
+            f"Input y contains None in {len(missing)} rows, first in row {missing[0]}. Leave rows "
             "without a target out."
         )
 

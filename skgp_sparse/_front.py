@@ -22,15 +22,16 @@ def unchanged_on_failure(estimator):
 
 
 def check_nested(estimator, params):
-    """Raise if a parameter of an object is set where there is a name, or nothing, instead."""
+    """Raise if ``owner__part`` is to be set, but the owner is a string or None."""
     for key in params:
         owner, _, part = key.partition("__")
         value = params.get(owner, getattr(estimator, owner, None))
         if part and (value is None or isinstance(value, str)) and hasattr(estimator, owner):
             raise ValueError(
                 f"{key!r} of {type(estimator).__name__} cannot be set: {owner} is {value!r} and "
-                f"has no parameters. Set {owner} to an object that has {part!r}, as an instance of "
-                "one of the classes in skgp_sparse.bounds or sklearn.gaussian_process.kernels."
+                f"has no parameters. Set {owner} to an object with a parameter {part!r} first, if "
+                "there is one (bounds are in skgp_sparse.bounds, likelihoods in "
+                "skgp_sparse.likelihoods, kernels in sklearn.gaussian_process.kernels)."
             )
 
 

@@ -41,6 +41,11 @@ def training_rows(X, y, weight, *, alpha, normalize, name):
     if X.size <= _SMALL_TABLE:
         X, y, noise, weight = _canonical(X, y, noise, weight)
     mean, scale = standardisation(y, weight, normalize, shared=np.any(noise))
+    if not np.isfinite(np.max(noise) / scale[0] / scale[0]):
+        raise ValueError(
+            f"The 'alpha' parameter of {name}, up to {np.max(noise):.1e}, is too large beside y, "
+            f"which has a standard deviation of {scale[0]:.1e}. Rescale y, or lower alpha."
+        )
     return Rows(X, y, noise, weight, mean, scale)
 
 
@@ -48,7 +53,7 @@ def with_noise_floor(rows, kernel):
     """The rows with known noise above what the arithmetic needs, where no noise is learned."""
     if kernels.has_noise(kernel):
         return rows
-    return replace(rows, noise=np.maximum(rows.noise, _SMALLEST_NOISE * rows.y_scale[0] ** 2))
+    return replace(rows, least_noise=_SMALLEST_NOISE)
 
 
 def check_alpha(alpha, n, name):
@@ -68,7 +73,7 @@ def check_alpha(alpha, n, name):
             "alpha must be a scalar or an array with same number of entries as y. "
             f"({alpha.shape[0] if alpha.ndim == 1 else alpha.shape} != {n}). Cross-validation "
             "passes a part of the rows to each fit, but all of alpha: set alpha to that of the "
-            "training rows before each fit, as the user guide shows."
+            "training rows before each fit (docs/recipes.md has the loop)."
         )
     if alpha.min() < 0:
         raise ValueError(

@@ -67,6 +67,10 @@ class TargetView(NamedTuple):
 
         The first target's are those that it would have alone.
         """
+        with np.errstate(all="ignore"):
+            return _finite(self._draws(X, n_samples, random_state, latent))
+
+    def _draws(self, X, n_samples, random_state, latent):
         n_targets = len(self.y_scale)
         of_noise = np.random.RandomState(random_state.randint(2**31))
         draws = self.process.deviations(X, n_targets * n_samples, random_state)
@@ -98,8 +102,9 @@ def _finite(predicted):
     rows = np.flatnonzero(~np.isfinite(predicted).reshape(len(predicted), -1).all(axis=1))
     if len(rows):
         raise ValueError(
-            f"Predictions overflow float64 at {len(rows)} rows of X, first at row {rows[0]}: its "
-            "values are too large for the kernel. Rescale X or y, or leave such rows out."
+            f"Predictions overflow float64 at {len(rows)} rows of X, first at row {rows[0]}. The "
+            "values of X there are too large for the kernel, or y is too large for a covariance. "
+            "Rescale X or y, or leave such rows out."
         )
     return predicted
 

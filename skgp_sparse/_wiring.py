@@ -125,12 +125,11 @@ def users_part(fitted, kernel):
 def default_signal(scale, y_variance, limits=(1e-3, 1e4)):
     """``ConstantKernel() * Matern(ARD, nu=2.5)`` in the units of the data."""
     typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
-    with np.errstate(over="ignore", under="ignore"):
-        lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
+    lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
     if not (np.isfinite(lengths).all() and lengths.min() >= np.finfo(float).tiny):
         raise ValueError(
-            f"The spread of X, from {scale.min():.1e} to {scale.max():.1e}, is too close to the "
-            "limits of float64. Rescale X, or give a kernel."
+            "The spread of a column of X is too close to the limits of float64, or beyond. Rescale "
+            "X, or give a kernel."
         )
     variance = ConstantKernel(y_variance, (limits[0] * y_variance, limits[1] * y_variance))
     return variance * Matern(typical, lengths, nu=2.5)

@@ -13,13 +13,15 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.rows import mean_and_spread
 
 _LLOYD_ITERATIONS = 10  # a start, not a clustering
+_OUTLYING = 2.0**30  # square of the largest distance from the mean, in length scales
 _EXPLAINED = 1e-10  # residual variance, relative to the prior's, that needs no further point
 
 
 def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
     """Centres of k-means clusters in the kernel's metric.
 
-    Lloyd's algorithm, a few iterations from the rows that `rp_cholesky` draws.
+    Lloyd's algorithm, a few iterations from the rows that `rp_cholesky` draws. If some rows are so
+    far from the others that squares of distances would lose their digits, the rows drawn are kept.
 
     Parameters
     ----------
@@ -56,6 +58,8 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
     if len(seeds) < n_inducing:  # the rank of the kernel ended it early
         seeds = k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight)
     start = (seeds - centre) / scale
+    if np.max(np.einsum("ij,ij->i", scaled, scaled)) > _OUTLYING:
+        return np.unique(seeds, axis=0)
     clusters = KMeans(len(start), init=start, n_init=1, max_iter=_LLOYD_ITERATIONS)
     with threadpool_limits(1, user_api="openmp"):  # its sums depend on the number of threads
         clusters.fit(scaled, sample_weight=sample_weight)

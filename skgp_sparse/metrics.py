@@ -1,5 +1,7 @@
 """Scores of a predictive distribution: R² cannot tell apart two bounds, the log density can."""
 
+import re
+
 import numpy as np
 
 _LOG_2PI = np.log(2.0 * np.pi)
@@ -92,11 +94,11 @@ def log_predictive_density_scorer(estimator, X, y, sample_weight=None):
     """
     try:
         mean, std = estimator.predict(X, return_std=True)
-    except TypeError as error:
-        if "return_std" not in str(error):
+    except (TypeError, AttributeError) as error:  # those that hand it on may not expect a pair
+        if not {"return_std", "tuple"} & set(re.findall(r"\w+", str(error))):
             raise
         raise TypeError(
-            f"log_predictive_density_scorer needs an estimator whose predict takes return_std, as "
-            f"SparseGPRegressor's does. Got {estimator!r}."
+            "log_predictive_density_scorer needs an estimator whose predict takes return_std and "
+            f"returns means and standard deviations, as SparseGPRegressor's does. Got {estimator!r}."
         ) from error
     return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)

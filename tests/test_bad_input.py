@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgp_sparse import SparseGPRegressor
+from skgp_sparse import SparseGPRegressor, _table
 from skgp_sparse._wiring import BOUNDS
 from skgp_sparse.bounds import PEP
 from skgp_sparse.inducing import BY_NAME
@@ -154,6 +154,7 @@ def test_unknown_parameters_are_refused_and_the_valid_ones_listed(parameter, val
         (1.0,),
         ([0.0, 0.0], None),
         ([0.0, 0.0], "x"),
+        ([0.0, 0.0], np.array("x")),
         ([0.0, 0.0], np.nan),
         ([0.0, 0.0], [1.0, 2.0]),
     ],
@@ -302,8 +303,11 @@ def test_predictions_that_overflow_name_the_row():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for options in ({"return_std": True}, {"return_cov": True}):
-            with pytest.raises(ValueError, match="1 rows of X, first at row 1"):
+            with pytest.raises(ValueError, match="rows of X, first at row"):
                 estimator.predict([[1.0, 1.0], [1e300, 1.0]], **options)
+        for unfitted_or_not in (estimator, model(DotProduct())):
+            with pytest.raises(ValueError, match="overflow float64|not positive|NaN"):
+                unfitted_or_not.sample_y([[1.0, 1.0], [1e200, 1.0]])
 
 
 @pytest.mark.parametrize(
@@ -318,6 +322,37 @@ def test_targets_that_are_no_numbers_to_compute_with_are_named(n_inducing, y, wo
     assert re.search(words, names(model(n_inducing=n_inducing, normalize_y=False), X, y))
 
 
+@ROUTES
+@pytest.mark.parametrize("size", [1e-60, 1e60, 1e75, 1e100, 1e140])
+def test_unnormalised_targets_are_fitted_or_named(n_inducing, size):
+    estimator = model(n_inducing=n_inducing, normalize_y=False)
+    if size > 1e70:
+        assert "overflow float64" in names(estimator, X, size * Y)
+    else:
+        assert fitted_quietly(estimator, X, size * Y).score(X, size * Y) > 0.9
+
+
+@ROUTES
+@pytest.mark.parametrize("size, alpha", [(1e160, 1e-10), (1e200, 1e300), (1e-160, 1e-310)])
+def test_known_noise_beside_targets_of_any_size(n_inducing, size, alpha):
+    estimator = fitted_quietly(model(RBF(), n_inducing=n_inducing, alpha=alpha), X, size * Y)
+    assert np.isfinite(estimator.predict(X, return_std=True)).all()
+    assert "'alpha' parameter" in names(model(RBF(), alpha=0.1), X, 1e-160 * Y)
+
+
+def test_rows_of_weight_zero_may_hold_anything(monkeypatch):
+    monkeypatch.setattr(_table, "_SMALL_TABLE", 0)  # large tables keep such rows
+    weight = np.ones(62)
+    weight[:2] = 0.0
+    table = np.vstack([[1e300, -1e300], [5.0, 5.0], X])  # as large as they are
+    y = np.concatenate([[1e100, 5.0], Y])
+    for normalize_y in (True, False):
+        options = {"normalize_y": normalize_y, "inducing_init": "random"}
+        estimator = fitted_quietly(model(**options), table, y, sample_weight=weight)
+        assert estimator.score(X, Y) > 0.9
+        fitted_quietly(model(**options), table, 0 * y + (weight == 0), sample_weight=weight)
+
+
 @pytest.mark.parametrize("level", [1e200, -1e-200, 1e307])
 def test_constant_targets_of_any_size_are_predicted(level):
     estimator = fitted_quietly(model(), X, np.full(60, level))
@@ -327,8 +362,9 @@ def test_constant_targets_of_any_size_are_predicted(level):
 def test_a_target_that_is_missing_is_named():
     y = Y.astype(object)
     y[7] = None
-    assert "Input y contains None, 1 times, first in entry 7" in names(model(), X, y)
-    assert "first in entry 7" in names(model(), X, y.tolist())
+    assert "Input y contains None in 1 rows, first in row 7" in names(model(), X, y)
+    assert "first in row 7" in names(model(), X, y.tolist())
+    assert "first in row 7" in names(model(), X, np.column_stack([Y, y]))
 
 
 def test_sparse_inputs_are_refused_with_the_option_of_the_encoder():
@@ -375,6 +411,15 @@ def test_restarts_at_hyperparameters_that_overflow_are_passed_over(n_inducing):
     kernel = DotProduct(1.0, (1e-300, 1e300)) + WhiteKernel(1e-2)
     options = {"n_restarts_optimizer": 4, "n_inducing": n_inducing}
     fitted_quietly(model(kernel, **options), X, Y)
+
+
+@ROUTES
+@pytest.mark.parametrize("far", [1e10, 1e12, 1e20])
+def test_one_far_row_leaves_the_others_as_they_are(n_inducing, far):
+    table = np.vstack([[[far, 0.0]], X])
+    y = np.concatenate([[0.3], Y])
+    estimator = fitted_quietly(model(RBF(0.5) + WhiteKernel(1e-2), n_inducing=n_inducing), table, y)
+    assert estimator.score(X, Y) > 0.9
 
 
 @ROUTES

@@ -285,14 +285,46 @@ def test_warm_start_goes_on():
 
 
 @pytest.mark.parametrize("n_inducing", [20, "auto"])
-@pytest.mark.parametrize("change", [1e3, 1e-3, 1e6])
-def test_a_warm_start_that_knows_nothing_is_none(n_inducing, change):
+@pytest.mark.parametrize(
+    "change", [1e3, 1e-3, 1e6, 0.01, 0.03, 0.1, 10.0, [1.0, 1e-3], [0.01, 1.0]], ids=str
+)
+def test_a_warm_start_that_is_worse_than_a_cold_one_is_none(n_inducing, change):
     X, y = moons(300)
-    cold = small(n_inducing=n_inducing).fit(change * X, y)
-    warm = small(n_inducing=n_inducing, warm_start=True).fit(X, y).fit(change * X, y)
+    change = np.broadcast_to(change, 2)
+    cold = small(n_inducing=n_inducing, max_iter=100).fit(change * X, y)
+    warm = small(n_inducing=n_inducing, max_iter=100, warm_start=True).fit(X, y).fit(change * X, y)
     assert warm.score(change * X, y) > cold.score(change * X, y) - 0.01
-    moved = warm.fit(change * X + 1e4 * change, y)
-    assert moved.score(change * X + 1e4 * change, y) > cold.score(change * X, y) - 0.01
+    moved = change * X + 1e4 * change
+    assert warm.fit(moved, y).score(moved, y) > cold.score(change * X, y) - 0.01
+
+
+def test_a_warm_start_keeps_the_hyperparameters_where_inducing_points_change():
+    X, y = moons(300)
+    kernel = 1.0 * RBF(1.0)
+    model = small(kernel, n_inducing=20, warm_start=True, max_iter=50).fit(X, y)
+    seen = []
+
+    def optimizer(objective, theta, bounds):
+        seen.append(theta)
+        return theta, 0.0
+
+    found = model.kernel_.theta
+    model.set_params(n_inducing=30, optimizer=optimizer).fit(X, y)
+    np.testing.assert_allclose(seen, [found])
+
+
+@pytest.mark.parametrize("options", [{"n_inducing": 8}, {"n_inducing": 200}], ids=str)
+@pytest.mark.parametrize("bound, likelihood", [("titsias_new", "probit"), ("fitc", "logit")])
+def test_an_extreme_theta_has_a_value_or_none(options, bound, likelihood):
+    X, y = moons(60)
+    kernel = 1.0 * RBF() + WhiteKernel()
+    options = options | {"bound": bound, "likelihood": likelihood, "optimizer": None}
+    model = small(kernel, **options).fit(X, y)
+    for extreme in (-800.0, -300.0, 300.0, 800.0, 1e3, np.inf, np.nan):
+        for chosen in np.ndindex(2, 2, 2):
+            theta = np.where(chosen, extreme, 0.0)
+            value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+            assert np.isfinite(gradient).all() and (np.isfinite(value) or value == -np.inf)
 
 
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])

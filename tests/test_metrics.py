@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
 
 from skgp_sparse import SparseGPRegressor
@@ -62,3 +63,6 @@ def test_the_scorer_needs_standard_deviations():
     X = np.linspace(0, 1, 20)[:, None]
     with pytest.raises(TypeError, match="needs an estimator whose predict takes return_std"):
         log_predictive_density_scorer(LinearRegression().fit(X, X[:, 0]), X, X[:, 0])
+    with pytest.raises(TypeError, match="returns means and standard deviations"):
+        model = TransformedTargetRegressor(SparseGPRegressor(max_iter=1)).fit(X, X[:, 0])
+        log_predictive_density_scorer(model, X, X[:, 0])

@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     ExpSineSquared,
     Matern,
+    RationalQuadratic,
     WhiteKernel,
 )
 
@@ -282,6 +283,15 @@ def test_an_extreme_theta_has_a_value_or_none(route, extreme):
                 np.testing.assert_array_equal(gradient, np.zeros(4))
             else:
                 np.testing.assert_allclose(model.log_marginal_likelihood(theta), value)
+
+
+@pytest.mark.parametrize("route", [fixed, exact])
+def test_value_and_gradient_agree_on_what_cannot_be_computed(route):
+    model = route(RationalQuadratic() + WhiteKernel()).fit(X, Y[:, 0])
+    theta = np.array([-300.0, -300.0, 0.0])
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    np.testing.assert_allclose(value, model.log_marginal_likelihood(theta))
+    assert np.isfinite(value) and np.isfinite(gradient).all()
 
 
 @pytest.mark.parametrize("route", [fixed, exact])

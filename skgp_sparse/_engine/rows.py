@@ -15,7 +15,7 @@ _FEWEST_ROWS = 64
 _SHARES = 8  # blocks that a table is cut into at least, for threads to share ...
 _WORTH_SHARING = 1 << 16  # ... unless their (rows, m) arrays had fewer entries, or m / 2 rows
 _AT_ONCE = 2000  # rows among which distinct inputs are looked for
-_SQUARES = (1e-290, 1e290)  # mean squares of y: noise and bounds are up to 1e9 times less or more
+_SQUARES = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
 _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
 
 
@@ -42,6 +42,8 @@ class Rows:
         A row of weight w counts as w rows.
     y_mean, y_scale : ndarray of shape (p,)
         Targets are standardised as ``(y - y_mean) / y_scale``.
+    least_noise : float
+        Known noise variance of the standardised targets is at least this.
     """
 
     X: np.ndarray
@@ -50,6 +52,7 @@ class Rows:
     weight: np.ndarray | None
     y_mean: np.ndarray
     y_scale: np.ndarray
+    least_noise: float = 0.0
 
     def __len__(self):
         return len(self.X)
@@ -65,7 +68,7 @@ class Rows:
         return Block(
             np.ascontiguousarray(self.X[rows], dtype=np.float64),
             (self.y[rows] - self.y_mean) / self.y_scale,
-            noise / self.y_scale[0] ** 2 if np.any(self.noise) else 0.0,
+            np.maximum(noise / self.y_scale[0] / self.y_scale[0], self.least_noise),
             1.0 if self.weight is None else self.weight[rows],
         )
 
@@ -98,33 +101,36 @@ class Rows:
             If it, or what is derived from it, would overflow or underflow.
         """
         standard = (self.y - self.y_mean) / self.y_scale
-        with np.errstate(over="ignore", under="ignore"):
-            square = np.average(standard**2, axis=0, weights=self.weight).mean()
-        largest = np.abs(standard).max()
-        if largest > 0 and not _SQUARES[0] <= square <= _SQUARES[1]:
+        size = root_mean_square(standard, self.weight).max()
+        if size > 0 and not _SQUARES[0] ** 0.5 <= size <= _SQUARES[1] ** 0.5:
             raise ValueError(
-                f"The squares of y {'over' if largest > 1 else 'under'}flow float64 (the largest "
-                f"|y| is {largest:.1e}). Rescale y, or let normalize_y=True do it."
+                f"The squares of y {'over' if size > 1 else 'under'}flow float64 (the root of their "
+                f"mean is {size:.1e}). Rescale y, or let normalize_y=True do it."
             )
-        return square if largest > 0 else 1.0
+        return np.average(standard**2, axis=0, weights=self.weight).mean() if size > 0 else 1.0
 
     def scale(self):
         """Spread of every input column, 1 where it is constant."""
-        blocks = row_blocks(len(self), self.X.shape[1])
+        origin = next(self._weighted_inputs())[0][:1]  # near the data: an offset costs no digits
         with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
-            origin = self.block(slice(0, 1)).X  # near the data: no digits are lost to an offset
-            offsets = (np.abs(self.block(rows).X - origin).max(axis=0) for rows in blocks)
-            unit = np.max(list(offsets), axis=0)  # in which no square over- or underflows
-            unit = np.where(unit > 0, unit, 1.0)
+            offsets = [np.abs(X - origin).max(axis=0) for X, _ in self._weighted_inputs()]
+            unit = _or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
             first, second = 0.0, 0.0
-            for rows in blocks:
-                block = self.block(rows)
-                X = (block.X - origin) / unit
-                weight = np.broadcast_to(block.weight, len(X))
+            for X, weight in self._weighted_inputs():
+                X = (X - origin) / unit
                 first, second = first + weight @ X, second + weight @ X**2
             mean = first / self.total_weight()
             spread = np.sqrt(np.maximum(second / self.total_weight() - mean**2, 0.0))
             return np.where(spread <= _CONSTANT, 1.0, unit * spread)
+
+    def _weighted_inputs(self):
+        """Blocks of rows of positive weight (k, d), float64, and their weights (k,)."""
+        for rows in row_blocks(len(self), self.X.shape[1]):
+            block = self.block(rows)
+            if self.weight is None:
+                yield block.X, np.ones(len(block.X))
+            elif np.any(block.weight > 0):
+                yield block.X[block.weight > 0], block.weight[block.weight > 0]
 
     def chunks(self, size):
         """Inputs of positive weight, `size` rows at a time."""
@@ -163,19 +169,21 @@ def row_blocks(n, m, budget=np.inf):
 
 
 def mean_and_spread(values, weight):
-    """Mean and standard deviation of each column, safe from overflow and underflow of squares."""
-    unit = _largest(values)
+    """Mean and standard deviation of each column; no sum or square overflows or underflows."""
+    if weight is not None:
+        values, weight = values[weight > 0], weight[weight > 0]
+    unit = _or_one(np.abs(values).max(axis=0))
     mean = unit * np.average(values / unit, axis=0, weights=weight)
     return mean, root_mean_square(values - mean, weight)
 
 
 def root_mean_square(values, weight):
-    """Of each column, as safe."""
-    unit = _largest(values)
+    """Root of the mean square of each column; no square overflows or underflows."""
+    if weight is not None:
+        values, weight = values[weight > 0], weight[weight > 0]
+    unit = _or_one(np.abs(values).max(axis=0))
     return unit * np.sqrt(np.average((values / unit) ** 2, axis=0, weights=weight))
 
 
-def _largest(values):
-    """Largest magnitude of each column, 1 where it is 0."""
-    largest = np.abs(values).max(axis=0)
+def _or_one(largest):
     return np.where(largest > 0, largest, 1.0)

@@ -176,10 +176,10 @@ class SiteObjective:
         core = projected.solve(weight * at.a, weight * at.b)
 
         def visit(block, mean, h):
-            if not np.all(h >= 0.0):
+            if not (np.all(h >= 0.0) and np.isfinite(mean + h + residual[block]).all()):
                 raise np.linalg.LinAlgError(
                     "A posterior variance is negative or no number: the kernel is not positive "
-                    "definite at the rows, or its hyperparameters are too large or too small."
+                    "definite at the rows, or its values are too large or too small."
                 )
             y = rows.y[block, 0]
             return method.by_row(y, mean, h, residual[block], state[:, block], at.v)

@@ -7,7 +7,8 @@
 3. Otherwise inducing points in the metric that the small fit learned, then theta and Z jointly by
    L-BFGS on the bound.
 
-A warm start takes the place of the small fit, unless it knows nothing of these rows.
+A warm start goes on from the kernel and the inducing points of an earlier fit, if the objective is
+higher there than at the start above.
 
 With ``optimizer=None`` or a callable there is no start: theta begins at the kernel's own values
 and Z stays where the initialiser puts it.
@@ -15,7 +16,6 @@ and Z stays where the initialiser puts it.
 
 from collections.abc import Callable
 from itertools import chain
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -91,7 +91,7 @@ def train(rows, kernel, model, plan, random_state):
     objective = model.sparse(rows, Z, plan.options)
     if plan.optimizer is None:
         return _as_it_is(objective, kernel)
-    kernel = plan.warm[0] if _goes_on(objective, plan) else kernel
+    _, kernel = _best_start((objective, kernel), _warm_start(objective, plan))
     return _train_with_callable(objective, kernel, plan, random_state)
 
 
@@ -99,14 +99,13 @@ def _train_exact(rows, kernel, model, plan, random_state):
     objective = model.exact(rows, plan.options)
     if plan.optimizer is None:
         return _as_it_is(objective, kernel)
-    is_warm = _goes_on(objective, plan)
-    kernel = plan.warm[0] if is_warm else kernel
+    n_restarts = plan.n_restarts
+    if plan.optimizer == "fmin_l_bfgs_b" and len(rows) >= _WORTH_A_START * plan.start_rows:
+        kernel, n_restarts = _start_kernel(rows, kernel, model, plan, random_state), 0
+    _, kernel = _best_start((objective, kernel), _warm_start(objective, plan))
     if callable(plan.optimizer):
         return _train_with_callable(objective, kernel, plan, random_state)
-    if is_warm or len(rows) < _WORTH_A_START * plan.start_rows:
-        return _fit_exactly(objective, kernel, plan.n_restarts, plan, random_state)
-    kernel = _start_kernel(rows, kernel, model, plan, random_state)
-    return _fit_exactly(objective, kernel, 0, plan, random_state)
+    return _fit_exactly(objective, kernel, n_restarts, plan, random_state)
 
 
 def _fit_exactly(objective, kernel, n_restarts, plan, random_state):
@@ -129,23 +128,23 @@ def _train_from_start(rows, kernel, model, plan, random_state):
     With little noise, a sparse fit goes on for a hundred iterations and more, and inducing points
     lose what the exact process would know: up to more rows that one takes about as long.
     """
-    Z = _known_inducing_points(rows, plan)
-    if Z is not None and _goes_on(objective := model.sparse(rows, Z, plan.options), plan):
-        return _train_sparse(objective, plan.warm[0], model, plan)
     kernel = _start_kernel(rows, kernel, model, plan, random_state)
     few = plan.most_quiet > plan.most_exact and rows.distinct(most=plan.most_quiet) is not None
     if few and model.is_quiet(kernel, rows):
         return _fit_exactly(model.exact(rows, plan.options), kernel, 0, plan, random_state)
     Z = plan.initialise(rows, kernel, random_state)
     objective = model.sparse(rows, Z, plan.options)
-    return _train_sparse(objective, model.adapt(kernel, objective), model, plan)
+    kernel = model.adapt(kernel, objective)
+    known = _known_inducing_points(rows, plan)
+    warm = _warm_start(objective if known is None else objective.at(known), plan)
+    return _train_sparse(*_best_start((objective, kernel), warm), model, plan)
 
 
 def _train_sparse(objective, kernel, model, plan):
     rows, Z = objective.rows, objective.inducing_points
     learn_Z = plan.optimize_inducing and _can_move(kernel)
     scale = _STEP * np.minimum(kernels.metric(kernel, rows.scale()), rows.scale())
-    parameters = Parameters(kernel, Z.mean(axis=0), scale, Z.shape if learn_Z else None)
+    parameters = Parameters(kernel, np.median(Z, axis=0), scale, Z.shape if learn_Z else None)
 
     @arithmetic()
     def function(vector):
@@ -177,15 +176,18 @@ def _known_inducing_points(rows, plan):
     return Z if np.shape(Z) == (plan.n_inducing, rows.X.shape[1]) else None
 
 
-def _goes_on(objective, plan):
-    """Whether an earlier fit is a start: its kernel explains more than knowing nothing would.
+def _warm_start(objective, plan):
+    return None if plan.warm is None else (objective, plan.warm[0])
 
-    Otherwise the objective may be flat there: the rows have other units, say.
+
+def _best_start(cold, warm):
+    """The objective and the kernel where it is higher; no warm start is None.
+
+    The objective may be flat where an earlier fit ended, if the rows have other units now.
     """
-    if plan.warm is None:
-        return False
-    value = value_or_minus_inf(objective, plan.warm[0], False)
-    return value > objective.of_nothing() + plan.tol * objective.size()
+    if warm is None:
+        return cold
+    return max(warm, cold, key=lambda start: value_or_minus_inf(*start, False))
 
 
 def _start_kernel(rows, kernel, model, plan, random_state):
@@ -235,10 +237,11 @@ def _checked(answer, kernel):
     """What a user's optimiser found: theta and minus the value there."""
     if isinstance(answer, (tuple, list)) and len(answer) == 2:
         theta = np.asarray(answer[0], dtype=np.float64)
-        is_number = isinstance(answer[1], (Real, np.ndarray)) and np.size(answer[1]) == 1
+        value = np.squeeze(answer[1])
+        is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiu"
         is_theta = theta.shape == kernel.theta.shape and not np.isnan(theta).any()
-        if is_theta and is_number and not np.isnan(answer[1]):
-            return theta, float(np.squeeze(answer[1]))
+        if is_theta and is_number and not np.isnan(value):
+            return theta, float(value)
     raise ValueError(
         "The callable given as optimizer must return (theta, value): theta holds "
         f"{len(kernel.theta)} log hyperparameters, value is what it minimised, a number. Got "

@@ -26,7 +26,7 @@ _CLOSE = 1e-10
 _FAR = 2.0**20  # |x|^2 from which rows are subtracted directly: off by some 1e-10 below
 _EXTREME = 1e50  # |z|^2 from which all rows are
 _PAIRS_AT_ONCE = 1 << 16
-_LARGEST = 1e300  # -H
+LARGEST = 1e300  # -H
 _REACH = 1e150  # difference of two coordinates in the pullback, whose square is a number
 
 
@@ -48,7 +48,7 @@ class Separation:
         Largest ``-H``; pairs that are further apart count as this far.
     """
 
-    def __init__(self, X, Z, scale, roots, far=_LARGEST):
+    def __init__(self, X, Z, scale, roots, far=LARGEST):
         self.scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1:])
         self.far = far
         with np.errstate(over="ignore", invalid="ignore"):  # of what is too far, or no number
@@ -56,6 +56,7 @@ class Separation:
             self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
             norms = np.einsum("ij,ij->i", self.x, self.x)
             self.distant = _rows_to_subtract(norms, self.z)
+            self.X_distant, self.Z = X[self.distant], Z
             self._measure(directly=roots and X.shape[1] == 1)
             np.clip(self.half, -far, 0.0, out=self.half)
             self.rows = self.cols = None
@@ -77,11 +78,11 @@ class Separation:
 
     def _measure(self, directly):
         if directly:
-            self.half = _subtracted(self.x, self.z)
+            self.half = _subtracted(self.x, self.z, np.ones(1))
             return
         self.half = _expanded(self.x, self.z)
         if len(self.distant):
-            self.half[self.distant] = _subtracted(self.x[self.distant], self.z)
+            self.half[self.distant] = _subtracted(self.X_distant, self.Z, self.scale)
 
     def _pull_expanded(self, W):
         x, d = self.x, self.x.shape[1]
@@ -93,11 +94,12 @@ class Separation:
         return np.sum(second + z * (w * z - 2.0 * first), axis=0), first - w * z
 
     def _add_distant(self, W, log_scale, Z_bar):
-        rows = self.x[self.distant]
         with np.errstate(over="ignore", invalid="ignore"):
-            W = np.where(-_subtracted(rows, self.z) < self.far, W[self.distant], 0.0)
-        for column, (x, z) in enumerate(zip(rows.T, self.z.T)):
-            offsets = np.clip(x[:, None] - z, -_REACH, _REACH)
+            H = _subtracted(self.X_distant, self.Z, self.scale)
+        W = np.where(-H < self.far, W[self.distant], 0.0)
+        for column, (x, z, scale) in enumerate(zip(self.X_distant.T, self.Z.T, self.scale)):
+            with np.errstate(over="ignore"):
+                offsets = np.clip((x[:, None] - z) / scale, -_REACH, _REACH)
             pulled = W * offsets
             Z_bar[:, column] += pulled.sum(axis=0)
             log_scale[column] += np.vdot(pulled, offsets)
@@ -144,10 +146,11 @@ def _augmented(points, ones_first):
     return out
 
 
-def _subtracted(x, z):
+def _subtracted(X, Z, scale):
+    """``H``; the difference comes first, and then the scale, so that no digit is lost."""
     half = 0.0
-    for one, other in zip(x.T, z.T):
-        offsets = one[:, None] - other
+    for x, z, unit in zip(X.T, Z.T, scale):
+        offsets = (x[:, None] - z) / unit
         np.multiply(offsets, offsets, out=offsets)
         offsets += half
         half = offsets

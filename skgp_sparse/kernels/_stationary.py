@@ -20,7 +20,7 @@ import numpy as np
 from skgp_sparse._buffers import empty
 
 from . import _bessel
-from ._distances import Separation
+from ._distances import LARGEST, Separation
 from ._rules import KernelRule, constant_diag
 
 LOWEST = 230.0  # minus the exponent of the smallest value
@@ -151,6 +151,7 @@ class RationalQuadraticRule(KernelRule):
         del pairs.half
         b *= -1.0 / alpha
         b += 1.0
+        np.minimum(b, LARGEST, out=b)
         K = np.log(b)
         K *= -alpha
         np.exp(K, out=K)
