@@ -91,7 +91,7 @@ def _threads(n_jobs):
 
 def _mark_thread():
     _here.in_pool = True
-    np.seterr(all="ignore")  # every thread has its own; whoever asked looks at the numbers
+    np.seterr(all="ignore")  # as the threads that call do: the results are checked there
 
 
 def ordered_map(function, items, n_jobs):

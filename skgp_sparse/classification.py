@@ -69,8 +69,9 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         As in `GaussianProcessClassifier`. None and callables start at the kernel's own
         hyperparameters and leave the inducing points where `inducing_init` puts them.
     n_restarts_optimizer : int, default=0
-        Further starts of the hyperparameters, drawn between their bounds, in the small fit that
-        precedes the full one.
+        Further starts of the hyperparameters, drawn log-uniformly between their bounds, in the
+        small fit that precedes the full one. Of a kernel with periods, every second start draws
+        only these.
     max_iter : int, default=1000
         Maximum number of L-BFGS iterations. It is an emergency brake: `tol` ends a fit.
     tol : float, default=1e-3
@@ -84,7 +85,8 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     warm_start : bool, default=False
         Whether `fit` goes on from the hyperparameters of the last one, where the classes and the
         structure of the kernel are the same, and from its inducing points, where `n_inducing` is
-        the same and `inducing_init` no array. Without an optimizer it does nothing.
+        the same and `inducing_init` no array. A cold start is taken where its bound is higher, as
+        for rows in other units. Without an optimizer it does nothing.
     multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
         More than two classes: each against the rest, probabilities normalised; or each against each
         other, predictions by votes and probabilities by pairwise coupling [3]_.

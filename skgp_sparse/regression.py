@@ -74,8 +74,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         As in `GaussianProcessRegressor`. None and callables start at the kernel's own
         hyperparameters and leave the inducing points where `inducing_init` puts them.
     n_restarts_optimizer : int, default=0
-        Further starts of the hyperparameters, drawn between their bounds, in the small exact fit
-        that precedes the sparse one.
+        Further starts of the hyperparameters, drawn log-uniformly between their bounds, in the
+        small exact fit that precedes the sparse one. Of a kernel with periods, every second start
+        draws only these.
     max_iter : int, default=1000
         Maximum number of L-BFGS iterations. It is an emergency brake: `tol` ends a fit.
     tol : float, default=1e-3

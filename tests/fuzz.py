@@ -90,7 +90,11 @@ def tables(draw, labels, columns=None):
     y = np.sin(X[:, 0] / 10.0**exponent) + 0.1 * rng.normal(size=n)
     if labels:
         n_classes = draw(st.integers(2, 3))
-        y = rng.permutation(np.arange(n) % n_classes) if draw(st.booleans()) else (y > 0).astype(int)
+        y = (
+            rng.permutation(np.arange(n) % n_classes)
+            if draw(st.booleans())
+            else (y > 0).astype(int)
+        )
         y[:2] = 0, 1
     else:
         y = y * 10.0 ** draw(scales.filter(lambda exponent: abs(exponent) <= ORDINARY))
@@ -145,7 +149,16 @@ def _offset(rng, n, d):
     return rng.normal(size=(n, d)) + 10.0 ** rng.uniform(0, 9)
 
 
-LAYOUTS = (_normal, _grid, _copies, _nearly_copies, _constant_column, _far_groups, _outlier, _offset)
+LAYOUTS = (
+    _normal,
+    _grid,
+    _copies,
+    _nearly_copies,
+    _constant_column,
+    _far_groups,
+    _outlier,
+    _offset,
+)
 
 
 @st.composite
@@ -347,6 +360,8 @@ def check_order(model, case):
     """At one theta and Z: titsias, then titsias_new, then the exact evidence."""
     if isinstance(model, SparseGPClassifier) or len(model.inducing_points_) == len(case.table.X):
         return
+    if "ExpSineSquared" in repr(model.kernel) and case.table.X.shape[1] > 1:  # no covariance
+        return
     fixed = {"optimizer": None, "kernel": model.kernel_, "optimize_inducing": False}
     values = []
     for bound, Z in (
@@ -377,7 +392,8 @@ OPERATIONS = {
 
 
 def run(n_cases, first_seed):
-    """Check so many cases; the smallest one that fails is shown."""
+    """Check so many cases, and count them; the smallest one that fails is shown."""
+    checked = 0
 
     @seed(first_seed)
     @settings(
@@ -389,6 +405,10 @@ def run(n_cases, first_seed):
     )
     @given(case=cases())
     def holds(case):
+        nonlocal checked
+        checked += 1
+        if checked % 500 == 0:
+            print(f"{checked} cases", flush=True)
         check(case)
 
     holds()
@@ -401,4 +421,4 @@ if __name__ == "__main__":
     args = parser.parse_args()
     started = time.perf_counter()
     run(args.cases, args.seed)
-    print(f"{args.cases} cases, seed {args.seed}, {time.perf_counter() - started:.0f} s: all hold")
+    print(f"all hold, after {time.perf_counter() - started:.0f} s")

@@ -166,7 +166,9 @@ def test_answers_of_optimizers_are_judged(answer):
 
 @pytest.mark.parametrize("answer", [1.0, np.float32(1.0), np.array(1.0), np.array([1.0])])
 def test_numbers_of_all_kinds_are_answers_of_optimizers(answer):
-    estimator = model(RBF() + WhiteKernel(), optimizer=lambda *given, **bounds: ([0.0, 0.0], answer))
+    estimator = model(
+        RBF() + WhiteKernel(), optimizer=lambda *given, **bounds: ([0.0, 0.0], answer)
+    )
     assert estimator.fit(X, Y).log_marginal_likelihood_value_ == -1.0
 
 
@@ -432,8 +434,11 @@ def test_two_groups_that_are_far_apart_are_two_tables(n_inducing, offset):
     for distance in (2.0**10, np.round(offset)):
         moved = few + distance * (np.arange(80) % 2)[:, None]
         kernel = RBF(0.5) + WhiteKernel(0.01)
-        estimator = fitted_quietly(model(kernel, n_inducing=n_inducing, optimizer=None,
-                                         inducing_init="k-means++"), moved, y)
+        estimator = fitted_quietly(
+            model(kernel, n_inducing=n_inducing, optimizer=None, inducing_init="k-means++"),
+            moved,
+            y,
+        )
         values.append(estimator.log_marginal_likelihood_value_)
         learned = fitted_quietly(model(kernel, n_inducing=max(n_inducing, 40)), moved, y)
         assert learned.score(moved, y) > 0.95
