@@ -99,6 +99,7 @@ def log_predictive_density_scorer(estimator, X, y, sample_weight=None):
             raise
         raise TypeError(
             "log_predictive_density_scorer needs an estimator whose predict takes return_std and "
-            f"returns means and standard deviations, as SparseGPRegressor's does. Got {estimator!r}."
+            "returns means and standard deviations, as SparseGPRegressor's does. Got "
+            f"{estimator!r}."
         ) from error
     return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)

@@ -104,8 +104,8 @@ class Rows:
         size = root_mean_square(standard, self.weight).max()
         if size > 0 and not _SQUARES[0] ** 0.5 <= size <= _SQUARES[1] ** 0.5:
             raise ValueError(
-                f"The squares of y {'over' if size > 1 else 'under'}flow float64 (the root of their "
-                f"mean is {size:.1e}). Rescale y, or let normalize_y=True do it."
+                f"The squares of y {'over' if size > 1 else 'under'}flow float64 (the root of "
+                f"their mean is {size:.1e}). Rescale y, or let normalize_y=True do it."
             )
         return np.average(standard**2, axis=0, weights=self.weight).mean() if size > 0 else 1.0
 

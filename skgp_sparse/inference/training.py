@@ -11,7 +11,8 @@ A warm start goes on from the kernel and the inducing points of an earlier fit, 
 higher there than at the start above.
 
 With ``optimizer=None`` or a callable there is no small fit: theta begins at the kernel's own values
-(of a callable: or at those of an earlier fit, if they are better) and Z stays where the initialiser puts it.
+(of a callable: or at those of an earlier fit, if they are better) and Z stays where the initialiser
+puts it.
 """
 
 from collections.abc import Callable
