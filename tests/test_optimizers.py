@@ -32,22 +32,28 @@ def run(hill, bounds=BOXED, x0=(0.0, 0.0, 0.0), **options):
 
 @pytest.mark.parametrize("bounds", [FREE, BOXED])
 @pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
-def test_first_step_has_a_fixed_length_whatever_the_scale(bounds, factor):
+def test_first_step_has_length_one_whatever_the_scale(bounds, factor):
     hill = Hill(factor)
     found = run(hill, bounds, scale=factor)
     np.testing.assert_allclose(found.x, PEAK, atol=1e-4)
     assert found.converged
     np.testing.assert_array_equal(hill.asked[0], 0.0)
-    np.testing.assert_allclose(np.linalg.norm(hill.asked[1]), 0.2 * np.sqrt(3.0))
+    np.testing.assert_allclose(np.linalg.norm(hill.asked[1]), 1.0)
     assert not any(np.array_equal(x, hill.asked[0]) for x in hill.asked[1:])
 
 
-def test_first_step_has_that_length_in_the_coordinates_that_can_move():
+def test_first_step_has_length_one_in_the_coordinates_that_can_move():
     hill = Hill()
     bounds = np.array([[-100.0, 100.0], [0.0, 100.0], [-100.0, 100.0]])  # the steep one is held
     found = run(hill, bounds)
-    np.testing.assert_allclose(np.linalg.norm(hill.asked[1]), 0.2 * np.sqrt(3.0))
+    np.testing.assert_allclose(np.linalg.norm(hill.asked[1]), 1.0)
     np.testing.assert_allclose(found.x, [1.0, 0.0, 3.0], atol=1e-4)
+
+
+def test_first_step_has_the_length_that_is_asked_for():
+    hill = Hill()
+    maximise(hill, np.zeros(3), np.tile([-np.inf, np.inf], (3, 1)), max_iter=9, tol=1e-6, first=0.3)
+    np.testing.assert_allclose(np.linalg.norm(hill.asked[1]), 0.3)
 
 
 def test_scale_divides_the_value_before_it_is_judged():

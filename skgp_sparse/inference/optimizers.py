@@ -25,7 +25,6 @@ _JUDGED, _JUDGED_IF_FEW = 10, 5  # iterations over which an improvement is judge
 _TRIALS = 20  # evaluations of one line search
 _LONGEST = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
-_FIRST = 0.2  # by which a first step moves every coordinate (root mean square), at most
 _WORTHLESS = 1e-4  # of tol: a step that promises less is not tried
 
 _STUCK = "no step improves the objective as its gradient promises"
@@ -130,7 +129,7 @@ class _Curvature:
             self.diagonal[seen] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)
 
 
-def maximise(function, x0, bounds, *, max_iter, tol, scale=1.0, callback=None):
+def maximise(function, x0, bounds, *, max_iter, tol, scale=1.0, first=1.0, callback=None):
     """Maximise within bounds.
 
     Parameters
@@ -146,6 +145,8 @@ def maximise(function, x0, bounds, *, max_iter, tol, scale=1.0, callback=None):
         improved ``value / scale`` by less than this.
     scale : float
         Number of rows: the unit in which improvements are judged.
+    first : float
+        Length of a step of which no curvature is known, in the units of the diagonal.
     callback : callable or None
         Called as ``callback(iteration, value)``; may return True to stop.
 
@@ -162,7 +163,7 @@ def maximise(function, x0, bounds, *, max_iter, tol, scale=1.0, callback=None):
         _measure(minimand, point, curvature)
     history, ended = [point.value], None
     while ended is None and len(history) <= max_iter:
-        point, ended = _iterate(minimand, point, curvature, tol)
+        point, ended = _iterate(minimand, point, curvature, tol, first)
         if ended is None:
             history.append(point.value)
             if callback is not None and callback(len(history) - 1, -scale * point.value):
@@ -183,7 +184,7 @@ def _measure(minimand, point, curvature):
             curvature.probe(near.x - point.x, near.gradient - point.gradient)
 
 
-def _iterate(minimand, point, curvature, tol):
+def _iterate(minimand, point, curvature, tol, first):
     """The next point, and why there is none: None while there is."""
     free = minimand.free(point)
     gradient = np.where(free, point.gradient, 0.0)
@@ -197,7 +198,7 @@ def _iterate(minimand, point, curvature, tol):
         if newton and -0.5 * slope <= _WORTHLESS * tol or slope == 0:
             return point, "converged"
         if not newton:
-            direction *= _length_of_first(len(direction)) / (np.linalg.norm(direction) or 1.0)
+            direction *= first / (np.linalg.norm(direction) or 1.0)
         found = _search(minimand, point, direction)
         if found is not None:
             curvature.update(found.x - point.x, found.gradient - point.gradient)
@@ -206,15 +207,6 @@ def _iterate(minimand, point, curvature, tol):
             promised = -0.5 * slope
             return point, _STUCK if promised > max(tol, 1e-9 * abs(point.value)) else "converged"
         curvature.pairs.clear()
-
-
-def _length_of_first(size):
-    """Length of a step of which no curvature is known, in the units of the diagonal.
-
-    One, or less where there are so few coordinates that each would move far: a period, say, out of
-    the basin that it starts in.
-    """
-    return min(1.0, _FIRST * np.sqrt(size))
 
 
 def _search(minimand, point, direction):

@@ -12,6 +12,7 @@ from skgp_sparse.inference.parameters import positions_of
 _ITERATIONS = 200
 _RESCUES = 4
 _LONGEST = 5.0  # typical distances between rows
+_IN_A_BASIN = 0.4  # first step of a kernel with periods; from one on, it left the basin
 _COARSER = 10.0  # the tolerance of a start, in units of that of the fit
 
 
@@ -30,6 +31,7 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
     maximum : Maximum
     """
     bounds = np.reshape(kernel.bounds, (-1, 2))
+    periods = _periods(kernel)
     asked_to_stop = []
 
     def report(iteration, value):
@@ -50,6 +52,7 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
             max_iter=max_iter,
             tol=tol,
             scale=objective.size(),
+            first=_IN_A_BASIN if periods else 1.0,
             callback=report,
         )
 
@@ -70,11 +73,16 @@ def _further_starts(kernel, bounds, collapsed, n_restarts, random_state):
     yield from kernel.theta + np.random.RandomState(0).normal(
         size=(_RESCUES * collapsed, len(bounds))
     )
-    periods = [*chain(*positions_of(kernel, "periodicity"))]
+    periods = _periods(kernel)
     for index, theta in enumerate(drawn_starts(bounds, n_restarts, random_state)):
-        if periods and index % 2 == 0:  # there are many basins, in which all else may stay
+        if periods and index % 2 == 0:
             theta = np.where(np.isin(np.arange(len(theta)), periods), theta, kernel.theta)
         yield theta
+
+
+def _periods(kernel):
+    """Indices of the periods in theta; each of them has a basin of its own."""
+    return [*chain(*positions_of(kernel, "periodicity"))]
 
 
 def drawn_starts(bounds, n_restarts, random_state):
