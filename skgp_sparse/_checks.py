@@ -49,10 +49,11 @@ def check_inputs(X, kernel, name):
 def check_no_none(y):
     """Raise if a target is None."""
     y = np.asarray(y) if isinstance(y, (list, tuple)) or hasattr(y, "__array__") else None
-    if y is None or y.dtype != object:
+    if y is None or y.dtype != object or not y.size or y.ndim == 0:
         return
-    missing = [row for row, values in enumerate(y.reshape(len(y), -1)) if None in list(values)]
-    if missing:
+    is_none = np.array([value is None for value in y.ravel()]).reshape(len(y), -1)
+    missing = np.flatnonzero(is_none.any(axis=1))
+    if len(missing):
         raise ValueError(
             f"Input y contains None in {len(missing)} rows, first in row {missing[0]}. Leave rows "
             "without a target out."

@@ -21,18 +21,38 @@ def unchanged_on_failure(estimator):
         raise
 
 
-def check_nested(estimator, params):
-    """Raise if ``owner__part`` is to be set, but the owner is a string or None."""
-    for key in params:
-        owner, _, part = key.partition("__")
-        value = params.get(owner, getattr(estimator, owner, None))
-        if part and (value is None or isinstance(value, str)) and hasattr(estimator, owner):
-            raise ValueError(
-                f"{key!r} of {type(estimator).__name__} cannot be set: {owner} is {value!r} and "
-                f"has no parameters. Set {owner} to an object with a parameter {part!r} first, if "
-                "there is one (bounds are in skgp_sparse.bounds, likelihoods in "
-                "skgp_sparse.likelihoods, kernels in sklearn.gaussian_process.kernels)."
-            )
+class NamedPartsMixin:
+    """Estimator whose parameters may be names of objects, such as ``bound="pep"``."""
+
+    def set_params(self, **params):
+        """Set parameters, those of nested objects as ``bound__alpha``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name.
+
+        Returns
+        -------
+        self : estimator
+            This estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, or the object that should have it is a string or None.
+        """
+        for key in params:
+            owner, _, part = key.partition("__")
+            value = params.get(owner, getattr(self, owner, None))
+            if part and (value is None or isinstance(value, str)) and hasattr(self, owner):
+                raise ValueError(
+                    f"{key!r} of {type(self).__name__} cannot be set: {owner} is {value!r} and "
+                    f"has no parameters. Set {owner} to an object with a parameter {part!r} first, "
+                    "if there is one (bounds are in skgp_sparse.bounds, likelihoods in "
+                    "skgp_sparse.likelihoods, kernels in sklearn.gaussian_process.kernels)."
+                )
+        return super().set_params(**params)
 
 
 def progress_of(estimator, reporter):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skgp_sparse import _checks, _multiclass, _wiring
 from skgp_sparse._binary import BinaryProblem, fit_all, mean_value
 from skgp_sparse._front import (
-    check_nested,
+    NamedPartsMixin,
     is_watched,
     progress_of,
     rows_are_gone,
@@ -33,7 +33,7 @@ from skgp_sparse.inference.sites import Inner, SiteModel
 _FLOATS = (np.float64, np.float32)
 
 
-class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SparseGPClassifier(NamedPartsMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     r"""Sparse Gaussian process classification, a drop-in for `GaussianProcessClassifier`.
 
     A latent process ``f`` is summarised by `n_inducing` points ``Z`` and seen through a sigmoid,
@@ -184,27 +184,6 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    def set_params(self, **params):
-        """Set parameters, those of nested objects as ``bound__alpha``.
-
-        Parameters
-        ----------
-        **params : dict
-            Values by name.
-
-        Returns
-        -------
-        self : SparseGPClassifier
-            This estimator.
-
-        Raises
-        ------
-        ValueError
-            If there is no such parameter, or the object that should have it is a name or None.
-        """
-        check_nested(self, params)
-        return super().set_params(**params)
 
     def fit(self, X, y, sample_weight=None):
         """Fit hyperparameters and inducing points.

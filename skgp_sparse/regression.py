@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skgp_sparse import _checks, _wiring
 from skgp_sparse._engine.posterior import Prior
 from skgp_sparse._front import (
-    check_nested,
+    NamedPartsMixin,
     progress_of,
     rows_are_gone,
     unchanged_on_failure,
@@ -32,7 +32,9 @@ from skgp_sparse.inference.training import train
 _FLOATS = (np.float64, np.float32)
 
 
-class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class SparseGPRegressor(
+    NamedPartsMixin, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator
+):
     r"""Sparse Gaussian process regression, a drop-in for `GaussianProcessRegressor`.
 
     The process is summarised by `n_inducing` points ``Z``, chosen and then optimised together with
@@ -181,27 +183,6 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags
-
-    def set_params(self, **params):
-        """Set parameters, those of nested objects as ``bound__alpha``.
-
-        Parameters
-        ----------
-        **params : dict
-            Values by name.
-
-        Returns
-        -------
-        self : SparseGPRegressor
-            This estimator.
-
-        Raises
-        ------
-        ValueError
-            If there is no such parameter, or the object that should have it is a name or None.
-        """
-        check_nested(self, params)
-        return super().set_params(**params)
 
     def fit(self, X, y, sample_weight=None):
         """Fit hyperparameters and inducing points.

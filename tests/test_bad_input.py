@@ -155,6 +155,7 @@ def test_unknown_parameters_are_refused_and_the_valid_ones_listed(parameter, val
         ([0.0, 0.0], None),
         ([0.0, 0.0], "x"),
         ([0.0, 0.0], np.array("x")),
+        (["a", "b"], 1.0),
         ([0.0, 0.0], np.nan),
         ([0.0, 0.0], [1.0, 2.0]),
     ],

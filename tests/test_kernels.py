@@ -538,6 +538,14 @@ def test_far_points_have_no_subnormal_values(nu):
     assert np.isfinite(theta_bar).all() and np.isfinite(Z_bar).all()
 
 
+@pytest.mark.parametrize("kernel", [Matern(0.7, nu=1.5), RBF(0.7)], ids=str)
+def test_one_column_far_from_zero_keeps_its_digits(kernel):
+    X = np.round(np.random.default_rng(0).normal(size=(30, 1)) * 8) / 8
+    far = np.where(np.arange(30)[:, None] < 12, 2.0**45, 0.0)
+    K = kernels.evaluate(kernel, X + far, np.vstack([X[12:19], X[:5] + 2.0**45]))
+    agree(K[:12, 7:], kernel(X[:12], X[:5]), 1e-13)
+
+
 _DISTANT = [
     RBF([0.5, 0.8]),
     Matern([0.5, 0.8], nu=2.5),

@@ -237,7 +237,10 @@ def _train_with_callable(objective, kernel, plan, random_state):
 def _checked(answer, kernel):
     """What a user's optimiser found: theta and minus the value there."""
     if isinstance(answer, (tuple, list)) and len(answer) == 2:
-        theta = np.asarray(answer[0], dtype=np.float64)
+        try:
+            theta = np.asarray(answer[0], dtype=np.float64)
+        except (TypeError, ValueError):
+            theta = np.array(np.nan)
         value = np.squeeze(answer[1])
         is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiu"
         is_theta = theta.shape == kernel.theta.shape and not np.isnan(theta).any()

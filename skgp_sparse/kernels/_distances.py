@@ -57,7 +57,11 @@ class Separation:
             norms = np.einsum("ij,ij->i", self.x, self.x)
             self.distant = _rows_to_subtract(norms, self.z)
             self.X_distant, self.Z = X[self.distant], Z
-            self._measure(directly=roots and X.shape[1] == 1)
+            if roots and X.shape[1] == 1:
+                self.half = _subtracted(X, Z, self.scale)
+            else:
+                self.half = _expanded(self.x, self.z)
+                self._subtract_distant()
             np.clip(self.half, -far, 0.0, out=self.half)
             self.rows = self.cols = None
             if roots:
@@ -76,11 +80,7 @@ class Separation:
             self._add_distant(W, log_scale, Z_bar)
         return factor * log_scale, Z_bar * (factor / self.scale)
 
-    def _measure(self, directly):
-        if directly:
-            self.half = _subtracted(self.x, self.z, np.ones(1))
-            return
-        self.half = _expanded(self.x, self.z)
+    def _subtract_distant(self):
         if len(self.distant):
             self.half[self.distant] = _subtracted(self.X_distant, self.Z, self.scale)
 
@@ -150,7 +150,8 @@ def _subtracted(X, Z, scale):
     """``H``; the difference comes first, and then the scale, so that no digit is lost."""
     half = 0.0
     for x, z, unit in zip(X.T, Z.T, scale):
-        offsets = (x[:, None] - z) / unit
+        offsets = x[:, None] - z
+        offsets /= unit
         np.multiply(offsets, offsets, out=offsets)
         offsets += half
         half = offsets
