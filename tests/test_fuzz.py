@@ -4,4 +4,4 @@ import fuzz
 
 
 def test_what_must_hold_for_every_case_holds():
-    fuzz.run(n_cases=300, first_seed=0)
+    fuzz.run(n_cases=200, first_seed=0)
