@@ -1,5 +1,6 @@
 """Fits of the binary problems of a classifier, here or in other processes."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,8 +47,7 @@ def fit_all(problems, model, seed, n_jobs, watched):
     jobs = (delayed(_fit_elsewhere)(problem.alone(), model, seed) for problem in problems)
     fits = []
     for problem, (fit, told) in zip(problems, Parallel(n_jobs=n_jobs)(jobs)):
-        fit.objective.rows = problem.rows  # those of the worker were a copy
-        fits.append(fit)
+        fits.append(_with_rows(fit, problem.rows))  # those of the worker were a copy
         _tell(told)
     return fits
 
@@ -92,8 +92,7 @@ def _fit_elsewhere(problem, model, seed):
     """A fit without its rows, and its warnings, for another process."""
     with collected() as told:
         fit = _fit_one(problem, model, seed)
-    fit.objective.rows = None
-    return fit, told
+    return _with_rows(fit, None), told
 
 
 def _fit_one(problem, model, seed):
@@ -102,5 +101,8 @@ def _fit_one(problem, model, seed):
         theta = np.clip(before[0].theta, *np.reshape(kernel.bounds, (-1, 2)).T)
         plan = plan._replace(warm=(kernel.clone_with_theta(theta), before[1]))
     with about(name), single_threaded_blas():
-        fit = train(rows, kernel, model, plan, np.random.RandomState(seed))
-    return fit._replace(objective=fit.objective.frozen())
+        return train(rows, kernel, model, plan, np.random.RandomState(seed))
+
+
+def _with_rows(fit, rows):
+    return fit._replace(objective=replace(fit.objective, rows=rows))

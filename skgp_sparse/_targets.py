@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.posterior import noise_variance
-from skgp_sparse._engine.rows import mean_and_spread, root_mean_square, row_blocks
+from skgp_sparse._engine.table import mean_and_spread, root_mean_square, row_blocks
 from skgp_sparse._parallel import resolve_n_jobs, single_threaded_blas
 
 

@@ -16,6 +16,7 @@ from skgp_sparse import _checks, bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._parallel import resolve_n_jobs
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.inference.solvers import LBFGS, AsItIs, UserOptimizer
 from skgp_sparse.inference.training import Plan
 
 BOUNDS = {
@@ -41,7 +42,6 @@ _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
 _START_LABELS = 250  # the same where rows have labels, as an evaluation is an inner loop then ...
 _START_SHARE, _FEWEST_LABELS = 8, 125  # ... or an eighth of them, if not less than that
 _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
-_LATENT_VARIANCE = (1e-2, 50.0)  # of a process that a sigmoid follows: it saturates beyond
 _NOISE = {"noise_level": 0.1, "noise_level_bounds": (1e-6, 1e3)}
 
 
@@ -106,10 +106,10 @@ def resolve_kernel(kernel, alpha, rows):
     )
 
 
-def resolve_latent_kernel(kernel, rows):
+def resolve_latent_kernel(kernel, likelihood, rows):
     """A clone of the kernel of a process that a likelihood follows, or the default one."""
     if kernel is None:
-        return default_signal(rows.scale(), 1.0, _LATENT_VARIANCE)
+        return default_signal(rows.scale(), 1.0, likelihood.latent_variance)
     probe = rows.block(slice(0, 1)).X
     kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
     return clone(kernel)
@@ -207,7 +207,7 @@ def plan_of(estimator, X, kernel, progress, name, n_labels=None):
         initialise=initialise,
         fixed_inducing=fixed,
         optimize_inducing=estimator.optimize_inducing,
-        optimizer=estimator.optimizer,
+        solver=resolve_solver(estimator.optimizer),
         n_restarts=estimator.n_restarts_optimizer,
         max_iter=estimator.max_iter,
         tol=estimator.tol,
@@ -231,6 +231,13 @@ def _resolve_size(n_inducing, kernel, labelled):
     if not kernels.differentiable(kernel):
         return _AUTO_ROWS, _EXACT_OPAQUE, _EXACT_OPAQUE
     return _AUTO_ROWS, _EXACT_ROWS, _EXACT_QUIET
+
+
+def resolve_solver(optimizer):
+    """The solver of a name, a callable or None, which `check_parameters` has seen."""
+    if optimizer is None:
+        return AsItIs()
+    return UserOptimizer(optimizer) if callable(optimizer) else LBFGS()
 
 
 def same_structure(kernel, other):

@@ -342,7 +342,7 @@ class SparseGPClassifier(NamedPartsMixin, CallbackSupportMixin, ClassifierMixin,
     def _view(self, problem):
         """A latent process, in its own units."""
         fit = self._fits[problem]
-        m = len(fit.posterior.Z)
+        m = fit.posterior.features.size
         return TargetView(fit.posterior, m, np.zeros(1), np.ones(1), True, self.n_jobs)
 
     def _positive(self, X):
@@ -379,7 +379,7 @@ class SparseGPClassifier(NamedPartsMixin, CallbackSupportMixin, ClassifierMixin,
             part = X if rows is None else X[rows]
             own = weight if weight is None or rows is None else weight[rows]
             table = training_rows(part, label, own, alpha=None, normalize=False, name=name)
-            kernel = _wiring.resolve_latent_kernel(self.kernel, table)
+            kernel = _wiring.resolve_latent_kernel(self.kernel, method.likelihood, table)
             _checks.check_restarts(self, kernel)
             told = partial(progress, about=name_of_task)
             plan = _wiring.plan_of(self, part, kernel, told, name, len(table))
@@ -406,11 +406,11 @@ class SparseGPClassifier(NamedPartsMixin, CallbackSupportMixin, ClassifierMixin,
         same = wanted and np.array_equal(classes, self.classes_)
         if not same or one_vs_one != self._one_vs_one:
             return [None] * n_problems
-        return [(fit.kernel, fit.posterior.Z) for fit in self._fits]
+        return [(fit.kernel, fit.posterior.features.Z) for fit in self._fits]
 
     def _store(self, fits, classes, likelihood):
         kernels = [clone(fit.kernel) for fit in fits]
-        Z = [fit.posterior.Z for fit in fits]
+        Z = [fit.posterior.features.Z for fit in fits]
         self.classes_, self.n_classes_ = classes, len(classes)
         self.kernel_ = kernels[0] if len(fits) == 1 else CompoundKernel(kernels)
         self.inducing_points_ = Z[0] if len(fits) == 1 else Z

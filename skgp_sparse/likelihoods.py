@@ -22,7 +22,41 @@ _FAR = -30.0  # from which the asymptotic series of the probit's slope has more 
 
 
 class Likelihood(BaseEstimator, ABC):
-    """How an observation depends on the latent value of its row; log-concave in it."""
+    """How an observation depends on the latent value of its row; log-concave in it.
+
+    A subclass gives `expected` and `tilted`, the mean, variance and samples of the response, and,
+    if it has them, parameters of its own. All arrays are of shape (n,) unless said otherwise.
+
+    Attributes
+    ----------
+    latent_variance : tuple of float
+        Limits of the variance of the process by default, beyond which the likelihood does not care.
+    """
+
+    latent_variance = (1e-3, 1e4)
+
+    # -- the observations --
+
+    def check(self, y, name):
+        """Raise if some observations are outside the domain, which the message names.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+        name : str
+            Of the estimator.
+        """
+        return None
+
+    def kinds(self, y):
+        """Kinds of rows, of each of which a small sample should hold some: one, by default."""
+        return np.zeros(len(y))
+
+    @abstractmethod
+    def of_nothing(self, y, weight):
+        """Log likelihood of observations whose distribution is the same for all rows: a float."""
+
+    # -- one row under N(mean, variance) --
 
     @abstractmethod
     def expected(self, y, mean, variance):
@@ -40,7 +74,7 @@ class Likelihood(BaseEstimator, ABC):
 
     @abstractmethod
     def tilted(self, y, mean, variance):
-        """``log E[p(y | f)]`` under ``N(mean, variance)``.
+        """``log E[p(y | f)]`` under ``N(mean, variance)``, the log density of an observation.
 
         Parameters
         ----------
@@ -52,12 +86,76 @@ class Likelihood(BaseEstimator, ABC):
             The logarithm, ``d/dmean`` of it, and ``-d²/dmean²`` of it.
         """
 
+    # -- the response --
+
+    @abstractmethod
+    def response(self, mean, variance):
+        """Mean and variance of an observation under ``N(mean, variance)``."""
+
+    @abstractmethod
+    def sample(self, f, random_state):
+        """Observations drawn given latent values of any shape."""
+
+    # -- parameters of its own --
+
+    @property
+    def theta(self):
+        """Logarithms of the parameters that are learned (k,)."""
+        return np.zeros(0)
+
+    @property
+    def bounds(self):
+        """Bounds of `theta` (k, 2)."""
+        return np.zeros((0, 2))
+
+    def with_theta(self, theta):
+        """The same likelihood with other parameters."""
+        return self
+
+    def expected_slopes(self, y, mean, variance):
+        """Gradient (k, n) of `expected` with respect to `theta`."""
+        return np.zeros((0, len(y)))
+
+    def tilted_slopes(self, y, mean, variance):
+        """Gradient (k, n) of `tilted` with respect to `theta`."""
+        return np.zeros((0, len(y)))
+
 
 class Binary(Likelihood):
     """A sigmoid of the latent value, ``p(y | f) = s(y f)`` for labels ``y = ±1``.
 
     The subclasses give ``log s`` with its slope and curvature, and ``E[s]``.
     """
+
+    latent_variance = (1e-2, 50.0)  # the sigmoid saturates beyond
+
+    def check(self, y, name):
+        """Labels are ±1; see `Likelihood.check`."""
+        others = np.count_nonzero(np.abs(y) != 1.0)
+        if others:
+            raise ValueError(
+                f"{name}: {type(self).__name__} takes the labels -1 and 1, but {others} rows hold "
+                "others. Use SparseGPClassifier, which encodes any labels."
+            )
+
+    def kinds(self, y):
+        """The labels."""
+        return y
+
+    def of_nothing(self, y, weight):
+        """Every label has its own frequency."""
+        count = np.array([weight @ (y == label) for label in np.unique(y)])
+        return count @ np.log(count / count.sum())
+
+    def response(self, mean, variance):
+        """Mean and variance of the label ±1; see `Likelihood.response`."""
+        mean = 2.0 * self.probability(mean, variance) - 1.0
+        return mean, 1.0 - mean**2
+
+    def sample(self, f, random_state):
+        """Labels ±1; see `Likelihood.sample`."""
+        p = self.probability(np.ravel(f), np.zeros(np.size(f))).reshape(np.shape(f))
+        return np.where(random_state.uniform(size=p.shape) < p, 1.0, -1.0)
 
     def expected(self, y, mean, variance):
         """Quadrature; see `Likelihood.expected`."""
@@ -158,6 +256,8 @@ class Gaussian(Likelihood):
     ----------
     variance : float, default=1.0
         ``σ²``.
+    variance_bounds : pair of float or "fixed", default="fixed"
+        Bounds between which ``σ²`` is learned.
 
     Examples
     --------
@@ -168,8 +268,14 @@ class Gaussian(Likelihood):
     (array([0.25]), array([0.25]))
     """
 
-    def __init__(self, variance=1.0):
+    def __init__(self, variance=1.0, variance_bounds="fixed"):
         self.variance = variance
+        self.variance_bounds = variance_bounds
+
+    def of_nothing(self, y, weight):
+        """The targets as noise of their own variance; see `Likelihood.of_nothing`."""
+        n, variance = weight.sum(), np.average(y**2, weights=weight)
+        return -0.5 * n * (_LOG_2PI + np.log(variance) + 1.0)
 
     def expected(self, y, mean, variance):
         """Closed form; see `Likelihood.expected`."""
@@ -182,6 +288,41 @@ class Gaussian(Likelihood):
         offset, total = y - mean, self.variance + variance
         value = -0.5 * (_LOG_2PI + np.log(total) + offset**2 / total)
         return value, offset / total, 1.0 / total
+
+    def response(self, mean, variance):
+        """``N(mean, σ² + variance)``; see `Likelihood.response`."""
+        return mean, self.variance + variance
+
+    def sample(self, f, random_state):
+        """Noise is added; see `Likelihood.sample`."""
+        return f + np.sqrt(self.variance) * random_state.normal(size=np.shape(f))
+
+    @property
+    def theta(self):
+        """``log σ²``, if it is learned."""
+        return np.zeros(0) if self._is_fixed() else np.log([self.variance])
+
+    @property
+    def bounds(self):
+        """Bounds of `theta`."""
+        return np.zeros((0, 2)) if self._is_fixed() else np.log([self.variance_bounds])
+
+    def with_theta(self, theta):
+        """The same with another variance."""
+        return self if self._is_fixed() else Gaussian(np.exp(theta[0]), self.variance_bounds)
+
+    def expected_slopes(self, y, mean, variance):
+        """Gradient with respect to ``log σ²``; see `Likelihood.expected_slopes`."""
+        return 0.5 * ((y - mean) ** 2 + variance) / self.variance - 0.5 * np.ones((1, len(y)))
+
+    def tilted_slopes(self, y, mean, variance):
+        """Gradient with respect to ``log σ²``; see `Likelihood.tilted_slopes`."""
+        total = self.variance + variance
+        slope = 0.5 * self.variance * ((y - mean) ** 2 / total - 1.0) / total
+        return slope[None, :]
+
+    def _is_fixed(self):
+        return isinstance(self.variance_bounds, str)
 
 
 def _tilted_sigmoid(t, tilt):

@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse._engine import exact
+from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._linalg import Jitter
@@ -71,9 +72,8 @@ class Case(NamedTuple):
 
     def problem(self, bound, **options):
         """The question for the collapsed engine."""
-        return Problem(
-            self.kernel, self.Z, self.rows(), bound, Options(jitter=self.jitter, **options)
-        )
+        options = Options(jitter=self.jitter, **options)
+        return Problem(self.kernel, InducingPoints(self.Z), self.rows(), bound, options)
 
     def groups(self):
         """The table as the exact engine takes it."""

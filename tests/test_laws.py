@@ -19,7 +19,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from sklearn.utils import check_random_state
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import collapsed, exact, posterior, rows
+from skgp_sparse._engine import collapsed, exact, posterior, table
+from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.posterior import Prior
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
@@ -156,9 +157,9 @@ def test_many_inducing_points_take_the_panels_of_the_triangular_products():
 def test_block_size_does_not_matter(bound, noise, monkeypatch):
     case = make_case("dot_plus_rbf", noise, n=230, targets=2, weighted=True)
     whole = in_blocks(case, BOUNDS[bound])
-    monkeypatch.setattr(rows, "_FEWEST_ROWS", 1)
-    monkeypatch.setattr(rows, "_BLOCK_BYTES", 8 * len(case.Z) * 37)
-    assert len(case.problem(BOUNDS[bound]).blocks()) == 7
+    monkeypatch.setattr(table, "_FEWEST_ROWS", 1)
+    monkeypatch.setattr(table, "_BLOCK_BYTES", 8 * len(case.Z) * 37)
+    assert len(case.problem(BOUNDS[bound]).layout().blocks) == 7
     blocks = in_blocks(case, BOUNDS[bound])
     agree_evaluations(blocks[0], whole[0], 1e-11)
     agree_posteriors(blocks[1], whole[1], case.X, 1e-11)
@@ -172,9 +173,8 @@ def test_memory_budget_does_not_matter(bound, noise):
     held = 8 * len(case.Z) * len(case.X) * kernels.footprint(case.kernel)
     for memory, some_are_kept in ((held, True), (1.0, False)):
         problem = case.problem(BOUNDS[bound], memory=memory)
-        blocks = problem.blocks()
-        kept = problem.keepers(blocks)
-        assert len(blocks) > 3 and not kept.all() and kept.any() == some_are_kept
+        kept = problem.layout().whole
+        assert len(kept) > 3 and not all(kept) and any(kept) == some_are_kept
         small = in_blocks(case, BOUNDS[bound], memory=memory)
         agree_evaluations(small[0], whole[0], 1e-11)
         agree_posteriors(small[1], whole[1], case.X, 1e-11)
@@ -200,7 +200,7 @@ def test_memory_budget_is_kept(bound, signal, n_jobs):
 @pytest.mark.parametrize("bound", FEW_BOUNDS)
 def test_threads_change_nothing_to_the_last_bit(bound, noise, monkeypatch):
     case = make_case("rbf_ard", noise, n=230, targets=2, weighted=True)
-    monkeypatch.setattr(rows, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(table, "_BLOCK_BYTES", 1)
     with single_threaded_blas():
         (one, posterior_one), *others = (
             in_blocks(case, BOUNDS[bound], n_jobs=n_jobs) for n_jobs in (1, 2, 3)
@@ -220,7 +220,9 @@ def test_threads_change_nothing_to_the_last_bit(bound, noise, monkeypatch):
 def test_blocks_do_not_depend_on_the_number_of_threads(memory):
     case = make_case("rbf_ard", n=40_000)
     case = case._replace(Z=np.zeros((512, 2)))
-    one, many = (case.problem(DTC(), memory=memory, n_jobs=jobs).blocks() for jobs in (1, 16))
+    one, many = (
+        case.problem(DTC(), memory=memory, n_jobs=jobs).layout().blocks for jobs in (1, 16)
+    )
     assert one == many
 
 
@@ -396,7 +398,7 @@ def test_duplicate_inducing_points_raise_the_jitter_and_cost_little():
 
 def test_options_default_to_a_relative_jitter_and_unbounded_memory():
     case = make_case("rbf_ard")
-    found = collapsed.value(Problem(case.kernel, case.Z, case.rows(), TitsiasNew()))
+    found = collapsed.value(Problem(case.kernel, InducingPoints(case.Z), case.rows(), TitsiasNew()))
     agree(found, collapsed.value(case.problem(TitsiasNew())), 1e-5)
     assert Options().jitter.relative and Options().memory == np.inf
 

@@ -13,7 +13,9 @@ from sklearn.gaussian_process import kernels as sk
 from skgp_sparse import bounds, kernels
 from skgp_sparse._engine import collapsed, exact_sites, sites
 from skgp_sparse._engine import exact as exact_regression
+from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.table import PerRow
 from skgp_sparse._linalg import Jitter
 from skgp_sparse._parallel import single_threaded_blas
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
@@ -56,8 +58,8 @@ def golden_objective(name, method, inner=TIGHT):
     ref = golden(name)
     case = make_case()._replace(X=ref["X"], y=ref["y"])
     options = Options(jitter=Jitter(float(ref["jitter"]), relative=False))
-    kernel = eval(str(ref["kernel"]), SCOPE)
-    return SiteObjective(case.rows(), METHODS[method], ref["Z"], options, inner), kernel, ref
+    kernel, basis = eval(str(ref["kernel"]), SCOPE), InducingPoints(ref["Z"])
+    return SiteObjective(case.rows(), METHODS[method], basis, options, inner), kernel, ref
 
 
 def labelled(name="rbf_ard", *, noise="known", weighted=False, seed=0, n=40):
@@ -68,7 +70,8 @@ def labelled(name="rbf_ard", *, noise="known", weighted=False, seed=0, n=40):
 
 
 def objective(case, method, inner=TIGHT, **options):
-    return SiteObjective(case.rows(), method, case.Z, Options(jitter=case.jitter, **options), inner)
+    options = Options(jitter=case.jitter, **options)
+    return SiteObjective(case.rows(), method, InducingPoints(case.Z), options, inner)
 
 
 @pytest.mark.parametrize("method", GOLDEN)
@@ -140,8 +143,8 @@ def test_inducing_points_at_the_rows_recover_the_full_methods():
 
 def test_spherical_with_v_of_one_is_the_plain_bound():
     class Held(Variational):
-        def at_sites(self, state, residual, weight):
-            return super().at_sites(state, residual, weight)._replace(v=1.0)
+        def share(self, mean):
+            return 1.0
 
     case = labelled()
     held = objective(case, Held(Probit(), True, bounds.Spherical))
@@ -262,9 +265,9 @@ def slope(at, step=1e-4):
 def test_warm_start_leads_to_the_same_point_in_fewer_steps(method):
     case = labelled(n=200)
     found = objective(case, METHODS[method], Inner())
-    cold = found.infer(case.kernel)
+    cold, memory = found.infer(case.kernel), found.value_and_gradient(case.kernel).memory
     moved = case.kernel.clone_with_theta(case.kernel.theta + 0.02)
-    warm = found.infer(moved)
+    warm = found.infer(moved, memory)
     again = objective(case, METHODS[method], Inner()).infer(moved)
     assert warm.n_iter <= again.n_iter <= cold.n_iter + 2
     agree(warm.step.value, again.step.value, 1e-8)
@@ -305,8 +308,7 @@ def test_few_rows_are_their_own_inducing_points():
 
 def exact(case, method, **options):
     found = SiteModel(METHODS[method], TIGHT).exact(case.rows(), Options(**options))
-    found.inner = TIGHT
-    return found
+    return replace(found, inner=TIGHT)
 
 
 def conflicting(case, copies=8):
@@ -451,7 +453,7 @@ def test_exact_posterior_where_precisions_are_tiny_and_large():
     K, n = kernel(found.inducing_points), len(found.inducing_points)
     for a in (10.0 ** rng.uniform(-30, 1, n), np.full(n, 1e-30), np.full(n, 3e-7), np.ones(n)):
         b, s = np.sqrt(a) * rng.normal(size=n), np.sqrt(a)
-        core = joint.solve(a, b)
+        core = joint.solve(PerRow([np.stack([b, a])]))
         B = np.eye(n) + s[:, None] * K * s
         V = np.linalg.solve(np.linalg.cholesky(B), s[:, None] * K)
         covariance = K - V.T @ V
@@ -472,7 +474,9 @@ def test_exact_results_do_not_depend_on_threads(method):
             found = SiteModel(METHODS[method]).exact(rows, Options(n_jobs=n_jobs))
             evaluation = found.value_and_gradient(kernel)
             posterior = found.posterior(kernel)[0]
-            results.append((evaluation.value, evaluation.theta_bar, posterior.u, posterior.T))
+            results.append(
+                (evaluation.value, evaluation.theta_bar, posterior.u, posterior.features.T)
+            )
     for other in results[1:]:
         for mine, its in zip(results[0], other):
             np.testing.assert_array_equal(mine, its)

@@ -59,10 +59,12 @@ def default_regressor():
 def objective(X, y, kernel, bound, n_jobs=None):
     """`f(theta, Z) -> value, theta_grad, Z_grad`, one evaluation as `fit` does it."""
     # ADAPT: to how rows, bounds and objectives are made, and to what `fit` wraps them in.
+    from skgp_sparse._engine.inducing_points import InducingPoints
     from skgp_sparse._parallel import single_threaded_blas
     from skgp_sparse.inference.objectives import CollapsedObjective
 
-    empty = CollapsedObjective(table_rows(X, y), bound_named(bound), None, options(n_jobs))
+    nowhere = InducingPoints(None)
+    empty = CollapsedObjective(table_rows(X, y), bound_named(bound), nowhere, options(n_jobs))
 
     def function(theta, Z):
         at, candidate = empty.at(Z), kernel.clone_with_theta(theta)

@@ -1,8 +1,8 @@
-"""Second pass over the rows: the gradient, pulled back through the kernel block by block.
+"""Second visit to the rows: the gradient, pulled back through the features block by block.
 
-Where ``t = P τ a`` with one τ for all rows, the bracket of ``∂F/∂Kuf`` is one m×m matrix times V
-(2 n m²). Elsewhere ``B⁻¹ V`` is formed first, which also yields ``h``, and the triangle applied
-after (3 n m²); with a noise share one more rank-k update gives ``V diag(t) Vᵀ``.
+Where ``t = P τ a`` with one τ for all rows, the bracket of ``∂F/∂K`` is one m×m matrix times V
+(2 n m²). Elsewhere ``B⁻¹ V`` is formed first, which also yields ``h``, and the whitening applied
+after (3 n m²); with a noise share one more rank-k update gives ``Vᵀ diag(t) V``.
 """
 
 from typing import NamedTuple
@@ -10,113 +10,113 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._buffers import empty
+from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.forward import forward_block
-from skgp_sparse._linalg import (
-    congruence,
-    inverse_from_triangle,
-    row_dots,
-    square_times_lower,
-    times_lower,
-    weighted_gram,
-)
-from skgp_sparse._parallel import ordered_map
+from skgp_sparse._linalg import inverse_from_triangle, row_dots, weighted_gram
 
 
 class Cotangents(NamedTuple):
     """The m×m part of the gradient, the same for every block."""
 
+    features: Features
     n_targets: int
     noise_share: float
     reduce_slope: float
-    v: np.ndarray  # LB⁻ᵀ c: the mean at the rows is Vᵀ v
-    u: np.ndarray  # L⁻ᵀ v
-    T: np.ndarray  # L⁻¹
+    latent_noise: bool
+    v: np.ndarray  # LB⁻ᵀ c: the mean at the rows is V v
+    u: np.ndarray  # Tᵀ v: it is K u
     Binv: np.ndarray
-    shared: np.ndarray | None  # P (B⁻¹ + 2 τ I) L⁻¹, where one τ serves all rows
+    shared: np.ndarray | None  # P (B⁻¹ + 2 τ I) T, where one τ serves all rows
     mean_h: float  # Σ a h / Σ a: all of h that uniform noise needs to know
 
 
-def cotangents(problem, prior, solution, tau):
-    """Matrices that the backward pass over every block multiplies with."""
-    n_jobs = problem.options.n_jobs
+def cotangents(problem, features, solution, tau):
+    """Matrices that the visit to every block multiplies with."""
     v = solution.TB.T @ solution.c
-    Binv = inverse_from_triangle(solution.TB, n_jobs)
+    Binv = inverse_from_triangle(solution.TB, problem.options.n_jobs)
     n_targets = v.shape[1]
     shared = None
     if tau is not None:
+        tau = 0.0 if features.complete else tau
         bracket = n_targets * Binv
         bracket.flat[:: len(bracket) + 1] += 2.0 * tau * n_targets
-        shared = square_times_lower(bracket, prior.T, n_jobs)
+        shared = features.through_whitening(bracket)
     return Cotangents(
+        features=features,
         n_targets=n_targets,
         noise_share=problem.bound.noise_share,
         reduce_slope=solution.reduce_slope,
+        latent_noise=problem.latent_noise,
         v=v,
-        u=prior.T.T @ v,
-        T=prior.T,
+        u=features.weights(v),
         Binv=Binv,
         shared=shared,
         mean_h=(len(Binv) - np.trace(Binv)) / solution.statistics.a,
     )
 
 
-def second_pass(problem, prior, blocks, tape, cot, inputs):
-    """Sum over blocks of the gradients wrt theta and Z (not through Kuu) and of ``V diag(t) Vᵀ``.
+def second_visit(problem, features, layout, waiting, cot, inputs, sites=None):
+    """Sum over blocks of the gradients wrt theta and the basis, and of ``Vᵀ diag(t) V``.
 
-    The last one is 0 unless there is a noise share: without it the first pass knows ``t``.
+    The gradients are those through the raw features, not through their whitening. The matrix is 0
+    unless there is a noise share: without it the first visit knows ``t``.
     """
 
-    def run(index):
-        block = problem.rows.block(blocks[index])
-        forward = tape[index] or forward_block(problem, prior, block)
-        tape[index] = None  # frees what of the block is its own as soon as it is used
-        return _backward_block(forward, block, cot, inputs)
+    def run(read, forward, site):
+        block = read()
+        forward = forward or forward_block(problem, features, block, site=site)
+        tape = forward.tape or problem.tape(features, block.X)
+        return _backward_block(forward, tape, block, cot, inputs), None
 
-    total = None
-    for parts in ordered_map(run, range(len(blocks)), problem.threads(blocks)):
-        total = parts if total is None else tuple(mine + its for mine, its in zip(total, parts))
-    return total
+    sites = [None] * len(layout.blocks) if sites is None else list(sites)
+    return problem.rows.visit(run, layout, waiting, sites, spend=True)[0]
 
 
-def cotangent_of_Kuu(cot, VtV, n_jobs):
-    """``-½ u uᵀ + ½ L⁻ᵀ [P (I - B⁻¹) + 2 V diag(t) Vᵀ] L⁻¹``."""
+def pull_whitening(cot, VtV, inputs):
+    """Gradients wrt theta and the basis through the whitening of the features.
+
+    Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``.
+    """
     S = cot.Binv * (-0.5 * cot.n_targets)
     S += VtV
     S.flat[:: len(S) + 1] += 0.5 * cot.n_targets
-    K_bar = congruence(S, cot.T, n_jobs)
-    K_bar -= (0.5 * cot.u) @ cot.u.T
-    return K_bar
+    return cot.features.pull_whitening(S, cot.u, inputs)
 
 
-def _backward_block(forward, block, cot, inputs):
-    V, a, n_targets = forward.V, forward.a, cot.n_targets
-    e = block.y - V @ cot.v
+def _backward_block(forward, tape, block, cot, inputs):
+    V, a, n_targets, precision = forward.V, forward.a, cot.n_targets, forward.precision
+    e = forward.linear - np.reshape(precision, (-1, 1)) * (V @ cot.v)  # (y - mean)/σ²
     if cot.shared is None:
         BV = np.matmul(V, cot.Binv, out=empty(V.shape))
         h = row_dots(BV, V)
     else:
         BV, h = None, cot.mean_h
-    g = 0.5 * a * ((row_dots(e, e) + n_targets * h) / forward.lam - n_targets)
-    penalty_bar = n_targets * cot.reduce_slope * block.weight * forward.slope / forward.s2
+    weight = block.weight
+    g = row_dots(e, e) + n_targets * precision * (precision * h - forward.own)
+    g *= 0.5 * weight / forward.own**2
+    penalty_bar = n_targets * cot.reduce_slope * weight * forward.slope * precision
     t = cot.noise_share * g - penalty_bar
-    K_bar = _cotangent_of_Kuf(V, e, BV, t, a, cot)
-    theta_bar, Z_bar = forward.pull_cross(K_bar, inputs=inputs)
+    ae = e * np.reshape(weight / forward.own, (-1, 1))
+    noise_bar = t if cot.latent_noise else g + penalty_bar * forward.x
+    t = 0.0 * t if cot.features.complete else t
+    K_bar = _cotangent_of_features(V, ae, BV, t, a, cot)
+    theta_bar, own_bar = cot.features.pull(tape.features, K_bar, inputs)
     n = len(V)
-    noise_bar = np.broadcast_to(g + penalty_bar * forward.x, n)
-    theta_bar += forward.pull_diagonal(np.broadcast_to(t, n), noise_bar)[0]
+    theta_bar += tape.diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
     VtV = weighted_gram(V, t) if cot.noise_share else 0.0
-    return theta_bar, Z_bar if inputs else 0.0, VtV
+    return theta_bar, own_bar if inputs else 0.0, VtV
 
 
-def _cotangent_of_Kuf(V, e, BV, t, a, cot):
+def _cotangent_of_features(V, ae, BV, t, a, cot):
+    """``v (a e)ᵀ - P B⁻¹ V diag(a) - 2 V diag(t)``, through the whitening."""
     a = np.reshape(a, (-1, 1))
     if BV is None:
         K_bar = np.matmul(V, cot.shared, out=empty(V.shape))
-        K_bar -= np.matmul(e, cot.u.T, out=empty(V.shape))
         K_bar *= -a
+        K_bar += np.matmul(ae, cot.u.T, out=empty(V.shape))
         return K_bar
     BV *= -cot.n_targets * a
     other = np.multiply(V, 2.0 * np.reshape(t, (-1, 1)), out=empty(V.shape))
     BV -= other
-    BV += np.matmul(a * e, cot.v.T, out=other)
-    return times_lower(BV, cot.T, BV)
+    BV += np.matmul(ae, cot.v.T, out=other)
+    return cot.features.through_whitening(BV, BV)

@@ -1,7 +1,8 @@
 r"""Value, gradient and posterior of the collapsed Gaussian objectives.
 
-With ``V = L⁻¹ Kuf`` (held by rows: a block stores ``Vᵀ``), ``r = kff - diag VᵀV``, ``λ`` and ``φ``
-as the bound says, ``a = w/λ`` for rows of weight w:
+With features ``V`` of the rows (columns here, rows in a block of the code), for inducing points
+``V = L⁻¹ Kuf`` and ``r = kff - diag VᵀV``, with ``λ`` and ``φ`` as the bound says, and ``a = w/λ``
+for rows of weight w:
 
     B = I + V diag(a) Vᵀ = LB LBᵀ,        c = LB⁻¹ V (a y)
     log N = -½ [ Σ w (log 2π + log λ) + 2 Σ log diag LB + Σ a y² - cᵀc ]
@@ -24,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.backward import cotangent_of_Kuu, cotangents, second_pass
-from skgp_sparse._engine.forward import Statistics, first_pass, forward_block
+from skgp_sparse._engine.backward import cotangents, pull_whitening, second_visit
+from skgp_sparse._engine.forward import Statistics, first_visit, forward_block
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse._linalg import cholesky, inverse_lower, log_det_from_cholesky
@@ -40,65 +41,84 @@ class _Solution(NamedTuple):
 
 
 def value(problem):
-    """Objective at ``(problem.kernel.theta, problem.Z)``."""
-    return _value_pass(problem)[1].value
+    """Objective at the kernel and the basis of the problem."""
+    return _solve_forward(problem)[1].value
 
 
-def value_and_gradient(problem, inputs=True, prior=None, projections=None):
-    """Objective and gradient at ``(problem.kernel.theta, problem.Z)``.
+def value_and_gradient(problem, inputs=True):
+    """Objective and gradient at the kernel and the basis of the problem.
 
     Parameters
     ----------
     problem : Problem
     inputs : bool
-        Whether the gradient with respect to Z is wanted.
-    prior, projections : Prior, list of Projection or None
-        Of the blocks of the problem, where they are known already: those stay in memory until the
-        second pass, and no others. The list is used up.
+        Whether the gradient with respect to the parameters of the basis is wanted.
 
     Returns
     -------
     Evaluation
     """
-    prior = prior or problem.prior()
-    blocks = problem.blocks()
-    known = projections is not None
-    kept = [one is not None for one in projections] if known else problem.keepers(blocks)
-    statistics, tape = first_pass(problem, prior, blocks, kept, True, projections)
-    solution = _solve(statistics, problem)
-    tau, by_row = _route(problem, prior, solution.reduce_slope)
-    cot = cotangents(problem, prior, solution, None if by_row else tau)
-    theta_bar, Z_bar, VtV = second_pass(problem, prior, blocks, tape, cot, inputs)
-    if tau is not None:
-        VtV = cot.n_targets * tau * statistics.VaV
-    elif not problem.bound.noise_share:
-        VtV = -cot.n_targets * solution.reduce_slope * statistics.VsV
-    K_bar = cotangent_of_Kuu(cot, VtV, problem.options.n_jobs)
-    theta_uu, Z_uu = prior.pull(K_bar, inputs=inputs)
-    return Evaluation(
-        solution.value, theta_bar + theta_uu, Z_bar + Z_uu if inputs else None, prior.jitter
-    )
+    features, layout = problem.features(), problem.layout()
+    value, gradient = _evaluate(problem, features, layout, inputs)
+    return Evaluation(value, gradient, features.jitter)
+
+
+def gradient_at_sites(problem, features, layout, projections, sites, inputs):
+    """Gradients by the name of the block, where Gaussian sites stand for noise and targets.
+
+    Parameters
+    ----------
+    problem : Problem
+    features : Features
+    layout : Layout
+    projections : list of Projection or None
+        Those that are known stay in memory until the second visit, and no others. The list is used
+        up.
+    sites : PerRow
+        Natural parameters (λ1, λ2) of every row.
+    inputs : bool
+    """
+    return _evaluate(problem, features, layout, inputs, projections, sites)[1]
 
 
 def posterior(problem):
-    """The `Posterior` at ``(problem.kernel.theta, problem.Z)`` and the jitter that it took."""
-    prior, solution = _value_pass(problem)
-    weights = prior.T.T @ (solution.TB.T @ solution.c)
-    return Posterior(problem.kernel, problem.Z, weights, prior.T, solution.TB), prior.jitter
+    """The `Posterior` at the kernel and the basis of the problem, and the jitter that it took."""
+    features, solution = _solve_forward(problem)
+    weights = features.weights(solution.TB.T @ solution.c)
+    found = Posterior(problem.kernel, features.for_prediction(), weights, solution.TB)
+    return found, features.jitter
 
 
 def mean_noise_and_residual(problem, rows):
     """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
-    prior = problem.prior()
-    forward = forward_block(problem, prior, problem.rows.block(rows))
-    return np.mean(forward.s2), np.mean(forward.x * forward.s2)
+    forward = forward_block(problem, problem.features(), problem.rows.block(rows))
+    return np.mean(1.0 / forward.precision), np.mean(forward.x / forward.precision)
 
 
-def _value_pass(problem):
-    prior = problem.prior()
-    blocks = problem.blocks()
-    statistics, _ = first_pass(problem, prior, blocks, [False] * len(blocks), False)
-    return prior, _solve(statistics, problem)
+def _solve_forward(problem):
+    features = problem.features()
+    statistics, _ = first_visit(problem, features, problem.layout(), gradient=False)
+    return features, _solve(statistics, problem)
+
+
+def _evaluate(problem, features, layout, inputs, projections=None, sites=None):
+    statistics, waiting = first_visit(problem, features, layout, True, projections, sites)
+    solution = _solve(statistics, problem)
+    tau, by_row = _route(problem, features, solution.reduce_slope, sites)
+    cot = cotangents(problem, features, solution, None if by_row else tau)
+    sums = second_visit(problem, features, layout, waiting, cot, inputs, sites)
+    theta_bar, own_bar, VtV = sums
+    if features.complete:
+        VtV = 0.0
+    elif tau is not None:
+        VtV = cot.n_targets * tau * statistics.VaV
+    elif not problem.bound.noise_share:
+        VtV = -cot.n_targets * solution.reduce_slope * statistics.VsV
+    of_whitening = pull_whitening(cot, VtV, inputs)
+    gradient = {"kernel": theta_bar + of_whitening[0]}
+    if inputs:
+        gradient["basis"] = own_bar + of_whitening[1]
+    return solution.value, gradient
 
 
 def _solve(statistics, problem):
@@ -114,11 +134,12 @@ def _solve(statistics, problem):
     return _Solution(log_n - n_targets * penalty, TB, c, reduce_slope, statistics)
 
 
-def _route(problem, prior, reduce_slope):
+def _route(problem, features, reduce_slope, sites):
     """τ of ``t = P τ a`` where one serves all rows (else None); whether rows need their own h."""
-    probe = forward_block(problem, prior, problem.rows.block(slice(0, 1)))
+    site = None if sites is None else sites[0][:, :1]
+    probe = forward_block(problem, features, problem.rows.block(slice(0, 1)), site=site)
     if problem.bound.noise_share or np.ndim(probe.slope):
         return None, True
     learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
-    by_row = np.ndim(probe.s2) > 0 and learned
+    by_row = np.ndim(probe.precision) > 0 and learned
     return -probe.slope * reduce_slope, by_row

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.inducing_points import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse._engine.symmetric import kernel_matrix, pull_back
@@ -92,13 +93,14 @@ def value_and_gradient(kernel, groups, n_jobs=1):
     theta_bar = pull_back(state.pulls, cotangent, n_jobs)
     noise_bar = groups.sum(_noise_gradient(groups, state, A.diagonal()))
     theta_bar += state.pull_diagonal(np.zeros(len(groups.X)), noise_bar)[0]
-    return Evaluation(state.value, theta_bar, None, state.jitter)
+    return Evaluation(state.value, {"kernel": theta_bar}, state.jitter)
 
 
 def posterior(kernel, groups, n_jobs=1):
     """The exact posterior; its inducing points are the distinct rows."""
     state = _solve(kernel, groups, n_jobs, gradient=False)
-    return Posterior(kernel, groups.X, state.alpha, state.T, None), state.jitter
+    features = InducingFeatures(kernel, groups.X, state.T)
+    return Posterior(kernel, features, state.alpha, None), state.jitter
 
 
 def _solve(kernel, groups, n_jobs, gradient=True):

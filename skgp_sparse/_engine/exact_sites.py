@@ -28,10 +28,11 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.inducing_points import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Problem
-from skgp_sparse._engine.rows import row_blocks
 from skgp_sparse._engine.symmetric import kernel_matrix, pull_back
+from skgp_sparse._engine.table import Layout, PerRow, row_blocks
 from skgp_sparse._linalg import (
     cholesky,
     inverse_lower,
@@ -108,7 +109,9 @@ class Joint(NamedTuple):
     """The rows of a problem as the process at all distinct inputs; like `sites.Projected`."""
 
     problem: Problem
+    layout: Layout
     index: np.ndarray  # (n,) group of each row
+    all_weights: np.ndarray  # (n,)
     K: np.ndarray  # (u, u)
     pulls: list
     r: np.ndarray  # (n,) white noise
@@ -117,13 +120,19 @@ class Joint(NamedTuple):
     jitter = 0.0
 
     @property
-    def residual(self):
-        """Zeros (n,): nothing is left that the process does not know of a row."""
-        return np.zeros(len(self.index))
+    def weight(self):
+        """Weights of the rows."""
+        return self._by_blocks(self.all_weights)
 
-    def solve(self, a, b):
-        """The `Core` for precisions `a` (n,), not negative, and linear terms `b` (n,)."""
+    @property
+    def residual(self):
+        """Zeros: nothing is left that the process does not know of a row."""
+        return self._by_blocks(np.zeros(len(self.index)))
+
+    def solve(self, natural):
+        """The `Core` for linear terms and precisions of the rows, a `PerRow` (2, n)."""
         n_jobs = self.problem.options.n_jobs
+        b, a = np.asarray(natural)
         noise = self._noise(a, b)
         a, b = self._sum(a / noise.gain), self._sum(b / noise.gain)
         s = np.sqrt(np.maximum(a, _TINY))
@@ -135,17 +144,16 @@ class Joint(NamedTuple):
         variance = _variances(self.K, s, T, n_jobs)
         return Core(T, s, b, alpha, self.K @ alpha, variance, log_det, noise)
 
-    def visit(self, core, function):
-        """Results of ``function(rows, mean, variance)`` for every block of rows, in order."""
-        blocks = self.problem.blocks()
+    def visit(self, core, function, *states):
+        """``function(block, mean, variance, *own) -> (sums, left)`` of every block of rows."""
 
-        def run(rows):
-            return function(rows, *core.noise.marginals(rows, core))
+        def run(read, rows, *own):
+            return function(read(), *core.noise.marginals(rows, core), *own)
 
-        return list(ordered_map(run, blocks, self.problem.threads(blocks)))
+        return self.problem.rows.visit(run, self.layout, self.layout.blocks, *states)
 
-    def gradient(self, core, state, bound, inputs):
-        """Gradient wrt theta; where nothing is residual, all bounds have the same."""
+    def gradient(self, core, sites, bound, inputs):
+        """Gradients by the name of the block; without a residual, all bounds have the same."""
         n_jobs = self.problem.options.n_jobs
         inverse, s, alpha = lower_gram(core.T, n_jobs), core.s, core.alpha
 
@@ -157,22 +165,26 @@ class Joint(NamedTuple):
 
         theta_bar = pull_back(self.pulls, cotangent, n_jobs)
         noise_bar = self._sum(core.noise.gradient(core))
-        return theta_bar + self.pull_diagonal(np.zeros(len(s)), noise_bar)[0], None
+        theta_bar = theta_bar + self.pull_diagonal(np.zeros(len(s)), noise_bar)[0]
+        return {"kernel": theta_bar}
 
     def posterior(self, core):
         """The `Posterior` over the process; its inducing points are the distinct inputs."""
-        problem = self.problem
-        return Posterior(problem.kernel, problem.Z, core.alpha[:, None], core.T * core.s, None)
+        kernel, Z = self.problem.kernel, self.problem.basis.parameters
+        features = InducingFeatures(kernel, Z, core.T * core.s)
+        return Posterior(kernel, features, core.alpha[:, None], None)
 
     def _noise(self, a, b):
-        weight = self.problem.rows.weight
-        weight = np.ones(len(a)) if weight is None else weight
-        copies = np.maximum(weight, _TINY)
+        copies = np.maximum(self.all_weights, _TINY)
         linear, precision = b / copies, a / copies
-        return Noise(self.index, self.r, weight, linear, precision, 1.0 + self.r * precision)
+        gain = 1.0 + self.r * precision
+        return Noise(self.index, self.r, self.all_weights, linear, precision, gain)
 
     def _sum(self, values):
         return np.bincount(self.index, values, minlength=len(self.K))
+
+    def _by_blocks(self, values):
+        return PerRow(values[rows] for rows in self.layout.blocks)
 
 
 def group_inputs(rows):
@@ -189,12 +201,15 @@ def group_inputs(rows):
 
 
 def join_rows(index, problem):
-    """The `Joint` of a problem whose Z are the distinct inputs that `index` points to."""
-    kernel, X, n_jobs = problem.kernel, problem.Z, problem.options.n_jobs
+    """The `Joint` of a problem whose basis are the distinct inputs that `index` points to."""
+    kernel, X, n_jobs = problem.kernel, problem.basis.parameters, problem.options.n_jobs
     K, pulls = kernel_matrix(kernel, X, n_jobs)
     _, noise, pull_diagonal = kernels.diagonal(kernel, X)
     r = np.broadcast_to(noise, len(X))[index]
-    return Joint(problem, index, mirror_lower(K), pulls, r, pull_diagonal)
+    weight = problem.rows.weight
+    weight = np.ones(len(index)) if weight is None else weight
+    K = mirror_lower(K)
+    return Joint(problem, problem.layout(), index, weight, K, pulls, r, pull_diagonal)
 
 
 def _factor_of_sites(K, s, n_jobs):

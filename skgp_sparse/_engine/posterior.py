@@ -1,9 +1,11 @@
 """The process that predicts, whatever it was inferred with.
 
-    mean = K*u u,     cov = K** - V*ᵀ V* + (TB V*)ᵀ (TB V*),     V* = T Ku*
+    mean = K*u u,     cov = rest + (TB V*)ᵀ (TB V*),     V* = T Ku*,     rest = K** - V*ᵀ V*
 
-with ``T = L⁻¹`` and ``TB = LB⁻¹``. For the exact process T belongs to the noisy kernel matrix and
-the last term is absent (``TB is None``). Blocks of rows bound the memory of a prediction.
+with raw features ``K*u``, features ``V*``, and what those leave of the process, the rest, as the
+basis says (here that of inducing points, ``T = L⁻¹``), and ``TB = LB⁻¹``. For the exact process T
+belongs to the noisy kernel matrix and the last term is absent (``TB is None``). Blocks of rows
+bound the memory of a prediction.
 """
 
 from dataclasses import dataclass
@@ -11,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.prior import factorise
-from skgp_sparse._engine.rows import row_blocks
+from skgp_sparse._engine.basis import Features
+from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._linalg import (
     Jitter,
     jittered_cholesky,
     product_norms,
-    row_dots,
     times_lower_transposed,
 )
 from skgp_sparse._parallel import ordered_map
@@ -66,28 +67,21 @@ class Posterior:
     Parameters
     ----------
     kernel : sklearn kernel, its white noise included
-    Z : ndarray of shape (m, d)
+    features : Features
     u : ndarray of shape (m, p)
-        Weights of the mean.
-    T : ndarray of shape (m, m)
-        Lower triangular, ``L⁻¹``.
+        Weights of the raw features in the mean.
     TB : ndarray of shape (m, m) or None
         Lower triangular, ``LB⁻¹``.
     """
 
     kernel: object
-    Z: np.ndarray
+    features: Features
     u: np.ndarray
-    T: np.ndarray
     TB: np.ndarray | None
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""
-
-        def mean(block):
-            return kernels.evaluate(self.kernel, block, self.Z) @ self.u
-
-        return self._by_blocks(X, mean, n_jobs)
+        return self._by_blocks(X, lambda block: self.features.raw(block) @ self.u, n_jobs)
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
@@ -97,44 +91,52 @@ class Posterior:
     def covariance(self, X):
         """Latent covariance (n, n)."""
         X = _float64(X)
-        prior = kernels.evaluate(self.kernel, X, X)
-        V = times_lower_transposed(kernels.evaluate(self.kernel, X, self.Z), self.T)
-        cov = prior - V @ V.T
+        V = self.features.whiten(self.features.raw(X))
+        cov = self.features.rest_covariance(X, V)
         if self.TB is not None:
-            W = times_lower_transposed(V, self.TB, V)
+            W = times_lower_transposed(V, self.TB)
             cov += W @ W.T
-        cov.flat[:: len(cov) + 1] = _clipped(cov.diagonal(), prior.diagonal())
+        signal = kernels.diagonal(self.kernel, X)[0]
+        cov.flat[:: len(cov) + 1] = _clipped(cov.diagonal(), signal)
         return cov
 
     def deviations(self, X, n_samples, random_state):
         """Latent samples minus the mean (n, n_samples).
 
-        Joint for few rows; for many, joint through the inducing points and independent beyond.
+        Joint for few rows; for many, joint through the features and independent beyond.
         """
         if len(X) <= _JOINT_ROWS:
             return _joint(self, X, n_samples, random_state)
-        T = factorise(self.kernel, self.Z, Jitter()).T
-        at_Z = T @ _joint(self, self.Z, n_samples, random_state)
+        features, weights = self._draw(n_samples, random_state)
 
         def deviate(block):
-            V = times_lower_transposed(kernels.evaluate(self.kernel, block, self.Z), T)
-            residual = np.maximum(kernels.diagonal(self.kernel, block)[0] - row_dots(V, V), 0.0)
+            V = features.whiten(features.raw(block))
+            rest = features.rest(block, V, kernels.diagonal(self.kernel, block)[0])
             own = random_state.normal(size=(len(block), n_samples))
-            return V @ at_Z + np.sqrt(residual)[:, None] * own
+            return V @ weights + np.sqrt(np.maximum(rest, 0.0))[:, None] * own
 
         return self._by_blocks(X, deviate, 1)
 
-    def _mean_variance_and_signal(self, X):
-        K = kernels.evaluate(self.kernel, X, self.Z)
-        V = times_lower_transposed(K, self.T)
-        signal = kernels.diagonal(self.kernel, X)[0]
-        variance = signal - row_dots(V, V)
+    def _draw(self, n_samples, random_state):
+        """Features of the process itself, and samples of their weights (m, n_samples)."""
         if self.TB is not None:
-            variance += product_norms(V, self.TB)
+            normal = random_state.normal(size=(n_samples, len(self.TB))).T
+            return self.features, self.TB.T @ normal
+        features = self.features.without_data()
+        at_Z = _joint(self, features.Z, n_samples, random_state)
+        return features, features.T @ at_Z
+
+    def _mean_variance_and_signal(self, X):
+        K = self.features.raw(X)
+        V = self.features.whiten(K)
+        signal = kernels.diagonal(self.kernel, X)[0]
+        variance = self.features.rest(X, V, signal)
+        if self.TB is not None:
+            variance = variance + product_norms(V, self.TB)
         return np.column_stack([K @ self.u, variance, np.broadcast_to(signal, len(X))])
 
     def _by_blocks(self, X, function, n_jobs):
-        blocks = row_blocks(len(X), len(self.Z))
+        blocks = row_blocks(len(X), self.features.size)
         results = list(ordered_map(lambda rows: function(_float64(X[rows])), blocks, n_jobs))
         return results[0] if len(results) == 1 else np.concatenate(results)
 

@@ -1,8 +1,8 @@
 r"""Rows with Gaussian sites ``exp(λ1 f - ½ λ2 f²)``: everything O(n) of an inner iteration.
 
 Where the noise of a row is not a number but a likelihood, an inner loop looks for the sites that
-stand in for it. ``V`` does not change meanwhile: `project_rows` computes it once. With precision
-``a`` and linear term ``b`` of every row, as the method makes them from its sites,
+stand in for it. Features V do not change meanwhile: `project_rows` computes them once. With the
+linear term ``b`` and the precision ``a`` of every row, as the method makes them from its site,
 
     B = I + V diag(a) Vᵀ = LB LBᵀ,    c = LB⁻¹ V b,    v = LB⁻ᵀ c,
     μ_i = V_iᵀ v,    h_i = ‖LB⁻¹ V_i‖².
@@ -11,16 +11,15 @@ stand in for it. ``V`` does not change meanwhile: `project_rows` computes it onc
 of the same methods, where nothing needs to be projected.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from skgp_sparse._engine import collapsed
-from skgp_sparse._engine.forward import project, without_pullbacks
+from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.posterior import Posterior
-from skgp_sparse._engine.prior import Prior
 from skgp_sparse._engine.problem import Problem
+from skgp_sparse._engine.table import Layout, PerRow
 from skgp_sparse._linalg import (
     cholesky,
     inverse_lower,
@@ -28,44 +27,31 @@ from skgp_sparse._linalg import (
     product_norms,
     weighted_gram,
 )
-from skgp_sparse._parallel import ordered_map
 
 
 class Projected(NamedTuple):
-    """The rows of a problem as its inducing points see them."""
+    """The rows of a problem as its basis sees them."""
 
     problem: Problem
-    prior: Prior
-    blocks: list
+    features: Features
+    layout: Layout
     projections: list  # of the blocks, None where memory did not suffice
-    residual: np.ndarray  # (n,)
-
-    def map(self, function):
-        """Yield ``function(rows, V)`` of every block, in order."""
-
-        def run(index):
-            rows, seen = self.blocks[index], self.projections[index]
-            if seen is None:
-                seen = project(self.problem, self.prior, self.problem.rows.block(rows).X)
-            return function(rows, seen.V)
-
-        threads = self.problem.threads(self.blocks)
-        return ordered_map(run, range(len(self.blocks)), threads)
+    residual: PerRow  # (n,)
+    weight: PerRow  # (n,)
 
     @property
     def jitter(self):
-        """What the prior took, in the units of its `Jitter`."""
-        return self.prior.jitter
+        """What the features took, in the units of their `Jitter`."""
+        return self.features.jitter
 
-    def solve(self, a, b):
-        """The `Core` for precisions `a` (n,), not negative, and linear terms `b` (n,)."""
+    def solve(self, natural):
+        """The `Core` for linear terms and precisions of the rows, a `PerRow` (2, n)."""
 
-        def run(rows, V):
-            return weighted_gram(V, a[rows]), V.T @ b[rows, None]
+        def run(read, seen, site):
+            V = self._features_of(read, seen)
+            return (weighted_gram(V, site[1]), V.T @ site[0][:, None]), None
 
-        B, Vb = 0.0, 0.0
-        for gram, linear in self.map(run):
-            B, Vb = B + gram, Vb + linear
+        (B, Vb), _ = self._visit(run, natural)
         B.flat[:: len(B) + 1] += 1.0
         n_jobs = self.problem.options.n_jobs
         LB = cholesky(B, n_jobs)
@@ -73,29 +59,35 @@ class Projected(NamedTuple):
         c = TB @ Vb
         return Core(TB, c, TB.T @ c, log_det_from_cholesky(LB))
 
-    def visit(self, core, function):
-        """Results of ``function(rows, μ, h)`` for every block, in order."""
+    def visit(self, core, function, *states):
+        """``function(block, μ, h, *own) -> (sums, left)`` of every block, as `Table.visit`."""
 
-        def run(rows, V):
-            return function(rows, (V @ core.v)[:, 0], product_norms(V, core.TB))
+        def run(read, seen, *own):
+            V = self._features_of(read, seen)
+            return function(read(), (V @ core.v)[:, 0], product_norms(V, core.TB), *own)
 
-        return list(self.map(run))
+        return self._visit(run, *states)
 
-    def gradient(self, core, state, bound, inputs):
-        """Gradient wrt theta and, if `inputs`, wrt Z: of the Gaussian `bound` with sites held.
+    def gradient(self, core, sites, bound, inputs):
+        """Gradients by the name of the block: of the Gaussian `bound`, sites held.
 
-        It reads the sites from their natural parameters ``state = (λ1, λ2)`` (2, n).
+        `sites` are natural parameters (λ1, λ2), a `PerRow` (2, n).
         """
-        linear, precision = state
-        rows = replace(self.problem.rows, y=(linear / precision)[:, None], noise=1.0 / precision)
-        problem = self.problem._replace(rows=rows, bound=bound)
-        found = collapsed.value_and_gradient(problem, inputs, self.prior, self.projections)
-        return found.theta_bar, found.Z_bar
+        problem = self.problem._replace(bound=bound)
+        return collapsed.gradient_at_sites(
+            problem, self.features, self.layout, self.projections, sites, inputs
+        )
 
     def posterior(self, core):
         """The `Posterior` over the process."""
-        problem, T = self.problem, self.prior.T
-        return Posterior(problem.kernel, problem.Z, T.T @ core.v, T, core.TB)
+        u = self.features.weights(core.v)
+        return Posterior(self.problem.kernel, self.features.for_prediction(), u, core.TB)
+
+    def _visit(self, function, *states):
+        return self.problem.rows.visit(function, self.layout, self.projections, *states)
+
+    def _features_of(self, read, seen):
+        return self.problem.project(self.features, read().X).V if seen is None else seen.V
 
 
 class Core(NamedTuple):
@@ -117,25 +109,25 @@ class Core(NamedTuple):
 
 
 def project_rows(problem):
-    """Factorise the prior and project every row, keeping what memory allows.
+    """Find the features of every row, keeping what memory allows.
 
-    Where it does not allow everything, ``V`` has precedence: the inner loop reads it many times,
-    and the backward pass the rest once. It is one array, which goes back to the system as a whole.
+    Where it does not allow everything, features have precedence: the inner loop reads them many
+    times, and the backward pass the rest once. They are one array, which goes back to the system as
+    a whole.
     """
-    prior = problem.prior()
-    blocks = problem.blocks()
-    whole = all(problem.keepers(blocks))
-    kept = problem.keepers(blocks, arrays=1)
-    n_kept = max((rows.stop for rows, keep in zip(blocks, kept) if keep), default=0)
-    V = np.empty((n_kept, len(problem.Z)))
+    features, layout = problem.features(), problem.layout()
+    whole = all(layout.whole)
+    kept = [rows.stop for rows, keep in zip(layout.blocks, layout.features) if keep]
+    V = np.empty((max(kept, default=0), problem.basis.size()))
+    places = [V[rows] if keep else None for rows, keep in zip(layout.blocks, layout.features)]
 
-    def run(index):
-        rows, keep = blocks[index], kept[index]
-        seen = project(problem, prior, problem.rows.block(rows).X, V[rows] if keep else None)
-        if not whole:
-            seen = without_pullbacks(seen, problem, prior, rows)
-        return seen if keep else None, seen.residual
+    def run(read, place):
+        block = read()
+        seen = problem.project(features, block.X, place)
+        weight = np.broadcast_to(block.weight, len(block.X))
+        waiting = None if place is None else seen if whole else seen._replace(tape=None)
+        return (), (waiting, seen.residual, weight)
 
-    found = ordered_map(run, range(len(blocks)), problem.threads(blocks))
-    projections, residual = zip(*found)
-    return Projected(problem, prior, blocks, list(projections), np.concatenate(residual))
+    _, found = problem.rows.visit(run, layout, places)
+    projections, residual, weight = zip(*found)
+    return Projected(problem, features, layout, list(projections), PerRow(residual), PerRow(weight))

@@ -15,8 +15,8 @@ _STALLED = 30  # iterations without progress after which there will be none
 class Step(NamedTuple):
     """The map evaluated at one state."""
 
-    target: np.ndarray  # where the plain map leads, of the shape of the state
-    scaled: object  # residuals (..., n) -> the same in units in which their squares are nats
+    target: object  # where the plain map leads, of the kind of the state
+    scaled: object  # change of a state -> the same in units in which its squares are nats
     gap: float  # estimate of what the objective is short of
     value: float  # objective
     climbs: bool  # whether the objective must not fall; otherwise the gap must not grow
@@ -26,7 +26,7 @@ class Step(NamedTuple):
 class Solution(NamedTuple):
     """The best state that was accepted, and what was computed there."""
 
-    state: np.ndarray
+    state: object
     step: Step
     n_iter: int
     converged: bool
@@ -43,7 +43,8 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=())
     ----------
     evaluate : callable
         ``state -> Step``.
-    state : ndarray
+    state : ndarray or PerRow
+        Anything that adds, subtracts and scales, and whose parts are arrays.
     admissible : callable
         ``(proposal, plain) -> state``: moves an accelerated step back to where the map is defined.
     tol : float
@@ -95,10 +96,14 @@ def _accelerated(state, step, history):
     """Combine the plain step with the earlier ones so that the linearised residual is least."""
     residual = step.scaled(step.target - state)
     changes = [step.scaled(change) for _, change in history]
-    gram = np.array([[np.vdot(one, other) for other in changes] for one in changes])
+    gram = np.array([[_dot(one, other) for other in changes] for one in changes])
     gram.flat[:: len(gram) + 1] += _RIDGE * np.trace(gram) + np.finfo(float).tiny
-    weights = np.linalg.solve(gram, [np.vdot(change, residual) for change in changes])
-    proposal = step.target.copy()
+    weights = np.linalg.solve(gram, [_dot(change, residual) for change in changes])
+    proposal = step.target
     for weight, (move, change) in zip(weights, history):
-        proposal -= weight * (move + change)
+        proposal = proposal - float(weight) * (move + change)
     return proposal
+
+
+def _dot(one, other):
+    return sum(map(np.vdot, one, other))

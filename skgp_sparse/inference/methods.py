@@ -20,14 +20,16 @@ inducing points (`skgp_sparse._engine.sites`):
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
-from skgp_sparse.inference.sites import AtSites, ByRow
+from skgp_sparse.inference.contracts import Method
+from skgp_sparse.inference.sites import SMALLEST, ByRow
 
 
-class Variational(NamedTuple):
+@dataclass(frozen=True)
+class Variational(Method):
     """Expected log likelihood minus divergence.
 
     Parameters
@@ -35,63 +37,75 @@ class Variational(NamedTuple):
     likelihood : Likelihood
     spherical : bool
         Whether ``v`` is free.
-    surrogate : callable
+    bound : callable
         ``v -> Bound`` of the Gaussian objective with the same gradient, sites held.
     """
 
     likelihood: object
     spherical: bool
-    surrogate: Callable
+    bound: Callable
 
     is_lower_bound = True
 
-    def at_sites(self, state, residual, weight):
-        """Sites as they are, and the best ``v`` for them."""
-        v = 1.0
-        if self.spherical:
-            v = 1.0 / (1.0 + np.average(state[1] * residual, weights=weight))
-        return AtSites(state[1], state[0], v)
+    def at_site(self, site, residual):
+        """Linear terms and precisions of rows, as the basis sees them: the sites as they are."""
+        return site
 
-    def by_row(self, y, mean, h, residual, state, v):
+    def share(self, mean):
+        """The best ``v``, the mean of ``λ2 r`` being this."""
+        return 1.0 / (1.0 + mean) if self.spherical else 1.0
+
+    def by_row(self, y, mean, h, residual, site, v):
         """One natural-gradient step for some rows."""
         variance = v * residual + h
         value, slope, curvature = self.likelihood.expected(y, mean, variance)
+        curvature = np.maximum(curvature, SMALLEST)
         return ByRow(curvature * mean + slope, curvature, mean, variance, value)
 
-    def total(self, core, weight, values, v):
-        """The bound."""
-        spread = 0.5 * weight.sum() * (v - np.log(v) - 1.0)
-        return weight @ values - core.divergence() - spread
+    def slopes(self, y, mean, h, residual, site, v):
+        """Those of the expected log likelihood."""
+        return self.likelihood.expected_slopes(y, mean, v * residual + h)
+
+    def total(self, core, value, n, v):
+        """The bound, from the sum over rows, and how many there are."""
+        return value - core.divergence() - 0.5 * n * (v - np.log(v) - 1.0)
+
+    def surrogate(self, v):
+        """The bound whose gradient is the same."""
+        return self.bound(v)
 
 
-class ExpectationPropagation(NamedTuple):
+@dataclass(frozen=True)
+class ExpectationPropagation(Method):
     """Moments of every row matched under the FITC prior.
 
     Parameters
     ----------
     likelihood : Likelihood
-    surrogate : callable
+    bound : callable
         ``v -> Bound`` of the Gaussian objective with the same gradient, sites held.
     """
 
     likelihood: object
-    surrogate: Callable
+    bound: Callable
 
     is_lower_bound = False
 
-    def at_sites(self, state, residual, weight):
-        """Sites with the residual variance of their rows integrated out."""
-        own = 1.0 + residual * state[1]
-        return AtSites(state[1] / own, state[0] / own, 1.0)
+    def at_site(self, site, residual):
+        """Linear terms and precisions of rows, their residual variance integrated out."""
+        return site / (1.0 + residual * site[1])
 
-    def by_row(self, y, mean, h, residual, state, v):
+    def share(self, mean):
+        """One: the residual counts in full."""
+        return 1.0
+
+    def by_row(self, y, mean, h, residual, site, v):
         """One parallel EP update for some rows."""
-        linear, precision = state
-        own = 1.0 + residual * precision
-        mean, variance = (mean + residual * linear) / own, (residual + h / own) / own
-        left = np.maximum(1.0 - variance * precision, np.finfo(float).eps)
-        cavity, centre = variance / left, (mean - variance * linear) / left
+        linear, precision = site
+        own, mean, variance = _marginals(mean, h, residual, site)
+        centre, cavity = _cavity(mean, variance, site)
         value, slope, curvature = self.likelihood.tilted(y, centre, cavity)
+        curvature = np.maximum(curvature, SMALLEST)
         rest = 1.0 - cavity * curvature
         # log of the tilted normaliser over that of the site, both under the cavity, and the
         # integral over the residual
@@ -100,6 +114,29 @@ class ExpectationPropagation(NamedTuple):
         value = value + 0.5 * (np.log(gain / own) - exponent / gain + residual * linear**2 / own)
         return ByRow((slope + centre * curvature) / rest, curvature / rest, mean, variance, value)
 
-    def total(self, core, weight, values, v):
-        """Log of the approximate evidence."""
-        return weight @ values + core.log_normaliser()
+    def slopes(self, y, mean, h, residual, site, v):
+        """Those of the logarithms of the tilted normalisers."""
+        _, mean, variance = _marginals(mean, h, residual, site)
+        return self.likelihood.tilted_slopes(y, *_cavity(mean, variance, site))
+
+    def total(self, core, value, n, v):
+        """Log of the approximate evidence, from the sum over rows."""
+        return value + core.log_normaliser()
+
+    def surrogate(self, v):
+        """The bound whose gradient is the same."""
+        return self.bound(v)
+
+
+def _marginals(mean, h, residual, site):
+    """Gain ``g``, mean and variance of rows whose residual is updated by their own sites."""
+    linear, precision = site
+    own = 1.0 + residual * precision
+    return own, (mean + residual * linear) / own, (residual + h / own) / own
+
+
+def _cavity(mean, variance, site):
+    """Mean and variance of rows without their sites."""
+    linear, precision = site
+    left = np.maximum(1.0 - variance * precision, np.finfo(float).eps)
+    return (mean - variance * linear) / left, variance / left

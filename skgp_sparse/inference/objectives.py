@@ -1,29 +1,29 @@
-"""The objectives of regression behind one interface, and the model that makes them.
-
-All objectives offer ``value(kernel)``, ``value_and_gradient(kernel)``, ``posterior(kernel)`` and
-``inducing_points``; the estimator, the optimiser and user callables need nothing else.
-"""
+"""The objectives of regression, and the model that makes them."""
 
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, exact
+from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.exact import Groups
+from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.rows import Rows
+from skgp_sparse._engine.table import Table
 from skgp_sparse._warnings import warn
-from skgp_sparse.inference.parameters import raise_noise
+from skgp_sparse.inference.contracts import Model, Objective
+from skgp_sparse.inference.parameters import basis_block, kernel_block, raise_noise
 
 _FEW_ROWS = 2000
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
 
 
-class ExactObjective(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ExactObjective(Objective):
     """Exact log marginal likelihood: the inducing points are the distinct rows."""
 
     groups: Groups
@@ -38,6 +38,14 @@ class ExactObjective(NamedTuple):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.groups.weight.sum() * self.groups.y.shape[1]
 
+    def blocks(self, kernel, move_basis=False):
+        """The kernel alone: the distinct rows stay."""
+        return [kernel_block(kernel)]
+
+    def at(self):
+        """The same objective: it has no parameters but the kernel's."""
+        return self
+
     def of_nothing(self):
         """Log likelihood of the targets as noise of their own variance, and a little more."""
         weight, y = self.groups.weight, self.groups.y
@@ -47,46 +55,57 @@ class ExactObjective(NamedTuple):
             return -np.inf
         return -0.5 * n * (np.log(2 * np.pi * variance) + 1) + 1.0
 
-    def value(self, kernel):
+    def value(self, kernel, memory=None):
         """Log marginal likelihood."""
         return exact.value(kernel, self.groups, self.n_jobs)
 
-    def value_and_gradient(self, kernel):
+    def value_and_gradient(self, kernel, inputs=False, memory=None):
         """`Evaluation` with the gradient wrt theta."""
         return exact.value_and_gradient(kernel, self.groups, self.n_jobs)
 
-    def posterior(self, kernel):
-        """`Posterior` and the jitter that it took."""
-        return exact.posterior(kernel, self.groups, self.n_jobs)
+    def posterior(self, kernel, memory=None):
+        """`Posterior`, the jitter that it took, and nothing to remember."""
+        return *exact.posterior(kernel, self.groups, self.n_jobs), None
 
 
-class CollapsedObjective(NamedTuple):
-    """A collapsed bound at inducing points Z."""
+@dataclass(frozen=True, eq=False)
+class CollapsedObjective(Objective):
+    """A collapsed bound of a process in some basis."""
 
-    rows: Rows
+    rows: Table
     bound: object
-    inducing_points: np.ndarray
+    basis: Basis
     options: Options = Options()
+
+    @property
+    def inducing_points(self):
+        """Parameters of the basis (m, d)."""
+        return self.basis.parameters
 
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.rows.total_weight() * self.rows.n_targets
 
-    def at(self, Z):
-        """The same objective at other inducing points."""
-        return self._replace(inducing_points=Z)
+    def blocks(self, kernel, move_basis=False):
+        """The kernel, and the inducing points if they may move."""
+        basis = [basis_block(kernel, self.basis.parameters, self.rows)] if move_basis else []
+        return [kernel_block(kernel), *basis]
 
-    def value(self, kernel):
+    def at(self, basis=None):
+        """The same objective at other inducing points."""
+        return self if basis is None else replace(self, basis=self.basis.moved(basis))
+
+    def value(self, kernel, memory=None):
         """The bound."""
         return collapsed.value(self._problem(kernel))
 
-    def value_and_gradient(self, kernel, inputs=False):
-        """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt Z."""
+    def value_and_gradient(self, kernel, inputs=False, memory=None):
+        """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt the inducing points."""
         return collapsed.value_and_gradient(self._problem(kernel), inputs)
 
-    def posterior(self, kernel):
-        """`Posterior` and the jitter that it took."""
-        return collapsed.posterior(self._problem(kernel))
+    def posterior(self, kernel, memory=None):
+        """`Posterior`, the jitter that it took, and nothing to remember."""
+        return *collapsed.posterior(self._problem(kernel)), None
 
     def noise_and_residual(self, kernel):
         """Mean noise and mean residual variance over at most a few thousand rows."""
@@ -94,10 +113,11 @@ class CollapsedObjective(NamedTuple):
         return collapsed.mean_noise_and_residual(self._problem(kernel), rows)
 
     def _problem(self, kernel):
-        return Problem(kernel, self.inducing_points, self.rows, self.bound, self.options)
+        return Problem(kernel, self.basis, self.rows, self.bound, self.options)
 
 
-class GaussianModel(NamedTuple):
+@dataclass(frozen=True)
+class GaussianModel(Model):
     """Rows whose noise is Gaussian.
 
     Parameters
@@ -118,7 +138,7 @@ class GaussianModel(NamedTuple):
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""
-        return CollapsedObjective(rows, self.bound, Z, options)
+        return CollapsedObjective(rows, self.bound, InducingPoints(Z), options)
 
     def adapt(self, kernel, objective):
         """The kernel of a small exact fit, made ready for a sparse one."""

@@ -1,52 +1,89 @@
-"""theta and Z as one flat vector, with Z in units in which a step of one is a sensible step."""
+"""Parameters in named blocks, as one flat vector in units in which a step of one is sensible."""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse import kernels
 
-class Parameters(NamedTuple):
-    """Translates between (kernel, Z) and the optimiser's vector.
+_STEP = 3.0  # unit of Z in the optimiser, in length scales or, if shorter, spreads
+
+
+class ParameterBlock(NamedTuple):
+    """Some parameters, optimised as ``(value - centre) / scale``.
 
     Parameters
     ----------
-    kernel : sklearn kernel
-    centre, scale : ndarray of shape (d,)
-        Z is optimised as ``(Z - centre) / scale``, with `scale` from the metric of the start.
-    shape : tuple (m, d), or None where Z is held
+    name : str
+    value : ndarray
+        Of any shape.
+    centre, scale : float or ndarray
+        Of a shape that broadcasts against `value`.
+    bounds : ndarray of shape (size, 2) or None
+        Bounds of the flat value where centre is 0 and scale 1; None: free.
     """
 
-    kernel: object
-    centre: np.ndarray
-    scale: np.ndarray
-    shape: tuple | None
+    name: str
+    value: np.ndarray
+    centre: float | np.ndarray = 0.0
+    scale: float | np.ndarray = 1.0
+    bounds: np.ndarray | None = None
 
-    def pack(self, kernel, Z):
-        """Vector of a kernel and inducing points."""
-        if self.shape is None:
-            return kernel.theta
-        return np.concatenate([kernel.theta, ((Z - self.centre) / self.scale).ravel()])
+
+class Parameters:
+    """Translates between blocks and the optimiser's vector.
+
+    Parameters
+    ----------
+    blocks : list of ParameterBlock
+    """
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+        sizes = [block.value.size for block in blocks]
+        edges = np.cumsum([0, *sizes])
+        self.places = [slice(*pair) for pair in zip(edges[:-1], edges[1:])]
+
+    def __contains__(self, name):
+        return any(block.name == name for block in self.blocks)
+
+    def pack(self, **values):
+        """Vector of the blocks' own values, or of those given by name."""
+        values = [values.get(block.name, block.value) for block in self.blocks]
+        return self._flat((v - b.centre) / b.scale for b, v in zip(self.blocks, values))
 
     def unpack(self, vector):
-        """Kernel, and inducing points or None where they are held."""
-        split = len(self.kernel.theta)
-        kernel = self.kernel.clone_with_theta(vector[:split])
-        if self.shape is None:
-            return kernel, None
-        return kernel, vector[split:].reshape(self.shape) * self.scale + self.centre
+        """Values by name."""
+        parts = (np.reshape(vector[p], b.value.shape) for b, p in zip(self.blocks, self.places))
+        return {b.name: part * b.scale + b.centre for b, part in zip(self.blocks, parts)}
 
-    def pack_gradient(self, theta_bar, Z_bar):
-        """Gradient with respect to the vector."""
-        if self.shape is None:
-            return theta_bar
-        return np.concatenate([theta_bar, (Z_bar * self.scale).ravel()])
+    def pack_gradient(self, gradient):
+        """Gradient with respect to the vector, from gradients by name."""
+        return self._flat(gradient[block.name] * block.scale for block in self.blocks)
 
     def bounds(self):
-        """Bounds (size, 2); Z is free."""
-        theta = np.reshape(self.kernel.bounds, (-1, 2))
-        if self.shape is None:
-            return theta
-        return np.vstack([theta, np.tile([-np.inf, np.inf], (int(np.prod(self.shape)), 1))])
+        """Bounds (size, 2)."""
+        free = np.array([[-np.inf, np.inf]])
+        parts = [
+            np.tile(free, (b.value.size, 1)) if b.bounds is None else np.reshape(b.bounds, (-1, 2))
+            for b in self.blocks
+        ]
+        return np.vstack(parts)
+
+    def _flat(self, arrays):
+        return np.concatenate([np.ravel(array) for array in arrays])
+
+
+def kernel_block(kernel):
+    """The hyperparameters of a kernel."""
+    return ParameterBlock("kernel", kernel.theta, bounds=np.reshape(kernel.bounds, (-1, 2)))
+
+
+def basis_block(kernel, Z, rows):
+    """Inducing points, in units of the length scales or, if shorter, of the spread of the rows."""
+    spread = rows.scale()
+    scale = _STEP * np.minimum(kernels.metric(kernel, spread), spread)
+    return ParameterBlock("basis", Z, np.median(Z, axis=0), scale)
 
 
 def raise_noise(kernel, noise, residual):

@@ -2,11 +2,11 @@ r"""Objectives with a likelihood: sites by an inner loop, then the Gaussian core
 
 A state is the natural parameters ``(λ1, λ2)`` of every row's site. At the fixed point the objective
 is stationary in them, so that its gradient wrt theta and Z is that of the Gaussian objective with
-pseudo-targets ``λ1/λ2`` of noise variance ``1/λ2``, and nothing here is differentiated.
+the sites in the place of noise and targets, and nothing here is differentiated.
 """
 
-import copy
-from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -14,14 +14,19 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import exact_sites, sites
-from skgp_sparse._engine.problem import Evaluation, Problem
+from skgp_sparse._engine.basis import Basis
+from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.problem import Evaluation, Options, Problem
+from skgp_sparse._engine.table import PerRow, Table, by_row
 from skgp_sparse._warnings import warn
+from skgp_sparse.inference.contracts import Method, Model, Objective
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
+from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
 
 _NUMBERS = 50  # of every row that the inner loop holds
-_SMALLEST = 1e-30  # precision of a site that says nothing
+SMALLEST = 1e-30  # precision of a site that says nothing
 _USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is off by
-_OF_A_LABEL = 0.1  # of the rows of a start, where there are so many
+_OF_A_KIND = 0.1  # of the rows of a start, where there are so many
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
 _FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
 _ROUGH = 1e-7  # the same for a fit that another one follows
@@ -39,14 +44,6 @@ class Inner(NamedTuple):
     def within(cls, outer_tol, max_iter):
         """An inner loop that is smooth to an outer one with a tolerance of its own."""
         return cls(max_iter, min(max(_OF_THE_OUTER * outer_tol, _FINEST), _COARSEST))
-
-
-class AtSites(NamedTuple):
-    """What a method makes of the sites before the marginals are known."""
-
-    a: np.ndarray  # precision of every row, as the inducing points see it
-    b: np.ndarray  # its linear term
-    v: float  # share of the residual variance in the marginals
 
 
 class ByRow(NamedTuple):
@@ -67,70 +64,102 @@ class Inferred(NamedTuple):
     rows: ByRow
 
 
-class SiteObjective:
-    """Bound or approximate log evidence of rows with a likelihood, at inducing points Z.
+class Memory(NamedTuple):
+    """What an evaluation remembers for the next one."""
+
+    sites: PerRow
+    history: Sequence = ()  # of the steps of the inner loop
+    counts: tuple = ()  # inner iterations of the evaluations so far, for reports
+
+
+@dataclass(frozen=True, eq=False)
+class SiteObjective(Objective):
+    """Bound or approximate log evidence of rows with a likelihood, in some basis.
 
     Parameters
     ----------
-    rows : Rows
-        Labels, not scaled.
-    method : object
-        `Variational` or `ExpectationPropagation`.
-    inducing_points : ndarray of shape (m, d)
+    rows : Table
+        Observations, not scaled.
+    method : Method
+    basis : Basis
     options : Options
     inner : Inner
     project : callable
         ``Problem -> Projected``, or what has its methods: what the inner loop works on.
-    warm : dict
-        Where sites wait for the next evaluation; shared by the objectives that `at` makes.
+    memory : Memory or None
+        What an evaluation begins with where it is given none.
     """
 
-    def __init__(self, rows, method, inducing_points, options, inner, project=sites.project_rows):
-        own = min(8.0 * _NUMBERS * len(rows), 0.5 * options.memory)
-        self.rows, self.method, self.inner = rows, method, inner
-        self.options = options._replace(memory=options.memory - own)
-        self.inducing_points, self.project = inducing_points, project
-        self.warm = {}
-        self.inner_iterations = deque(maxlen=_REMEMBERED)
+    rows: Table
+    method: Method
+    basis: Basis
+    options: Options
+    inner: Inner = Inner()
+    project: Callable = sites.project_rows
+    memory: Memory | None = None
+
+    @property
+    def inducing_points(self):
+        """Parameters of the basis (m, d)."""
+        return self.basis.parameters
+
+    @property
+    def inner_iterations(self):
+        """Of the evaluations of the fit that this objective comes from."""
+        return self.memory.counts
 
     def size(self):
         """Number of rows, each counted as often as its weight says."""
         return self.rows.total_weight()
 
-    def at(self, Z):
-        """The same objective at other inducing points."""
-        other = copy.copy(self)
-        other.inducing_points = Z
-        return other
+    def blocks(self, kernel, move_basis=False):
+        """The kernel, the likelihood if it has parameters, the inducing points if they may move."""
+        found = [kernel_block(kernel)]
+        likelihood = self.method.likelihood
+        if len(likelihood.theta):
+            found.append(ParameterBlock("likelihood", likelihood.theta, bounds=likelihood.bounds))
+        if move_basis:
+            found.append(basis_block(kernel, self.basis.parameters, self.rows))
+        return found
 
-    def frozen(self):
+    def at(self, basis=None, likelihood=None):
+        """The same objective at other inducing points, with other parameters of the likelihood."""
+        found = self
+        if basis is not None:
+            found = replace(found, basis=self.basis.moved(basis))
+        if likelihood is not None:
+            moved = self.method.likelihood.with_theta(likelihood)
+            found = replace(found, method=replace(self.method, likelihood=moved))
+        return found
+
+    def frozen(self, memory):
         """The same objective, whose evaluations all start from the sites of now, and end later."""
-        other = copy.copy(self)
-        other.warm = {"sites": self.warm["sites"], "frozen": True}
-        other.inner = self.inner._replace(tol=_USERS_TOLERANCE)
-        return other
+        memory = memory._replace(history=())
+        return replace(self, memory=memory, inner=self.inner._replace(tol=_USERS_TOLERANCE))
 
     def of_nothing(self):
-        """Log likelihood of labels drawn with their own frequencies."""
-        _, label = np.unique(self.rows.y[:, 0], return_inverse=True)
-        count = np.bincount(label.ravel(), self.rows.weight)
-        return count @ np.log(count / count.sum())
+        """Log likelihood of observations whose distribution is the same for all rows."""
+        weight = self.rows.weight
+        y = self.rows.targets()[:, 0]
+        return self.method.likelihood.of_nothing(y, np.ones(len(y)) if weight is None else weight)
 
-    def value(self, kernel):
+    def value(self, kernel, memory=None):
         """The bound."""
-        return self._infer(kernel)[1].step.value
+        return self._infer(kernel, memory)[1].step.value
 
-    def value_and_gradient(self, kernel, inputs=False):
-        """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt Z."""
-        projected, found = self._infer(kernel)
-        core, v, _ = found.step.result
-        bound = self.method.surrogate(v)
-        theta_bar, Z_bar = projected.gradient(core, found.state, bound, inputs)
-        return Evaluation(found.step.value, theta_bar, Z_bar, projected.jitter)
+    def value_and_gradient(self, kernel, inputs=False, memory=None):
+        """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
+        projected, found, memory = self._infer(kernel, memory)
+        gradient = {}
+        if len(self.method.likelihood.theta):
+            gradient["likelihood"] = self._slopes(projected, found)
+        surrogate = self.method.surrogate(found.step.result.v)
+        gradient |= projected.gradient(found.step.result.core, found.state, surrogate, inputs)
+        return Evaluation(found.step.value, gradient, projected.jitter, memory)
 
-    def posterior(self, kernel):
-        """`Posterior` and the jitter that it took."""
-        projected, found = self._infer(kernel)
+    def posterior(self, kernel, memory=None):
+        """`Posterior`, the jitter that it took, and the sites to remember."""
+        projected, found, memory = self._infer(kernel, memory)
         if not found.converged:
             warn(
                 f"The sites did not converge in {found.n_iter} inner iterations (short of the "
@@ -139,127 +168,141 @@ class SiteObjective:
                 "kernel's variance.",
                 ConvergenceWarning,
             )
-        return projected.posterior(found.step.result.core), projected.jitter
+        return projected.posterior(found.step.result.core), projected.jitter, memory
 
-    def infer(self, kernel):
-        """The sites, as a `Solution`: for tests and reports."""
-        return self._infer(kernel)[1]
+    def infer(self, kernel, memory=None):
+        """The sites, as a `Solution` of arrays: for tests and reports."""
+        found = self._infer(kernel, memory)[1]
+        result = found.step.result
+        rows = ByRow(*map(np.asarray, result.rows))
+        result, target = result._replace(rows=rows), np.asarray(found.step.target)
+        step = found.step._replace(result=result, target=target)
+        return found._replace(state=np.asarray(found.state), step=step)
 
     def _problem(self, kernel):
-        return Problem(
-            kernel, self.inducing_points, self.rows, None, self.options, latent_noise=True
-        )
+        own = min(8.0 * _NUMBERS * len(self.rows), 0.5 * self.options.memory)
+        options = self.options._replace(memory=self.options.memory - own)
+        return Problem(kernel, self.basis, self.rows, None, options, latent_noise=True)
 
-    def _infer(self, kernel):
+    def _infer(self, kernel, memory=None):
         projected = self.project(self._problem(kernel))
-        start = self.warm.get("sites")
-        if start is None:
-            start = np.zeros((2, len(self.rows)))
-            start[1] = _SMALLEST
+        known = memory or self.memory
+        if known is None:
+            known = Memory(by_row(_silent, projected.residual))
         found = solve_fixed_point(
             lambda state: self._evaluate(projected, state),
-            start,
-            _admissible,
+            known.sites,
+            partial(by_row, _admissible),
             tol=self.inner.tol,
             max_iter=self.inner.max_iter,
-            history=self.warm.get("history", ()),
+            history=known.history,
         )
-        self.inner_iterations.append(found.n_iter)
-        if not self.warm.get("frozen"):
-            self.warm.update(sites=found.state, history=found.history)
-        return projected, found
+        counts = (*known.counts[-_REMEMBERED:], found.n_iter)
+        return projected, found, Memory(found.state, found.history, counts)
+
+    def _slopes(self, projected, found):
+        """Gradient wrt the parameters of the likelihood, sites held."""
+        core, v, _ = found.step.result
+
+        def visit(block, mean, h, r, site, weight):
+            return (self.method.slopes(block.y[:, 0], mean, h, r, site, v) @ weight,), None
+
+        residual, weight = projected.residual, projected.weight
+        return projected.visit(core, visit, residual, found.state, weight)[0][0]
 
     def _evaluate(self, projected, state):
-        method, rows, residual = self.method, self.rows, projected.residual
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        at = method.at_sites(state, residual, weight)
-        core = projected.solve(weight * at.a, weight * at.b)
+        method, weight, residual = self.method, projected.weight, projected.residual
+        core = projected.solve(by_row(partial(_weighted, method), state, residual, weight))
+        n = self.rows.total_weight()
+        v = method.share(sum(map(_precision_of_residual, state, residual, weight)) / n)
 
-        def visit(block, mean, h):
-            if not (np.all(h >= 0.0) and np.isfinite(mean + h + residual[block]).all()):
+        def visit(block, mean, h, r, site, weight):
+            if not (np.all(h >= 0.0) and np.isfinite(mean + h + r).all()):
                 raise np.linalg.LinAlgError(
                     "A posterior variance is negative or no number: the kernel is not positive "
                     "definite at the rows, or its values are too large or too small."
                 )
-            y = rows.y[block, 0]
-            return method.by_row(y, mean, h, residual[block], state[:, block], at.v)
+            found = method.by_row(block.y[:, 0], mean, h, r, site, v)
+            target = np.stack([found.linear, found.precision])
+            target = np.where(weight > 0, target, site)  # nothing holds the others
+            gap = np.sum(_in_nats(target - site, found, weight) ** 2)
+            return (weight @ found.value, gap), (target, found)
 
-        parts = projected.visit(core, visit)
-        found = ByRow(*(np.concatenate(columns) for columns in zip(*parts)))
-        target = np.stack([found.linear, np.maximum(found.precision, _SMALLEST)])
-        target = np.where(weight > 0, target, state)  # nothing holds the others near the solution
-        scaled = _metric(found, weight)
+        (value, gap), left = projected.visit(core, visit, residual, state, weight)
+        target, found = zip(*left)
         return Step(
-            target=target,
-            scaled=scaled,
-            gap=0.5 * np.sum(scaled(target - state) ** 2),
-            value=method.total(core, weight, found.value, at.v),
+            target=PerRow(target),
+            scaled=lambda change: by_row(_in_nats, change, found, weight),
+            gap=0.5 * gap,
+            value=method.total(core, value, n, v),
             climbs=method.is_lower_bound,
-            result=Inferred(core, at.v, found),
+            result=Inferred(core, v, ByRow(*map(PerRow, zip(*found)))),
         )
 
 
-class SiteModel(NamedTuple):
+@dataclass(frozen=True)
+class SiteModel(Model):
     """Rows with a likelihood.
 
     Parameters
     ----------
-    method : object
-        `Variational` or `ExpectationPropagation`.
+    method : Method
     inner : Inner
     """
 
-    method: object
+    method: Method
     inner: Inner = Inner()
 
     def sample(self, rows, size, random_state):
-        """Indices of the rows of the small fit that comes first: a share of them of each label."""
-        y = rows.y[:, 0] if rows.weight is None else np.where(rows.weight > 0, rows.y[:, 0], 0.0)
+        """Indices of the rows of the small fit that comes first: a share of those of each kind."""
         chosen = rows.sample(size, random_state)
-        for label in (-1.0, 1.0):
-            missing = int(size * _OF_A_LABEL) - np.count_nonzero(y[chosen] == label)
-            spare = np.setdiff1d(np.flatnonzero(y == label), chosen)
+        kinds = self.method.likelihood.kinds(rows.targets()[:, 0])
+        counts = True if rows.weight is None else rows.weight > 0
+        for kind in np.unique(kinds):
+            own = (kinds == kind) & counts
+            missing = int(size * _OF_A_KIND) - np.count_nonzero(own[chosen])
+            spare = np.setdiff1d(np.flatnonzero(own), chosen)
             if missing > 0 and len(spare) > 0 and len(chosen) == size:
                 drawn = random_state.choice(spare, min(missing, len(spare)), replace=False)
-                others = random_state.permutation(chosen[y[chosen] != label])[len(drawn) :]
-                chosen = np.sort(np.concatenate([chosen[y[chosen] == label], others, drawn]))
+                others = random_state.permutation(chosen[~own[chosen]])[len(drawn) :]
+                chosen = np.sort(np.concatenate([chosen[own[chosen]], others, drawn]))
         return chosen
+
+    def informed_by(self, objective):
+        """The model with the parameters of the likelihood that a small fit found."""
+        likelihood = objective.method.likelihood
+        return replace(self, method=replace(self.method, likelihood=likelihood))
 
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
         tol = max(self.inner.tol, _ROUGH if rough else 0.0)
         inputs, index = exact_sites.group_inputs(rows)
         project = partial(exact_sites.join_rows, index)
-        return SiteObjective(
-            rows, self.method, inputs, options, self.inner._replace(tol=tol), project
-        )
+        inner = self.inner._replace(tol=tol)
+        return SiteObjective(rows, self.method, InducingPoints(inputs), options, inner, project)
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""
-        return SiteObjective(rows, self.method, Z, options, self.inner)
-
-    def adapt(self, kernel, objective):
-        """The kernel of a small exact fit, as it is."""
-        return kernel
-
-    def is_quiet(self, kernel, rows):
-        """Never: the noise of a label is that of its likelihood."""
-        return False
-
-    def warn_of(self, objective, kernel):
-        """Nothing: a likelihood has no noise that could be negligible."""
+        return SiteObjective(rows, self.method, InducingPoints(Z), options, self.inner)
 
 
-def _metric(found, weight):
-    """Changes of ``(λ1, λ2)`` in units in which half their squares are nats, to second order."""
-    first = np.sqrt(weight * found.variance)
-    second = np.sqrt(0.5 * weight) * found.variance
+def _silent(residual):
+    """Sites that say nothing."""
+    return np.stack([np.zeros_like(residual), np.full_like(residual, SMALLEST)])
 
-    def scaled(change):
-        linear, precision = change[..., 0, :], change[..., 1, :]
-        return np.stack([first * (linear - found.mean * precision), second * precision], axis=-2)
 
-    return scaled
+def _weighted(method, site, residual, weight):
+    return weight * method.at_site(site, residual)
+
+
+def _precision_of_residual(site, residual, weight):
+    return weight @ (site[1] * residual)
+
+
+def _in_nats(change, found, weight):
+    """A change of ``(λ1, λ2)`` in units in which half its square is nats, to second order."""
+    first = np.sqrt(weight * found.variance) * (change[0] - found.mean * change[1])
+    return np.stack([first, np.sqrt(0.5 * weight) * found.variance * change[1]])
 
 
 def _admissible(proposal, plain):

@@ -5,9 +5,9 @@ from itertools import chain
 
 import numpy as np
 
-from skgp_sparse.inference.objectives import arithmetic
 from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.parameters import positions_of
+from skgp_sparse.inference.vector_function import VectorFunction
 
 _ITERATIONS = 200
 _RESCUES = 4
@@ -26,12 +26,16 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
 
     Returns
     -------
+    objective : Objective
+        With the best values of its own parameters, if it has any.
     kernel : sklearn kernel
         Clone at the best theta.
     maximum : Maximum
+    memory : object
+        What the last evaluation remembers.
     """
+    function = VectorFunction(objective, kernel)
     bounds = np.reshape(kernel.bounds, (-1, 2))
-    periods = _periods(kernel)
     asked_to_stop = []
 
     def report(iteration, value):
@@ -39,20 +43,15 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
             asked_to_stop.append(iteration)
         return bool(asked_to_stop)
 
-    @arithmetic()
-    def function(theta):
-        evaluation = objective.value_and_gradient(kernel.clone_with_theta(theta))
-        return evaluation.value, evaluation.theta_bar
-
     def run(theta):
         return maximise(
             function,
-            theta,
-            bounds,
+            function.parameters.pack(kernel=theta),
+            function.parameters.bounds(),
             max_iter=max_iter,
             tol=tol,
             scale=objective.size(),
-            first=_IN_A_BASIN if periods else 1.0,
+            first=_IN_A_BASIN if _periods(kernel) else 1.0,
             callback=report,
         )
 
@@ -63,7 +62,7 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
             break
         with suppress(np.linalg.LinAlgError):  # of a start that no one asked for by name
             best = max(best, run(theta), key=lambda found: found.value)
-    return kernel.clone_with_theta(best.x), best
+    return *function.at(best.x), best, function.memory
 
 
 def _further_starts(kernel, bounds, collapsed, n_restarts, random_state):
@@ -91,15 +90,15 @@ def drawn_starts(bounds, n_restarts, random_state):
         yield random_state.uniform(*bounds.T)
 
 
-def start_kernel(rows, kernel, model, size, *, options, n_restarts, random_state, tol):
-    """Kernel with the hyperparameters of an exact fit to `size` random rows.
+def fit_few(rows, kernel, model, size, *, options, n_restarts, random_state, tol):
+    """The model and the kernel with the hyperparameters of an exact fit to `size` random rows.
 
     Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
     objective has a slope: at most a few typical distances, or the kernel's own initial value.
     """
     few = rows.sampled(model.sample(rows, size, random_state))
     objective = model.exact(few, options, rough=True)
-    found, _ = fit_exact(
+    objective, found, _, _ = fit_exact(
         objective,
         kernel,
         n_restarts=n_restarts,
@@ -110,7 +109,7 @@ def start_kernel(rows, kernel, model, size, *, options, n_restarts, random_state
     theta = found.theta
     for positions in positions_of(kernel, "length_scale"):
         spread = rows.scale() if len(positions) > 1 else rows.scale().max()
-        longest = np.log(_LONGEST * spread * np.sqrt(rows.X.shape[1]))
+        longest = np.log(_LONGEST * spread * np.sqrt(rows.n_features))
         longest = np.maximum(longest, kernel.theta[positions])
         theta[positions] = np.minimum(theta[positions], longest)
-    return found.clone_with_theta(theta)
+    return model.informed_by(objective), found.clone_with_theta(theta)

@@ -1,0 +1,132 @@
+"""The basis of inducing points: ``V = Kfu L⁻ᵀ`` with ``Kuu + jitter I = L Lᵀ`` and ``T = L⁻¹``."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.basis import Basis, Features
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._linalg import (
+    congruence,
+    inverse_lower,
+    jittered_cholesky,
+    row_dots,
+    square_times_lower,
+    times_lower,
+    times_lower_transposed,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class InducingPoints(Basis):
+    """Kernel functions centred at points of the input space.
+
+    Parameters
+    ----------
+    parameters : ndarray of shape (m, d)
+        The inducing points Z.
+    """
+
+    parameters: np.ndarray
+
+    def moved(self, parameters):
+        """Other inducing points."""
+        return InducingPoints(parameters)
+
+    def size(self):
+        """Number of inducing points."""
+        return len(self.parameters)
+
+    def at(self, kernel, options):
+        """Factorise the kernel at the inducing points."""
+        Z = self.parameters
+        K, pull = kernels.linearize(kernel, Z, Z)
+        L, used = jittered_cholesky(K, options.jitter, options.n_jobs)
+        moves = used if options.jitter.relative else 0.0
+        T = inverse_lower(L, options.n_jobs)
+        return InducingFeatures(kernel, Z, T, used, moves, pull, options.n_jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class InducingFeatures(Features):
+    """Inducing points at one kernel.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel, its white noise included
+    Z : ndarray of shape (m, d)
+    T : ndarray of shape (m, m)
+        Lower triangular, ``L⁻¹``.
+    jitter : float
+        As used, in the units of the Jitter that was asked for.
+    relative_jitter : float
+        The same where it is a share of the mean of the diagonal, and moves with it.
+    pull_Kuu : callable or None
+        Pullback of the kernel at the inducing points; None where only predictions are wanted.
+    n_jobs : int
+    """
+
+    kernel: object
+    Z: np.ndarray
+    T: np.ndarray
+    jitter: float = 0.0
+    relative_jitter: float = 0.0
+    pull_Kuu: object = None
+    n_jobs: int = 1
+
+    @property
+    def size(self):
+        """Number of inducing points."""
+        return len(self.Z)
+
+    def for_prediction(self):
+        """The same without what only gradients want."""
+        return replace(self, pull_Kuu=None)
+
+    def without_data(self):
+        """Those of the process itself, where T belongs to a kernel matrix with noise."""
+        return InducingPoints(self.Z).at(self.kernel, Options())
+
+    def raw(self, X):
+        """``Kfu``."""
+        return kernels.evaluate(self.kernel, X, self.Z)
+
+    def whiten(self, K, out=None):
+        """``Kfu L⁻ᵀ``."""
+        return times_lower_transposed(K, self.T, out)
+
+    def weights(self, v):
+        """``L⁻ᵀ v``."""
+        return self.T.T @ v
+
+    def linearise(self, X):
+        """``Kfu`` and its pullback."""
+        return kernels.linearize(self.kernel, X, self.Z)
+
+    def pull(self, tape, K_bar, inputs):
+        """Gradients wrt theta and Z through ``Kfu``."""
+        return tape(K_bar, inputs=inputs)
+
+    def through_whitening(self, A, out=None):
+        """``A T``, tiles of a new array shared by threads."""
+        if out is None:
+            return square_times_lower(A, self.T, self.n_jobs)
+        return times_lower(A, self.T, out)
+
+    def pull_whitening(self, S, u, inputs):
+        """Gradients wrt theta and Z through ``Kuu``, whose own is ``Tᵀ S T - ½ u uᵀ``."""
+        K_bar = congruence(S, self.T, self.n_jobs)
+        K_bar -= (0.5 * u) @ u.T
+        if self.relative_jitter:  # jitter = used · mean(diag Kuu) moves with the diagonal
+            K_bar.flat[:: len(K_bar) + 1] += self.relative_jitter * np.trace(K_bar) / len(K_bar)
+        theta_bar, Z_bar = self.pull_Kuu(K_bar, inputs=inputs)
+        return theta_bar, 2.0 * Z_bar if inputs else 0.0  # both arguments of k(Z, Z) move
+
+    def rest(self, X, V, signal):
+        """``kff - diag VVᵀ``."""
+        return signal - row_dots(V, V)
+
+    def rest_covariance(self, X, V):
+        """``Kff - VVᵀ``."""
+        return kernels.evaluate(self.kernel, X, X) - V @ V.T

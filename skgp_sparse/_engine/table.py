@@ -1,0 +1,279 @@
+"""The contract of a training table, and the one way to visit its rows.
+
+Everything that is O(n) happens in `Table.visit`: a function is applied to every block of rows in
+order, what it returns is added up, and what the next visit wants to see again waits in memory as
+far as the plan (`Layout`) allows. What waits is plain data: arrays, numbers and pullbacks that can
+be pickled. A table need not be an array: it only has to make any block of its rows on demand.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse._parallel import ordered_map
+
+_BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
+_FEWEST_ROWS = 64
+_SHARES = 8  # blocks that a table is cut into at least, for threads to share ...
+_WORTH_SHARING = 1 << 16  # ... unless their (rows, m) arrays had fewer entries, or m / 2 rows
+_SCRATCH = 5  # (rows, m) arrays that a thread works on at a time, besides those it keeps
+_SQUARES = 12  # (m, m) arrays of an evaluation
+_THREADS = 4  # whose scratch arrays fit half the memory, however little that is
+_AT_ONCE = 2000  # rows among which distinct inputs are looked for
+_SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
+_CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
+
+
+class Block(NamedTuple):
+    """Some training rows, ready for arithmetic."""
+
+    X: np.ndarray  # (n, d) float64
+    y: np.ndarray  # (n, p) standardised
+    noise: float | np.ndarray  # known noise variance, scalar or (n,)
+    weight: float | np.ndarray  # 1.0 or (n,)
+
+
+class Layout(NamedTuple):
+    """How a table is cut, and what may wait between two visits."""
+
+    blocks: list  # slices of rows; the number of threads has no say in them
+    threads: int
+    whole: list  # of bool: blocks of which everything that a gradient wants may wait ...
+    features: list  # ... and those whose features may, if nothing else waits
+
+
+class PerRow:
+    """Numbers of every row, kept by blocks: arrays whose last axis are the rows of a block."""
+
+    __array_ufunc__ = None  # NumPy leaves arithmetic to the methods below
+
+    def __init__(self, parts):
+        self.parts = list(parts)
+
+    def __getitem__(self, block):
+        return self.parts[block]
+
+    def __len__(self):
+        return len(self.parts)
+
+    def __add__(self, other):
+        return by_row(np.add, self, other)
+
+    def __sub__(self, other):
+        return by_row(np.subtract, self, other)
+
+    def __rmul__(self, factor):
+        return PerRow(factor * part for part in self.parts)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.concatenate(self.parts, axis=-1).astype(dtype or np.float64)
+
+
+def by_row(function, *values):
+    """``function(part, ...)`` of the parts of every block, as a `PerRow`."""
+    return PerRow(map(function, *values))
+
+
+class Table(ABC):
+    """Training rows, of which only one block at a time needs to be in memory.
+
+    Subclasses give ``len``, `n_features`, `n_targets`, `weight` and `block`; the rest follows.
+
+    Attributes
+    ----------
+    n_features, n_targets : int
+    weight : ndarray of shape (n,) or None
+        A row of weight w counts as w rows; None where all weights are one.
+    """
+
+    @abstractmethod
+    def __len__(self):
+        """Number of rows."""
+
+    @abstractmethod
+    def block(self, rows):
+        """The `Block` of the rows that a slice or an index array selects."""
+
+    @abstractmethod
+    def subset(self, rows):
+        """The table of the rows that an index array selects: a copy, small enough for memory."""
+
+    def sampled(self, rows):
+        """The table of rows that `sample` drew: by weight, which only all of them still need."""
+        few = self.subset(rows)
+        spent = self.weight is not None and len(rows) < np.count_nonzero(self.weight)
+        return replace(few, weight=None) if spent else few
+
+    def layout(self, width, footprint, options):
+        """The `Layout` for features (rows, width).
+
+        Parameters
+        ----------
+        width : int
+            Number of features, m.
+        footprint : int
+            Arrays (rows, m) that the pullback of a block holds.
+        options : Options
+        """
+        arrays = _SCRATCH + footprint
+        blocks = row_blocks(len(self), width, 0.5 * options.memory / (arrays * _THREADS))
+        sizes = np.array([block.stop - block.start for block in blocks])
+        fitting_threads = 0.5 * options.memory / (8 * width * arrays * sizes[0])
+        threads = int(max(1, min(options.n_jobs, fitting_threads)))
+        scratch = (arrays + 1) * threads * sizes[0] + _SQUARES * width
+
+        def fitting(held):
+            return list(8 * width * (held * np.cumsum(sizes) + scratch) <= options.memory)
+
+        return Layout(blocks, threads, fitting(1 + footprint), fitting(1))
+
+    def visit(self, function, layout, *kept, keep=None, spend=False):
+        """Apply a function to every block, in order; add up, and keep what is to be kept.
+
+        Parameters
+        ----------
+        function : callable
+            ``(read, *own) -> (sums, left)``: ``read()`` is the `Block`, `own` is what each of
+            `kept` holds for it, `sums` a tuple of numbers and of arrays that no one else holds,
+            `left` plain data.
+        layout : Layout
+        *kept : sequence
+            What earlier visits left, one item per block.
+        keep : list of bool or None
+            Blocks of which `left` waits for the next visit; None: all.
+        spend : bool
+            Whether this visit is the last one that wants `kept`, lists whose items are dropped as
+            they are used.
+
+        Returns
+        -------
+        sums : tuple
+        left : list
+        """
+
+        def run(index):
+            own = [items[index] for items in kept]
+            if spend:
+                for items in kept:
+                    items[index] = None
+            sums, left = function(partial(self.block, layout.blocks[index]), *own)
+            return sums, left if keep is None or keep[index] else None
+
+        total, waiting = None, []
+        for sums, left in ordered_map(run, range(len(layout.blocks)), layout.threads):
+            total = sums if total is None else tuple(map(_plus, total, sums))
+            waiting.append(left)
+        return total, waiting
+
+    def targets(self):
+        """Standardised targets of all rows (n, p)."""
+        blocks = [self.block(rows) for rows in row_blocks(len(self), self.n_features)]
+        return np.concatenate([block.y for block in blocks])
+
+    def total_weight(self):
+        """Number of rows, each counted as often as its weight says."""
+        return float(len(self) if self.weight is None else self.weight.sum())
+
+    def target_variance(self):
+        """Mean square of the standardised targets, 1 where they are all zero.
+
+        Raises
+        ------
+        ValueError
+            If it, or what is derived from it, would overflow or underflow.
+        """
+        y = self.targets()
+        size = root_mean_square(y, self.weight).max()
+        if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
+            raise ValueError(
+                f"The squares of y {'over' if size > 1 else 'under'}flow float64 (the root of "
+                f"their mean is {size:.1e}). Rescale y, or let normalize_y=True do it."
+            )
+        return np.average(y**2, axis=0, weights=self.weight).mean() if size > 0 else 1.0
+
+    def scale(self):
+        """Spread of every input column, 1 where it is constant."""
+        origin = next(self._weighted_inputs())[0][:1]  # near the data: an offset costs no digits
+        with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
+            offsets = [np.abs(X - origin).max(axis=0) for X, _ in self._weighted_inputs()]
+            unit = _or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
+            first, second = 0.0, 0.0
+            for X, weight in self._weighted_inputs():
+                X = (X - origin) / unit
+                first, second = first + weight @ X, second + weight @ X**2
+            mean = first / self.total_weight()
+            spread = np.sqrt(np.maximum(second / self.total_weight() - mean**2, 0.0))
+            return np.where(spread <= _CONSTANT, 1.0, unit * spread)
+
+    def distinct(self, most=np.inf):
+        """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
+        found = np.empty((0, self.n_features))
+        for start in range(0, len(self), _AT_ONCE):
+            block = self.block(slice(start, start + _AT_ONCE))
+            X = block.X if self.weight is None else block.X[block.weight > 0]
+            found = np.unique(np.vstack([found, X]), axis=0)
+            if len(found) > most:
+                return None
+        return found
+
+    def sample(self, size, random_state):
+        """Sorted indices of at most `size` rows, drawn without replacement by weight."""
+        if self.weight is None:
+            n, p = len(self), None
+        else:
+            n, p = np.count_nonzero(self.weight), self.weight / self.weight.sum()
+        if size >= n:
+            return np.arange(len(self)) if p is None else np.flatnonzero(p)
+        return np.sort(random_state.choice(len(self), size, replace=False, p=p))
+
+    def _weighted_inputs(self):
+        """Blocks of rows of positive weight (k, d), float64, and their weights (k,)."""
+        for rows in row_blocks(len(self), self.n_features):
+            block = self.block(rows)
+            if self.weight is None:
+                yield block.X, np.ones(len(block.X))
+            elif np.any(block.weight > 0):
+                yield block.X[block.weight > 0], block.weight[block.weight > 0]
+
+
+def _plus(total, more):
+    """Sum of the two, made in place of the first one if it is an array."""
+    if isinstance(total, np.ndarray):
+        total += more
+        return total
+    return total + more
+
+
+def row_blocks(n, m, budget=np.inf):
+    """Slices of rows whose (rows, m) arrays take at most 5 MB, or `budget` bytes."""
+    size = int(min(_BLOCK_BYTES, budget) // (8 * max(m, 1)))
+    size = max(size, _FEWEST_ROWS)
+    shares = min(_SHARES, n * m // _WORTH_SHARING, 2 * n // max(m, 1))
+    count = max(-(-n // size), shares, 1)
+    edges = [-(-n * share // count) for share in range(count + 1)]
+    return [slice(start, stop) for start, stop in pairwise(edges)]
+
+
+def mean_and_spread(values, weight):
+    """Mean and standard deviation of each column; no sum or square overflows or underflows."""
+    if weight is not None:
+        values, weight = values[weight > 0], weight[weight > 0]
+    unit = _or_one(np.abs(values).max(axis=0))
+    mean = unit * np.average(values / unit, axis=0, weights=weight)
+    return mean, root_mean_square(values - mean, weight)
+
+
+def root_mean_square(values, weight):
+    """Root of the mean square of each column; no square overflows or underflows."""
+    if weight is not None:
+        values, weight = values[weight > 0], weight[weight > 0]
+    unit = _or_one(np.abs(values).max(axis=0))
+    return unit * np.sqrt(np.average((values / unit) ** 2, axis=0, weights=weight))
+
+
+def _or_one(largest):
+    return np.where(largest > 0, largest, 1.0)

@@ -1,0 +1,156 @@
+"""Contracts: what training may ask of an objective, a model, a method and a solver, and no more.
+
+The docstrings list every member that callers use; `tests/test_architecture.py` reads the callers.
+"""
+
+from abc import ABC, abstractmethod
+
+
+class Objective(ABC):
+    """What a fit maximises: a function of the kernel, and of parameters in named blocks.
+
+    Attributes
+    ----------
+    inducing_points : ndarray of shape (m, d)
+        Parameters of the basis.
+    """
+
+    @abstractmethod
+    def size(self):
+        """Number of rows, each counted as often as its weight says, times targets."""
+
+    @abstractmethod
+    def blocks(self, kernel, move_basis=False):
+        """What can be optimised, from this kernel on: a list of `ParameterBlock`.
+
+        The first one is ``"kernel"``; ``"basis"`` is there if it may move.
+        """
+
+    @abstractmethod
+    def at(self, **blocks):
+        """The same objective with other values of some blocks, the kernel's left out."""
+
+    @abstractmethod
+    def value(self, kernel, memory=None):
+        """The objective at a kernel; may raise ``LinAlgError``.
+
+        `memory` is what an earlier evaluation remembers, to begin with; an objective without an
+        inner loop remembers nothing (None).
+        """
+
+    @abstractmethod
+    def value_and_gradient(self, kernel, inputs=False, memory=None):
+        """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
+
+    @abstractmethod
+    def posterior(self, kernel, memory=None):
+        """`Posterior`, the jitter that it took, and what the inner loop remembers."""
+
+    def of_nothing(self):
+        """The objective of a model that has learned nothing, for objectives of few rows."""
+        raise NotImplementedError
+
+    def frozen(self, memory):
+        """The same objective for users: every evaluation begins with this memory."""
+        return self
+
+
+class Model(ABC):
+    """The family of objectives that belongs to the noise of the rows."""
+
+    @abstractmethod
+    def sample(self, rows, size, random_state):
+        """Indices of the rows of the small fit that comes first."""
+
+    @abstractmethod
+    def exact(self, rows, options, rough=False):
+        """`Objective` whose inducing points are the distinct rows; `rough` to start from."""
+
+    @abstractmethod
+    def sparse(self, rows, Z, options):
+        """`Objective` at inducing points Z."""
+
+    def informed_by(self, objective):
+        """The model that goes on from the parameters of a small exact fit."""
+        return self
+
+    def adapt(self, kernel, objective):
+        """The kernel of a small exact fit, made ready for a sparse one."""
+        return kernel
+
+    def is_quiet(self, kernel, rows):
+        """Whether there is little noise, so that inducing points would lose much."""
+        return False
+
+    def warn_of(self, objective, kernel):
+        """Warn of what the optimum does not explain."""
+        return None
+
+
+class Method(ABC):
+    """How the sites of a likelihood are found, one row at a time.
+
+    Attributes
+    ----------
+    likelihood : Likelihood
+    is_lower_bound : bool
+        Whether a step to the new sites cannot lower the objective.
+    """
+
+    is_lower_bound = False
+
+    @abstractmethod
+    def at_site(self, site, residual):
+        """Linear terms and precisions (2, n) of rows as the basis sees them, from their sites."""
+
+    @abstractmethod
+    def share(self, mean):
+        """Share ``v`` of the residual variance in the marginals; `mean` is that of ``λ2 r``."""
+
+    @abstractmethod
+    def by_row(self, y, mean, h, residual, site, v):
+        """One update of the sites of some rows, a `ByRow`.
+
+        Parameters
+        ----------
+        y, mean, h, residual : ndarray of shape (n,)
+            Observations; mean and variance that the basis gives the rows; what it leaves of them.
+        site : ndarray of shape (2, n)
+            Natural parameters ``(λ1, λ2)``.
+        v : float
+        """
+
+    @abstractmethod
+    def slopes(self, y, mean, h, residual, site, v):
+        """Gradient (k, n) of what each row adds, wrt the parameters of the likelihood."""
+
+    @abstractmethod
+    def total(self, core, value, n, v):
+        """The objective, from the sum over rows, and how many they are."""
+
+    @abstractmethod
+    def surrogate(self, v):
+        """The `Bound` of the Gaussian objective that has the same gradient, sites held."""
+
+
+class Solver(ABC):
+    """How the hyperparameters are found.
+
+    Attributes
+    ----------
+    begins_small : bool
+        Whether the hyperparameters of a small exact fit come first.
+    moves : bool
+        Whether they change at all, so that a warm start is worth a look.
+    """
+
+    begins_small = False
+    moves = True
+
+    @abstractmethod
+    def solve_exact(self, objective, kernel, n_restarts, plan, random_state):
+        """The `Fit` of an objective of few rows."""
+
+    @abstractmethod
+    def solve_sparse(self, objective, kernel, model, plan, random_state):
+        """The `Fit` of an objective at inducing points."""

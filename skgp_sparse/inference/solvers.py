@@ -1,0 +1,166 @@
+"""Ways to find the hyperparameters: L-BFGS, a user's own optimiser, or none."""
+
+from collections.abc import Callable
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._warnings import warn
+from skgp_sparse.inference.contracts import Objective, Solver
+from skgp_sparse.inference.objectives import arithmetic, value_or_minus_inf
+from skgp_sparse.inference.optimizers import maximise
+from skgp_sparse.inference.start import drawn_starts, fit_exact
+from skgp_sparse.inference.vector_function import VectorFunction
+
+
+class Fit(NamedTuple):
+    """What a fit found."""
+
+    kernel: object
+    objective: Objective  # for users: it begins where the fit ended
+    posterior: Posterior
+    value: float
+    n_iter: int
+    jitter: float
+
+
+class AsItIs(Solver):
+    """Nothing moves."""
+
+    moves = False
+
+    def solve_exact(self, objective, kernel, n_restarts, plan, random_state):
+        """Evaluate the objective."""
+        with arithmetic():
+            value = objective.value(kernel)
+        return _finish(objective, kernel, value, 0)
+
+    def solve_sparse(self, objective, kernel, model, plan, random_state):
+        """Evaluate the objective."""
+        return self.solve_exact(objective, kernel, 0, plan, random_state)
+
+
+class LBFGS(Solver):
+    """All blocks jointly, by `maximise`."""
+
+    begins_small = True
+
+    def solve_exact(self, objective, kernel, n_restarts, plan, random_state):
+        """Hyperparameters by L-BFGS, with restarts."""
+        objective, kernel, found, memory = fit_exact(
+            objective,
+            kernel,
+            n_restarts=n_restarts,
+            random_state=random_state,
+            max_iter=plan.max_iter,
+            tol=plan.tol,
+            callback=plan.progress,
+        )
+        _warn_unless_converged(found, plan)
+        return _finish(objective, kernel, found.value, found.n_iter, memory)
+
+    def solve_sparse(self, objective, kernel, model, plan, random_state):
+        """Hyperparameters and inducing points by L-BFGS."""
+        move_basis = plan.optimize_inducing and _can_move(kernel)
+        function = VectorFunction(objective, kernel, move_basis)
+        found = maximise(
+            function,
+            function.parameters.pack(),
+            function.parameters.bounds(),
+            max_iter=plan.max_iter,
+            tol=plan.tol,
+            scale=objective.size(),
+            callback=plan.progress,
+        )
+        _warn_unless_converged(found, plan)
+        objective, kernel = function.at(found.x)
+        model.warn_of(objective, kernel)
+        return _finish(objective, kernel, found.value, found.n_iter, function.memory)
+
+
+class UserOptimizer(Solver):
+    """A user's optimiser, called as scikit-learn does, has the objective of all rows.
+
+    Parameters
+    ----------
+    optimizer : callable
+        ``(objective, theta, bounds) -> (theta, value)``, which minimises.
+    """
+
+    def __init__(self, optimizer: Callable):
+        self.optimizer = optimizer
+
+    def solve_exact(self, objective, kernel, n_restarts, plan, random_state):
+        """Hyperparameters by the optimiser, from the kernel and from restarts."""
+
+        def negative(theta, eval_gradient=True):
+            candidate = kernel.clone_with_theta(theta)
+            found = value_or_minus_inf(objective, candidate, eval_gradient)
+            return (-found[0], -found[1]) if eval_gradient else -found
+
+        drawn = drawn_starts(kernel.bounds, plan.n_restarts, random_state)
+        found = (
+            self._checked(self.optimizer(negative, theta, bounds=kernel.bounds), kernel)
+            for theta in chain([kernel.theta], drawn)
+        )
+        theta, negative_value = min(found, key=lambda pair: pair[1])
+        kernel = kernel.clone_with_theta(theta)
+        return _finish(objective, kernel, -negative_value, 1)
+
+    def solve_sparse(self, objective, kernel, model, plan, random_state):
+        """The same; inducing points stay where they are."""
+        return self.solve_exact(objective, kernel, plan.n_restarts, plan, random_state)
+
+    @staticmethod
+    def _checked(answer, kernel):
+        """What a user's optimiser found: theta and minus the value there."""
+        if isinstance(answer, (tuple, list)) and len(answer) == 2:
+            try:
+                theta = np.asarray(answer[0], dtype=np.float64)
+            except (TypeError, ValueError):
+                theta = np.array(np.nan)
+            value = np.squeeze(answer[1])
+            is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiu"
+            is_theta = theta.shape == kernel.theta.shape and not np.isnan(theta).any()
+            if is_theta and is_number and not np.isnan(value):
+                return theta, float(value)
+        raise ValueError(
+            "The callable given as optimizer must return (theta, value): theta holds "
+            f"{len(kernel.theta)} log hyperparameters, value is what it minimised, a number. Got "
+            f"{answer!r}."
+        )
+
+
+def _can_move(kernel):
+    """Whether inducing points can be optimised; says so where they cannot."""
+    if kernels.differentiable(kernel):
+        return True
+    warn(
+        f"Inducing points stay where inducing_init put them: a part of {kernel} has no derivative "
+        "rule. Add one with skgp_sparse.kernels.register, or set optimize_inducing=False."
+    )
+    return False
+
+
+def _finish(objective, kernel, value, n_iter, memory=None):
+    if not np.isfinite(value):
+        raise np.linalg.LinAlgError(
+            f"The objective is not finite (got {value}) with the kernel {kernel}. Check the scale "
+            "of X and y and the hyperparameters."
+        )
+    with arithmetic():
+        posterior, jitter, memory = objective.posterior(kernel, memory)
+    return Fit(kernel, objective.frozen(memory), posterior, value, max(n_iter, 1), jitter)
+
+
+def _warn_unless_converged(found, plan):
+    if not found.converged:
+        warn(
+            f"The optimizer stopped after {found.n_iter} iterations without converging "
+            f"({found.message}). Raise max_iter (now {plan.max_iter}) or tol (now {plan.tol:g}).",
+            ConvergenceWarning,
+        )

@@ -1,0 +1,401 @@
+"""What the engine and training promise to those who extend them, each promise kept by an example.
+
+A table that is never an array, a basis of random Fourier features, a likelihood with a parameter of
+its own, and tapes that travel: none of them is known to the package.
+"""
+
+import ast
+import pickle
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import BOUNDS, agree, agree_evaluations, agree_posteriors, make_case
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+import skgp_sparse
+from skgp_sparse import bounds
+from skgp_sparse._engine import collapsed, forward, table
+from skgp_sparse._engine.basis import Basis, Features
+from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.problem import Options, Problem
+from skgp_sparse._engine.rows import Rows
+from skgp_sparse._engine.table import Block, Table
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
+from skgp_sparse.inference.sites import Inner, SiteModel, SiteObjective
+from skgp_sparse.inference.solvers import LBFGS
+from skgp_sparse.inference.training import Plan, train
+from skgp_sparse.inference.vector_function import VectorFunction
+from skgp_sparse.likelihoods import Gaussian, Probit
+
+TIGHT = Inner(max_iter=1000, tol=1e-18)
+METHODS = {
+    "vfe": Variational(Probit(), False, bounds.Spherical),
+    "new": Variational(Probit(), True, bounds.Spherical),
+    "gfitc": ExpectationPropagation(Probit(), lambda v: bounds.FITC()),
+}
+KERNEL = ConstantKernel(1.3) * RBF([0.8, 1.2]) + WhiteKernel(0.2)
+
+
+# -- a table that is never an array ----------------------------------------------------
+
+
+class Drawn(Table):
+    """Rows that a formula makes from their numbers, whenever a block is asked for."""
+
+    n_features, n_targets, weight = 2, 1, None
+
+    def __init__(self, n, labels=False):
+        self.n, self.labels, self.longest = n, labels, 0
+
+    def __len__(self):
+        return self.n
+
+    def block(self, rows):
+        """Rows of a slice or of an index array."""
+        index = np.arange(self.n)[rows]
+        self.longest = max(self.longest, len(index))
+        drawn = 4.0 * np.modf(1e4 * np.sin(index[:, None] * [1.1, 2.3, 3.7] + 1.0))[0]
+        y = np.sin(2 * drawn[:, 0]) + drawn[:, 1] + 0.3 * drawn[:, 2]
+        y = np.where(y > 0, 1.0, -1.0) if self.labels else y
+        return Block(drawn[:, :2], y[:, None], 0.0, 1.0)
+
+    def subset(self, rows):
+        """A table in memory."""
+        return as_array(self, rows)
+
+
+def as_array(drawn, rows=slice(None)):
+    block = drawn.block(rows)
+    return Rows(block.X, block.y, 0.0, None, np.zeros(1), np.ones(1))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of 64 rows."""
+    monkeypatch.setattr(table, "_BLOCK_BYTES", 1)
+
+
+@pytest.mark.parametrize("bound", ["titsias_new", "fitc"])
+def test_regression_needs_no_array_of_the_rows(bound, small_blocks):
+    drawn, Z = Drawn(500), InducingPoints(np.random.RandomState(0).normal(size=(12, 2)))
+    problems = [Problem(KERNEL, Z, rows, BOUNDS[bound]) for rows in (drawn, as_array(drawn))]
+    drawn.longest = 0
+    agree_evaluations(*map(collapsed.value_and_gradient, problems), 1e-13)
+    posteriors = [collapsed.posterior(problem)[0] for problem in problems]
+    agree_posteriors(*posteriors, as_array(drawn).X[:50], 1e-13)
+    assert drawn.longest == 500 and len(problems[0].layout().blocks) > 5
+
+
+@pytest.mark.parametrize("memory", [np.inf, 1.0])
+@pytest.mark.parametrize("method", METHODS)
+def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks):
+    drawn, Z = Drawn(500, labels=True), np.random.RandomState(0).normal(size=(12, 2))
+    found = []
+    for rows in (drawn, as_array(drawn)):
+        model = SiteModel(METHODS[method], TIGHT)
+        found.append(model.sparse(rows, Z, Options(memory=memory)))
+    drawn.longest = 0
+    evaluation = found[0].value_and_gradient(KERNEL, inputs=True)
+    assert drawn.longest == max(part.shape[1] for part in evaluation.memory.sites.parts) < 100
+    agree_evaluations(evaluation, found[1].value_and_gradient(KERNEL, inputs=True), 1e-10)
+    agree_posteriors(*(one.posterior(KERNEL)[0] for one in found), as_array(drawn).X[:50], 1e-10)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_whole_fit_needs_no_array_of_the_rows(labels):
+    drawn = Drawn(1500, labels)
+    model = SiteModel(METHODS["new"]) if labels else GaussianModel(bounds.TitsiasNew())
+    plan = Plan(
+        n_inducing=20,
+        most_exact=0,
+        most_quiet=0,
+        initialise=lambda rows, kernel, random_state: rows.block(slice(0, 20)).X,
+        fixed_inducing=False,
+        optimize_inducing=True,
+        solver=LBFGS(),
+        n_restarts=0,
+        max_iter=15,
+        tol=1e-3,
+        start_rows=100,
+        options=Options(),
+    )
+    kernel = KERNEL.k1 if labels else KERNEL
+    fits = [
+        train(rows, kernel, model, plan, np.random.RandomState(0))
+        for rows in (drawn, as_array(drawn))
+    ]
+    assert fits[0].n_iter == fits[1].n_iter > 3
+    agree(fits[0].value, fits[1].value, 1e-10)
+
+
+# -- another basis ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fourier(Basis):
+    """Random Fourier features of ``ConstantKernel() * RBF()``; their frequencies are parameters."""
+
+    parameters: np.ndarray  # (m / 2, d)
+
+    def moved(self, parameters):
+        return Fourier(parameters)
+
+    def size(self):
+        return 2 * len(self.parameters)
+
+    def at(self, kernel, options):
+        return FourierFeatures(kernel, self.parameters)
+
+
+@dataclass(frozen=True)
+class FourierFeatures(Features):
+    kernel: object
+    frequencies: np.ndarray
+
+    complete = True
+
+    @property
+    def size(self):
+        return 2 * len(self.frequencies)
+
+    def raw(self, X):
+        return self.linearise(X)[0]
+
+    def linearise(self, X):
+        signal = self.kernel.k1  # ConstantKernel * RBF; the other part is noise
+        phase = X / signal.k2.length_scale @ self.frequencies.T
+        scale = np.sqrt(signal.k1.constant_value / len(self.frequencies))
+        return scale * np.hstack([np.cos(phase), np.sin(phase)]), X
+
+    def pull(self, tape, K_bar, inputs):
+        X, lengths = tape / self.kernel.k1.k2.length_scale, self.kernel.k1.k2.length_scale
+        cosine, sine = np.split(self.raw(tape), 2, axis=1)
+        of_cosine, of_sine = np.split(K_bar, 2, axis=1)
+        phase_bar = of_sine * cosine - of_cosine * sine
+        of_lengths = -np.sum(X * (phase_bar @ self.frequencies), axis=0)
+        of_lengths = of_lengths if np.size(lengths) > 1 else [of_lengths.sum()]
+        of_scale = 0.5 * (np.vdot(of_cosine, cosine) + np.vdot(of_sine, sine))
+        of_noise = np.zeros(len(self.kernel.k2.theta))
+        return np.concatenate([[of_scale], of_lengths, of_noise]), phase_bar.T @ X
+
+    def rest(self, X, V, signal):
+        return np.zeros(len(X))
+
+    def rest_covariance(self, X, V):
+        return np.zeros((len(X), len(X)))
+
+
+def fourier_case():
+    case = make_case("rbf_ard", n=60)
+    return case._replace(kernel=KERNEL), np.random.RandomState(0).normal(size=(5, 2))
+
+
+def directional_slopes(value, at, n=6, step=1e-5):
+    """Directions, and slopes of `value` along them by central differences."""
+    for direction in np.random.RandomState(1).normal(size=(n, *np.shape(at))):
+        up, down = value(at + step * direction), value(at - step * direction)
+        yield direction, (up - down) / (2 * step)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_gradients_in_another_basis(bound):
+    case, frequencies = fourier_case()
+    rows = case.rows()
+    problem = Problem(case.kernel, Fourier(frequencies), rows, BOUNDS[bound])
+    found = collapsed.value_and_gradient(problem)
+
+    def at_theta(theta):
+        return collapsed.value(problem._replace(kernel=case.kernel.clone_with_theta(theta)))
+
+    def at_frequencies(other):
+        return collapsed.value(problem._replace(basis=Fourier(other)))
+
+    for direction, slope in directional_slopes(at_theta, case.kernel.theta):
+        agree(found.theta_bar @ direction, slope, 1e-6)
+    for direction, slope in directional_slopes(at_frequencies, frequencies):
+        agree(np.vdot(found.Z_bar, direction), slope, 1e-6)
+
+
+@pytest.mark.parametrize("bound", ["vfe", "titsias_new", "fitc"])
+def test_another_basis_is_bayesian_linear_regression_on_its_features(bound):
+    case, frequencies = fourier_case()
+    problem = Problem(case.kernel, Fourier(frequencies), case.rows(), BOUNDS[bound])
+    features = problem.features()
+    V, noise, at = features.raw(case.X), 0.2, case.X[:7] + 0.1
+    covariance = V @ V.T + noise * np.eye(len(V))
+    sign, log_det = np.linalg.slogdet(covariance)
+    solved = np.linalg.solve(covariance, case.y)
+    value = -0.5 * (case.y @ solved + log_det + len(V) * np.log(2 * np.pi))
+    agree(collapsed.value(problem), value, 1e-10)
+    found, cross = collapsed.posterior(problem)[0], features.raw(at) @ V.T
+    expected = features.raw(at) @ features.raw(at).T - cross @ np.linalg.solve(covariance, cross.T)
+    agree(found.mean(at)[:, 0], cross @ solved, 1e-10)
+    agree(found.covariance(at), expected, 1e-10)
+    agree(found.mean_and_variance(at)[1], expected.diagonal(), 1e-10)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sites_in_another_basis(method):
+    case, frequencies = fourier_case()
+    rows = replace(case.rows(), y=np.where(case.y > 0, 1.0, -1.0)[:, None])
+    for kernel in (case.kernel, KERNEL.k1 + WhiteKernel(0.2, "fixed")):
+        objective = SiteObjective(rows, METHODS[method], Fourier(frequencies), Options(), TIGHT)
+        check_objective(objective, kernel, move_basis=True)
+
+
+def check_objective(objective, kernel, move_basis):
+    """Every block of an objective against central differences."""
+    function = VectorFunction(objective, kernel, move_basis)
+    start = function.parameters.pack()
+    gradient = function(start)[1]
+
+    def value(vector):
+        at, candidate = function.at(vector)
+        return at.value(candidate)
+
+    for direction, slope in directional_slopes(value, start, step=1e-4):
+        agree(gradient @ direction, slope, 1e-5)
+
+
+def test_a_basis_takes_part_in_training():
+    case, frequencies = fourier_case()
+    objective = CollapsedObjective(case.rows(), bounds.Titsias(), Fourier(frequencies))
+    check_objective(objective, case.kernel, move_basis=True)
+    moved = objective.at(basis=frequencies + 1.0)
+    np.testing.assert_array_equal(moved.inducing_points, frequencies + 1.0)
+
+
+# -- a likelihood with a parameter of its own ------------------------------------------
+
+
+@pytest.mark.parametrize("propagation", [False, True])
+@pytest.mark.parametrize("few", [False, True])
+def test_a_parameter_of_a_likelihood_is_a_block_like_others(few, propagation):
+    case = make_case("rbf_ard", "known", n=50)._replace(noise=0.0)
+    likelihood = Gaussian(0.3, (1e-3, 1e3))
+    method = Variational(likelihood, True, bounds.Spherical)
+    if propagation:
+        method = ExpectationPropagation(likelihood, lambda v: bounds.FITC())
+    model = SiteModel(method, TIGHT)
+    objective = model.sparse(case.rows(), case.Z, Options())
+    if few:
+        objective = replace(model.exact(case.rows(), Options()), inner=TIGHT)
+    names = [block.name for block in objective.blocks(case.kernel, not few)]
+    assert names == ["kernel", "likelihood", *["basis"] * (not few)]
+    check_objective(objective, case.kernel, move_basis=not few)
+
+
+def test_the_variance_of_a_gaussian_likelihood_is_that_of_white_noise():
+    case = make_case("rbf_ard", "known", n=50)._replace(noise=0.0)
+    method = Variational(Gaussian(0.3, (1e-3, 1e3)), False, bounds.Spherical)
+    found = SiteModel(method, TIGHT).sparse(case.rows(), case.Z, Options(jitter=case.jitter))
+    mine = found.value_and_gradient(case.kernel, inputs=True)
+    noisy = case._replace(kernel=case.kernel + WhiteKernel(0.3))
+    its = collapsed.value_and_gradient(noisy.problem(bounds.Titsias()))
+    agree(mine.value, its.value, 1e-9)
+    agree(mine.theta_bar, its.theta_bar[:-1], 1e-8)
+    agree(mine.gradient["likelihood"], its.theta_bar[-1:], 1e-8)
+    agree(mine.Z_bar, its.Z_bar, 1e-8)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_a_fit_learns_the_parameter_of_its_likelihood(few):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-2, 2, (400, 1))
+    y = np.sin(3 * X) + 0.2 * rng.normal(size=X.shape)
+    rows = Rows(X, y, 0.0, None, np.zeros(1), np.ones(1))
+    model = SiteModel(Variational(Gaussian(1.0, (1e-4, 1e2)), True, bounds.Spherical))
+    plan = Plan(
+        n_inducing=20,
+        most_exact=500 if few else 0,
+        most_quiet=0,
+        initialise=lambda rows, kernel, random_state: np.linspace(-2, 2, 20)[:, None],
+        fixed_inducing=False,
+        optimize_inducing=True,
+        solver=LBFGS(),
+        n_restarts=0,
+        max_iter=100,
+        tol=1e-4,
+        start_rows=100,
+        options=Options(),
+    )
+    fit = train(rows, ConstantKernel() * RBF(), model, plan, rng)
+    assert abs(fit.objective.method.likelihood.variance - 0.04) < 0.008
+
+
+# -- sites that say nothing ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_precision_of_zero_divides_nothing(method):
+    case = make_case("rbf_ard", "known", n=200)._replace(noise=0.0)
+    rows = replace(case.rows(), y=np.where(case.y > 0, 1.0, -1.0)[:, None])
+    found = SiteModel(METHODS[method], TIGHT).sparse(rows, case.Z, Options())
+    projected, solution, _ = found._infer(case.kernel)
+    sites = solution.state
+    for part in sites.parts:
+        part[:, ::3] = 0.0
+    with np.errstate(all="raise"):
+        core = projected.solve(sites)
+        gradient = projected.gradient(core, sites, METHODS[method].surrogate(0.7), True)
+    assert all(np.isfinite(part).all() for part in gradient.values())
+
+
+# -- what waits is plain data ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("bound", ["titsias_new", "fitc"])
+def test_what_waits_between_two_visits_travels(bound):
+    case = make_case("sum", "nested", n=150, weighted=True)
+    problem = case.problem(BOUNDS[bound])
+    features, layout = problem.features(), problem.layout()
+    whole = collapsed.value_and_gradient(problem)
+    _, waiting = forward.first_visit(problem, features, layout, gradient=True)
+    assert all(part is not None for part in waiting)
+    travelled = pickle.loads(pickle.dumps(waiting))
+    evaluate = forward.first_visit
+    try:
+        collapsed.first_visit = lambda *args: (evaluate(*args)[0], travelled)
+        agree_evaluations(collapsed.value_and_gradient(problem), whole, 1e-14)
+    finally:
+        collapsed.first_visit = evaluate
+
+
+# -- the contracts list what callers use -----------------------------------------------
+
+ROOT = Path(skgp_sparse.__file__).parent
+CALLERS = [*ROOT.glob("*.py"), *(ROOT / "inference").glob("*.py")]
+CONTRACTS = {
+    "objective": contracts.Objective,
+    "model": contracts.Model,
+    "method": contracts.Method,
+    "solver": contracts.Solver,
+}
+OWN = {  # what only the objective's own model or the package's own classes ask
+    "objective": {"noise_and_residual", "method", "rows", "inner_iterations"},
+    "model": set(),
+    "method": {"spherical"},
+    "solver": set(),
+}
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_contracts_list_every_member_that_callers_use(name):
+    contract = CONTRACTS[name]
+    listed = set(dir(contract)) | {
+        word.strip() for word in contract.__doc__.split("Attributes")[-1].split() if word
+    }
+    for path in CALLERS:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and _names(node.value, name):
+                assert node.attr in listed | OWN[name], f"{path.name}: {name}.{node.attr}"
+
+
+def _names(node, name):
+    if isinstance(node, ast.Name):
+        return node.id == name
+    return isinstance(node, ast.Attribute) and node.attr == name
