@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import doctest
+import pickle
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -404,6 +405,30 @@ def test_unregistered_kernels_give_a_diagonal(kernel):
         return np.sum(G[:, 0] * signal) + np.sum(G[:, 1] * noise)
 
     agree(pullback(G[:, 0], G[:, 1])[0], central(weighted, kernel.theta), 1e-7)
+
+
+def pulls_alike_when_pickled(kernel, X, Z, G):
+    inputs = kernels.differentiable(kernel)
+    cross, diagonal = kernels.linearize(kernel, X, Z)[1], kernels.diagonal(kernel, X)[2]
+    for pull, cotangents in ((cross, G[None]), (diagonal, G.T[:2])):
+        loaded = pickle.loads(pickle.dumps(pull))
+        expected = pull(*cotangents.copy(), inputs=inputs)
+        for actual, bar in zip(loaded(*cotangents.copy(), inputs=inputs), expected, strict=True):
+            assert_array_equal(actual, bar)
+
+
+@pytest.mark.parametrize("kernel", ALL + UNREGISTERED, ids=str)
+def test_pullbacks_can_be_pickled(kernel):
+    X, Z, G = points()
+    X[0] += 1e4  # so far that it is subtracted directly
+    X[1] = Z[1]
+    pulls_alike_when_pickled(kernel, X, Z, G)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pullbacks_that_agree_with_ball_arithmetic_can_be_pickled(case):
+    kernel, ref = oracle(case)
+    pulls_alike_when_pickled(kernel, ref["X"], ref["Z"], ref["G"])
 
 
 def test_an_unknown_kernel_without_noise_has_exactly_none():

@@ -11,7 +11,8 @@ respect to both the hyperparameters and ``Z``, and contracted with a cotangent a
 `linearize` gives the value and this pullback, `evaluate` the value, `diagonal` the diagonal with
 white noise told apart.  Leaf kernels have rules (`KernelRule`), found by their exact type;
 `register` adds one for a kernel of your own.  A kernel without a rule still works, at some cost
-and with its inducing inputs held fixed.
+and with its inducing inputs held fixed.  Pullbacks are plain data, partial functions of arrays and
+kernels, and can be pickled.
 
 Files: `_rules` is the interface, `_nodes` the registry, `_composites` the operators, `_fallback`
 what is done without a rule; the formulas stand in `_stationary`, `_bessel`, `_dot_products` and

@@ -13,6 +13,8 @@ and costs no copy.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from skgp_sparse._buffers import empty
@@ -53,27 +55,30 @@ class SumNode(_Pair):
     def cross(self, X, Z):
         K1, pull1 = self.left.cross(X, Z)
         K2, pull2 = self.right.cross(X, Z)
-        alone = _is_scalar(K1) or _is_scalar(K2)
-        scalar_last = _is_scalar(K2)
-
-        def pull(G, inputs):
-            if scalar_last:
-                right = pull2(G, inputs)
-                return _join(pull1(G, inputs), right)
-            left = pull1(G if alone else G.copy(), inputs)
-            return _join(left, pull2(G, inputs))
-
-        return _add(K1, K2), pull
+        scalars = _is_scalar(K1), _is_scalar(K2)
+        return _add(K1, K2), partial(_pull_sum, pull1, pull2, scalars)
 
     def diag(self, X):
         s1, n1, pull1 = self.left.diag(X)
         s2, n2, pull2 = self.right.diag(X)
-        return s1 + s2, n1 + n2, lambda *args: _join(pull1(*args), pull2(*args))
+        return s1 + s2, n1 + n2, partial(_pull_sum_diag, pull1, pull2)
 
     def footprint(self):
         children = self.left.footprint() + self.right.footprint()
         silent = any(type(child) is White for child in (self.left, self.right))
         return children + (0 if silent or not children else 1)
+
+
+def _pull_sum(pull1, pull2, scalars, G, inputs):
+    if scalars[1]:
+        right = pull2(G, inputs)
+        return _join(pull1(G, inputs), right)
+    left = pull1(G if scalars[0] else G.copy(), inputs)
+    return _join(left, pull2(G, inputs))
+
+
+def _pull_sum_diag(pull1, pull2, g_signal, g_noise, inputs):
+    return _join(pull1(g_signal, g_noise, inputs), pull2(g_signal, g_noise, inputs))
 
 
 def _add(K1, K2):
@@ -89,36 +94,46 @@ class ProductNode(_Pair):
         K1, pull1 = self.left.cross(X, Z)
         K2, pull2 = self.right.cross(X, Z)
         if _is_zero(K1) or _is_zero(K2):
-            return 0.0, lambda G, inputs: (np.zeros(len(self.kernel.theta)), 0.0)
+            return 0.0, partial(_pull_zero, self.kernel)
         K = _product(K1, K2)
         if _is_scalar(K1):
-            return K, lambda G, i: _join(*_pull_scaled(G, i, K, K1, self.left, pull1, pull2))
+            return K, partial(_pull_scaled, True, self.left.kernel, K, K1, pull1, pull2)
         if _is_scalar(K2):
-            return K, lambda G, i: _join(*_pull_scaled(G, i, K, K2, self.right, pull2, pull1)[::-1])
-        return K, lambda G, i: _join(pull1(G * K2, i), pull2(np.multiply(G, K1, out=G), i))
+            return K, partial(_pull_scaled, False, self.right.kernel, K, K2, pull2, pull1)
+        return K, partial(_pull_product, K1, K2, pull1, pull2)
 
     def diag(self, X):
-        s1, n1, pull1 = self.left.diag(X)
-        s2, n2, pull2 = self.right.diag(X)
-
-        def pull(gs, gn, inputs):
-            left = pull1(gs * s2 + gn * n2, gn * (s2 + n2), inputs)
-            return _join(left, pull2(gs * s1 + gn * n1, gn * (s1 + n1), inputs))
-
+        left, right = self.left.diag(X), self.right.diag(X)
+        (s1, n1, _), (s2, n2, _) = left, right
         noise = _multiply(n1, s2) + _multiply(s1, n2) + _multiply(n1, n2)
-        return _multiply(s1, s2), noise, pull
+        return _multiply(s1, s2), noise, partial(_pull_product_diag, left, right)
 
     def footprint(self):
         children = self.left.footprint() + self.right.footprint()
         return children + 1 if children else 0
 
 
-def _pull_scaled(G, inputs, K, factor, scalar, pull_scalar, pull_other):
+def _pull_zero(kernel, G, inputs):
+    return np.zeros(len(kernel.theta)), 0.0
+
+
+def _pull_scaled(scalar_first, scalar, K, factor, pull_scalar, pull_other, G, inputs):
     """Pull on ``K = factor * other``, scaling the other's results instead of `G`."""
-    theta = len(scalar.kernel.theta)
-    g_factor = np.asarray(_dot(G, K) / factor) if theta else np.zeros(())
+    g_factor = np.asarray(_dot(G, K) / factor) if len(scalar.theta) else np.zeros(())
     pulled = pull_scalar(g_factor, False)
-    return pulled, _times(factor, pull_other(G, inputs))
+    other = _times(factor, pull_other(G, inputs))
+    return _join(pulled, other) if scalar_first else _join(other, pulled)
+
+
+def _pull_product(K1, K2, pull1, pull2, G, inputs):
+    left = pull1(G * K2, inputs)
+    return _join(left, pull2(np.multiply(G, K1, out=G), inputs))
+
+
+def _pull_product_diag(left, right, g_signal, g_noise, inputs):
+    (s1, n1, pull1), (s2, n2, pull2) = left, right
+    pulled = pull1(g_signal * s2 + g_noise * n2, g_noise * (s2 + n2), inputs)
+    return _join(pulled, pull2(g_signal * s1 + g_noise * n1, g_noise * (s1 + n1), inputs))
 
 
 def _product(K1, K2):
@@ -145,26 +160,13 @@ class PowerNode(Node):
 
     def cross(self, X, Z):
         base, pull_base = self.base.cross(X, Z)
-
-        def pull(G, inputs):
-            slope = self._slope(base)
-            if _is_scalar(base):
-                return _times(slope, pull_base(G, inputs))
-            return pull_base(np.multiply(G, slope, out=G), inputs)
-
-        return np.power(base, self.exponent), pull
+        return np.power(base, self.exponent), partial(_pull_power, self.exponent, base, pull_base)
 
     def diag(self, X):
         s, n, pull_base = self.base.diag(X)
-
-        def pull(gs, gn, inputs):
-            at_signal, at_sum = self._slope(s), self._slope(s + n)
-            g_signal = gs * at_signal + gn * (at_sum - at_signal)
-            return pull_base(g_signal, gn * at_sum, inputs)
-
         signal = np.power(s, self.exponent)
         noise = 0.0 if _is_zero(n) else np.power(s + n, self.exponent) - signal
-        return signal, noise, pull
+        return signal, noise, partial(_pull_power_diag, self.exponent, s, n, pull_base)
 
     def footprint(self):
         children = self.base.footprint()
@@ -173,8 +175,22 @@ class PowerNode(Node):
     def leaves(self):
         return self.base.leaves()
 
-    def _slope(self, base):
-        with np.errstate(divide="ignore"):
-            slope = self.exponent * np.power(base, self.exponent - 1.0)
-        # a kernel value that underflowed to 0 must not turn a zero gradient into NaN
-        return np.where(np.equal(base, 0.0), 0.0, slope) if self.exponent < 1.0 else slope
+
+def _pull_power(exponent, base, pull_base, G, inputs):
+    slope = _slope(exponent, base)
+    if _is_scalar(base):
+        return _times(slope, pull_base(G, inputs))
+    return pull_base(np.multiply(G, slope, out=G), inputs)
+
+
+def _pull_power_diag(exponent, s, n, pull_base, g_signal, g_noise, inputs):
+    at_signal, at_sum = _slope(exponent, s), _slope(exponent, s + n)
+    g_base = g_signal * at_signal + g_noise * (at_sum - at_signal)
+    return pull_base(g_base, g_noise * at_sum, inputs)
+
+
+def _slope(exponent, base):
+    with np.errstate(divide="ignore"):
+        slope = exponent * np.power(base, exponent - 1.0)
+    # a kernel value that underflowed to 0 must not turn a zero gradient into NaN
+    return np.where(np.equal(base, 0.0), 0.0, slope) if exponent < 1.0 else slope

@@ -11,6 +11,7 @@ Inside the tree a value that is constant over all entries stays a scalar, and so
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 import numpy as np
 
@@ -52,11 +53,11 @@ class Leaf(Node):
 
     def cross(self, X, Z):
         K, pull = self.rule.cross(self.kernel, X, Z)
-        return K, lambda G, inputs: self._named(pull(G, inputs), inputs)
+        return K, partial(_pull_leaf, self.kernel, pull)
 
     def diag(self, X):
         value, pull = self.rule.diag(self.kernel, X)
-        return value, 0.0, lambda gs, gn, inputs: self._named(pull(gs, inputs), inputs)
+        return value, 0.0, partial(_pull_leaf_diag, self.kernel, pull)
 
     def footprint(self):
         return self.rule.footprint
@@ -64,9 +65,14 @@ class Leaf(Node):
     def leaves(self):
         return [self]
 
-    def _named(self, pulled, inputs):
-        gradients, bar = pulled
-        return assemble(self.kernel, gradients), bar if inputs else 0.0
+
+def _pull_leaf(kernel, pull, G, inputs):
+    gradients, bar = pull(G, inputs)
+    return assemble(kernel, gradients), bar if inputs else 0.0
+
+
+def _pull_leaf_diag(kernel, pull, g_signal, g_noise, inputs):
+    return _pull_leaf(kernel, pull, g_signal, inputs)
 
 
 class White(Node):
@@ -75,21 +81,23 @@ class White(Node):
     noisy, differentiable = True, True
 
     def cross(self, X, Z):
-        return 0.0, lambda G, inputs: (assemble(self.kernel, {}), 0.0)
+        return 0.0, self._pull_cross
 
     def diag(self, X):
         level = float(self.kernel.noise_level)
-
-        def pull(g_signal, g_noise, inputs):
-            return assemble(self.kernel, {"noise_level": level * np.sum(g_noise)}), 0.0
-
-        return 0.0, level, pull
+        return 0.0, level, partial(self._pull_diag, level)
 
     def footprint(self):
         return 0
 
     def leaves(self):
         return [self]
+
+    def _pull_cross(self, G, inputs):
+        return assemble(self.kernel, {}), 0.0
+
+    def _pull_diag(self, level, g_signal, g_noise, inputs):
+        return assemble(self.kernel, {"noise_level": level * np.sum(g_noise)}), 0.0
 
 
 class Opaque(Node):
@@ -98,24 +106,24 @@ class Opaque(Node):
     noisy, differentiable = False, False
 
     def cross(self, X, Z):
-        def pull(G, inputs):
-            self._refuse(inputs)
-            return _fallback.cross_gradient(self.kernel, X, Z, G), 0.0
-
-        return _fallback.cross(self.kernel, X, Z), pull
+        return _fallback.cross(self.kernel, X, Z), partial(self._pull_cross, X, Z)
 
     def diag(self, X):
-        def pull(g_signal, g_noise, inputs):
-            self._refuse(inputs)
-            return _fallback.diag_gradient(self.kernel, X, g_signal, g_noise), 0.0
-
-        return *_fallback.diag(self.kernel, X), pull
+        return *_fallback.diag(self.kernel, X), partial(self._pull_diag, X)
 
     def footprint(self):
         return 1
 
     def leaves(self):
         return [self]
+
+    def _pull_cross(self, X, Z, G, inputs):
+        self._refuse(inputs)
+        return _fallback.cross_gradient(self.kernel, X, Z, G), 0.0
+
+    def _pull_diag(self, X, g_signal, g_noise, inputs):
+        self._refuse(inputs)
+        return _fallback.diag_gradient(self.kernel, X, g_signal, g_noise), 0.0
 
     def _refuse(self, inputs):
         if inputs:

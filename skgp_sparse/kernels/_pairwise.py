@@ -12,6 +12,8 @@ gamma is in theta for every metric; where a metric ignores it, its gradient is 0
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ._distances import Separation
@@ -40,25 +42,23 @@ class InnerProductRule(KernelRule):
         u = X @ Z.T
         u *= gamma
         K, slope = self.function(u, **_options(kernel))
-
-        def pull(G, inputs):
-            np.multiply(G, slope(), out=G)
-            log_gamma = np.vdot(G, u) if self.uses_gamma else 0.0
-            return {"gamma": log_gamma}, gamma * (G.T @ X)
-
-        return K, pull
+        return K, partial(self._pull_cross, gamma, X, u, slope)
 
     def diag(self, kernel, X):
         gamma = self._gamma(kernel)
         u = gamma * np.einsum("ij,ij->i", X, X)
         value, slope = self.function(u, **_options(kernel))
+        return value, partial(self._pull_diag, gamma, X, u, slope)
 
-        def pull(g, inputs):
-            weights = g * slope()
-            log_gamma = weights @ u if self.uses_gamma else 0.0
-            return {"gamma": log_gamma}, 2.0 * gamma * weights[:, None] * X
+    def _pull_cross(self, gamma, X, u, slope, G, inputs):
+        np.multiply(G, slope(), out=G)
+        log_gamma = np.vdot(G, u) if self.uses_gamma else 0.0
+        return {"gamma": log_gamma}, gamma * (G.T @ X)
 
-        return value, pull
+    def _pull_diag(self, gamma, X, u, slope, g, inputs):
+        weights = g * slope()
+        log_gamma = weights @ u if self.uses_gamma else 0.0
+        return {"gamma": log_gamma}, 2.0 * gamma * weights[:, None] * X
 
     def _gamma(self, kernel):
         return float(kernel.gamma) if self.uses_gamma else 1.0
@@ -69,17 +69,29 @@ def _options(kernel):
 
 
 def _identity(u, **_):
-    return u, lambda: 1.0
+    return u, _one
+
+
+def _one():
+    return 1.0
 
 
 def _polynomial(u, degree=3, coef0=1, **_):
     base = u + coef0
-    return np.power(base, degree), lambda: degree * np.power(base, degree - 1)
+    return np.power(base, degree), partial(_power_slope, base, degree)
+
+
+def _power_slope(base, degree):
+    return degree * np.power(base, degree - 1)
 
 
 def _tanh(u, coef0=1, **_):
     value = np.tanh(u + coef0)
-    return value, lambda: 1.0 - value**2
+    return value, partial(_tanh_slope, value)
+
+
+def _tanh_slope(value):
+    return 1.0 - value**2
 
 
 class CosineRule(KernelRule):
@@ -89,15 +101,15 @@ class CosineRule(KernelRule):
 
     def cross(self, kernel, X, Z):
         x, (z, norms) = _directions(X)[0], _directions(Z)
-
-        def pull(G, inputs):
-            C = G.T @ x
-            return {}, (C - np.sum(C * z, axis=1, keepdims=True) * z) / norms
-
-        return x @ z.T, pull
+        return x @ z.T, partial(_pull_cosine, x, z, norms)
 
     def diag(self, kernel, X):
         return constant_diag(np.any(X, axis=1).astype(np.float64))
+
+
+def _pull_cosine(x, z, norms, G, inputs):
+    C = G.T @ x
+    return {}, (C - np.sum(C * z, axis=1, keepdims=True) * z) / norms
 
 
 def _directions(X):
@@ -114,15 +126,15 @@ class GaussianRule(KernelRule):
     def cross(self, kernel, X, Z):
         pairs = Separation(X, Z, (2.0 * float(kernel.gamma)) ** -0.5, roots=False, far=LOWEST)
         K, weigh = squared_exponential(pairs.half)
-
-        def pull(G, inputs):
-            log_scale, Z_bar = pairs.pull(G, weigh(G))
-            return {"gamma": -0.5 * log_scale.sum()}, Z_bar
-
-        return K, pull
+        return K, partial(_pull_gaussian, pairs, weigh)
 
     def diag(self, kernel, X):
         return constant_diag(1.0)
+
+
+def _pull_gaussian(pairs, weigh, G, inputs):
+    log_scale, Z_bar = pairs.pull(G, weigh(G))
+    return {"gamma": -0.5 * log_scale.sum()}, Z_bar
 
 
 class ExponentialRule(KernelRule):
@@ -148,16 +160,15 @@ class ExponentialRule(KernelRule):
         self.check(X, Z)
         S = _sum_of_columns(self.column, X, Z)
         K = np.exp(-gamma * S)
-
-        def pull(G, inputs):
-            np.multiply(G, K, out=G)
-            Z_bar = gamma * _pull_columns(self.slope, X, Z, G) if inputs else 0.0
-            return {"gamma": -gamma * np.vdot(G, S)}, Z_bar
-
-        return K, pull
+        return K, partial(self._pull, gamma, X, Z, S, K)
 
     def diag(self, kernel, X):
         return constant_diag(1.0)
+
+    def _pull(self, gamma, X, Z, S, K, G, inputs):
+        np.multiply(G, K, out=G)
+        Z_bar = gamma * _pull_columns(self.slope, X, Z, G) if inputs else 0.0
+        return {"gamma": -gamma * np.vdot(G, S)}, Z_bar
 
 
 class AdditiveChi2Rule(KernelRule):
@@ -167,15 +178,15 @@ class AdditiveChi2Rule(KernelRule):
 
     def cross(self, kernel, X, Z):
         _require_nonnegative(X, Z)
-
-        def pull(G, inputs):
-            return {}, _pull_columns(_chi2_slope, X, Z, G) if inputs else 0.0
-
         S = _sum_of_columns(_chi2, X, Z)
-        return np.negative(S, out=S), pull
+        return np.negative(S, out=S), partial(_pull_chi2, X, Z)
 
     def diag(self, kernel, X):
         return constant_diag(0.0)
+
+
+def _pull_chi2(X, Z, G, inputs):
+    return {}, _pull_columns(_chi2_slope, X, Z, G) if inputs else 0.0
 
 
 def _sum_of_columns(column, X, Z):

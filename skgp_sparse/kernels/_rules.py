@@ -62,7 +62,8 @@ class KernelRule(ABC):
             ``pull(G, inputs) -> (gradients, Z_bar)``, called at most once.  `gradients` maps
             hyperparameter names to the gradient with respect to their logarithm (left out: 0).
             `Z_bar` has the shape of `Z`, or is the scalar 0; it is ignored if not `inputs`.
-            `pull` may overwrite `G`, but not if `K` is a scalar.
+            `pull` may overwrite `G`, but not if `K` is a scalar.  It may be a closure, but then
+            it cannot be pickled; a `functools.partial` of a module's function can.
         """
 
     @abstractmethod
@@ -88,7 +89,11 @@ class KernelRule(ABC):
 
 def constant_diag(value):
     """Return the pair that `KernelRule.diag` owes when ``k(x, x)`` never changes."""
-    return value, lambda g, inputs: ({}, 0.0)
+    return value, _pull_nothing
+
+
+def _pull_nothing(g, inputs):
+    return {}, 0.0
 
 
 def assemble(kernel, gradients):

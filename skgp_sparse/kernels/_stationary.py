@@ -15,6 +15,8 @@ underflow, and processors multiply subnormal numbers twenty times as slowly.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from skgp_sparse._buffers import empty
@@ -29,7 +31,7 @@ LOWEST = 230.0  # minus the exponent of the smallest value
 def squared_exponential(H):
     """Profile of RBF."""
     K = np.exp(H, out=H)
-    return K, lambda G: _times(G, K, 1.0)
+    return K, partial(_times, K, 1.0)
 
 
 def matern_12(H):
@@ -37,15 +39,15 @@ def matern_12(H):
     r = _distance(H, 1.0)
     K = np.negative(r)
     np.exp(K, out=K)
+    return K, partial(_weigh_12, K, r)
 
-    def weigh(G):
-        G *= K
-        # coincident pairs: Separation.pull drops them
-        with np.errstate(divide="ignore", invalid="ignore"):
-            G /= r
-        return 1.0
 
-    return K, weigh
+def _weigh_12(K, r, G):
+    G *= K
+    # coincident pairs: Separation.pull drops them
+    with np.errstate(divide="ignore", invalid="ignore"):
+        G /= r
+    return 1.0
 
 
 def matern_32(H):
@@ -55,7 +57,7 @@ def matern_32(H):
     np.exp(e, out=e)
     s += 1.0
     s *= e
-    return s, lambda G: _times(G, e, 3.0)
+    return s, partial(_times, e, 3.0)
 
 
 def matern_52(H):
@@ -68,20 +70,20 @@ def matern_52(H):
     s *= se
     s *= 1.0 / 3.0
     s += e
-    return s, lambda G: _times(G, e, 5.0 / 3.0)
+    return s, partial(_times, e, 5.0 / 3.0)
 
 
-def matern(nu):
-    """Return the profile of Matern with any other nu."""
-
-    def profile(H):
-        s = _distance(H, 2.0 * nu)
-        return _bessel.matern(nu, s), lambda G: _times(G, _bessel.matern_slope(nu, s), 1.0)
-
-    return profile
+def matern(nu, H):
+    """Profile of Matern with any other nu."""
+    s = _distance(H, 2.0 * nu)
+    return _bessel.matern(nu, s), partial(_weigh_nu, nu, s)
 
 
-def _times(G, h, factor):
+def _weigh_nu(nu, s, G):
+    return _times(_bessel.matern_slope(nu, s), 1.0, G)
+
+
+def _times(h, factor, G):
     np.multiply(G, h, out=G)
     return factor
 
@@ -115,17 +117,16 @@ class LengthScaleRule(KernelRule):
         pairs = Separation(X, Z, length_scale(kernel, X.shape[1]), self.roots, self.far)
         K, weigh = self.profile(pairs.half)
         del pairs.half
-
-        def pull(G, inputs):
-            factor = weigh(G)
-            log_scale, Z_bar = pairs.pull(G, factor)
-            isotropic = np.size(kernel.length_scale) == 1
-            return {"length_scale": log_scale.sum() if isotropic else log_scale}, Z_bar
-
-        return K, pull
+        return K, partial(_pull_length_scale, kernel, pairs, weigh)
 
     def diag(self, kernel, X):
         return constant_diag(1.0)
+
+
+def _pull_length_scale(kernel, pairs, weigh, G, inputs):
+    log_scale, Z_bar = pairs.pull(G, weigh(G))
+    isotropic = np.size(kernel.length_scale) == 1
+    return {"length_scale": log_scale.sum() if isotropic else log_scale}, Z_bar
 
 
 def length_scale(kernel, d):
@@ -155,19 +156,19 @@ class RationalQuadraticRule(KernelRule):
         K = np.log(b)
         K *= -alpha
         np.exp(K, out=K)
-
-        def pull(G, inputs):
-            np.multiply(G, K, out=G)
-            free = not kernel.hyperparameter_alpha.fixed
-            log_alpha = alpha * _alpha_slope(G, b) if free else 0.0
-            np.divide(G, b, out=G)
-            log_scale, Z_bar = pairs.pull(G, 1.0)
-            return {"alpha": log_alpha, "length_scale": log_scale.sum()}, Z_bar
-
-        return K, pull
+        return K, partial(_pull_rational_quadratic, kernel, pairs, alpha, b, K)
 
     def diag(self, kernel, X):
         return constant_diag(1.0)
+
+
+def _pull_rational_quadratic(kernel, pairs, alpha, b, K, G, inputs):
+    np.multiply(G, K, out=G)
+    free = not kernel.hyperparameter_alpha.fixed
+    log_alpha = alpha * _alpha_slope(G, b) if free else 0.0
+    np.divide(G, b, out=G)
+    log_scale, Z_bar = pairs.pull(G, 1.0)
+    return {"alpha": log_alpha, "length_scale": log_scale.sum()}, Z_bar
 
 
 def _alpha_slope(W, b):
@@ -191,25 +192,25 @@ class ExpSineSquaredRule(KernelRule):
         np.multiply(K, K, out=K)
         K *= -rate
         np.exp(K, out=K)
-
-        def pull(G, inputs):
-            np.multiply(G, K, out=G)
-            sine = np.sin(t)
-            cosine = np.cos(t)
-            cosine *= sine
-            sine *= sine
-            log_length = 2.0 * rate * np.vdot(G, sine)
-            G *= cosine
-            # coincident pairs: Separation.pull drops them
-            with np.errstate(divide="ignore", invalid="ignore"):
-                G /= t
-            log_period, Z_bar = pairs.pull(G, 2.0 * rate)
-            return {"length_scale": log_length, "periodicity": log_period.sum()}, Z_bar
-
-        return K, pull
+        return K, partial(_pull_sine, pairs, rate, t, K)
 
     def diag(self, kernel, X):
         return constant_diag(1.0)
+
+
+def _pull_sine(pairs, rate, t, K, G, inputs):
+    np.multiply(G, K, out=G)
+    sine = np.sin(t)
+    cosine = np.cos(t)
+    cosine *= sine
+    sine *= sine
+    log_length = 2.0 * rate * np.vdot(G, sine)
+    G *= cosine
+    # coincident pairs: Separation.pull drops them
+    with np.errstate(divide="ignore", invalid="ignore"):
+        G /= t
+    log_period, Z_bar = pairs.pull(G, 2.0 * rate)
+    return {"length_scale": log_length, "periodicity": log_period.sum()}, Z_bar
 
 
 RBF_RULE = LengthScaleRule(squared_exponential, roots=False, footprint=1)
@@ -224,4 +225,4 @@ _MATERN = {
 def matern_rule(kernel):
     """Return the rule for the nu of a Matern kernel."""
     nu = float(kernel.nu)
-    return _MATERN.get(nu) or LengthScaleRule(matern(nu), roots=True, footprint=2, nu=nu)
+    return _MATERN.get(nu) or LengthScaleRule(partial(matern, nu), roots=True, footprint=2, nu=nu)

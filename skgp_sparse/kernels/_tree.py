@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ._nodes import node
@@ -50,12 +52,12 @@ def linearize(kernel, X, Z):
     ([0.6065, 0.0], [[0.6065]])
     """
     value, pull = node(kernel).cross(X, Z)
+    return _full(value, (len(X), len(Z))), partial(_pull_cross, pull, Z.shape)
 
-    def pullback(G, inputs=True):
-        theta_bar, Z_bar = pull(G, inputs)
-        return theta_bar, _full(Z_bar, Z.shape) if inputs else None
 
-    return _full(value, (len(X), len(Z))), pullback
+def _pull_cross(pull, shape, G, inputs=True):
+    theta_bar, Z_bar = pull(G, inputs)
+    return theta_bar, _full(Z_bar, shape) if inputs else None
 
 
 def evaluate(kernel, X, Z):
@@ -110,12 +112,12 @@ def diagonal(kernel, X):
     (2.0, 1.0)
     """
     signal, noise, pull = node(kernel).diag(X)
+    return signal, noise, partial(_pull_diagonal, pull, X.shape)
 
-    def pullback(g_signal, g_noise, inputs=False):
-        theta_bar, X_bar = pull(g_signal, g_noise, inputs)
-        return theta_bar, _full(X_bar, X.shape) if inputs else None
 
-    return signal, noise, pullback
+def _pull_diagonal(pull, shape, g_signal, g_noise, inputs=False):
+    theta_bar, X_bar = pull(g_signal, g_noise, inputs)
+    return theta_bar, _full(X_bar, shape) if inputs else None
 
 
 def has_noise(kernel):
