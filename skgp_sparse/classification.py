@@ -3,37 +3,36 @@
 from functools import partial
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.gaussian_process.kernels import CompoundKernel
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skgp_sparse import _checks, _multiclass, _wiring
-from skgp_sparse._binary import BinaryProblem, fit_all, mean_value
-from skgp_sparse._front import (
-    NamedPartsMixin,
+from skgp_sparse._front import checks, multiclass
+from skgp_sparse._front.binary import BinaryProblem, fit_all
+from skgp_sparse._front.choices import is_one_vs_one, resolve_method
+from skgp_sparse._front.default_kernels import resolve_latent_kernel
+from skgp_sparse._front.estimator import (
+    SparseGP,
     is_watched,
     progress_of,
-    rows_are_gone,
     unchanged_on_failure,
     warn_at_bounds,
 )
-from skgp_sparse._sklearn_compat import (
-    CallbackSupportMixin,
+from skgp_sparse._front.plans import plan_of
+from skgp_sparse._front.sklearn_compat import (
     IterationReporter,
     check_sample_weight,
     with_callbacks,
 )
-from skgp_sparse._table import training_rows
-from skgp_sparse._targets import TargetView
-from skgp_sparse._warnings import about
-from skgp_sparse.inference.sites import Inner, SiteModel
+from skgp_sparse._front.training_rows import training_rows
+from skgp_sparse._ground.warnings import about
+from skgp_sparse.inference.site_objective import Inner, SiteModel
 
 _FLOATS = (np.float64, np.float32)
 
 
-class SparseGPClassifier(NamedPartsMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SparseGPClassifier(ClassifierMixin, SparseGP):
     r"""Sparse Gaussian process classification, a drop-in for `GaussianProcessClassifier`.
 
     A latent process ``f`` is summarised by `n_inducing` points ``Z`` and seen through a sigmoid,
@@ -229,7 +228,7 @@ class SparseGPClassifier(NamedPartsMixin, CallbackSupportMixin, ClassifierMixin,
             return self.classes_[(self._view(0).mean(X) > 0).astype(int)]
         positive = self._positive(X)
         if self._one_vs_one:
-            return self.classes_[_multiclass.votes(positive, self.n_classes_)]
+            return self.classes_[multiclass.votes(positive, self.n_classes_)]
         return self.classes_[np.argmax(positive, axis=1)]
 
     def predict_proba(self, X):
@@ -249,8 +248,8 @@ class SparseGPClassifier(NamedPartsMixin, CallbackSupportMixin, ClassifierMixin,
         if self.n_classes_ == 2:
             return np.hstack([1.0 - positive, positive])
         if self._one_vs_one:
-            return _multiclass.coupled(positive, self.n_classes_)
-        return _multiclass.normalised(positive)
+            return multiclass.coupled(positive, self.n_classes_)
+        return multiclass.normalised(positive)
 
     def latent_mean_and_variance(self, X):
         """Mean and variance of the latent process, with two classes only.
@@ -281,69 +280,9 @@ class SparseGPClassifier(NamedPartsMixin, CallbackSupportMixin, ClassifierMixin,
         mean, std = self._view(0).mean_and_std(X, latent=False)
         return mean, std**2
 
-    def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
-        """The bound, at the fitted inducing points; with several classes the mean over problems.
-
-        Parameters
-        ----------
-        theta : array-like of shape (n_kernel_params,), default=None
-            Log hyperparameters; with several binary problems either of one kernel, shared by all,
-            or of all of them, as in ``kernel_.theta``. None: those that were fitted.
-        eval_gradient : bool, default=False
-            Whether to return the gradient with respect to theta, too.
-        clone_kernel : bool, default=True
-            Whether to leave `kernel_` as it is; if False, its theta is set.
-
-        Returns
-        -------
-        value : float
-            -inf where a kernel matrix at theta cannot be factorised, or numbers overflow.
-        gradient : ndarray of shape (n_kernel_params,), if `eval_gradient`
-            Zeros for a binary problem whose value is -inf.
-
-        Raises
-        ------
-        ValueError
-            If a gradient is asked for without theta, theta has another length, or the training
-            rows are gone (pickles leave them out).
-        """
-        check_is_fitted(self)
-        if theta is None:
-            if eval_gradient:
-                raise ValueError("Gradient can only be evaluated for theta!=None")
-            return self.log_marginal_likelihood_value_
-        if self._fits[0].objective is None:
-            raise rows_are_gone(self)
-        return self._mean_over_problems(theta, eval_gradient, clone_kernel)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "kernel_")
-
-    def __getstate__(self):
-        state = super().__getstate__().copy()
-        if "_fits" in state:
-            state["_fits"] = [fit._replace(objective=None) for fit in state["_fits"]]
-        return state
-
-    def _mean_over_problems(self, theta, eval_gradient, clone_kernel):
-        fitted = [fit.kernel for fit in self._fits]
-        theta, shared = _checks.check_thetas(theta, fitted)
-        with np.errstate(all="ignore"):
-            kernels = [kernel.clone_with_theta(part) for kernel, part in zip(fitted, theta)]
-            if not clone_kernel:
-                for kernel, part in zip(getattr(self.kernel_, "kernels", [self.kernel_]), theta):
-                    kernel.theta = part
-        return mean_value(self._fits, kernels, eval_gradient, shared)
-
     def _checked(self, X):
         check_is_fitted(self)
         return validate_data(self, X, reset=False, dtype=_FLOATS)
-
-    def _view(self, problem):
-        """A latent process, in its own units."""
-        fit = self._fits[problem]
-        m = fit.posterior.features.size
-        return TargetView(fit.posterior, m, np.zeros(1), np.ones(1), True, self.n_jobs)
 
     def _positive(self, X):
         """Probability of the positive class of every binary problem (n, problems)."""
@@ -356,16 +295,16 @@ class SparseGPClassifier(NamedPartsMixin, CallbackSupportMixin, ClassifierMixin,
     @with_callbacks
     def _fit(self, X, y, sample_weight):
         name = type(self).__name__
-        _checks.check_parameters(self, name)
-        _checks.check_inputs(X, self.kernel, name)
-        method = _wiring.resolve_method(self.bound, self.likelihood, name)
-        one_vs_one = _wiring.is_one_vs_one(self.multi_class, name)
-        _checks.check_no_none(y)
+        checks.check_parameters(self, name)
+        checks.check_inputs(X, self.kernel, name)
+        method = resolve_method(self.bound, self.likelihood, name)
+        one_vs_one = is_one_vs_one(self.multi_class, name)
+        checks.check_no_none(y)
         X, y = validate_data(self, X, y, dtype=_FLOATS)
         check_classification_targets(y)
         weight = check_sample_weight(sample_weight, X)
-        classes, index = _checks.check_classes(y, weight, name)
-        tasks = _multiclass.tasks(len(classes), one_vs_one)
+        classes, index = checks.check_classes(y, weight, name)
+        tasks = multiclass.tasks(len(classes), one_vs_one)
         reporter = IterationReporter(self, X, y, self.max_iter)
         progress = progress_of(self, reporter)
         model = SiteModel(method, Inner.within(self.tol, self.max_iter_predict))
@@ -379,18 +318,19 @@ class SparseGPClassifier(NamedPartsMixin, CallbackSupportMixin, ClassifierMixin,
             part = X if rows is None else X[rows]
             own = weight if weight is None or rows is None else weight[rows]
             table = training_rows(part, label, own, alpha=None, normalize=False, name=name)
-            kernel = _wiring.resolve_latent_kernel(self.kernel, method.likelihood, table)
-            _checks.check_restarts(self, kernel)
+            kernel = resolve_latent_kernel(self.kernel, method.likelihood, table)
+            checks.check_restarts(self, kernel)
             told = partial(progress, about=name_of_task)
-            plan = _wiring.plan_of(self, part, kernel, told, name, len(table))
+            plan = plan_of(self, part, kernel, told, name, len(table))
             plan = plan._replace(tol=self.tol / problems_per_row)
             return BinaryProblem(name_of_task, table, kernel, before, plan)
 
         problems = [problem(*one) for one in zip(tasks, names, earlier)]
         fits = fit_all(problems, model, seed, self.n_jobs, is_watched(self))
-        self._one_vs_one = one_vs_one
         self._warn_at_bounds(names, fits)
-        self._store(fits, classes, method.likelihood)
+        self._store(fits)
+        self.classes_, self.n_classes_ = classes, len(classes)
+        self._one_vs_one, self._likelihood = one_vs_one, method.likelihood
         reporter.end()
         return self
 
@@ -407,17 +347,3 @@ class SparseGPClassifier(NamedPartsMixin, CallbackSupportMixin, ClassifierMixin,
         if not same or one_vs_one != self._one_vs_one:
             return [None] * n_problems
         return [(fit.kernel, fit.posterior.features.Z) for fit in self._fits]
-
-    def _store(self, fits, classes, likelihood):
-        kernels = [clone(fit.kernel) for fit in fits]
-        Z = [fit.posterior.features.Z for fit in fits]
-        self.classes_, self.n_classes_ = classes, len(classes)
-        self.kernel_ = kernels[0] if len(fits) == 1 else CompoundKernel(kernels)
-        self.inducing_points_ = Z[0] if len(fits) == 1 else Z
-        sizes = [len(points) for points in Z]
-        self.n_inducing_ = sizes[0] if len(fits) == 1 else sizes
-        self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
-        self.n_iter_ = max(fit.n_iter for fit in fits)
-        self.jitter_ = max(fit.jitter for fit in fits)
-        self._fits = fits
-        self._likelihood = likelihood

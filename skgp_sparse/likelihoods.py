@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 from sklearn.base import BaseEstimator
 
-from skgp_sparse._quadrature import expectation
+from skgp_sparse._ground.quadrature import expectation
 
 _LOG_2PI = np.log(2.0 * np.pi)
 _FAR = -30.0  # from which the asymptotic series of the probit's slope has more digits

@@ -3,38 +3,37 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from skgp_sparse import _checks, _wiring
 from skgp_sparse._engine.posterior import Prior
-from skgp_sparse._front import (
-    NamedPartsMixin,
+from skgp_sparse._front import checks
+from skgp_sparse._front.choices import resolve_bound
+from skgp_sparse._front.default_kernels import resolve_kernel, users_part
+from skgp_sparse._front.estimator import (
+    SparseGP,
     progress_of,
-    rows_are_gone,
     unchanged_on_failure,
     warn_at_bounds,
 )
-from skgp_sparse._parallel import single_threaded_blas
-from skgp_sparse._sklearn_compat import (
-    CallbackSupportMixin,
+from skgp_sparse._front.plans import plan_of
+from skgp_sparse._front.sklearn_compat import (
     IterationReporter,
     check_sample_weight,
     with_callbacks,
 )
-from skgp_sparse._table import training_rows, with_noise_floor
-from skgp_sparse._targets import TargetView
-from skgp_sparse.inference.objectives import GaussianModel, value_or_minus_inf
+from skgp_sparse._front.targets import TargetView
+from skgp_sparse._front.training_rows import training_rows, with_noise_floor
+from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.inference.training import train
 
 _FLOATS = (np.float64, np.float32)
 
 
-class SparseGPRegressor(
-    NamedPartsMixin, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator
-):
+class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     r"""Sparse Gaussian process regression, a drop-in for `GaussianProcessRegressor`.
 
     The process is summarised by `n_inducing` points ``Z``, chosen and then optimised together with
@@ -274,62 +273,19 @@ class SparseGPRegressor(
         """
         X = validate_data(self, X, reset=False, dtype=_FLOATS)
         name = f"{type(self).__name__}.sample_y"
-        _checks.check_number(n_samples, "n_samples", name, Integral, low=1)
+        checks.check_number(n_samples, "n_samples", name, Integral, low=1)
         return self._view().sample(X, n_samples, check_random_state(random_state), latent)
-
-    def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
-        """The bound on the log marginal likelihood, at the fitted inducing points.
-
-        Parameters
-        ----------
-        theta : array-like of shape (n_kernel_params,), default=None
-            Log hyperparameters of `kernel_`. None: those that were fitted.
-        eval_gradient : bool, default=False
-            Whether to return the gradient with respect to theta, too.
-        clone_kernel : bool, default=True
-            Whether to leave `kernel_` as it is; if False, its theta is set.
-
-        Returns
-        -------
-        value : float
-            -inf where the kernel matrix at theta cannot be factorised, or numbers overflow.
-        gradient : ndarray of shape (n_kernel_params,), if `eval_gradient`
-            Zeros where the value is -inf.
-
-        Raises
-        ------
-        ValueError
-            If a gradient is asked for without theta, theta has another length, or the training
-            rows are gone (pickles leave them out).
-        """
-        check_is_fitted(self, "kernel_")
-        if theta is None:
-            if eval_gradient:
-                raise ValueError("Gradient can only be evaluated for theta!=None")
-            return self.log_marginal_likelihood_value_
-        if self._objective is None:
-            raise rows_are_gone(self)
-        kernel = clone(self.kernel_) if clone_kernel else self.kernel_
-        with single_threaded_blas(), np.errstate(all="ignore"):
-            kernel.theta = _checks.check_theta(theta, kernel)
-            return value_or_minus_inf(self._objective, kernel, eval_gradient)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "kernel_")
-
-    def __getstate__(self):
-        state = super().__getstate__().copy()
-        if "_objective" in state:
-            state["_objective"] = None  # holds the training rows
-        return state
 
     def _view(self):
         """The fitted process, or the prior, in the units of y."""
         if hasattr(self, "kernel_"):
-            scaling = self._y_train_mean, self._y_train_std
-            n_inducing = len(self.inducing_points_)
-            return TargetView(self._posterior, n_inducing, *scaling, self._one_column, self.n_jobs)
-        _checks.check_kernel(self.kernel, type(self).__name__)
+            y_mean, y_scale = self._y_train_mean, self._y_train_std
+            return (
+                super()
+                ._view()
+                ._replace(y_mean=y_mean, y_scale=y_scale, one_column=self._one_column)
+            )
+        checks.check_kernel(self.kernel, type(self).__name__)
         kernel = ConstantKernel() * RBF() if self.kernel is None else self.kernel
         p = self.n_targets or 1
         return TargetView(Prior(kernel, p), 0, np.zeros(p), np.ones(p), p == 1, self.n_jobs)
@@ -337,41 +293,28 @@ class SparseGPRegressor(
     @with_callbacks
     def _fit(self, X, y, sample_weight):
         name = type(self).__name__
-        _checks.check_parameters(self, name)
-        _checks.check_inputs(X, self.kernel, name)
-        bound = _wiring.resolve_bound(self.bound, name)
-        _checks.check_no_none(y)
+        checks.check_parameters(self, name)
+        checks.check_inputs(X, self.kernel, name)
+        bound = resolve_bound(self.bound, name)
+        checks.check_no_none(y)
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=_FLOATS)
-        _checks.check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
+        checks.check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
         weight = check_sample_weight(sample_weight, X)
         rows = training_rows(X, y, weight, alpha=self.alpha, normalize=self.normalize_y, name=name)
-        kernel = _wiring.resolve_kernel(self.kernel, self.alpha, rows)
+        kernel = resolve_kernel(self.kernel, self.alpha, rows)
         rows = with_noise_floor(rows, kernel)
-        _checks.check_restarts(self, kernel)
+        checks.check_restarts(self, kernel)
         reporter = IterationReporter(self, X, y, self.max_iter)
-        plan = _wiring.plan_of(self, X, kernel, progress_of(self, reporter), name)
+        plan = plan_of(self, X, kernel, progress_of(self, reporter), name)
         with single_threaded_blas():
             fit = train(
                 rows, kernel, GaussianModel(bound), plan, check_random_state(self.random_state)
             )
-        self._warn_at_bounds(fit.kernel)
-        self._store(fit, rows, one_column=rows.n_targets == 1)
+        fitted_part = users_part(fit.kernel, self.kernel)
+        if self.optimizer is not None and fitted_part is not None:
+            warn_at_bounds(fitted_part)
+        self._store([fit])
+        self._y_train_mean, self._y_train_std = rows.y_mean, rows.y_scale
+        self._one_column = rows.n_targets == 1
         reporter.end()
         return self
-
-    def _warn_at_bounds(self, fitted):
-        users_part = _wiring.users_part(fitted, self.kernel)
-        if self.optimizer is not None and users_part is not None:
-            warn_at_bounds(users_part)
-
-    def _store(self, fit, rows, one_column):
-        self.kernel_ = clone(fit.kernel)  # clone_kernel=False changes it; predictions stay
-        self.inducing_points_ = fit.objective.inducing_points
-        self.log_marginal_likelihood_value_ = fit.value
-        self.n_inducing_ = len(self.inducing_points_)
-        self.n_iter_ = fit.n_iter
-        self.jitter_ = fit.jitter
-        self._posterior = fit.posterior
-        self._objective = fit.objective
-        self._y_train_mean, self._y_train_std = rows.y_mean, rows.y_scale
-        self._one_column = one_column

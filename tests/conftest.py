@@ -19,7 +19,7 @@ from skgp_sparse._engine import exact
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._linalg import Jitter
+from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
 
 BOUNDS = {

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from skgp_sparse import _buffers
-from skgp_sparse._parallel import single_threaded_blas
+from skgp_sparse._ground import buffers
+from skgp_sparse._ground.parallel import single_threaded_blas
 
 LARGE = (1 << 9, 1 << 9)  # 2 MB
 
@@ -19,52 +19,52 @@ def address(array):
 @pytest.mark.parametrize("shape", [(3, 2), LARGE, (0, 5), (600, 513)])
 def test_arrays_are_like_those_of_numpy(shape):
     with single_threaded_blas():
-        array = _buffers.empty(shape)
+        array = buffers.empty(shape)
     assert array.shape == shape and array.dtype == np.float64
     assert array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
 
 
 def test_memory_is_used_again():
     with single_threaded_blas():
-        first = _buffers.empty(LARGE)
+        first = buffers.empty(LARGE)
         where = address(first)
         del first
-        assert address(_buffers.empty(LARGE)) == where
+        assert address(buffers.empty(LARGE)) == where
 
 
 def test_memory_waits_for_the_last_view():
     with single_threaded_blas():
-        whole = _buffers.empty(LARGE)
+        whole = buffers.empty(LARGE)
         whole[:] = 1.0
         part, view = whole.reshape(-1)[7:][:5], whole.T[5:]
         del whole
         gc.collect()
-        other = _buffers.empty(LARGE)
+        other = buffers.empty(LARGE)
         other[:] = 2.0
         assert np.all(view == 1.0) and np.all(part == 1.0)
 
 
 def test_arrays_outlive_the_fit():
     with single_threaded_blas():
-        array = _buffers.empty(LARGE)
+        array = buffers.empty(LARGE)
         array[:] = 3.0
     assert np.all(array == 3.0)
     del array
-    assert not _buffers._waiting
+    assert not buffers._waiting
 
 
 def test_nothing_waits_outside_of_a_fit():
     with single_threaded_blas():
-        _buffers.empty(LARGE)
-        assert _buffers._waiting
-    assert not _buffers._waiting
-    _buffers.empty(LARGE)
-    assert not _buffers._waiting
+        buffers.empty(LARGE)
+        assert buffers._waiting
+    assert not buffers._waiting
+    buffers.empty(LARGE)
+    assert not buffers._waiting
 
 
 def test_threads_never_share_memory():
     def check(number):
-        array = _buffers.empty(LARGE)
+        array = buffers.empty(LARGE)
         array[:] = number
         return bool(np.all(array == number))
 

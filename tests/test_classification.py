@@ -23,9 +23,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgp_sparse import SparseGPClassifier, _binary, _multiclass, _wiring, bounds
-from skgp_sparse._table import training_rows
-from skgp_sparse.inference.sites import SiteModel
+from skgp_sparse import SparseGPClassifier, bounds
+from skgp_sparse._front import binary, multiclass, plans
+from skgp_sparse._front.training_rows import training_rows
+from skgp_sparse.inference.methods import Variational
+from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Logit
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
@@ -441,17 +443,17 @@ def test_coupling_recovers_probabilities_that_the_pairs_came_from():
     p = rng.dirichlet(np.ones(5), size=40)
     pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
     pairwise = np.column_stack([p[:, j] / (p[:, i] + p[:, j]) for i, j in pairs])
-    np.testing.assert_allclose(_multiclass.coupled(pairwise, 5), p, atol=1e-9)
-    np.testing.assert_array_equal(_multiclass.votes(pairwise, 5), np.argmax(p, axis=1))
+    np.testing.assert_allclose(multiclass.coupled(pairwise, 5), p, atol=1e-9)
+    np.testing.assert_array_equal(multiclass.votes(pairwise, 5), np.argmax(p, axis=1))
 
 
 def test_coupling_of_certain_and_of_circular_pairs():
-    certain = _multiclass.coupled(np.array([[0.0, 0.0, 0.5]]), 3)
+    certain = multiclass.coupled(np.array([[0.0, 0.0, 0.5]]), 3)
     proper(certain, 3)
     assert certain[0, 0] > 0.99
     circular = np.array([[0.1, 0.9, 0.1]])  # 0 beats 1, 2 beats 0, 1 beats 2
-    np.testing.assert_allclose(_multiclass.coupled(circular, 3), 1 / 3, atol=1e-9)
-    np.testing.assert_allclose(_multiclass.normalised(np.zeros((1, 3))), 1 / 3)
+    np.testing.assert_allclose(multiclass.coupled(circular, 3), 1 / 3, atol=1e-9)
+    np.testing.assert_allclose(multiclass.normalised(np.zeros((1, 3))), 1 / 3)
 
 
 def test_parameters_set_after_a_fit_change_no_prediction():
@@ -476,7 +478,7 @@ def test_processes_bring_back_no_rows(monkeypatch):
                 assert found[-1][0].objective.rows is None
                 yield found[-1]
 
-    monkeypatch.setattr(_binary, "Parallel", Parallel)
+    monkeypatch.setattr(binary, "Parallel", Parallel)
     X, y = blobs()
     model = small(max_iter=1, n_jobs=2).fit(X, y)
     assert len(found) == 3 and all(len(fit.objective.rows) == len(X) for fit in model._fits)
@@ -496,13 +498,13 @@ def test_threads_can_fit_the_problems_too():
 
 
 def test_all_problems_get_the_memory_of_the_user(monkeypatch):
-    seen, fit_elsewhere = [], _binary._fit_elsewhere
+    seen, fit_elsewhere = [], binary._fit_elsewhere
 
     def fit(problem, *rest):
         seen.append(problem.plan.options.memory)
         return fit_elsewhere(problem, *rest)
 
-    monkeypatch.setattr(_binary, "_fit_elsewhere", fit)
+    monkeypatch.setattr(binary, "_fit_elsewhere", fit)
     with config_context(working_memory=64), parallel_config("threading"):
         small(max_iter=1, n_jobs=2).fit(*blobs(centers=12))
     assert seen == 12 * [64 * 2**20]
@@ -549,15 +551,16 @@ def test_the_start_of_a_rare_class_sees_it():
     X, y = rng.normal(size=(5000, 2)), np.full(5000, -1.0)
     y[:40] = 1.0
     rows = training_rows(X, y, None, alpha=None, normalize=False, name="")
-    chosen = SiteModel(None).sample(rows, 250, np.random.RandomState(1))
+    model = SiteModel(Variational(Logit(), True, bounds.Spherical))
+    chosen = model.sample(rows, 250, np.random.RandomState(1))
     assert len(chosen) == len(np.unique(chosen)) == 250
     assert np.sum(rows.y[chosen] > 0) == 25
-    np.testing.assert_array_equal(SiteModel(None).sample(rows, 6000, rng), np.arange(5000))
+    np.testing.assert_array_equal(model.sample(rows, 6000, rng), np.arange(5000))
 
 
 def test_auto_is_the_exact_process_up_to_a_number_of_distinct_rows(monkeypatch):
-    monkeypatch.setattr(_wiring, "_EXACT_LABELS", 60)
-    monkeypatch.setattr(_wiring, "_AUTO_LABELS", 7)
+    monkeypatch.setattr(plans, "_EXACT_LABELS", 60)
+    monkeypatch.setattr(plans, "_AUTO_LABELS", 7)
     for n, m in ((60, 60), (61, 7)):
         X, y = moons(n)
         model = SparseGPClassifier(RBF(), optimizer=None, random_state=0).fit(X, y)

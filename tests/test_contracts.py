@@ -25,7 +25,7 @@ from skgp_sparse._engine.table import Block, Table
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
-from skgp_sparse.inference.sites import Inner, SiteModel, SiteObjective
+from skgp_sparse.inference.site_objective import Inner, SiteModel, SiteObjective
 from skgp_sparse.inference.solvers import LBFGS
 from skgp_sparse.inference.training import Plan, train
 from skgp_sparse.inference.vector_function import VectorFunction

@@ -15,7 +15,7 @@ from conftest import BOUNDS, Case, agree
 from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse._engine import collapsed, exact
-from skgp_sparse._linalg import Jitter
+from skgp_sparse._ground.linalg import Jitter
 
 ORACLE = dict(np.load(Path(__file__).parent / "data" / "regression.npz"))
 CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE if "/" in key))

@@ -7,8 +7,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, exact, table
-from skgp_sparse._linalg import Jitter
-from skgp_sparse._parallel import single_threaded_blas
+from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.bounds import Bound
 
 STEP = 2e-3

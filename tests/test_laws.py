@@ -24,8 +24,8 @@ from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.posterior import Prior
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._linalg import Jitter
-from skgp_sparse._parallel import single_threaded_blas
+from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.bounds import DTC, FITC, PEP, Titsias, TitsiasNew
 
 LOWER_BOUNDS = ("vfe", "artemev", "titsias_new")

@@ -5,9 +5,9 @@ import pytest
 from conftest import agree
 from scipy.linalg import lapack
 
-from skgp_sparse import _blas, _linalg
-from skgp_sparse._linalg import Jitter, jittered_cholesky
-from skgp_sparse._parallel import single_threaded_blas
+from skgp_sparse._ground import blas, linalg
+from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
+from skgp_sparse._ground.parallel import single_threaded_blas
 
 SIZES = (1, 5, 256, 257, 600, 900)  # around and beyond one panel of columns
 
@@ -20,7 +20,7 @@ def positive_definite(m, seed=0):
 def factor(m):
     """A positive definite matrix and its Cholesky factor as the engine makes it."""
     K = positive_definite(m)
-    return K, _linalg.cholesky(K)
+    return K, linalg.cholesky(K)
 
 
 def low_rank(m=6, rank=2):
@@ -32,7 +32,7 @@ def low_rank(m=6, rank=2):
 def test_cholesky_factorises_and_leaves_its_argument_alone(m):
     K = positive_definite(m)
     kept = K.copy()
-    for L in (_linalg.cholesky(K), jittered_cholesky(K, Jitter(0.0))[0]):
+    for L in (linalg.cholesky(K), jittered_cholesky(K, Jitter(0.0))[0]):
         agree(L @ L.T, K, 1e-13)
         np.testing.assert_array_equal(L, np.tril(L))
     np.testing.assert_array_equal(K, kept)
@@ -41,8 +41,8 @@ def test_cholesky_factorises_and_leaves_its_argument_alone(m):
 @pytest.mark.parametrize("m", SIZES)
 def test_inverses_are_inverses(m):
     K, L = factor(m)
-    agree(_linalg.inverse_lower(L) @ L, np.eye(m), 1e-12)
-    inverse = _linalg.inverse_from_triangle(_linalg.inverse_lower(L))
+    agree(linalg.inverse_lower(L) @ L, np.eye(m), 1e-12)
+    inverse = linalg.inverse_from_triangle(linalg.inverse_lower(L))
     agree(inverse @ K, np.eye(m), 1e-12)
     np.testing.assert_array_equal(inverse, inverse.T)
     agree(L @ L.T, K, 1e-13)
@@ -51,9 +51,9 @@ def test_inverses_are_inverses(m):
 @pytest.mark.parametrize("m", SIZES)
 def test_congruence_is_the_product_of_three(m):
     K, L = factor(m)
-    S, T = K - 2.0 * np.eye(m), _linalg.inverse_lower(L)
+    S, T = K - 2.0 * np.eye(m), linalg.inverse_lower(L)
     kept = S.copy(), T.copy()
-    found = _linalg.congruence(S, T)
+    found = linalg.congruence(S, T)
     agree(found, T.T @ S @ T, 1e-12)
     np.testing.assert_array_equal(found, found.T)
     np.testing.assert_array_equal(S, kept[0])
@@ -65,20 +65,20 @@ def test_triangular_products(m):
     rng = np.random.default_rng(1)
     A, T = rng.normal(size=(40, m)), np.tril(rng.normal(size=(m, m)))
     for triangle in (T, np.asfortranarray(T)):
-        agree(_linalg.times_lower(A, triangle), A @ T, 1e-13)
-        agree(_linalg.times_lower_transposed(A, triangle), A @ T.T, 1e-13)
-    agree(_linalg.times_lower(np.asfortranarray(A), T), A @ T, 1e-13)
+        agree(linalg.times_lower(A, triangle), A @ T, 1e-13)
+        agree(linalg.times_lower_transposed(A, triangle), A @ T.T, 1e-13)
+    agree(linalg.times_lower(np.asfortranarray(A), T), A @ T, 1e-13)
     above = T + np.triu(np.full((m, m), np.nan), 1)  # which nobody reads
-    agree(_linalg.times_lower(A, above), A @ T, 1e-13)
+    agree(linalg.times_lower(A, above), A @ T, 1e-13)
     place = A.copy()
-    assert _linalg.times_lower_transposed(place, T, place) is place
+    assert linalg.times_lower_transposed(place, T, place) is place
     agree(place, A @ T.T, 1e-13)
 
 
 def test_products_in_place_need_an_array_of_rows():
     for A in (np.zeros((3, 2)).T, np.zeros((2, 3), np.float32), np.zeros((2, 2))):
         with pytest.raises(ValueError, match="C-ordered array of float64"):
-            _blas.multiply_by_triangle(A, np.eye(3), transposed=False)
+            blas.multiply_by_triangle(A, np.eye(3), transposed=False)
 
 
 @pytest.mark.parametrize("m", SIZES)
@@ -86,7 +86,7 @@ def test_mirrored_matrices_are_symmetric(m):
     A = np.random.default_rng(2).normal(size=(m, m))
     lower = np.tril(A)
     expected = lower + np.tril(A, -1).T
-    assert _linalg.mirror_lower(A) is A
+    assert linalg.mirror_lower(A) is A
     np.testing.assert_array_equal(A, expected)
 
 
@@ -104,15 +104,15 @@ def test_weighted_gram_is_the_weighted_sum_of_outer_products(weights):
         "zero": np.zeros(50),
         "strided": np.repeat(normal, 2)[::2],
     }[weights]
-    found = _linalg.weighted_gram(V, a)
+    found = linalg.weighted_gram(V, a)
     agree(found, (V.T * a) @ V, 1e-13)
     agree(found, found.T, 1e-14)
 
 
 def test_row_dots_and_log_determinants():
     K, L = factor(9)
-    agree(_linalg.row_dots(K, L), (K * L).sum(axis=1), 1e-13)
-    agree(_linalg.log_det_from_cholesky(L), np.linalg.slogdet(K)[1], 1e-13)
+    agree(linalg.row_dots(K, L), (K * L).sum(axis=1), 1e-13)
+    agree(linalg.log_det_from_cholesky(L), np.linalg.slogdet(K)[1], 1e-13)
 
 
 @pytest.mark.parametrize("start", [0.0, 1e-12, 1e-8, 1e-6])
@@ -165,30 +165,30 @@ def test_matrices_that_are_not_finite_are_refused(bad, where):
     with pytest.raises(np.linalg.LinAlgError, match="NaN or infinite"):
         jittered_cholesky(K, Jitter())
     with pytest.raises(np.linalg.LinAlgError, match="not finite"):
-        _linalg.cholesky(K)
+        linalg.cholesky(K)
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-10])
 def test_ill_conditioned_tiles_keep_their_digits(noise):
     x = np.sort(np.random.default_rng(0).uniform(size=700))
     K = np.exp(-0.5 * (x[:, None] - x) ** 2) + noise * np.eye(len(x))
-    L = _linalg.cholesky(K)
+    L = linalg.cholesky(K)
     agree(L @ L.T, K, 1e-13)
-    T = _linalg.inverse_lower(L)
+    T = linalg.inverse_lower(L)
     by_lapack = np.abs(lapack.dtrtri(L, lower=1)[0] @ L - np.eye(len(x))).max()
     assert np.abs(T @ L - np.eye(len(x))).max() < 10.0 * by_lapack
 
 
 def test_factors_are_the_same_for_any_number_of_threads():
     K, L = factor(900)
-    T = _linalg.inverse_lower(L)
+    T = linalg.inverse_lower(L)
     with single_threaded_blas():
         for n_jobs in (2, 3):
-            found = _linalg.cholesky(K, n_jobs)
-            np.testing.assert_array_equal(found, _linalg.cholesky(K, 1))
+            found = linalg.cholesky(K, n_jobs)
+            np.testing.assert_array_equal(found, linalg.cholesky(K, 1))
             np.testing.assert_array_equal(
-                _linalg.inverse_lower(L, n_jobs), _linalg.inverse_lower(L, 1)
+                linalg.inverse_lower(L, n_jobs), linalg.inverse_lower(L, 1)
             )
             np.testing.assert_array_equal(
-                _linalg.inverse_from_triangle(T, n_jobs), _linalg.inverse_from_triangle(T, 1)
+                linalg.inverse_from_triangle(T, n_jobs), linalg.inverse_from_triangle(T, 1)
             )

@@ -8,8 +8,8 @@ import time
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skgp_sparse import _parallel
-from skgp_sparse._parallel import for_each, ordered_map, resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground import parallel
+from skgp_sparse._ground.parallel import for_each, ordered_map, resolve_n_jobs, single_threaded_blas
 
 N_JOBS = (1, 2, 5)
 
@@ -110,7 +110,7 @@ def test_n_jobs_is_what_blas_or_the_user_says():
 
 def test_blas_limits_of_contexts_that_overlap_are_restored_by_the_last():
     def threads():
-        pools = _parallel._controller().select(user_api="blas").info()
+        pools = parallel._controller().select(user_api="blas").info()
         return {pool["num_threads"] for pool in pools}
 
     with threadpool_limits(2, user_api="blas"):
@@ -139,7 +139,7 @@ def test_threads_are_kept_while_blas_is_limited_and_no_longer():
             inside = names_of_threads()
         assert len(first | inside | names_of_threads()) == 2
     alive = {thread.name for thread in threading.enumerate()}
-    assert not first & alive and not _parallel._pools
+    assert not first & alive and not parallel._pools
 
 
 def test_nothing_runs_on_after_an_error_in_a_pool_that_is_kept():

@@ -11,15 +11,15 @@ from conftest import KERNELS, agree, agree_evaluations, agree_posteriors, make_c
 from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import bounds, kernels
-from skgp_sparse._engine import collapsed, exact_sites, sites
+from skgp_sparse._engine import collapsed, collapsed_sites, exact_sites
 from skgp_sparse._engine import exact as exact_regression
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import PerRow
-from skgp_sparse._linalg import Jitter
-from skgp_sparse._parallel import single_threaded_blas
+from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.sites import Inner, SiteModel, SiteObjective
+from skgp_sparse.inference.site_objective import Inner, SiteModel, SiteObjective
 from skgp_sparse.likelihoods import Gaussian, Logit, Probit
 
 ORACLE = dict(np.load(Path(__file__).parent / "data" / "classification.npz"))
@@ -218,7 +218,7 @@ def test_projections_hold_little_but_v_where_memory_is_short():
         found = objective(case, METHODS["vfe_probit"], memory=memory)
         problem = found._infer(case.kernel)[0].problem
         tracemalloc.start()
-        projected = sites.project_rows(problem)
+        projected = collapsed_sites.project_rows(problem)
         held.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
         assert None not in projected.projections

@@ -60,7 +60,7 @@ def objective(X, y, kernel, bound, n_jobs=None):
     """`f(theta, Z) -> value, theta_grad, Z_grad`, one evaluation as `fit` does it."""
     # ADAPT: to how rows, bounds and objectives are made, and to what `fit` wraps them in.
     from skgp_sparse._engine.inducing_points import InducingPoints
-    from skgp_sparse._parallel import single_threaded_blas
+    from skgp_sparse._ground.parallel import single_threaded_blas
     from skgp_sparse.inference.objectives import CollapsedObjective
 
     nowhere = InducingPoints(None)
@@ -78,7 +78,7 @@ def objective(X, y, kernel, bound, n_jobs=None):
 def exact_evaluation(X, y, kernel):
     """A function of no argument: value and gradient (theta) of the exact process."""
     # ADAPT: to how rows, models and objectives are made, and to what `fit` wraps them in.
-    from skgp_sparse._parallel import single_threaded_blas
+    from skgp_sparse._ground.parallel import single_threaded_blas
     from skgp_sparse.inference.objectives import GaussianModel
 
     exact = GaussianModel(bound_named("titsias_new")).exact(table_rows(X, y), options())
@@ -94,7 +94,7 @@ def exact_evaluation(X, y, kernel):
 def as_in_fit():
     """The context in which `fit` computes: threads stay from one evaluation to the next."""
     # ADAPT: to what `fit` wraps its evaluations in.
-    from skgp_sparse._parallel import single_threaded_blas
+    from skgp_sparse._ground.parallel import single_threaded_blas
 
     return single_threaded_blas()
 
@@ -116,7 +116,7 @@ def options(n_jobs=None):
     """How the estimator computes, by default when nobody says otherwise."""
     # ADAPT: to the defaults of the estimator.
     from skgp_sparse._engine.problem import Options
-    from skgp_sparse._parallel import resolve_n_jobs
+    from skgp_sparse._ground.parallel import resolve_n_jobs
 
     memory = sklearn.get_config()["working_memory"] * 2**20
     return Options(n_jobs=resolve_n_jobs(n_jobs), memory=memory)
@@ -264,8 +264,9 @@ def classifier_trace(X, y, m, limit, bound="titsias", max_iter=1000, seed=0):
 def site_objective(X, y, bound, Z):
     """The objective of a classifier for labels 0 and 1, probit likelihood."""
     # ADAPT: to how methods and objectives are made.
-    from skgp_sparse._wiring import resolve_method
-    from skgp_sparse.inference.sites import SiteModel
+    from skgp_sparse._front.wiring import resolve_method
+
+    from skgp_sparse.inference.site_objective import SiteModel
 
     rows = table_rows(X, np.where(y > 0, 1.0, -1.0))
     model = SiteModel(resolve_method(bound, "probit", "SparseGPClassifier"))
@@ -274,7 +275,7 @@ def site_objective(X, y, bound, Z):
 
 def classifier_evaluation(X, y, kernel, bound, Z):
     """A function of no argument: value and gradient, sites found from scratch."""
-    from skgp_sparse._parallel import single_threaded_blas
+    from skgp_sparse._ground.parallel import single_threaded_blas
 
     def function():
         with single_threaded_blas():
@@ -287,7 +288,7 @@ def classifier_evaluation(X, y, kernel, bound, Z):
 def inner_iteration(X, y, kernel, bound, Z):
     """A function of no argument: one inner iteration, at the sites where the loop ends."""
     # ADAPT: to the names of these two methods.
-    from skgp_sparse._parallel import single_threaded_blas
+    from skgp_sparse._ground.parallel import single_threaded_blas
 
     objective = site_objective(X, y, bound, Z)
     with single_threaded_blas():

@@ -1,13 +1,25 @@
-"""Everything that costs O(n): blocks of rows in, m×m matrices out. Pure functions.
+"""Everything that costs O(n): blocks of rows in, m×m matrices out.
 
+table
+    The contract of a training table, and the one way to visit its rows.
 rows
-    The training table by reference, and its blocks.
-prior
-    ``Kuu`` factorised, with its derivative.
+    The table whose rows are arrays.
+basis
+    The contract of a basis, and of its features at one kernel.
+inducing_points
+    The basis of inducing points.
+problem
+    What an evaluation is asked, and what it answers.
+forward, backward
+    The two visits to the rows: sums, and the gradient.
 collapsed
     Value, gradient and posterior of the family of Gaussian objectives in `skgp_sparse.bounds`.
-exact
-    The exact Gaussian process on few distinct rows.
+collapsed_sites
+    Rows with Gaussian sites: everything O(n) of an inner iteration.
+exact, exact_sites
+    The exact process on few distinct rows; the same with Gaussian sites.
+symmetric
+    ``k(X, X)`` and its pullback, lower triangles only.
 posterior
     Mean, variance, covariance and samples. There is no second predict anywhere.
 

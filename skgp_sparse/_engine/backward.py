@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._buffers import empty
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.forward import forward_block
-from skgp_sparse._linalg import inverse_from_triangle, row_dots, weighted_gram
+from skgp_sparse._ground.buffers import empty
+from skgp_sparse._ground.linalg import inverse_from_triangle, row_dots, weighted_gram
 
 
 class Cotangents(NamedTuple):

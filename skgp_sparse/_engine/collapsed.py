@@ -29,7 +29,7 @@ from skgp_sparse._engine.backward import cotangents, pull_whitening, second_visi
 from skgp_sparse._engine.forward import Statistics, first_visit, forward_block
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
-from skgp_sparse._linalg import cholesky, inverse_lower, log_det_from_cholesky
+from skgp_sparse._ground.linalg import cholesky, inverse_lower, log_det_from_cholesky
 
 
 class _Solution(NamedTuple):

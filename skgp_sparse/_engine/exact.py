@@ -25,7 +25,7 @@ from skgp_sparse._engine.inducing_points import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse._engine.symmetric import kernel_matrix, pull_back
-from skgp_sparse._linalg import (
+from skgp_sparse._ground.linalg import (
     Jitter,
     inverse_lower,
     jittered_cholesky,

@@ -33,7 +33,7 @@ from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.symmetric import kernel_matrix, pull_back
 from skgp_sparse._engine.table import Layout, PerRow, row_blocks
-from skgp_sparse._linalg import (
+from skgp_sparse._ground.linalg import (
     cholesky,
     inverse_lower,
     log_det_from_cholesky,
@@ -41,7 +41,7 @@ from skgp_sparse._linalg import (
     mirror_lower,
     product_norms,
 )
-from skgp_sparse._parallel import for_each, ordered_map
+from skgp_sparse._ground.parallel import for_each, ordered_map
 
 _FLAT = 1e-4  # a_g K_gg below which 1 - [B⁻¹]_gg has lost digits
 _TINY = np.finfo(float).tiny

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.problem import Tape
-from skgp_sparse._linalg import weighted_gram
+from skgp_sparse._ground.linalg import weighted_gram
 
 _LOG_2PI = np.log(2.0 * np.pi)
 

@@ -7,7 +7,7 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine.basis import Basis, Features
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._linalg import (
+from skgp_sparse._ground.linalg import (
     congruence,
     inverse_lower,
     jittered_cholesky,

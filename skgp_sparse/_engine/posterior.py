@@ -15,14 +15,14 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.table import row_blocks
-from skgp_sparse._linalg import (
+from skgp_sparse._ground.linalg import (
     Jitter,
     jittered_cholesky,
     product_norms,
     times_lower_transposed,
 )
-from skgp_sparse._parallel import ordered_map
-from skgp_sparse._warnings import warn
+from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse._ground.warnings import warn
 
 _ROUNDING = 1e-6  # negative variances below this fraction of the prior's are rounding
 _JOINT_ROWS = 4096  # largest covariance that is factorised for samples

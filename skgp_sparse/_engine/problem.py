@@ -7,7 +7,7 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine.basis import Basis, Projection
 from skgp_sparse._engine.table import Table
-from skgp_sparse._linalg import Jitter
+from skgp_sparse._ground.linalg import Jitter
 
 
 class Options(NamedTuple):

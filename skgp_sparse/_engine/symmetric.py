@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._linalg import mirror_lower
-from skgp_sparse._parallel import ordered_map
+from skgp_sparse._ground.linalg import mirror_lower
+from skgp_sparse._ground.parallel import ordered_map
 
 _WORTH_SHARING = 1 << 16  # entries of K for which a block of its own pays
 _SHARES = 8  # blocks that K is cut into at most ...

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._parallel import ordered_map
+from skgp_sparse._ground.parallel import ordered_map
 
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
 _FEWEST_ROWS = 64

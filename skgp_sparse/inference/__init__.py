@@ -1,13 +1,25 @@
 """From rows, kernel and bound to a fitted posterior.
 
-objectives
-    The exact and the collapsed objective behind one interface.
-parameters
-    theta and Z as one flat vector.
-optimizers
-    L-BFGS that survives failed evaluations and says how it ended.
-start
-    Hyperparameters from a small exact fit.
+contracts
+    What training may ask of an objective, a model, a method and a solver.
 training
     The stages of a fit, in order.
+start
+    Hyperparameters from a small exact fit.
+solvers
+    Ways to find the hyperparameters, and what a fit found.
+objectives
+    The exact and the collapsed objective of regression, and their model.
+site_objective
+    The objective of rows with a likelihood, and its model.
+methods
+    How sites are updated: variational inference, expectation propagation.
+fixed_point
+    Anderson acceleration with a way back.
+parameters
+    Named blocks of parameters as one vector; hyperparameters by name.
+vector_function
+    An objective as a function of that vector.
+optimizers
+    L-BFGS with a measured diagonal, which survives failed evaluations.
 """

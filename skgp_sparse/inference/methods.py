@@ -1,7 +1,7 @@
 r"""How sites are found: variational inference or expectation propagation, one row at a time.
 
 With marginals ``N(m, s)`` of a row whose residual variance is ``r``, ``μ`` and ``h`` from the
-inducing points (`skgp_sparse._engine.sites`):
+inducing points (`skgp_sparse._engine.collapsed_sites`):
 
 `Variational`
     ``m = μ``, ``s = v r + h``, and with ``α = E[∂ log p(y|f)]``, ``β = -E[∂² log p(y|f)]``
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skgp_sparse.inference.contracts import Method
-from skgp_sparse.inference.sites import SMALLEST, ByRow
+from skgp_sparse.inference.site_objective import SMALLEST, ByRow
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class ExpectationPropagation(Method):
         centre, cavity = _cavity(mean, variance, site)
         value, slope, curvature = self.likelihood.tilted(y, centre, cavity)
         curvature = np.maximum(curvature, SMALLEST)
-        rest = 1.0 - cavity * curvature
+        rest = np.maximum(1.0 - cavity * curvature, np.finfo(float).eps)
         # log of the tilted normaliser over that of the site, both under the cavity, and the
         # integral over the residual
         gain = 1.0 + cavity * precision

@@ -13,7 +13,7 @@ from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Table
-from skgp_sparse._warnings import warn
+from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Model, Objective
 from skgp_sparse.inference.parameters import basis_block, kernel_block, raise_noise
 

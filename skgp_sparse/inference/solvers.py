@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.posterior import Posterior
-from skgp_sparse._warnings import warn
+from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Objective, Solver
 from skgp_sparse.inference.objectives import arithmetic, value_or_minus_inf
 from skgp_sparse.inference.optimizers import maximise

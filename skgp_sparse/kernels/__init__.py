@@ -14,9 +14,10 @@ white noise told apart.  Leaf kernels have rules (`KernelRule`), found by their 
 and with its inducing inputs held fixed.  Pullbacks are plain data, partial functions of arrays and
 kernels, and can be pickled.
 
-Files: `_rules` is the interface, `_nodes` the registry, `_composites` the operators, `_fallback`
-what is done without a rule; the formulas stand in `_stationary`, `_bessel`, `_dot_products` and
-`_pairwise`, and `_distances` is the arithmetic that the stationary ones share.
+Files: `_tree` has the public functions, `_rules` is the interface, `_nodes` the registry,
+`_composites` the operators, `_fallback` what is done without a rule; the formulas stand in
+`_stationary`, `_bessel`, `_dot_products` and `_pairwise`, and `_distances` is the arithmetic that
+the stationary ones share.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 
-from skgp_sparse._buffers import empty
+from skgp_sparse._ground.buffers import empty
 
 from . import _bessel
 from ._distances import LARGEST, Separation

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from skgp_sparse._blas import multiply_by_triangle
-from skgp_sparse._buffers import empty
-from skgp_sparse._parallel import for_each
+from skgp_sparse._ground.blas import multiply_by_triangle
+from skgp_sparse._ground.buffers import empty
+from skgp_sparse._ground.parallel import for_each
 
 _LARGE = 512  # columns beyond which threads pay for one factorisation
 _TILE = 128  # rows and columns of the blocks in which factors are computed

@@ -20,7 +20,7 @@ from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.table import Layout, PerRow
-from skgp_sparse._linalg import (
+from skgp_sparse._ground.linalg import (
     cholesky,
     inverse_lower,
     log_det_from_cholesky,

@@ -6,7 +6,7 @@ import numpy as np
 
 from skgp_sparse._engine.posterior import noise_variance
 from skgp_sparse._engine.table import mean_and_spread, root_mean_square, row_blocks
-from skgp_sparse._parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 
 
 def standardisation(y, weight, normalize, shared):

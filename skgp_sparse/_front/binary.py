@@ -6,11 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from skgp_sparse import _wiring
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._parallel import ordered_map, resolve_n_jobs, single_threaded_blas
-from skgp_sparse._warnings import about, collected, warn
-from skgp_sparse.inference.objectives import value_or_minus_inf
+from skgp_sparse._front.default_kernels import same_structure
+from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.warnings import about, collected, warn
 from skgp_sparse.inference.training import Plan, train
 
 _SMALL = 1 << 20  # entries of an array (rows, m)
@@ -71,23 +70,6 @@ def _tell(told):
         warn(message, category)
 
 
-def mean_value(fits, kernels, eval_gradient, shared):
-    """Mean bound of the problems at their kernels, and its gradient if asked for.
-
-    The gradient is wrt one theta that is `shared` by all, or wrt all of theirs, in their order.
-    """
-    with single_threaded_blas():
-        found = [
-            value_or_minus_inf(fit.objective, kernel, eval_gradient)
-            for fit, kernel in zip(fits, kernels)
-        ]
-    if not eval_gradient:
-        return np.mean(found)
-    values, gradients = zip(*found)
-    total = np.sum(gradients, axis=0) if shared else np.concatenate(gradients)
-    return np.mean(values), total / len(fits)
-
-
 def _fit_elsewhere(problem, model, seed):
     """A fit without its rows, and its warnings, for another process."""
     with collected() as told:
@@ -97,7 +79,7 @@ def _fit_elsewhere(problem, model, seed):
 
 def _fit_one(problem, model, seed):
     name, rows, kernel, before, plan = problem
-    if before is not None and _wiring.same_structure(kernel, before[0]):
+    if before is not None and same_structure(kernel, before[0]):
         theta = np.clip(before[0].theta, *np.reshape(kernel.bounds, (-1, 2)).T)
         plan = plan._replace(warm=(kernel.clone_with_theta(theta), before[1]))
     with about(name), single_threaded_blas():

@@ -16,7 +16,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from skgp_sparse import _buffers
+from skgp_sparse._ground import buffers
 
 
 @cache
@@ -62,7 +62,7 @@ def single_threaded_blas():
     with _LIMIT:
         if _inside == 0:
             _limiter = _controller().limit(limits=1, user_api="blas")
-            _buffers.keep()
+            buffers.keep()
         _inside += 1
     try:
         yield
@@ -71,7 +71,7 @@ def single_threaded_blas():
             _inside -= 1
             if _inside == 0:
                 _limiter.restore_original_limits()
-                _buffers.release()
+                buffers.release()
                 idle += _pools.values()
                 _pools.clear()
         for pool in idle:

@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.utils import check_array
 
 from skgp_sparse import kernels
-from skgp_sparse._checks import check_number
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._targets import standardisation
+from skgp_sparse._front.checks import check_number
+from skgp_sparse._front.targets import standardisation
 
 _SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s
 _SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance

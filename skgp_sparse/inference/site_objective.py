@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine import exact_sites, sites
+from skgp_sparse._engine import collapsed_sites, exact_sites
 from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Evaluation, Options, Problem
 from skgp_sparse._engine.table import PerRow, Table, by_row
-from skgp_sparse._warnings import warn
+from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Method, Model, Objective
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
@@ -59,7 +59,7 @@ class ByRow(NamedTuple):
 class Inferred(NamedTuple):
     """What the inner loop found, besides sites."""
 
-    core: sites.Core | exact_sites.Core
+    core: collapsed_sites.Core | exact_sites.Core
     v: float
     rows: ByRow
 
@@ -95,7 +95,7 @@ class SiteObjective(Objective):
     basis: Basis
     options: Options
     inner: Inner = Inner()
-    project: Callable = sites.project_rows
+    project: Callable = collapsed_sites.project_rows
     memory: Memory | None = None
 
     @property

@@ -87,7 +87,7 @@ def check_n_targets(n_targets, seen):
         )
 
 
-def check_theta(theta, kernel):
+def _check_theta(theta, kernel):
     """Log hyperparameters as an array of the right shape."""
     theta, expected = np.asarray(theta, dtype=np.float64), kernel.theta.shape
     if theta.shape != expected:
@@ -100,6 +100,8 @@ def check_theta(theta, kernel):
 
 def check_thetas(theta, kernels):
     """Log hyperparameters of each of some kernels, and whether they were given for all at once."""
+    if len(kernels) == 1:
+        return [_check_theta(theta, kernels[0])], True
     theta, sizes = np.asarray(theta, dtype=np.float64), [len(kernel.theta) for kernel in kernels]
     if theta.shape == (sizes[0],):
         return [theta] * len(kernels), True

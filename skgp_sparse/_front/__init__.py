@@ -1,0 +1,25 @@
+"""What both estimators share, from the arrays of a user to the plan of a fit, and back.
+
+checks
+    What cannot be used: what was got, and what to do instead.
+choices
+    Names become objects, and choices are judged together.
+default_kernels
+    The kernels that are used by default, in the units of the data.
+initialisers
+    `inducing_init` becomes a function of the rows.
+plans
+    Parameters of an estimator become the plan of a fit.
+training_rows
+    Arrays of a user become rows: small tables in one canonical form.
+targets
+    Between standardised (n, p) targets and the y of a user.
+estimator
+    The base class: fitted attributes, progress, failing without a trace.
+multiclass
+    Classes become binary problems, and binary answers become one.
+binary
+    The binary problems are fitted, here or in other processes.
+sklearn_compat
+    What is private or absent in some versions of scikit-learn.
+"""

@@ -1,0 +1,15 @@
+"""Arrays, threads, memory and warnings: nothing here knows of processes.
+
+blas
+    BLAS routines that NumPy lacks, called outside the interpreter lock.
+buffers
+    Memory of large arrays, used again within a fit.
+linalg
+    Cholesky factorisation with jitter, triangular products, LAPACK calls.
+parallel
+    Threads over blocks and tiles, with one BLAS thread each.
+quadrature
+    Expectations under one normal distribution per row.
+warnings
+    Warnings that name their problem, at the line of the user.
+"""
