@@ -170,19 +170,19 @@ def reporting_to(trace):
     The small exact fit must not report: its value belongs to fewer rows.
     """
     # ADAPT: to a public callback, if the estimator gets one.
-    from skgp_sparse.inference import training
+    from skgp_sparse.inference import solvers
 
-    maximise = training.maximise
+    maximise = solvers.maximise
 
     def reporting(*args, **kwargs):
         kwargs["callback"] = lambda iteration, value: trace(value)
         return maximise(*args, **kwargs)
 
-    training.maximise = reporting
+    solvers.maximise = reporting
     try:
         yield
     finally:
-        training.maximise = maximise
+        solvers.maximise = maximise
 
 
 def initial_kernel(X, y):
@@ -264,8 +264,7 @@ def classifier_trace(X, y, m, limit, bound="titsias", max_iter=1000, seed=0):
 def site_objective(X, y, bound, Z):
     """The objective of a classifier for labels 0 and 1, probit likelihood."""
     # ADAPT: to how methods and objectives are made.
-    from skgp_sparse._front.wiring import resolve_method
-
+    from skgp_sparse._front.choices import resolve_method
     from skgp_sparse.inference.site_objective import SiteModel
 
     rows = table_rows(X, np.where(y > 0, 1.0, -1.0))
@@ -292,7 +291,7 @@ def inner_iteration(X, y, kernel, bound, Z):
 
     objective = site_objective(X, y, bound, Z)
     with single_threaded_blas():
-        projected, found = objective._infer(kernel)
+        projected, found, _ = objective._infer(kernel)
 
     def function():
         with single_threaded_blas():
@@ -370,10 +369,37 @@ def snapshots_of_fit(model, X, y, limit):
 @contextlib.contextmanager
 def snapshots_into(snapshots):
     """Let every iteration on the full data leave a snapshot."""
-    # ADAPT: to how `training` calls `maximise` and makes `Parameters` - keep it working for the
-    # version before as well, which anytime.py measures with this same function.
-    from skgp_sparse.inference import training
+    # ADAPT: to how `maximise` is called, and with which function of a vector - keep it working for
+    # the version before as well, which anytime.py measures with this same function.
+    try:
+        from skgp_sparse.inference import solvers
+    except ImportError:
+        from skgp_sparse.inference import training
 
+        with _snapshots_into_parameters(snapshots, training):
+            yield
+        return
+    maximise = solvers.maximise
+
+    def reporting(function, *args, **kwargs):
+        def decode(vector):
+            objective, kernel = function.at(vector)
+            return kernel, objective.inducing_points
+
+        snapshots.decode = decode
+        kwargs["callback"] = snapshots
+        return maximise(snapshots.watching(function), *args, **kwargs)
+
+    solvers.maximise = reporting
+    try:
+        yield
+    finally:
+        solvers.maximise = maximise
+
+
+@contextlib.contextmanager
+def _snapshots_into_parameters(snapshots, training):
+    """The same for versions whose `training` decodes vectors with `Parameters`."""
     maximise, Parameters = training.maximise, training.Parameters
 
     def recording(*args, **kwargs):
