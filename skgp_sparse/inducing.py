@@ -246,7 +246,7 @@ BY_NAME = {
 
 def _in_metric(X, kernel, sample_weight):
     centre, spread = mean_and_spread(X, sample_weight)
-    scale = kernels.metric(kernel, np.where(spread > 0, spread, 1.0))
+    scale = kernels.length_scales(kernel, np.where(spread > 0, spread, 1.0))
     return centre, scale, (X - centre) / scale
 
 

@@ -104,8 +104,8 @@ class Likelihood(BaseEstimator, ABC):
         return np.zeros(0)
 
     @property
-    def bounds(self):
-        """Bounds of `theta` (k, 2)."""
+    def limits(self):
+        """Limits of `theta` (k, 2)."""
         return np.zeros((0, 2))
 
     def with_theta(self, theta):
@@ -303,8 +303,8 @@ class Gaussian(Likelihood):
         return np.zeros(0) if self._is_fixed() else np.log([self.variance])
 
     @property
-    def bounds(self):
-        """Bounds of `theta`."""
+    def limits(self):
+        """Limits of `theta`."""
         return np.zeros((0, 2)) if self._is_fixed() else np.log([self.variance_bounds])
 
     def with_theta(self, theta):

@@ -500,8 +500,8 @@ def test_length_scales_must_match_the_columns():
 def test_metric_combines_length_scales_of_all_leaves():
     kernel = ConstantKernel() * RBF([3.0, 1.0]) + ExpSineSquared(4.0) ** 2 + WhiteKernel()
     expected = 1 / np.sqrt(np.array([1 / 9, 1.0]) + 1 / 16)
-    assert_allclose(kernels.metric(kernel, np.ones(2)), expected)
-    assert_allclose(kernels.metric(DotProduct(), np.array([2.0, 3.0])), [2.0, 3.0])
+    assert_allclose(kernels.length_scales(kernel, np.ones(2)), expected)
+    assert_allclose(kernels.length_scales(DotProduct(), np.array([2.0, 3.0])), [2.0, 3.0])
 
 
 @pytest.mark.parametrize(

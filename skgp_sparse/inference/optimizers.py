@@ -51,9 +51,9 @@ class _Point(NamedTuple):
 class _Minimand:
     """Minus the objective per row; infinite where it cannot be evaluated."""
 
-    def __init__(self, function, bounds, scale):
+    def __init__(self, function, limits, scale):
         self.function, self.scale = function, scale
-        self.lower, self.upper = bounds.T
+        self.lower, self.upper = limits.T
 
     def start(self, x):
         """The `_Point` of x, which must exist."""
@@ -68,7 +68,7 @@ class _Minimand:
         return _Point(x, -value / self.scale, -gradient / self.scale)
 
     def at(self, x):
-        """The `_Point` of x, moved within the bounds."""
+        """The `_Point` of x, moved within the limits."""
         x = np.clip(x, self.lower, self.upper)
         try:
             value, gradient = self.function(x)
@@ -129,15 +129,15 @@ class _Curvature:
             self.diagonal[seen] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)
 
 
-def maximise(function, x0, bounds, *, max_iter, tol, scale=1.0, first=1.0, callback=None):
-    """Maximise within bounds.
+def maximise(function, x0, limits, *, max_iter, tol, scale=1.0, first=1.0, callback=None):
+    """Maximise within limits.
 
     Parameters
     ----------
     function : callable
         ``x -> (value, gradient)``; may raise ``LinAlgError``.
     x0 : ndarray of shape (size,)
-    bounds : ndarray of shape (size, 2)
+    limits : ndarray of shape (size, 2)
     max_iter : int
         Maximum number of iterations.
     tol : float
@@ -154,7 +154,7 @@ def maximise(function, x0, bounds, *, max_iter, tol, scale=1.0, first=1.0, callb
     -------
     Maximum
     """
-    minimand = _Minimand(function, bounds, scale)
+    minimand = _Minimand(function, limits, scale)
     point = minimand.start(x0)
     if len(x0) == 0:
         return Maximum(point.x, -scale * point.value, 0, True, "nothing to optimise")

@@ -19,15 +19,15 @@ class ParameterBlock(NamedTuple):
         Of any shape.
     centre, scale : float or ndarray
         Of a shape that broadcasts against `value`.
-    bounds : ndarray of shape (size, 2) or None
-        Bounds of the flat value where centre is 0 and scale 1; None: free.
+    limits : ndarray of shape (size, 2) or None
+        Limits of the flat value where centre is 0 and scale 1; None: free.
     """
 
     name: str
     value: np.ndarray
     centre: float | np.ndarray = 0.0
     scale: float | np.ndarray = 1.0
-    bounds: np.ndarray | None = None
+    limits: np.ndarray | None = None
 
 
 class Parameters:
@@ -61,11 +61,11 @@ class Parameters:
         """Gradient with respect to the vector, from gradients by name."""
         return self._flat(gradient[block.name] * block.scale for block in self.blocks)
 
-    def bounds(self):
-        """Bounds (size, 2)."""
+    def limits(self):
+        """Limits (size, 2)."""
         free = np.array([[-np.inf, np.inf]])
         parts = [
-            np.tile(free, (b.value.size, 1)) if b.bounds is None else np.reshape(b.bounds, (-1, 2))
+            np.tile(free, (b.value.size, 1)) if b.limits is None else np.reshape(b.limits, (-1, 2))
             for b in self.blocks
         ]
         return np.vstack(parts)
@@ -76,13 +76,13 @@ class Parameters:
 
 def kernel_block(kernel):
     """The hyperparameters of a kernel."""
-    return ParameterBlock("kernel", kernel.theta, bounds=np.reshape(kernel.bounds, (-1, 2)))
+    return ParameterBlock("kernel", kernel.theta, limits=np.reshape(kernel.bounds, (-1, 2)))
 
 
 def basis_block(kernel, Z, rows):
     """Inducing points, in units of the length scales or, if shorter, of the spread of the rows."""
     spread = rows.scale()
-    scale = _STEP * np.minimum(kernels.metric(kernel, spread), spread)
+    scale = _STEP * np.minimum(kernels.length_scales(kernel, spread), spread)
     return ParameterBlock("basis", Z, np.median(Z, axis=0), scale)
 
 

@@ -117,7 +117,7 @@ class SiteObjective(Objective):
         found = [kernel_block(kernel)]
         likelihood = self.method.likelihood
         if len(likelihood.theta):
-            found.append(ParameterBlock("likelihood", likelihood.theta, bounds=likelihood.bounds))
+            found.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
         if move_basis:
             found.append(basis_block(kernel, self.basis.parameters, self.rows))
         return found

@@ -70,7 +70,7 @@ class LBFGS(Solver):
         found = maximise(
             function,
             function.parameters.pack(),
-            function.parameters.bounds(),
+            function.parameters.limits(),
             max_iter=plan.max_iter,
             tol=plan.tol,
             scale=objective.size(),

@@ -35,7 +35,7 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
         What the last evaluation remembers.
     """
     function = VectorFunction(objective, kernel)
-    bounds = np.reshape(kernel.bounds, (-1, 2))
+    limits = np.reshape(kernel.bounds, (-1, 2))
     asked_to_stop = []
 
     def report(iteration, value):
@@ -47,7 +47,7 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
         return maximise(
             function,
             function.parameters.pack(kernel=theta),
-            function.parameters.bounds(),
+            function.parameters.limits(),
             max_iter=max_iter,
             tol=tol,
             scale=objective.size(),
@@ -57,7 +57,7 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
 
     best = run(kernel.theta)
     collapsed = best.value < objective.of_nothing()
-    for theta in _further_starts(kernel, bounds, collapsed, n_restarts, random_state):
+    for theta in _further_starts(kernel, limits, collapsed, n_restarts, random_state):
         if asked_to_stop:
             break
         with suppress(np.linalg.LinAlgError):  # of a start that no one asked for by name
@@ -65,15 +65,15 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
     return *function.at(best.x), best, function.memory
 
 
-def _further_starts(kernel, bounds, collapsed, n_restarts, random_state):
+def _further_starts(kernel, limits, collapsed, n_restarts, random_state):
     """Starts after the first; the same for fewer restarts, so that more of them never harm."""
-    if len(bounds) == 0:
+    if len(limits) == 0:
         return
     yield from kernel.theta + np.random.RandomState(0).normal(
-        size=(_RESCUES * collapsed, len(bounds))
+        size=(_RESCUES * collapsed, len(limits))
     )
     periods = _periods(kernel)
-    for index, theta in enumerate(drawn_starts(bounds, n_restarts, random_state)):
+    for index, theta in enumerate(drawn_starts(limits, n_restarts, random_state)):
         if periods and index % 2 == 0:
             theta = np.where(np.isin(np.arange(len(theta)), periods), theta, kernel.theta)
         yield theta
@@ -84,10 +84,10 @@ def _periods(kernel):
     return [*chain(*positions_of(kernel, "periodicity"))]
 
 
-def drawn_starts(bounds, n_restarts, random_state):
+def drawn_starts(limits, n_restarts, random_state):
     """One theta after the other, uniform between its bounds: log-uniform hyperparameters."""
     for _ in range(n_restarts):
-        yield random_state.uniform(*bounds.T)
+        yield random_state.uniform(*limits.T)
 
 
 def fit_few(rows, kernel, model, size, *, options, n_restarts, random_state, tol):

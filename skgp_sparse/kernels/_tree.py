@@ -167,7 +167,7 @@ def footprint(kernel):
     return max(1, node(kernel).footprint())
 
 
-def metric(kernel, X_scale):
+def length_scales(kernel, X_scale):
     """Return a length scale per input column, for choosing inducing inputs.
 
     Parameters
@@ -187,7 +187,7 @@ def metric(kernel, X_scale):
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF, Matern
     >>> from skgp_sparse import kernels
-    >>> kernels.metric(RBF([3.0, 1.0]) + Matern(4.0), np.ones(2)).round(4).tolist()
+    >>> kernels.length_scales(RBF([3.0, 1.0]) + Matern(4.0), np.ones(2)).round(4).tolist()
     [2.4, 0.9701]
     """
     leaves = [leaf.kernel for leaf in node(kernel).leaves()]
