@@ -101,7 +101,8 @@ class Spherical(Bound):
     r"""Titsias' bound with the residual variance scaled by ``v``: ``φ = v x / 2``.
 
     With the sites of a likelihood as pseudo-data its gradient is that of Titsias (2025), eq. 23,
-    whose ``v`` is held fixed meanwhile.
+    whose ``v`` is held fixed meanwhile. Not a bound: with ``v < 1`` the penalty is smaller than
+    the one of `Titsias`, and the term ``-n/2 (v - log v - 1)`` that pays for this is not part of it.
 
     Parameters
     ----------
@@ -115,6 +116,8 @@ class Spherical(Bound):
     >>> Spherical(0.5).penalty(np.array([0.0, 1.0]))
     (array([0.  , 0.25]), 0.25)
     """
+
+    is_lower_bound = False
 
     def __init__(self, v=1.0):
         self.v = v

@@ -8,7 +8,7 @@ import pkgutil
 import pytest
 
 import skgp_sparse
-from skgp_sparse import SparseGPRegressor, bounds, inducing, kernels, metrics
+from skgp_sparse import SparseGPRegressor, bounds, inducing, kernels, metrics, testing
 from skgp_sparse.kernels import _nodes
 
 validate = pytest.importorskip("numpydoc.validate").validate
@@ -33,6 +33,9 @@ FUNCTIONS = [
     metrics.log_predictive_density_scorer,
     *inducing.BY_NAME.values(),
     kernels.register,
+    testing.check_bound,
+    testing.check_kernel_rule,
+    testing.check_likelihood,
 ]
 IGNORED = {
     "RT02",  # scikit-learn: names of returned values are helpful

@@ -27,7 +27,15 @@ from sklearn.gaussian_process import kernels as _sk
 from . import _composites, _dot_products, _nodes, _pairwise, _stationary
 from ._nodes import register
 from ._rules import KernelRule
-from ._tree import diagonal, differentiable, evaluate, footprint, has_noise, length_scales, linearize
+from ._tree import (
+    diagonal,
+    differentiable,
+    evaluate,
+    footprint,
+    has_noise,
+    length_scales,
+    linearize,
+)
 
 __all__ = [
     "KernelRule",

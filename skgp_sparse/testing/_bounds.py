@@ -1,0 +1,175 @@
+"""The checker of bounds; the claim to be a lower bound is tried on dense problems."""
+
+from numbers import Real
+
+import numpy as np
+from scipy.linalg import cholesky, eigh, solve, solve_triangular
+
+from skgp_sparse.bounds import Bound
+from skgp_sparse.testing import _require as require
+
+_LARGE = np.geomspace(1e-3, 1e12, 46)
+_RATIOS = np.concatenate([[0.0, 1e-300, 1e-12], _LARGE])
+_AT = np.append(0.0, _LARGE)  # where slopes are compared
+_WEIGHTS = (1.0, 20.0, 1e6)
+_STEP = 1e-4  # of central differences, relative
+_FIRST_STEP = 1e-9  # of the difference at 0, where there is one side only
+_TOLERANCE = 1e-5  # of slopes
+_DIGITS = 1e-10
+_LENGTH_SCALES = (0.01, 0.3, 1.0, 4.0)  # the first one makes rows independent
+_NOISES = np.geomspace(1e-6, 1e4, 11)  # of kernels with variance 1
+_FAR_OUT = 1e3  # standard deviations
+_EXCESS = 1e-8  # of a bound over the exact value, by rounding
+
+
+def check_bound(bound):
+    """Check that a bound keeps the promises of `skgp_sparse.bounds.Bound`.
+
+    The penalty is tried from 0 to 1e12: its shape, its sign, its slope, and whether it depends on
+    its own row alone. So is the reduction. Where ``is_lower_bound`` is True, as it is unless a
+    class says otherwise, the objective is compared with the exact log marginal likelihood of small
+    problems of many noise levels and length scales, at the targets that favour the objective most.
+
+    Parameters
+    ----------
+    bound : skgp_sparse.bounds.Bound
+        Instance to check.
+
+    Raises
+    ------
+    AssertionError
+        If a promise is broken; the message says which one.
+
+    Examples
+    --------
+    >>> from skgp_sparse.bounds import Bound
+    >>> from skgp_sparse.testing import check_bound
+    >>> class Twice(Bound):
+    ...     def penalty(self, x):
+    ...         return x, 1.0
+    >>> check_bound(Twice())
+    """
+    is_one = isinstance(bound, Bound)
+    require.that(is_one, f"{bound!r} must be an instance of skgp_sparse.bounds.Bound.")
+    require.clones(bound)
+    share = bound.noise_share
+    good = isinstance(share, Real) and 0 <= share <= 1
+    require.that(good, f"{bound!r}.noise_share is {share!r}, expected a number in [0, 1].")
+    _check_penalty(bound)
+    for n in _WEIGHTS:
+        _check_reduction(bound, n)
+    if bound.is_lower_bound:
+        for length_scale in _LENGTH_SCALES:
+            _check_claim(bound, length_scale)
+
+
+def _check_penalty(bound):
+    name, x = f"{bound!r}.penalty", _RATIOS
+    phi, slope = _penalty(bound, x)
+    require.everywhere(phi[:1] == 0, phi, name, "0, as nothing is unexplained", _at("x", x))
+    if bound.is_lower_bound:
+        expected = "no negative number, as it claims to be a lower bound"
+        require.everywhere(phi >= 0, phi, name, expected, _at("x", x))
+    _check_slope(lambda at: _penalty(bound, at), name, "x")
+    some = np.random.RandomState(0).permutation(len(x))[: len(x) // 2]
+    for part, whole, alone in zip(("phi", "slope"), (phi, slope), _penalty(bound, x[some])):
+        what, allowed = f"{name}: {part} of a row", _DIGITS * np.abs(whole[some])
+        require.close(alone, whole[some], allowed, what, "among other rows", _at("x", x[some]))
+    for few in (x[:0], x[-1:]):
+        _penalty(bound, few)
+
+
+def _penalty(bound, x):
+    """The penalty and its slope at every x, once they are numbers of the right shape."""
+    given, name = x.copy(), f"{bound!r}.penalty"
+    with require.no_error(f"{name} of {len(x)} rows"):
+        phi, slope = bound.penalty(given)
+    require.that(np.array_equal(given, x), f"{name} overwrites x, expected it to stay as it was.")
+    require.shape(phi, x.shape, f"{name}: phi of {len(x)} rows")
+    if np.ndim(slope):
+        require.shape(slope, x.shape, f"{name}: slope of {len(x)} rows")
+    slope = np.broadcast_to(slope, x.shape)
+    require.finite(phi, f"{name}: phi", _at("x", x))
+    require.finite(slope, f"{name}: slope", _at("x", x))
+    return phi, slope
+
+
+def _at(name, places):
+    return lambda index: f"{name} = {places[index]:g}"
+
+
+def _check_slope(function, name, variable):
+    """Compare the second result of a function with differences of the first one."""
+    up, down = np.maximum(_AT * (1.0 + _STEP), _FIRST_STEP), _AT * (1.0 - _STEP)
+    value = function(up)[0]
+    expected = (value - function(down)[0]) / (up - down)
+    allowed = _TOLERANCE * (np.abs(expected) + np.abs(value) / up)
+    what, source = f"{name}: slope", "by differences of the value"
+    require.close(function(_AT)[1], expected, allowed, what, source, _at(variable, _AT))
+
+
+def _check_reduction(bound, n):
+    """In units of n, so that the means of the penalties are those of `_check_penalty`."""
+    name = f"{bound!r}.reduce with n = {n:g}"
+
+    def of_means(ratios):
+        with require.no_error(name):
+            pairs = [bound.reduce(float(total), n) for total in n * ratios]
+            value, slope = np.array(pairs, dtype=float).T
+        require.finite(value, f"{name}: value", _at("total/n", ratios))
+        require.finite(slope, f"{name}: slope", _at("total/n", ratios))
+        return value / n, slope
+
+    value, at = of_means(_AT)[0], _at("total/n", _AT)
+    require.everywhere(value[:1] == 0, value, f"{name}: value", "0", at)
+    rises, expected = np.diff(value, prepend=0.0) >= 0, "no less than at a smaller total"
+    require.everywhere(rises, n * value, f"{name}: value", expected, at)
+    _check_slope(of_means, name, "total/n")
+
+
+def _check_claim(bound, length_scale):
+    K, Q, spread = _problem(length_scale)
+    for level in _NOISES:
+        noise = level * spread
+        x = np.maximum(np.diag(K - Q), 0.0) / noise
+        model, exact = Q + np.diag(noise * (1.0 + bound.noise_share * x)), K + np.diag(noise)
+        subtracted = bound.reduce(_penalty(bound, x)[0].sum(), float(len(x)))[0]
+        for y in _worst_targets(model, exact):
+            found, most = _log_density(y, model) - subtracted, _log_density(y, exact)
+            require.that(
+                found <= most + _EXCESS * max(1.0, abs(most)),
+                f"{bound!r} claims to be a lower bound, but its objective is {found:.10g} for a "
+                f"kernel of variance 1, length scale {length_scale} and noise {level:g}: expected "
+                f"at most {most:.10g}, the exact log marginal likelihood. If it is no bound, "
+                "is_lower_bound must be False.",
+            )
+
+
+def _problem(length_scale):
+    """Kernel matrix of 12 rows, its approximation by 3 inducing points, and a noise per row."""
+    rng = np.random.RandomState(0)
+    x, z = rng.uniform(0.0, 4.0, 12), rng.uniform(0.0, 4.0, 3)
+
+    def kernel(a, b):
+        return np.exp(-0.5 * ((a[:, None] - b) / length_scale) ** 2)
+
+    cross = kernel(x, z)
+    Q = cross @ solve(kernel(z, z) + 1e-10 * np.eye(3), cross.T, assume_a="pos")
+    return kernel(x, x), Q, rng.uniform(0.5, 2.0, 12)
+
+
+def _worst_targets(model, exact):
+    """Targets where ``log N(y; 0, model) - log N(y; 0, exact)`` is largest.
+
+    The difference is a quadratic function of y. So it is largest at 0, unless the model has more
+    variance than the exact process in some direction: then it grows without limit along that one.
+    """
+    _, directions = eigh(model, exact)
+    return np.zeros(len(exact)), _FAR_OUT * (exact @ directions[:, -1])
+
+
+def _log_density(y, covariance):
+    factor = cholesky(covariance, lower=True)
+    whitened = solve_triangular(factor, y, lower=True)
+    constant = 0.5 * len(y) * np.log(2.0 * np.pi) + np.log(np.diag(factor)).sum()
+    return -0.5 * whitened @ whitened - constant

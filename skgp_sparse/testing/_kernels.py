@@ -1,0 +1,247 @@
+"""The checker of kernel rules; scikit-learn's own kernel is what they are compared with."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.utils import check_array, check_random_state
+
+from skgp_sparse import kernels
+from skgp_sparse.testing import _require as require
+
+_ROWS, _POINTS, _COLUMNS = 16, 7, 3
+_DIGITS = 1e-9  # of values
+_TOLERANCE = 1e-6  # of gradients
+_PATIENCE = 60.0  # seconds that a thread waits for the other one
+_LEAST = 1e-80  # below which values count as 0
+_STEP = 1e-6  # of central differences
+_NAMES = ("theta", "Z")
+
+
+class _Case(NamedTuple):
+    """A kernel with points, and a cotangent of the matrix between them."""
+
+    kernel: object
+    X: np.ndarray
+    Z: np.ndarray
+    G: np.ndarray
+
+    def unit(self):
+        """Spread of each column, in which inputs are moved."""
+        spread = self.X.std(axis=0)
+        return np.where(spread > 0.0, spread, 1.0)
+
+    def linearize(self):
+        """Value and pullback of the rule, which gets points that it cannot write to."""
+        with require.no_error(f"{self.kernel}: cross (X and Z are read-only)"):
+            return kernels.linearize(self.kernel, _read_only(self.X), _read_only(self.Z))
+
+    def pulled(self, inputs=True):
+        """Gradients of ``sum(G * k(X, Z))``."""
+        return self.pull(self.linearize()[1], inputs)
+
+    def pull(self, pullback, inputs=True):
+        """The same by a pullback that is there already, once they have the right shapes."""
+        with require.no_error(f"{self.kernel}: the pullback of cross"):
+            theta_bar, Z_bar = pullback(self.G.copy(), inputs)
+        shape = self.kernel.theta.shape
+        require.shape(theta_bar, shape, f"{self.kernel}: the gradient of theta")
+        if inputs:
+            require.shape(Z_bar, self.Z.shape, f"{self.kernel}: the gradient of Z")
+        return theta_bar, Z_bar
+
+
+def _read_only(points):
+    view = points.view()
+    view.flags.writeable = False
+    return view
+
+
+def check_kernel_rule(kernel, X=None, random_state=0):
+    """Check a kernel whose derivative rule was registered with `skgp_sparse.kernels.register`.
+
+    Values are compared with those of the kernel itself, gradients with central differences of
+    these. Points that coincide, fixed hyperparameters, a sum with another kernel, and calls from
+    two threads are tried, too. Compositions of kernels are welcome.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Instance to check, with hyperparameters that suit `X`.
+    X : array-like of shape (n, d), default=None
+        Inputs that the kernel is meant for; at most 16 of the rows are used, and points between
+        them. No two rows should share a coordinate, as the kernel may have a kink there. By
+        default they are random numbers between 0.1 and 2, with 3 columns, or as many as the
+        largest hyperparameter has entries.
+    random_state : int, RandomState instance or None, default=0
+        Seed of points and cotangents.
+
+    Raises
+    ------
+    AssertionError
+        If the rule is wrong; the message says where.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    >>> from skgp_sparse.testing import check_kernel_rule
+    >>> check_kernel_rule(ConstantKernel(2.0) * RBF([0.8, 1.3]) + WhiteKernel(0.1))
+    """
+    with require.no_error(f"skgp_sparse.kernels.differentiable({kernel})"):
+        known = kernels.differentiable(kernel)
+    hint = "expected one for each of its kernels: give it one with skgp_sparse.kernels.register."
+    require.that(known, f"{kernel} has no derivative rule, {hint}")
+    case = _make_case(kernel, X, check_random_state(random_state))
+    _check_value(case)
+    _check_theta(case)
+    _check_gradient(case)
+    _check_diagonal(case)
+    _check_diagonal_gradient(case)
+    _check_coincidence(case)
+    _check_fixed(case)
+    _check_threads(case)
+    # a pullback that overwrites what belongs to others shows in a product and in a sum
+    beside = RBF(np.sqrt(np.mean(case.unit() ** 2)))
+    _check_gradient(case._replace(kernel=kernel * kernel + beside))
+
+
+def _make_case(kernel, X, rng):
+    if X is None:
+        columns = max((p.n_elements for p in kernel.hyperparameters), default=1)
+        X = rng.uniform(0.1, 2.0, (_ROWS, columns if columns > 1 else _COLUMNS))
+    X = check_array(X, dtype=np.float64, ensure_min_samples=2)
+    X = X[rng.permutation(len(X))[:_ROWS]]
+    first = rng.randint(len(X), size=_POINTS)
+    second = (first + rng.randint(1, len(X), size=_POINTS)) % len(X)
+    Z = X[first] + rng.uniform(0.2, 0.8, (_POINTS, 1)) * (X[second] - X[first])
+    return _Case(kernel, X, Z, rng.normal(size=(len(X), _POINTS)))
+
+
+def _check_value(case):
+    kernel, X, Z, _ = case
+    expected = kernel(X, Z)
+    _require_equal(case.linearize()[0], expected, f"{kernel}: k(X, Z)", "by the kernel itself")
+
+
+def _check_theta(case):
+    kernel, theta, name = case.kernel, case.kernel.theta.copy(), str(case.kernel)
+    case.pulled(), _diagonal(case)
+    same = np.array_equal(kernel.theta, theta)
+    require.that(same, f"{name}: theta becomes {kernel.theta}, expected {theta} as before.")
+
+
+def _require_equal(found, expected, what, source):
+    allowed = _DIGITS * np.max(np.abs(expected), initial=_LEAST)
+    require.close(found, expected, allowed, what, source)
+
+
+def _check_gradient(case):
+    kernel, X, Z, G = case
+    (theta_bar, Z_bar), unit, size = case.pulled(), case.unit(), np.max(np.abs(kernel(X, Z)))
+
+    def value(theta, z):
+        return np.sum(G * kernel.clone_with_theta(theta)(X, z * unit))
+
+    at, found = (kernel.theta, Z / unit), (theta_bar, Z_bar * unit)
+    _require_slopes(found, value, at, size, f"{kernel}: the gradient of cross")
+    without, none = case.pulled(inputs=False)
+    require.that(none is None, f"{kernel}: Z_bar is {none} with inputs=False, expected None.")
+    what = f"{kernel}: the gradient of theta with inputs=False"
+    _require_equal(without, theta_bar, what, "with inputs=True")
+
+
+def _require_slopes(found, function, at, size, what):
+    """Compare with differences of ``function(theta, inputs)``, whose terms are of a `size`."""
+    theta, inputs = at
+    by_theta = _differences(lambda t: function(t, inputs), theta)
+    by_inputs = _differences(lambda x: function(theta, x), inputs)
+    names = ("theta", "the inputs in units of their spread")
+    for name, mine, its in zip(names, found, (by_theta, by_inputs)):
+        allowed = _TOLERANCE * max(size, np.max(np.abs(its), initial=_LEAST))
+        what_by = f"{what} with respect to {name}"
+        require.close(mine, its, allowed, what_by, "by central differences of the kernel itself")
+
+
+def _differences(function, at):
+    result = np.empty(at.shape)
+    for index in np.ndindex(at.shape):
+        shift = np.zeros(at.shape)
+        shift[index] = _STEP
+        result[index] = (function(at + shift) - function(at - shift)) / (2.0 * _STEP)
+    return result
+
+
+def _diagonal(case):
+    """Signal and noise of every row, and the pullback."""
+    with require.no_error(f"{case.kernel}: diag (X is read-only)"):
+        signal, noise, pull = kernels.diagonal(case.kernel, _read_only(case.X))
+        return *(np.broadcast_to(part, len(case.X)) for part in (signal, noise)), pull
+
+
+def _check_diagonal(case):
+    signal, noise, _ = _diagonal(case)
+    kernel, X = case.kernel, case.X
+    _require_equal(signal + noise, kernel.diag(X), f"{kernel}: k(x, x)", "by kernel.diag")
+    what = f"{kernel}: k(x, x) without white noise"
+    _require_equal(signal, _signal(kernel, X), what, "by the kernel itself")
+
+
+def _signal(kernel, X):
+    """``k(x, x)`` by the kernel itself; two arguments leave white noise out."""
+    return np.diagonal(kernel(X, X)) if kernels.has_noise(kernel) else kernel.diag(X)
+
+
+def _check_diagonal_gradient(case):
+    kernel, X, unit, weights = case.kernel, case.X, case.unit(), case.G[:, :2].T
+
+    def value(theta, x):
+        moved, x = kernel.clone_with_theta(theta), x * unit
+        signal = _signal(moved, x)
+        return np.sum(weights * (signal, moved.diag(x) - signal))
+
+    with require.no_error(f"{kernel}: the pullback of diag (its cotangent is read-only)"):
+        theta_bar, X_bar = _diagonal(case)[2](*map(_read_only, weights), inputs=True)
+    size, at = np.max(np.abs(kernel.diag(X))), (kernel.theta, X / unit)
+    _require_slopes((theta_bar, X_bar * unit), value, at, size, f"{kernel}: the gradient of diag")
+
+
+def _check_coincidence(case):
+    """Rows that are inducing points, as a fit may start with them."""
+    met = case._replace(Z=case.X[:_POINTS], G=case.G[:, : len(case.X)])
+    require.finite(met.linearize()[0], f"{case.kernel}: k(X, Z) where rows coincide")
+    for name, bar in zip(_NAMES, met.pulled()):
+        require.finite(bar, f"{case.kernel}: the gradient of {name} where rows coincide")
+
+
+def _check_fixed(case):
+    """Without one hyperparameter after the other."""
+    free = [p for p in case.kernel.hyperparameters if not p.fixed]
+    owners = [f"{p.name}_bounds" for p in free for _ in range(p.n_elements)]
+    whole = case.pulled()[0]
+    for bounds in sorted(set(owners) & set(case.kernel.get_params())):
+        held = clone(case.kernel).set_params(**{bounds: "fixed"})
+        expected = whole[[owner != bounds for owner in owners]]
+        what = f"{case.kernel}: the gradient of theta with {bounds}='fixed'"
+        found = case._replace(kernel=held).pulled()[0]
+        _require_equal(found, expected, what, "the other entries when it is free")
+
+
+def _check_threads(case):
+    """Two threads, each of which has a value before one of them pulls back."""
+    halves = [case._replace(X=case.X[rows::2], G=case.G[rows::2]) for rows in (0, 1)]
+    barrier = Barrier(2)
+
+    def meanwhile(half):
+        _, pullback = half.linearize()
+        barrier.wait(_PATIENCE)
+        return half.pull(pullback)
+
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(meanwhile, halves))
+    for found, half in zip(together, halves):
+        for name, mine, its in zip(_NAMES, found, half.pulled()):
+            what = f"{case.kernel}: the gradient of {name} with two threads at work"
+            _require_equal(mine, its, what, "by one thread")

@@ -1,0 +1,58 @@
+"""Requirements, each with the sentence that says what was found and what was expected."""
+
+from contextlib import contextmanager
+
+import numpy as np
+from sklearn.base import clone
+
+
+def that(condition, sentence):
+    """Raise an AssertionError unless `condition` holds; ``python -O`` does not switch it off."""
+    if not condition:
+        raise AssertionError(sentence)
+
+
+@contextmanager
+def no_error(what):
+    """Turn an error inside the block into an AssertionError that says what raised it."""
+    try:
+        yield
+    except Exception as error:
+        kind = type(error).__name__
+        raise AssertionError(f"{what} raised {kind}: {error}; expected no error.") from error
+
+
+def clones(estimator):
+    """Require that scikit-learn can clone an object with all of its parameters."""
+    with no_error(f"sklearn.base.clone({estimator!r})"):
+        again = clone(estimator)
+    same = type(again) is type(estimator) and repr(again) == repr(estimator)
+    that(same, f"The clone of {estimator!r} is {again!r}, expected an equal object.")
+
+
+def shape(value, expected, what):
+    """Require the shape that the package relies on."""
+    that(np.shape(value) == expected, f"{what} has shape {np.shape(value)}, expected {expected}.")
+
+
+def everywhere(good, found, what, expected, at=None):
+    """Require that `good` is true in all entries; ``expected(i)`` and ``at(i)`` describe one."""
+    wrong = np.flatnonzero(~np.asarray(good))
+    if len(wrong):
+        place = at(wrong[0]) if at else f"entry {wrong[0]} of shape {np.shape(found)}"
+        text = expected(wrong[0]) if callable(expected) else expected
+        number = np.asarray(found).flat[wrong[0]]
+        raise AssertionError(f"{what} is {number:.10g} at {place}, expected {text}.")
+
+
+def finite(values, what, at=None):
+    """Require numbers without NaN and infinity."""
+    everywhere(np.isfinite(values), values, what, "a finite number", at)
+
+
+def close(found, expected, allowed, what, source, at=None):
+    """Require that two arrays differ by at most `allowed`; `source` says where one is from."""
+    expected = np.asarray(expected)
+    shape(found, expected.shape, what)
+    good = np.abs(found - expected) <= allowed
+    everywhere(good, found, what, lambda i: f"{expected.flat[i]:.10g} ({source})", at)

@@ -1,0 +1,372 @@
+"""The public checkers pass what the package ships, and find what is wrong in everything else."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import BOUNDS
+from scipy.special import ndtr
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+from test_kernels import ALL, Rippled
+
+from skgp_sparse import kernels
+from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Spherical, Titsias
+from skgp_sparse.kernels import _nodes
+from skgp_sparse.kernels._stationary import RationalQuadraticRule
+from skgp_sparse.likelihoods import Gaussian, Logit, Probit
+from skgp_sparse.testing import check_bound, check_kernel_rule, check_likelihood
+
+GUIDE = (Path(__file__).parent.parent / "docs" / "user_guide.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch):
+    """Kernels that a test registers are forgotten after it."""
+    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
+
+
+def finds(sentence):
+    return pytest.raises(AssertionError, match=sentence)
+
+
+# what is shipped
+
+SHIPPED = [*BOUNDS.values(), PEP(0.0), PEP(1.0), Spherical(1e-3), Spherical(0.5), Spherical()]
+
+
+@pytest.mark.parametrize("bound", SHIPPED, ids=repr)
+def test_shipped_bounds_pass(bound):
+    assert check_bound(bound) is None
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_shipped_rules_pass(kernel):
+    assert check_kernel_rule(kernel) is None
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Logit(), *map(Gaussian, (1e-4, 0.4, 1e4))])
+def test_shipped_likelihoods_pass(likelihood):
+    y = [-7.0, -0.2, 0.5, 30.0] if isinstance(likelihood, Gaussian) else None
+    assert check_likelihood(likelihood, y) is None
+
+
+@pytest.mark.parametrize("seed", [1, np.random.RandomState(2), None])
+def test_other_seeds_and_inputs_pass(seed):
+    X = 1e4 * np.random.default_rng(0).normal(size=(50, 2)) * [1.0, 1e-8]
+    check_kernel_rule(ConstantKernel(1e-6) * RBF([9e3, 2e-4]) + WhiteKernel(1e-9), X, seed)
+    check_likelihood(Probit(), random_state=seed)
+
+
+def test_few_rows_are_enough():
+    check_kernel_rule(RBF(0.5) + DotProduct(0.3), [[0.0], [1.0]])
+    check_likelihood(Gaussian(0.3), [0.7])
+    check_likelihood(Gaussian(1e-8), [1e3])
+    check_likelihood(Logit(), [-1])
+
+
+@pytest.mark.parametrize("title", re.findall("## (A .* of your own)", GUIDE))
+def test_examples_of_the_guide_pass(title):
+    section = GUIDE.split(f"## {title}\n")[1].split("\n## ")[0]
+    (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    assert block.splitlines()[-1].startswith("check_")
+    exec(compile(block, f"user_guide.md, {title}", "exec"), {})
+
+
+# bounds
+
+
+@pytest.mark.parametrize("v", [1e-3, 0.5, 0.99])
+def test_a_scaled_penalty_is_no_bound(v):
+    class Claimed(Spherical):
+        is_lower_bound = True
+
+    with finds("Claimed.* claims to be a lower bound, but its objective is .*expected at most"):
+        check_bound(Claimed(v))
+    check_bound(Claimed(1.0))
+
+
+@pytest.mark.parametrize("bound", [DTC, FITC, PEP])
+def test_false_claims_are_found(bound):
+    class Claimed(bound):
+        is_lower_bound = True
+
+    with finds("Claimed.* claims to be a lower bound, .*is_lower_bound must be False"):
+        check_bound(Claimed())
+
+
+def bound_with(**members):
+    """Half of x, unless told otherwise."""
+    return type("Own", (Bound,), {"penalty": Titsias.penalty, **members})()
+
+
+@pytest.mark.parametrize(
+    "penalty, sentence",
+    [
+        (lambda self, x: (0.5 * x, 1.0), "slope is 1 at x = 0, expected 0.5"),
+        (lambda self, x: (0.5 * np.log1p(x), 0.5 / (2.0 + x)), "slope is 0.25 at x = 0"),
+        (lambda self, x: (0.5 * x[:, None], 0.5), r"phi of 49 rows has shape \(49, 1\)"),
+        (lambda self, x: (0.5 * x, np.full(3, 0.5)), r"slope of 49 rows has shape \(3,\)"),
+        (lambda self, x: (0.5 * np.log(2.0 + x), 0.5 / (2.0 + x)), "at x = 0, expected 0, as noth"),
+        (lambda self, x: (-0.5 * x, -0.5), "expected no negative number, as it claims"),
+        (lambda self, x: (0.5 * len(x) * x, 0.5 * len(x)), "phi of a row .*among other rows"),
+        (lambda self, x: (np.where(x > 1e9, np.inf, x), 1.0), "phi is inf at .*finite number"),
+        (lambda self, x: (0.5 * x * (x <= x.max()), 0.5), "of 0 rows raised ValueError"),
+        (lambda self, x: (np.multiply(x, 0.5, out=x), 0.5), "overwrites x"),
+    ],
+)
+def test_wrong_penalties_are_found(penalty, sentence):
+    with finds(rf"Own\(\)\.penalty.*{sentence}"):
+        check_bound(bound_with(penalty=penalty))
+
+
+@pytest.mark.parametrize(
+    "reduce, sentence",
+    [
+        (lambda self, total, n: (total, 2.0), "slope is 2 at total/n = 0, expected 1 "),
+        (lambda self, total, n: (total + 1.0, 1.0), "value is 1 at total/n = 0, expected 0"),
+        (lambda self, total, n: (-total, -1.0), "expected no less than at a smaller total"),
+        (lambda self, total, n: (total, np.nan), "slope is nan"),
+        (lambda self, total, n: total, "raised ValueError"),
+    ],
+)
+def test_wrong_reductions_are_found(reduce, sentence):
+    with finds(rf"Own\(\)\.reduce with n = 1.*{sentence}"):
+        check_bound(bound_with(reduce=reduce))
+
+
+@pytest.mark.parametrize("share", [1.5, -0.1, None, np.nan])
+def test_wrong_noise_shares_are_found(share):
+    with finds(rf"noise_share is {share}, expected a number in \[0, 1\]"):
+        check_bound(bound_with(noise_share=share))
+
+
+def test_bounds_that_do_not_clone_are_found():
+    def init(self, scale=2.0):
+        self.scale = [scale]
+
+    with finds("clone.* raised RuntimeError"):
+        check_bound(bound_with(__init__=init))
+    with finds("must be an instance of skgp_sparse.bounds.Bound"):
+        check_bound("titsias")
+
+
+# rules of kernels
+
+
+class Plain(DotProduct):
+    """A kernel of one's own, to the registry."""
+
+
+class PlainRule(kernels.KernelRule):
+    """The right rule, whose parts can be replaced one by one."""
+
+    def __init__(self, **flaws):
+        self.__dict__.update(flaws)
+
+    def value(self, kernel, X, Z):
+        return X @ Z.T + kernel.sigma_0**2
+
+    def theta(self, kernel, G):
+        return {"sigma_0": 2.0 * kernel.sigma_0**2 * np.sum(G)}
+
+    def by_Z(self, K, X, Z, G):
+        return G.T @ X
+
+    def on_diag(self, kernel, X):
+        return np.sum(X**2, axis=1) + kernel.sigma_0**2
+
+    def by_X(self, X, g):
+        return 2.0 * g[:, None] * X
+
+    def cross(self, kernel, X, Z):
+        K = self.value(kernel, X, Z)
+        return K, lambda G, inputs: (self.theta(kernel, G), self.by_Z(K, X, Z, G))
+
+    def diag(self, kernel, X):
+        pull = lambda g, inputs: (self.theta(kernel, g), self.by_X(X, g))
+        return self.on_diag(kernel, X), pull
+
+
+def overwrite_value(K, X, Z, G):
+    K[:] = 0.0
+    return G.T @ X
+
+
+def overwrite_inputs(kernel, X, Z):
+    Z += 0.0
+    return X @ Z.T + kernel.sigma_0**2
+
+
+def forget_theta(kernel, G):
+    gradient = 2.0 * kernel.sigma_0**2 * np.sum(G)
+    kernel.sigma_0 = 1.0
+    return {"sigma_0": gradient}
+
+
+def refuse_coincidence(K, X, Z, G):
+    met = np.isin(Z[:, :1], X[:, :1])
+    return np.where(met, np.nan, G.T @ X)
+
+
+def test_the_right_rule_passes():
+    kernels.register(Plain, PlainRule())
+    check_kernel_rule(Plain(0.7))
+    check_kernel_rule(ConstantKernel(2.0) * Plain(0.7) + WhiteKernel(0.1))
+
+
+@pytest.mark.parametrize(
+    "flaw, sentence",
+    [
+        ({"value": lambda k, X, Z: X @ Z.T + 0.5}, r"k\(X, Z\) is .*by the kernel itself"),
+        ({"value": lambda k, X, Z: Z @ X.T}, r"k\(X, Z\) has shape \(7, 16\), expected \(16, 7\)"),
+        ({"value": overwrite_inputs}, "cross .X and Z are read-only. raised ValueError"),
+        ({"theta": lambda k, G: {"sigma_0": np.sum(G)}}, "cross with respect to theta is"),
+        ({"theta": lambda k, G: {"sigma": 0.0}}, "raised ValueError.*returned gradients named"),
+        ({"theta": forget_theta}, "theta becomes"),
+        ({"by_Z": lambda K, X, Z, G: 2.0 * G.T @ X}, "cross with respect to the inputs"),
+        ({"by_Z": lambda K, X, Z, G: G.T @ X[:, :2]}, r"of Z has shape \(7, 2\)"),
+        ({"by_Z": overwrite_value}, r"\* Plain.*RBF.*gradient of cross"),
+        ({"by_Z": refuse_coincidence}, "gradient of Z where rows coincide is nan"),
+        ({"on_diag": lambda k, X: np.sum(X**2, axis=1)}, r"k\(x, x\) is .*by kernel.diag"),
+        ({"by_X": lambda X, g: g[:, None] * X}, "gradient of diag with respect to the inputs"),
+        ({"by_X": lambda X, g: np.multiply(g, 2, out=g)[:, None] * X}, "read-only. raised"),
+    ],
+)
+def test_wrong_rules_are_found(flaw, sentence):
+    kernels.register(Plain, PlainRule(**flaw))
+    with finds(rf"Plain.*{sentence}"):
+        check_kernel_rule(Plain(0.7))
+
+
+def test_rules_that_keep_the_last_call_are_found():
+    class Keeping(PlainRule):
+        def cross(self, kernel, X, Z):
+            self.X = X
+            return X @ Z.T + kernel.sigma_0**2, lambda G, inputs: (
+                self.theta(kernel, G),
+                G.T @ self.X,
+            )
+
+    kernels.register(Plain, Keeping())
+    with finds("gradient of Z with two threads at work is .*by one thread"):
+        check_kernel_rule(Plain(0.7))
+
+
+def test_constants_that_overwrite_the_cotangent_are_found():
+    class Level(ConstantKernel):
+        pass
+
+    class LevelRule(kernels.KernelRule):
+        def cross(self, kernel, X, Z):
+            return self.diag(kernel, X)[0], lambda G, inputs: (
+                {"constant_value": np.sum(np.multiply(G, kernel.constant_value, out=G))},
+                0.0,
+            )
+
+        def diag(self, kernel, X):
+            value = float(kernel.constant_value)
+            return value, lambda g, inputs: ({"constant_value": value * np.sum(g)}, 0.0)
+
+    kernels.register(Level, LevelRule())
+    with finds("RBF.*gradient of cross with respect to theta"):
+        check_kernel_rule(Level(2.0))
+
+
+def test_fixed_hyperparameters_must_not_change_the_others():
+    class Two(RationalQuadratic):
+        pass
+
+    class Careless(RationalQuadraticRule):
+        def cross(self, kernel, X, Z):
+            K, pull = super().cross(kernel, X, Z)
+            fixed = kernel.hyperparameter_alpha.fixed
+            return K, lambda G, inputs: ({}, 0.0) if fixed else pull(G, inputs)
+
+    kernels.register(Two, Careless())
+    with finds("gradient of theta with alpha_bounds='fixed' is 0 .*when it is free"):
+        check_kernel_rule(Two(0.8, 1.3))
+
+
+@pytest.mark.parametrize("kernel", [Rippled(), RBF() + PairwiseKernel(metric=lambda x, z, **_: 1)])
+def test_kernels_without_a_rule_are_told_to_register_one(kernel):
+    with finds("has no derivative rule, .*skgp_sparse.kernels.register"):
+        check_kernel_rule(kernel)
+
+
+# likelihoods
+
+
+def changed(base, kind, change, *args):
+    """A likelihood whose answers to `kind` are changed."""
+
+    def answer(self, y, mean, variance):
+        return change(mean, *getattr(base, kind)(self, y, mean, variance))
+
+    return type("Own", (base,), {kind: answer})(*args)
+
+
+@pytest.mark.parametrize("kind", ["expected", "tilted"])
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (lambda mean, v, s, c: (v, 1.001 * s, c), "slope is .*by central differences"),
+        (lambda mean, v, s, c: (v, s, 1.001 * c), "curvature is .*by central differences"),
+        (lambda mean, v, s, c: (v, s), "raised ValueError: not enough values"),
+        (lambda mean, v, s, c: (v[:, None], s, c), r"value of 180 rows has shape \(180, 1\)"),
+        (lambda mean, v, s, c: (v, s, np.where(mean > 900, np.nan, c)), "mean = 1000.*finite"),
+        (lambda mean, v, s, c: (v + mean.max(), s, c), "value of a row .*among other rows"),
+        (lambda mean, v, s, c: (v + mean**2, s + 2 * mean, c - 2), "must be log-concave"),
+        (lambda mean, v, s, c: (v + np.add(mean, 1, out=mean), s, c), "overwrites mean"),
+    ],
+)
+def test_wrong_answers_are_found(kind, change, sentence):
+    with finds(rf"Own\(\)\.{kind}.*{sentence}"):
+        check_likelihood(changed(Probit, kind, change))
+
+
+def test_answers_that_belong_to_no_density_are_found():
+    shifted = changed(Gaussian, "tilted", lambda mean, v, s, c: (v + 0.1, s, c), 0.5)
+    with finds(r"Own.*\.tilted: value is .*that of expected in the limit"):
+        check_likelihood(shifted, [0.3])
+    swapped = {"expected": Probit.tilted, "tilted": Probit.expected}
+    with finds("at most .*the value of tilted .Jensen's inequality"):
+        check_likelihood(type("Own", (Probit,), swapped)())
+
+
+def test_expectations_of_another_distribution_are_found():
+    class Wider(Probit):
+        def expected(self, y, mean, variance):
+            return super().expected(y, mean, 2.0 * variance)
+
+    with finds(r"Wider\(\)\.expected: value is .*by a sum over 4001 nodes"):
+        check_likelihood(Wider())
+
+
+@pytest.mark.parametrize(
+    "probability, sentence",
+    [
+        (lambda self, m, v: ndtr((m + 0.1) / np.sqrt(1 + v)), "1 minus that at the opposite mean"),
+        (lambda self, m, v: ndtr(m / np.sqrt(1 + 2 * v)), "exp of tilted for y = 1"),
+        (lambda self, m, v: 2 * ndtr(m / np.sqrt(1 + v)), r"expected a number in \[0, 1\]"),
+        (lambda self, m, v: ndtr(0.0), r"has shape \(\), expected \(180,\)"),
+        (lambda self, m, v: None + m, "raised TypeError"),
+    ],
+)
+def test_wrong_probabilities_are_found(probability, sentence):
+    with finds(rf"Own\(\)\.probability.*{sentence}"):
+        check_likelihood(type("Own", (Probit,), {"probability": probability})())
+
+
+def test_observations_are_asked_for():
+    with pytest.raises(ValueError, match="needs y"):
+        check_likelihood(Gaussian())
+    with finds("must be an instance of skgp_sparse.likelihoods.Likelihood"):
+        check_likelihood("probit")
