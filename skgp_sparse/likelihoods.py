@@ -309,17 +309,20 @@ class Gaussian(Likelihood):
 
     def with_theta(self, theta):
         """The same with another variance."""
-        return self if self._is_fixed() else Gaussian(np.exp(theta[0]), self.variance_bounds)
+        if self._is_fixed():
+            return self
+        return type(self)(np.exp(theta[0]), self.variance_bounds)
 
     def expected_slopes(self, y, mean, variance):
         """Gradient with respect to ``log σ²``; see `Likelihood.expected_slopes`."""
-        return 0.5 * ((y - mean) ** 2 + variance) / self.variance - 0.5 * np.ones((1, len(y)))
+        slope = 0.5 * (((y - mean) ** 2 + variance) / self.variance - 1.0)
+        return slope[None][: len(self.theta)]
 
     def tilted_slopes(self, y, mean, variance):
         """Gradient with respect to ``log σ²``; see `Likelihood.tilted_slopes`."""
         total = self.variance + variance
         slope = 0.5 * self.variance * ((y - mean) ** 2 / total - 1.0) / total
-        return slope[None, :]
+        return slope[None][: len(self.theta)]
 
     def _is_fixed(self):
         return isinstance(self.variance_bounds, str)

@@ -370,3 +370,41 @@ def test_observations_are_asked_for():
         check_likelihood(Gaussian())
     with finds("must be an instance of skgp_sparse.likelihoods.Likelihood"):
         check_likelihood("probit")
+
+
+@pytest.mark.parametrize("wrong", ["mean", "variance", "sample"])
+def test_a_response_that_is_not_that_of_its_samples_is_found(wrong):
+    class Shifted(Gaussian):
+        def response(self, mean, variance):
+            mean, spread = super().response(mean, variance)
+            return mean + 0.5 * (wrong == "mean"), spread * (1 + (wrong == "variance"))
+
+        def sample(self, f, random_state):
+            return super().sample(f, random_state) + 0.5 * (wrong == "sample")
+
+    with finds("Shifted.*response"):
+        check_likelihood(Shifted(0.2), [0.3])
+
+
+def test_samples_outside_the_domain_are_found():
+    class Confused(Probit):
+        def sample(self, f, random_state):
+            return 0.5 * (super().sample(f, random_state) + 1.0)
+
+    with finds("labels -1 and 1"):
+        check_likelihood(Confused())
+
+
+@pytest.mark.parametrize("kind", ["expected", "tilted"])
+def test_a_wrong_gradient_of_a_parameter_is_found(kind):
+    def doubled(self, *row):
+        return 2.0 * getattr(Gaussian, f"{kind}_slopes")(self, *row)
+
+    Wrong = type("Wrong", (Gaussian,), {f"{kind}_slopes": doubled})
+    Wrong.__init__ = Gaussian.__init__
+    with finds(f"Wrong.*{kind}_slopes .*by central differences"):
+        check_likelihood(Wrong(0.2, (1e-3, 1e3)), [0.3])
+
+
+def test_a_parameter_that_is_learned_passes():
+    check_likelihood(Gaussian(0.2, (1e-3, 1e3)), [0.3, -2.0])

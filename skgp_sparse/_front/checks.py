@@ -87,28 +87,18 @@ def check_n_targets(n_targets, seen):
         )
 
 
-def _check_theta(theta, kernel):
-    """Log hyperparameters as an array of the right shape."""
-    theta, expected = np.asarray(theta, dtype=np.float64), kernel.theta.shape
-    if theta.shape != expected:
-        raise ValueError(
-            f"theta must hold the {expected[0]} log hyperparameters of kernel_ that are not fixed. "
-            f"Got shape {theta.shape}."
-        )
-    return theta
-
-
 def check_thetas(theta, kernels):
     """Log hyperparameters of each of some kernels, and whether they were given for all at once."""
-    if len(kernels) == 1:
-        return [_check_theta(theta, kernels[0])], True
     theta, sizes = np.asarray(theta, dtype=np.float64), [len(kernel.theta) for kernel in kernels]
     if theta.shape == (sizes[0],):
         return [theta] * len(kernels), True
     if theta.shape == (sum(sizes),):
         return np.split(theta, np.cumsum(sizes)[:-1]), False
     expected = " or ".join(str(size) for size in dict.fromkeys((sizes[0], sum(sizes))))
-    raise ValueError(f"theta must hold {expected} log hyperparameters. Got shape {theta.shape}.")
+    raise ValueError(
+        f"theta must hold {expected} log hyperparameters of kernel_, those that are not fixed. "
+        f"Got shape {theta.shape}."
+    )
 
 
 def check_classes(y, weight, name):

@@ -9,8 +9,9 @@ from contextvars import ContextVar
 import joblib
 import sklearn
 
-_MODULES = (__file__, sklearn.__file__, joblib.__file__)  # through which users call us
-_INSIDE = tuple(os.path.dirname(path) + os.sep for path in _MODULES)
+_ROOT = os.path.dirname(os.path.dirname(__file__))  # of this package
+_OTHERS = (os.path.dirname(module.__file__) for module in (sklearn, joblib))
+_INSIDE = tuple(folder + os.sep for folder in (_ROOT, *_OTHERS))  # through which users call us
 _about = ContextVar("about", default="")
 _collected = ContextVar("collected", default=None)
 

@@ -22,6 +22,7 @@ _DIGITS = 1e-9
 _TOLERANCE = 1e-6
 _NODES = np.linspace(-12.0, 12.0, 4001)  # in standard deviations
 _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
+_SAMPLES, _ERRORS = 4000, 6.0  # of the response, and standard errors that its mean may be off
 _MOST_SHIFT = 4.0  # by an observation, in standard deviations, where the sum has its mass
 _MOST_PRECISION = 100.0  # of an observation, relative, where the sum has enough nodes
 
@@ -56,8 +57,9 @@ def check_likelihood(likelihood, y=None, random_state=0):
     `expected` and `tilted` are tried for means between -50 and 50, in the tails at ±1000, and for
     variances from 1e-10 to 1e4. Slopes and curvatures are compared with central differences, and
     values with dense sums over the log density, which is `expected` without variance. The
-    likelihood must be log-concave. A `Binary` one must also have probabilities that add up to 1
-    and agree with `tilted`.
+    likelihood must be log-concave. Its response is compared with samples of it, and gradients with
+    respect to parameters of its own with central differences. A `Binary` one must also have
+    probabilities that add up to 1 and agree with `tilted`.
 
     Parameters
     ----------
@@ -95,6 +97,9 @@ def check_likelihood(likelihood, y=None, random_state=0):
     _check_values(likelihood, table.moderate())
     if isinstance(likelihood, Binary):
         _check_probability(likelihood, table._replace(y=np.ones_like(table.y)))
+    central = table.where((np.abs(table.mean) <= 2.5) & (table.variance <= 1.0))
+    _check_response(likelihood, central, check_random_state(random_state))
+    _check_parameters(likelihood, table.moderate())
 
 
 def _make_table(likelihood, y, rng):
@@ -184,6 +189,42 @@ def _check_values(likelihood, table):
         found, what = _ask(likelihood, kind, table)[0], f"{likelihood!r}.{kind}: value"
         allowed, source = _TOLERANCE * (1 + np.abs(expected)), "by a sum over 4001 nodes"
         require.close(found, expected, allowed, what, source, table.place)
+
+
+def _check_response(likelihood, table, rng):
+    """Mean and variance of the response against samples of it; samples are in the domain."""
+    name, (_, mean, variance) = f"{likelihood!r}", table
+    with require.no_error(f"{name}.response and sample of {len(mean)} rows"):
+        expected, spread = likelihood.response(mean, variance)
+        f = mean + np.sqrt(variance) * rng.normal(size=(_SAMPLES, len(mean)))
+        drawn = likelihood.sample(f, rng)
+        likelihood.check(drawn.ravel(), "check_likelihood")
+    require.shape(drawn, f.shape, f"{name}.sample of {f.shape}")
+    for values, what in ((expected, "mean"), (spread, "variance")):
+        require.shape(values, mean.shape, f"{name}.response: {what} of {len(mean)} rows")
+    for values, what, samples in (
+        (expected, "mean", drawn),
+        (spread, "variance", (drawn - drawn.mean(axis=0)) ** 2),
+    ):
+        allowed = _ERRORS * samples.std(axis=0) / np.sqrt(_SAMPLES) + _DIGITS
+        name, source = f"{likelihood!r}.response: {what}", f"of {_SAMPLES} samples"
+        require.close(values, samples.mean(axis=0), allowed, name, source, table.place)
+
+
+def _check_parameters(likelihood, table):
+    """Gradients with respect to parameters of its own, by central differences."""
+    theta = likelihood.theta
+    require.shape(likelihood.limits, (len(theta), 2), f"{likelihood!r}.limits")
+    for kind in _KINDS:
+        what = f"{likelihood!r}.{kind}_slopes"
+        found = getattr(likelihood, f"{kind}_slopes")(*table)
+        require.shape(found, (len(theta), len(table.y)), what)
+        for step, slopes in zip(_STEP * np.eye(len(theta)), found):
+            up, down = (likelihood.with_theta(theta + sign * step) for sign in (1, -1))
+            difference = _ask(up, kind, table)[0] - _ask(down, kind, table)[0]
+            expected = difference / (2 * _STEP)
+            allowed = 10 * _TOLERANCE * (1 + np.abs(expected))
+            require.close(slopes, expected, allowed, what, "by central differences", table.place)
 
 
 def _check_probability(likelihood, table):
