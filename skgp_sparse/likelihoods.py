@@ -24,18 +24,26 @@ _FAR = -30.0  # from which the asymptotic series of the probit's slope has more 
 class Likelihood(BaseEstimator, ABC):
     """How an observation depends on the latent value of its row; log-concave in it.
 
-    A subclass gives `expected` and `tilted`, the mean, variance and samples of the response, and,
-    if it has them, parameters of its own. All arrays are of shape (n,) unless said otherwise.
+    A subclass gives `expected` and `tilted`, what a model that has learned nothing is worth, the
+    response, and, if it has them, parameters of its own. `skgp_sparse.testing.check_likelihood`
+    checks it.
 
     Attributes
     ----------
     latent_variance : tuple of float
         Limits of the variance of the process by default, beyond which the likelihood does not care.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Gaussian, Likelihood
+    >>> isinstance(Gaussian(), Likelihood)
+    True
+    >>> Gaussian(0.5).response(np.zeros(1), np.ones(1))
+    (array([0.]), array([1.5]))
     """
 
     latent_variance = (1e-3, 1e4)
-
-    # -- the observations --
 
     def check(self, y, name):
         """Raise if some observations are outside the domain, which the message names.
@@ -43,20 +51,47 @@ class Likelihood(BaseEstimator, ABC):
         Parameters
         ----------
         y : ndarray of shape (n,)
+            Observations.
         name : str
-            Of the estimator.
+            Name of the estimator, for the message.
+
+        Raises
+        ------
+        ValueError
+            If some observations have no probability.
         """
-        return None
 
     def kinds(self, y):
-        """Kinds of rows, of each of which a small sample should hold some: one, by default."""
+        """Tell kinds of rows apart, of each of which a small sample should hold some.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The same number for rows of the same kind; by default all rows are of one kind.
+        """
         return np.zeros(len(y))
 
     @abstractmethod
     def of_nothing(self, y, weight):
-        """Log likelihood of observations whose distribution is the same for all rows: a float."""
+        """Log likelihood of a model that gives all rows the same distribution.
 
-    # -- one row under N(mean, variance) --
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+        weight : ndarray of shape (n,)
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Log likelihood, weights included.
+        """
 
     @abstractmethod
     def expected(self, y, mean, variance):
@@ -64,7 +99,10 @@ class Likelihood(BaseEstimator, ABC):
 
         Parameters
         ----------
-        y, mean, variance : ndarray of shape (n,)
+        y : ndarray of shape (n,)
+            Observations.
+        mean, variance : ndarray of shape (n,)
+            Distributions of the latent values.
 
         Returns
         -------
@@ -78,7 +116,10 @@ class Likelihood(BaseEstimator, ABC):
 
         Parameters
         ----------
-        y, mean, variance : ndarray of shape (n,)
+        y : ndarray of shape (n,)
+            Observations.
+        mean, variance : ndarray of shape (n,)
+            Distributions of the latent values.
 
         Returns
         -------
@@ -86,17 +127,37 @@ class Likelihood(BaseEstimator, ABC):
             The logarithm, ``d/dmean`` of it, and ``-d²/dmean²`` of it.
         """
 
-    # -- the response --
-
     @abstractmethod
     def response(self, mean, variance):
-        """Mean and variance of an observation under ``N(mean, variance)``."""
+        """Mean and variance of an observation under ``N(mean, variance)``.
+
+        Parameters
+        ----------
+        mean, variance : ndarray of shape (n,)
+            Distributions of the latent values.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+            Mean and variance of the observations.
+        """
 
     @abstractmethod
     def sample(self, f, random_state):
-        """Observations drawn given latent values of any shape."""
+        """Draw observations given latent values.
 
-    # -- parameters of its own --
+        Parameters
+        ----------
+        f : ndarray
+            Latent values, of any shape.
+        random_state : RandomState
+            Source of the samples.
+
+        Returns
+        -------
+        ndarray
+            Observations, in the shape of `f`.
+        """
 
     @property
     def theta(self):
@@ -109,15 +170,52 @@ class Likelihood(BaseEstimator, ABC):
         return np.zeros((0, 2))
 
     def with_theta(self, theta):
-        """The same likelihood with other parameters."""
+        """Give the same likelihood with other parameters.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (k,)
+            Logarithms of the parameters that are learned.
+
+        Returns
+        -------
+        Likelihood
+            Another object, or this one if it has no such parameters.
+        """
         return self
 
     def expected_slopes(self, y, mean, variance):
-        """Gradient (k, n) of `expected` with respect to `theta`."""
+        """Gradient of `expected` with respect to `theta`.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+        mean, variance : ndarray of shape (n,)
+            Distributions of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (k, n)
+            One row for each parameter.
+        """
         return np.zeros((0, len(y)))
 
     def tilted_slopes(self, y, mean, variance):
-        """Gradient (k, n) of `tilted` with respect to `theta`."""
+        """Gradient of `tilted` with respect to `theta`.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+        mean, variance : ndarray of shape (n,)
+            Distributions of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (k, n)
+            One row for each parameter.
+        """
         return np.zeros((0, len(y)))
 
 
@@ -125,6 +223,15 @@ class Binary(Likelihood):
     """A sigmoid of the latent value, ``p(y | f) = s(y f)`` for labels ``y = ±1``.
 
     The subclasses give ``log s`` with its slope and curvature, and ``E[s]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Binary, Probit
+    >>> isinstance(Probit(), Binary)
+    True
+    >>> Probit().kinds(np.array([1.0, -1.0]))
+    array([ 1., -1.])
     """
 
     latent_variance = (1e-2, 50.0)  # the sigmoid saturates beyond
@@ -169,11 +276,12 @@ class Binary(Likelihood):
         Parameters
         ----------
         mean, variance : ndarray of shape (n,)
+            Distributions of the latent values.
 
         Returns
         -------
         ndarray of shape (n,)
-            In [0, 1].
+            Probabilities, in [0, 1].
         """
 
     @abstractmethod

@@ -8,7 +8,16 @@ import pkgutil
 import pytest
 
 import skgp_sparse
-from skgp_sparse import SparseGPRegressor, bounds, inducing, kernels, metrics, testing
+from skgp_sparse import (
+    SparseGPClassifier,
+    SparseGPRegressor,
+    bounds,
+    inducing,
+    kernels,
+    likelihoods,
+    metrics,
+    testing,
+)
 from skgp_sparse.kernels import _nodes
 
 validate = pytest.importorskip("numpydoc.validate").validate
@@ -19,6 +28,7 @@ MODULES = [
 ]
 CLASSES = [
     SparseGPRegressor,
+    SparseGPClassifier,
     bounds.Bound,
     bounds.Titsias,
     bounds.TitsiasNew,
@@ -26,6 +36,12 @@ CLASSES = [
     bounds.PEP,
     bounds.FITC,
     bounds.DTC,
+    bounds.Spherical,
+    likelihoods.Likelihood,
+    likelihoods.Binary,
+    likelihoods.Probit,
+    likelihoods.Logit,
+    likelihoods.Gaussian,
     kernels.KernelRule,
 ]
 FUNCTIONS = [

@@ -207,6 +207,7 @@ def _check_response(likelihood, table, rng):
         (spread, "variance", (drawn - drawn.mean(axis=0)) ** 2),
     ):
         allowed = _ERRORS * samples.std(axis=0) / np.sqrt(_SAMPLES) + _DIGITS
+        allowed += _ERRORS**2 * spread / _SAMPLES * (what == "variance")
         name, source = f"{likelihood!r}.response: {what}", f"of {_SAMPLES} samples"
         require.close(values, samples.mean(axis=0), allowed, name, source, table.place)
 
