@@ -350,7 +350,8 @@ class Logit(Binary):
 
     def probability(self, mean, variance):
         """Quadrature; see `Binary.probability`."""
-        return expectation(lambda f: (expit(f),), mean, variance)[0]
+        found = expectation(lambda f: (expit(f),), mean, variance)[0]
+        return np.minimum(found, 1.0)  # weights add up to 1 but for rounding
 
     def _log_sigmoid(self, t):
         slope = expit(-t)

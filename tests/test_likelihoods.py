@@ -126,3 +126,11 @@ def test_wide_rows_need_few_values_and_keep_their_digits(std, by_row):
     assert_allclose(found, ndtr(mean / np.hypot(1.0, std)), rtol=1e-10, atol=1e-13)
     assert np.isfinite(moment).all()
     assert sum(seen) <= (len(mean) if by_row or std < 1 else 1) * 4000 and max(seen) <= 1 << 16
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=repr)
+def test_probabilities_end_at_one_whatever_the_rounding(likelihood):
+    mean = np.array([78622.43242101544, 420.8048853746987, 4326.451479476695, 0.0, -1e4])
+    std = np.array([9348.954283375884, 50.540106419661804, 0.10967959689633541, 1.0, 1.0])
+    p = likelihood.probability(mean, std**2)
+    assert p.min() >= 0.0 and p.max() <= 1.0
