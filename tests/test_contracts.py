@@ -144,6 +144,7 @@ class Fourier(Basis):
     def moved(self, parameters):
         return Fourier(parameters)
 
+    @property
     def size(self):
         return 2 * len(self.parameters)
 

@@ -33,15 +33,13 @@ class Basis(ABC):
     ----------
     parameters : ndarray
         What an optimiser may move beside the kernel: the inducing points Z (m, d), say.
+    size : int
+        Number of features m.
     """
 
     @abstractmethod
     def moved(self, parameters):
         """The same basis with other parameters."""
-
-    @abstractmethod
-    def size(self):
-        """Number of features m."""
 
     @abstractmethod
     def at(self, kernel, options):

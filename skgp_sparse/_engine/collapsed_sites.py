@@ -118,7 +118,7 @@ def project_rows(problem):
     features, layout = problem.features(), problem.layout()
     whole = all(layout.whole)
     kept = [rows.stop for rows, keep in zip(layout.blocks, layout.features) if keep]
-    V = np.empty((max(kept, default=0), problem.basis.size()))
+    V = np.empty((max(kept, default=0), problem.basis.size))
     places = [V[rows] if keep else None for rows, keep in zip(layout.blocks, layout.features)]
 
     def run(read, place):

@@ -34,6 +34,7 @@ class InducingPoints(Basis):
         """Other inducing points."""
         return InducingPoints(parameters)
 
+    @property
     def size(self):
         """Number of inducing points."""
         return len(self.parameters)

@@ -41,7 +41,7 @@ class Problem(NamedTuple):
 
     def layout(self):
         """How the rows are cut, and what may wait between two visits."""
-        return self.rows.layout(self.basis.size(), kernels.footprint(self.kernel), self.options)
+        return self.rows.layout(self.basis.size, kernels.footprint(self.kernel), self.options)
 
     def project(self, features, X, out=None):
         """The `Projection` of some rows, its V in `out` if given."""
