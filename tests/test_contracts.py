@@ -105,6 +105,7 @@ def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks)
     agree_posteriors(*(one.posterior(KERNEL)[0] for one in found), as_array(drawn).X[:50], 1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:The optimizer stopped")
 @pytest.mark.parametrize("labels", [False, True])
 def test_a_whole_fit_needs_no_array_of_the_rows(labels):
     drawn = Drawn(1500, labels)
