@@ -1,0 +1,164 @@
+"""CONTRIBUTING.md: its blocks run, its names exist, and a fit calls the functions that it names."""
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import skgp_sparse
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse.kernels import _nodes
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PROSE = re.sub(r"```python\n.*?```", "", TEXT, flags=re.DOTALL)
+SECTIONS = dict(part.split("\n", 1) for part in re.split(r"\n##+ ", PROSE)[1:])
+RECIPES = {
+    part.splitlines()[0]: re.findall(r"```python\n(.*?)```", part, flags=re.DOTALL)
+    for part in TEXT.split("\n## ")[1:]
+    if "```python" in part
+}
+FILES = sorted((ROOT / "skgp_sparse").rglob("*.py"))
+MODULES = {  # by the last part of their names, which no two share but for packages
+    path.stem if path.stem != "__init__" else path.parent.name: path for path in FILES
+}
+
+
+def spans(text):
+    """What stands in backticks, each once."""
+    return list(dict.fromkeys(re.findall(r"`([^`]+)`", text)))
+
+
+def module_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return importlib.import_module(".".join(part for part in parts if part != "__init__"))
+
+
+CLASSES = {
+    name: thing
+    for path in FILES
+    for name, thing in inspect.getmembers(module_of(path), inspect.isclass)
+    if thing.__module__.startswith("skgp_sparse")
+}
+IDENTIFIERS = {
+    name
+    for path in FILES
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    for name in [getattr(node, key, None) for key in ("name", "id", "attr", "arg")]
+    if isinstance(name, str)
+}
+
+
+def resolve(dotted):
+    """What ``module.name``, ``Class.name`` or a longer chain stands for."""
+    first, *rest = dotted.split(".")
+    found = CLASSES[first] if first in CLASSES else module_of(MODULES[first])
+    for name in rest:
+        found = getattr(found, name)
+    return found
+
+
+DOTTED = [span for span in spans(PROSE) if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", span)]
+NAMES = [span for span in DOTTED if not span.endswith((".py", ".md"))]
+PATHS = [span for span in spans(PROSE) if re.fullmatch(r"[\w./]*(\.py|\.md|/)", span)]
+WORDS = [span for span in spans(PROSE) if re.fullmatch(r"[A-Za-z_]\w*", span)]
+
+
+def test_there_is_something_to_check():
+    assert len(NAMES) > 40 and len(PATHS) > 15 and len(WORDS) > 20 and len(RECIPES) == 5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_exist(name):
+    assert resolve(name) is not None
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_files_exist(path):
+    folders = (ROOT, ROOT / "skgp_sparse", ROOT / "tests")
+    inside = [file for file in FILES if file.as_posix().endswith(f"/{path}")]
+    assert inside or any((folder / path).exists() for folder in folders)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_words_occur_in_the_source(word):
+    others = {"WhiteKernel", "working_memory", "if"}  # of scikit-learn and of Python
+    assert word in IDENTIFIERS | others
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", PROSE))
+def test_links_lead_somewhere(link):
+    assert (ROOT / link).exists()
+
+
+@pytest.mark.parametrize("title", RECIPES)
+def test_blocks_run(title, monkeypatch):
+    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))  # one block registers
+    names = {}
+    for block in RECIPES[title]:  # those of a section follow one another
+        exec(compile(block, f"CONTRIBUTING.md, {title}", "exec"), names)
+
+
+def code_run_by(function):
+    """Code objects of the Python functions that a call runs in this thread."""
+    seen = set()
+
+    def note(frame, event, _):
+        if event == "call":
+            seen.add(frame.f_code)
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def regression():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, (600, 1))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=600)
+    model = SparseGPRegressor(n_inducing=20, max_iter=2, n_jobs=1, random_state=0)
+    with pytest.warns(match="Raise max_iter"):
+        model.fit(X, y).predict(X[:3], return_std=True)
+
+
+def classification():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, (300, 1))
+    model = SparseGPClassifier(n_inducing=10, max_iter=2, n_jobs=1, random_state=0)
+    with pytest.warns(match="Raise max_iter"):
+        model.fit(X, np.sin(2 * X[:, 0]) > 0).predict_proba(X[:3])
+
+
+@pytest.mark.parametrize(
+    "section, story",
+    [
+        ("The life of one fit", regression),
+        ("What differs with a likelihood", classification),
+    ],
+)
+def test_a_fit_calls_what_the_story_names(section, story):
+    told = {name: resolve(name) for name in spans(SECTIONS[section]) if name in NAMES}
+    told = {name: inspect.unwrap(thing) for name, thing in told.items() if callable(thing)}
+    seen = code_run_by(story)
+    assert len(told) > 10
+    assert [name for name, thing in told.items() if thing.__code__ not in seen] == []
+
+
+def test_a_reader_finds_the_page():
+    for page in ("README.md", "docs/architecture.md"):
+        assert "CONTRIBUTING.md" in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_the_commands_are_those_of_the_readme():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (install,) = re.findall(r"\| `(python3 -m venv [^`]+)`", PROSE)
+    assert install in readme and "sphinx-build -W docs docs/_build/html" in readme
+    assert skgp_sparse.__file__.startswith(str(ROOT))
