@@ -289,7 +289,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         columns = []
         for problem in range(len(self._fits)):
             mean, std = self._view(problem).mean_and_std(X, latent=False)
-            columns.append(self._likelihood.probability(mean, std**2))
+            columns.append(self._likelihoods[problem].probability(mean, std**2))
         return np.column_stack(columns)
 
     @with_callbacks
@@ -330,7 +330,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self._warn_at_bounds(names, fits)
         self._store(fits)
         self.classes_, self.n_classes_ = classes, len(classes)
-        self._one_vs_one, self._likelihood = one_vs_one, method.likelihood
+        self._one_vs_one = one_vs_one
+        self._likelihoods = [fit.objective.method.likelihood for fit in fits]
         reporter.end()
         return self
 

@@ -28,7 +28,7 @@ from skgp_sparse._front import binary, multiclass, plans
 from skgp_sparse._front.training_rows import training_rows
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteModel
-from skgp_sparse.likelihoods import Logit
+from skgp_sparse.likelihoods import Logit, Probit
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -568,3 +568,42 @@ def test_auto_is_the_exact_process_up_to_a_number_of_distinct_rows(monkeypatch):
     X, y = blobs(60)
     model = SparseGPClassifier(RBF(), optimizer=None, random_state=0).fit(X, y)
     assert model.n_inducing_ == [60, 60, 60]
+
+
+class Steep(Probit):
+    """Φ(a y f), where a is learned."""
+
+    def __init__(self, a=1.0):
+        self.a = a
+
+    theta = property(lambda self: np.log([self.a]))
+    limits = property(lambda self: np.log([[1e-2, 1e2]]))
+
+    def with_theta(self, theta):
+        return Steep(np.exp(theta[0]))
+
+    def tilted(self, y, mean, variance):
+        value, slope, curvature = super().tilted(y, self.a * mean, self.a**2 * variance)
+        return value, self.a * slope, self.a**2 * curvature
+
+    def probability(self, mean, variance):
+        return super().probability(self.a * mean, self.a**2 * variance)
+
+    def tilted_slopes(self, y, mean, variance):
+        _, slope, curvature = self.tilted(y, mean, variance)
+        return (slope * mean + (slope**2 - curvature) * variance)[None]
+
+
+@pytest.mark.parametrize("n_inducing", [10, 300])
+def test_predictions_know_the_learned_parameters_of_a_likelihood(n_inducing):
+    X, y = moons(300)
+    options = {"bound": "gfitc-ep", "n_inducing": n_inducing, "tol": 1e-7}
+    mine = small(RBF(), likelihood=Steep(), **options).fit(X, y)
+    learned = mine._likelihoods[0].a  # of unit variance: a stands for the root of the variance
+    assert learned > 1.5
+    again = pickle.loads(pickle.dumps(mine))
+    np.testing.assert_allclose(again.predict_proba(X), mine.predict_proba(X))
+    kernel = ConstantKernel(learned**2) * mine.kernel_
+    scaled = small(kernel, optimizer=None, **options)
+    scaled.set_params(inducing_init=mine.inducing_points_).fit(X, y)
+    np.testing.assert_allclose(scaled.predict_proba(X), mine.predict_proba(X), atol=1e-5)
