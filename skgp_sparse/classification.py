@@ -310,7 +310,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         model = SiteModel(method, Inner.within(self.tol, self.max_iter_predict))
         earlier = self._earlier(classes, one_vs_one, len(tasks))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        problems_per_row = len(classes) - 1 if one_vs_one else len(tasks)
+        tol = self.tol / (len(classes) - 1 if one_vs_one else len(tasks))  # problems of a row
         names = [task.name(classes) if len(tasks) > 1 else "" for task in tasks]
 
         def problem(task, name_of_task, before):
@@ -322,8 +322,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             checks.check_restarts(self, kernel)
             told = partial(progress, about=name_of_task)
             plan = plan_of(self, part, kernel, told, name, len(table))
-            plan = plan._replace(tol=self.tol / problems_per_row)
-            return BinaryProblem(name_of_task, table, kernel, before, plan)
+            return BinaryProblem(name_of_task, table, kernel, before, plan._replace(tol=tol))
 
         problems = [problem(*one) for one in zip(tasks, names, earlier)]
         fits = fit_all(problems, model, seed, self.n_jobs, is_watched(self))
