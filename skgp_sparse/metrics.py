@@ -1,4 +1,4 @@
-"""Scores of predictive distributions, which depend on the means and the standard deviations."""
+"""Scores of predictive distributions. Unlike R², the log density can distinguish two bounds."""
 
 import re
 

@@ -128,9 +128,8 @@ class Opaque(Node):
     def _refuse(self, inputs):
         if inputs:
             raise TypeError(
-                f"{type(self.kernel).__name__} has no registered derivative with respect to its "
-                "inputs: use optimize_inducing=False, or give it a rule with "
-                "skgp_sparse.kernels.register"
+                f"{type(self.kernel).__name__} has no derivative rule. Use "
+                "optimize_inducing=False, or add a rule with skgp_sparse.kernels.register."
             )
 
 
@@ -163,10 +162,10 @@ def register(kernel_class, rule):
     Parameters
     ----------
     kernel_class : type
-        Subclass of :class:`sklearn.gaussian_process.kernels.Kernel`.  The rule holds for exactly
-        this class, not for its subclasses.  An earlier rule is replaced.
+        Subclass of :class:`sklearn.gaussian_process.kernels.Kernel`.  The rule applies to this
+        class only, not to its subclasses.  If the class already has a rule, it is replaced.
     rule : KernelRule
-        Values and vector-Jacobian products.
+        Derivative rule, which computes values and vector-Jacobian products of the kernel.
 
     Raises
     ------
@@ -175,7 +174,7 @@ def register(kernel_class, rule):
 
     Examples
     --------
-    A linear kernel through the origin, ``k(x, z) = x . z``:
+    The following example defines a linear kernel through the origin, ``k(x, z) = x . z``:
 
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import Kernel
@@ -201,7 +200,9 @@ def register(kernel_class, rule):
     True
     """
     if not isinstance(kernel_class, type):
-        raise TypeError(f"kernel_class must be a class, got the object {kernel_class!r}")
+        raise TypeError(f"kernel_class must be a class. Got {kernel_class!r} instead.")
     if not isinstance(rule, KernelRule):
-        raise TypeError(f"rule must be an instance of a KernelRule subclass, got {rule!r}")
+        raise TypeError(
+            f"rule must be an instance of a subclass of KernelRule. Got {rule!r} instead."
+        )
     add_family(kernel_class, lambda kernel: rule)
