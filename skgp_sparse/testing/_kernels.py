@@ -1,4 +1,4 @@
-"""The checker of kernel rules; scikit-learn's own kernel is what they are compared with."""
+"""The check of kernel rules, which compares a rule with the scikit-learn kernel itself."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -61,28 +61,29 @@ def _read_only(points):
 
 
 def check_kernel_rule(kernel, X=None, random_state=0):
-    """Check a kernel whose derivative rule was registered with `skgp_sparse.kernels.register`.
+    """Check the derivative rule of a kernel, registered with `skgp_sparse.kernels.register`.
 
-    Values are compared with those of the kernel itself, gradients with central differences of
-    these. Points that coincide, fixed hyperparameters, a sum with another kernel, and calls from
-    two threads are tried, too. Compositions of kernels are welcome.
+    The values of the rule are compared with those of the kernel itself, and the gradients with
+    central differences of these values. The check also examines points that coincide, fixed
+    hyperparameters, a sum with another kernel, and calls from two threads. The kernel may be a sum,
+    product or power of other kernels.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Instance to check, with hyperparameters that suit `X`.
+        The instance to check, with hyperparameters that suit `X`.
     X : array-like of shape (n, d), default=None
-        Inputs that the kernel is meant for; at most 16 of the rows are used, and points between
-        them. No two rows should share a coordinate, as the kernel may have a kink there. By
-        default they are random numbers between 0.1 and 2, with 3 columns, or as many as the
-        largest hyperparameter has entries.
+        Typical inputs of the kernel. The check uses at most 16 of the rows, and points between
+        them. No two rows should have a coordinate in common, because the kernel may not be
+        differentiable there. By default, the inputs are random numbers between 0.1 and 2. They
+        have 3 columns, or as many columns as the largest hyperparameter has entries.
     random_state : int, RandomState instance or None, default=0
-        Seed of points and cotangents.
+        Determines random number generation for the points and the cotangents.
 
     Raises
     ------
     AssertionError
-        If the rule is wrong; the message says where.
+        If the rule is incorrect. The message describes the difference.
 
     Examples
     --------
@@ -92,8 +93,8 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     """
     with require.no_error(f"skgp_sparse.kernels.differentiable({kernel})"):
         known = kernels.differentiable(kernel)
-    hint = "expected one for each of its kernels: give it one with skgp_sparse.kernels.register."
-    require.that(known, f"{kernel} has no derivative rule, {hint}")
+    hint = "Add a rule for each of its kernels with skgp_sparse.kernels.register."
+    require.that(known, f"{kernel} has no derivative rule. {hint}")
     case = _make_case(kernel, X, check_random_state(random_state))
     _check_value(case)
     _check_theta(case)
@@ -130,7 +131,7 @@ def _check_theta(case):
     kernel, theta, name = case.kernel, case.kernel.theta.copy(), str(case.kernel)
     case.pulled(), _diagonal(case)
     same = np.array_equal(kernel.theta, theta)
-    require.that(same, f"{name}: theta becomes {kernel.theta}, expected {theta} as before.")
+    require.that(same, f"{name}: the rule changes theta to {kernel.theta}, expected {theta}.")
 
 
 def _require_equal(found, expected, what, source):

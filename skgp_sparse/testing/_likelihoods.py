@@ -1,4 +1,4 @@
-"""The checker of likelihoods: derivatives, limits, and dense sums of the log density itself."""
+"""The check of likelihoods, by central differences, limits and numerical integrals."""
 
 from typing import NamedTuple
 
@@ -52,31 +52,32 @@ class _Table(NamedTuple):
 
 
 def check_likelihood(likelihood, y=None, random_state=0):
-    """Check that a likelihood keeps the promises of `skgp_sparse.likelihoods.Likelihood`.
+    """Check that a likelihood meets the requirements of `skgp_sparse.likelihoods.Likelihood`.
 
-    `expected` and `tilted` are tried for means between -50 and 50, in the tails at ±1000, and for
-    variances from 1e-10 to 1e4. Slopes and curvatures are compared with central differences, and
-    values with dense sums over the log density, which is `expected` without variance. The
-    likelihood must be log-concave. Its response is compared with samples of it, and gradients with
-    respect to parameters of its own with central differences. A `Binary` one must also have
-    probabilities that add up to 1 and agree with `tilted`.
+    `expected` and `tilted` are evaluated for means between -50 and 50, for means of ±1000, and for
+    variances from 1e-10 to 1e4. Slopes and curvatures are compared with central differences. Values
+    are compared with numerical integrals of the log density, which is the value of `expected` for a
+    variance of zero. The likelihood must be log-concave. `response` is compared with samples of
+    `sample`. The gradients with respect to learned parameters are compared with central
+    differences. The probabilities of a `Binary` likelihood must sum to 1 and agree with `tilted`.
 
     Parameters
     ----------
     likelihood : skgp_sparse.likelihoods.Likelihood
-        Instance to check.
+        The instance to check.
     y : array-like of shape (n,), default=None
-        Observations that the likelihood admits; at most eight different ones are used. A `Binary`
-        likelihood needs none, as its labels are -1 and 1.
+        Observations in the domain of the likelihood. The check uses at most eight distinct values.
+        It is not needed for a `Binary` likelihood, whose labels are -1 and 1.
     random_state : int, RandomState instance or None, default=0
-        Seed of the choice among observations, and of small shifts of the means.
+        Determines random number generation for the choice of observations, the small shifts of the
+        means, and the samples.
 
     Raises
     ------
     AssertionError
-        If a promise is broken; the message says which one.
+        If a requirement is not met. The message says which one.
     ValueError
-        If `y` is missing for a likelihood that is not `Binary`.
+        If `y` is missing and the likelihood is not `Binary`.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def check_likelihood(likelihood, y=None, random_state=0):
 
 def _make_table(likelihood, y, rng):
     if y is None and not isinstance(likelihood, Binary):
-        raise ValueError(f"check_likelihood needs y, observations that {likelihood!r} admits.")
+        raise ValueError(f"check_likelihood needs y: observations in the domain of {likelihood!r}.")
     y = np.unique(column_or_1d([-1.0, 1.0] if y is None else y)).astype(float)
     means = _MEANS + rng.uniform(-0.1, 0.1, len(_MEANS)) * (np.abs(_MEANS) < 50.0)
     return _combined(rng.permutation(y)[:_MOST_OBSERVATIONS], means)
@@ -122,7 +123,7 @@ def _ask(likelihood, kind, table):
         value, slope, curvature = getattr(likelihood, kind)(*given)
     for column, before, kept in zip(table._fields, table, given):
         same = np.array_equal(before, kept)
-        require.that(same, f"{name} overwrites {column}, expected it to stay as it was.")
+        require.that(same, f"{name} overwrites {column}, which it must not change.")
     for part, values in zip(_PARTS, (value, slope, curvature)):
         require.shape(values, table.y.shape, f"{name}: {part} of {len(table.y)} rows")
         require.finite(values, f"{name}: {part}", table.place)
@@ -161,7 +162,8 @@ def _check_derivatives(likelihood, kind, table):
 def _check_limit(likelihood, table):
     found, expected = (_ask(likelihood, kind, table)[0] for kind in ("tilted", "expected"))
     what, allowed = f"{likelihood!r}.tilted: value", _TOLERANCE * (1 + np.abs(expected))
-    require.close(found, expected, allowed, what, "that of expected in the limit", table.place)
+    source = "that of expected in the limit of variance = 0"
+    require.close(found, expected, allowed, what, source, table.place)
 
 
 def _check_order(likelihood, table):
