@@ -214,7 +214,10 @@ def test_one_class_is_an_error():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"bound": "pep"}, "'pep' is defined for regression only. .* SparseGPClassifier must be one of"),
+        (
+            {"bound": "pep"},
+            "'pep' is defined for regression only. .* SparseGPClassifier must be one of",
+        ),
         ({"bound": "dtc"}, "'dtc' is defined for regression only"),
         ({"bound": bounds.Titsias()}, "is defined for regression only"),
         ({"bound": "tit"}, r"must be one of \['artemev', 'fitc', 'gfitc-ep'"),

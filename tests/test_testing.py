@@ -115,7 +115,10 @@ def bound_with(**members):
         (lambda self, x: (0.5 * x[:, None], 0.5), r"phi of 49 rows has shape \(49, 1\)"),
         (lambda self, x: (0.5 * x, np.full(3, 0.5)), r"slope of 49 rows has shape \(3,\)"),
         (lambda self, x: (0.5 * np.log(2.0 + x), 0.5 / (2.0 + x)), "at x = 0, expected 0, as noth"),
-        (lambda self, x: (-0.5 * x, -0.5), "expected no negative number, as is_lower_bound is True"),
+        (
+            lambda self, x: (-0.5 * x, -0.5),
+            "expected no negative number, as is_lower_bound is True",
+        ),
         (lambda self, x: (0.5 * len(x) * x, 0.5 * len(x)), "phi of a row .*among other rows"),
         (lambda self, x: (np.where(x > 1e9, np.inf, x), 1.0), "phi is inf at .*finite number"),
         (lambda self, x: (0.5 * x * (x <= x.max()), 0.5), "of 0 rows raised ValueError"),

@@ -2,8 +2,9 @@
 
 scikit-learn can differentiate ``k(X, X)`` with respect to the hyperparameters only.  A sparse
 Gaussian process needs the derivatives of ``k(X, Z)``, between the training inputs ``X`` and the
-inducing points ``Z``, with respect to the hyperparameters and ``Z``.  It needs them only as products
-with a cotangent ``G`` of the shape of ``k(X, Z)``.  For ``F = sum(G * k(X, Z))``, these products are
+inducing points ``Z``, with respect to the hyperparameters and ``Z``.  It needs them only as
+products with a cotangent ``G``, which has the shape of ``k(X, Z)``.  For
+``F = sum(G * k(X, Z))``, these products are
 
     theta_bar = dF / dtheta    (theta = log hyperparameters, in scikit-learn's order),
     Z_bar     = dF / dZ.

@@ -1,7 +1,7 @@
 """The interface of derivative rules, and the function that assembles gradients in ``theta``.
 
-A rule computes values and vector-Jacobian products of one leaf kernel, which is a kernel that is not
-a sum, product or power of other kernels.  For ``F = sum(G * k(X, Z))`` it returns
+A rule computes values and vector-Jacobian products of one leaf kernel, which is a kernel that is
+not a sum, product or power of other kernels.  For ``F = sum(G * k(X, Z))`` it returns
 ``{name: dF/dlog(name)}`` and ``dF/dZ``, so that it does not depend on the order of the
 hyperparameters in ``theta``.
 """

@@ -36,7 +36,7 @@ def shape(value, expected, what):
 
 
 def everywhere(good, found, what, expected, at=None):
-    """Require that all entries of `good` are true; ``expected(i)`` and ``at(i)`` describe entry i."""
+    """Require that all of `good` is true; ``expected(i)`` and ``at(i)`` describe entry i."""
     wrong = np.flatnonzero(~np.asarray(good))
     if len(wrong):
         place = at(wrong[0]) if at else f"entry {wrong[0]} of shape {np.shape(found)}"
