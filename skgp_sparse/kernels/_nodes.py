@@ -1,11 +1,11 @@
-"""A kernel expression as a tree of nodes, and the registry that builds it.
+"""The tree of nodes that represents a kernel expression, and the registry of derivative rules.
 
-Leaves are looked up by the *exact* type of the kernel: ``Matern`` subclasses ``RBF`` in
-scikit-learn, and a user's subclass may override ``__call__``, so inheritance tells nothing about
-derivatives.  A type that nobody registered becomes an :class:`Opaque` leaf.
+The rule of a leaf is found by the *exact* type of its kernel.  ``Matern`` is a subclass of ``RBF``
+in scikit-learn, and a user-defined subclass may override ``__call__``, so that a subclass cannot use
+the rule of its base class.  A kernel without a rule becomes an :class:`Opaque` leaf.
 
-Inside the tree a value that is constant over all entries stays a scalar, and so does a zero
-``Z_bar``; only the public functions make full arrays.
+In the tree, a value that is the same for all entries is stored as a scalar, and so is a zero
+``Z_bar``.  Only the public functions return full arrays.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _pull_leaf_diag(kernel, pull, g_signal, g_noise, inputs):
 
 
 class White(Node):
-    """White noise: nothing between two point sets, ``noise_level`` on the diagonal."""
+    """White noise: zero between two point sets, and ``noise_level`` on the diagonal."""
 
     noisy, differentiable = True, True
 
@@ -101,7 +101,7 @@ class White(Node):
 
 
 class Opaque(Node):
-    """A kernel without a rule: scikit-learn's public interface, no gradient of the inputs."""
+    """A kernel without a rule, which has no gradient with respect to the inputs."""
 
     noisy, differentiable = False, False
 

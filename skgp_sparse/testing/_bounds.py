@@ -102,7 +102,7 @@ def _at(name, places):
 
 
 def _check_slope(function, name, variable):
-    """Compare the second result of a function with differences of the first one."""
+    """Compare the slope that a function returns with differences of the value it returns."""
     up, down = np.maximum(_AT * (1.0 + _STEP), _FIRST_STEP), _AT * (1.0 - _STEP)
     value = function(up)[0]
     expected = (value - function(down)[0]) / (up - down)
@@ -112,7 +112,7 @@ def _check_slope(function, name, variable):
 
 
 def _check_reduction(bound, n):
-    """In units of n, so that the means of the penalties are those of `_check_penalty`."""
+    """Check `reduce` at totals ``n x``, so that the mean penalties are those of `_AT`."""
     name = f"{bound!r}.reduce with n = {n:g}"
 
     def of_means(ratios):
@@ -149,7 +149,7 @@ def _check_claim(bound, length_scale):
 
 
 def _problem(length_scale):
-    """Kernel matrix of 12 rows, its approximation by 3 inducing points, and a noise per row."""
+    """Return a kernel matrix of 12 rows, its Nyström approximation, and a noise scale per row."""
     rng = np.random.RandomState(0)
     x, z = rng.uniform(0.0, 4.0, 12), rng.uniform(0.0, 4.0, 3)
 
@@ -162,10 +162,11 @@ def _problem(length_scale):
 
 
 def _worst_targets(model, exact):
-    """Targets where ``log N(y; 0, model) - log N(y; 0, exact)`` is largest.
+    """Return targets at which ``log N(y; 0, model) - log N(y; 0, exact)`` is large.
 
-    The difference is a quadratic function of y. So it is largest at 0, unless the model has more
-    variance than the exact process in some direction: then it grows without limit along that one.
+    The difference is a quadratic function of y. It is largest at y = 0, unless the model has more
+    variance than the exact process in some direction. In this case it grows without limit along
+    that direction.
     """
     _, directions = eigh(model, exact)
     return np.zeros(len(exact)), _FAR_OUT * (exact @ directions[:, -1])

@@ -22,7 +22,7 @@ _NAMES = ("theta", "Z")
 
 
 class _Case(NamedTuple):
-    """A kernel with points, and a cotangent of the matrix between them."""
+    """A kernel, two point sets, and a cotangent of the kernel matrix between them."""
 
     kernel: object
     X: np.ndarray
@@ -30,21 +30,21 @@ class _Case(NamedTuple):
     G: np.ndarray
 
     def unit(self):
-        """Spread of each column, in which inputs are moved."""
+        """Return the standard deviation of each column, or 1 if a column is constant."""
         spread = self.X.std(axis=0)
         return np.where(spread > 0.0, spread, 1.0)
 
     def linearize(self):
-        """Value and pullback of the rule, which gets points that it cannot write to."""
+        """Return the value and the pullback of the rule for read-only points."""
         with require.no_error(f"{self.kernel}: cross (X and Z are read-only)"):
             return kernels.linearize(self.kernel, _read_only(self.X), _read_only(self.Z))
 
     def pulled(self, inputs=True):
-        """Gradients of ``sum(G * k(X, Z))``."""
+        """Return the gradients of ``sum(G * k(X, Z))``."""
         return self.pull(self.linearize()[1], inputs)
 
     def pull(self, pullback, inputs=True):
-        """The same by a pullback that is there already, once they have the right shapes."""
+        """Return the gradients that `pullback` computes, after a check of their shapes."""
         with require.no_error(f"{self.kernel}: the pullback of cross"):
             theta_bar, Z_bar = pullback(self.G.copy(), inputs)
         shape = self.kernel.theta.shape
@@ -104,7 +104,7 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     _check_coincidence(case)
     _check_fixed(case)
     _check_threads(case)
-    # a pullback that overwrites what belongs to others shows in a product and in a sum
+    # a product and a sum reveal a pullback that overwrites arrays of other kernels
     beside = RBF(np.sqrt(np.mean(case.unit() ** 2)))
     _check_gradient(case._replace(kernel=kernel * kernel + beside))
 
@@ -155,7 +155,10 @@ def _check_gradient(case):
 
 
 def _require_slopes(found, function, at, size, what):
-    """Compare with differences of ``function(theta, inputs)``, whose terms are of a `size`."""
+    """Compare gradients with central differences of ``function(theta, inputs)``.
+
+    `size` is the magnitude of the terms of the function. The tolerance is relative to it.
+    """
     theta, inputs = at
     by_theta = _differences(lambda t: function(t, inputs), theta)
     by_inputs = _differences(lambda x: function(theta, x), inputs)
@@ -176,7 +179,7 @@ def _differences(function, at):
 
 
 def _diagonal(case):
-    """Signal and noise of every row, and the pullback."""
+    """Return the signal and the noise of every row, and the pullback."""
     with require.no_error(f"{case.kernel}: diag (X is read-only)"):
         signal, noise, pull = kernels.diagonal(case.kernel, _read_only(case.X))
         return *(np.broadcast_to(part, len(case.X)) for part in (signal, noise)), pull
@@ -191,7 +194,7 @@ def _check_diagonal(case):
 
 
 def _signal(kernel, X):
-    """``k(x, x)`` by the kernel itself; two arguments leave white noise out."""
+    """Return ``k(x, x)`` without white noise: ``kernel(X, X)`` does not include it."""
     return np.diagonal(kernel(X, X)) if kernels.has_noise(kernel) else kernel.diag(X)
 
 
@@ -210,7 +213,7 @@ def _check_diagonal_gradient(case):
 
 
 def _check_coincidence(case):
-    """Rows that are inducing points, as a fit may start with them."""
+    """Check the rule at rows that are also inducing points, as at the start of a fit."""
     met = case._replace(Z=case.X[:_POINTS], G=case.G[:, : len(case.X)])
     require.finite(met.linearize()[0], f"{case.kernel}: k(X, Z) where rows coincide")
     for name, bar in zip(_NAMES, met.pulled()):
@@ -218,7 +221,7 @@ def _check_coincidence(case):
 
 
 def _check_fixed(case):
-    """Without one hyperparameter after the other."""
+    """Check the gradient of theta with each hyperparameter fixed in turn."""
     free = [p for p in case.kernel.hyperparameters if not p.fixed]
     owners = [f"{p.name}_bounds" for p in free for _ in range(p.n_elements)]
     whole = case.pulled()[0]
@@ -231,7 +234,7 @@ def _check_fixed(case):
 
 
 def _check_threads(case):
-    """Two threads, each of which has a value before one of them pulls back."""
+    """Check two threads that both compute their values before they call their pullbacks."""
     halves = [case._replace(X=case.X[rows::2], G=case.G[rows::2]) for rows in (0, 1)]
     barrier = Barrier(2)
 

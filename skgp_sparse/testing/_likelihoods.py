@@ -28,7 +28,7 @@ _MOST_PRECISION = 100.0  # of an observation, relative, where the sum has enough
 
 
 class _Table(NamedTuple):
-    """Rows with an observation and the distribution of their latent value."""
+    """Rows, each with an observation and the mean and variance of its latent value."""
 
     y: np.ndarray
     mean: np.ndarray
@@ -117,7 +117,7 @@ def _combined(y, means):
 
 
 def _ask(likelihood, kind, table):
-    """Value, slope and curvature of every row, once they are numbers of the right shape."""
+    """Return the value, slope and curvature of every row, after a check of their shapes."""
     name, given = f"{likelihood!r}.{kind}", [column.copy() for column in table]
     with require.no_error(f"{name} of {len(table.y)} rows"):
         value, slope, curvature = getattr(likelihood, kind)(*given)
@@ -131,7 +131,7 @@ def _ask(likelihood, kind, table):
 
 
 def _check_rows(likelihood, kind, table):
-    """Alone, among others, and in the tails; curvatures are never negative."""
+    """Check that rows are independent, that the tails are finite, and that curvatures are >= 0."""
     name, whole = f"{likelihood!r}.{kind}", _ask(likelihood, kind, table)
     for rows in (np.arange(len(table.y))[::-3], np.arange(1)):
         some = table.where(rows)
@@ -167,7 +167,7 @@ def _check_limit(likelihood, table):
 
 
 def _check_order(likelihood, table):
-    """Jensen's inequality: a mean of logarithms is at most the logarithm of the mean."""
+    """Check Jensen's inequality: a mean of logarithms is at most the logarithm of the mean."""
     lower, upper = (_ask(likelihood, kind, table)[0] for kind in _KINDS)
     good, what = lower <= upper + _DIGITS * (1 + np.abs(lower)), f"{likelihood!r}.expected: value"
 
@@ -178,7 +178,7 @@ def _check_order(likelihood, table):
 
 
 def _check_values(likelihood, table):
-    """Against sums over many nodes, where the observation leaves the mass within their reach."""
+    """Compare values with sums over 4001 nodes, where these cover the mass of the integrand."""
     _, slope, curvature = _ask(likelihood, "expected", table.certain())
     within_reach = np.sqrt(table.variance) * np.abs(slope) <= _MOST_SHIFT
     table = table.where(within_reach & (table.variance * curvature <= _MOST_PRECISION))
@@ -194,7 +194,7 @@ def _check_values(likelihood, table):
 
 
 def _check_response(likelihood, table, rng):
-    """Mean and variance of the response against samples of it; samples are in the domain."""
+    """Compare the response with samples, and check that the samples are in the domain."""
     name, (_, mean, variance) = f"{likelihood!r}", table
     with require.no_error(f"{name}.response and sample of {len(mean)} rows"):
         expected, spread = likelihood.response(mean, variance)
@@ -215,7 +215,7 @@ def _check_response(likelihood, table, rng):
 
 
 def _check_parameters(likelihood, table):
-    """Gradients with respect to parameters of its own, by central differences."""
+    """Compare gradients with respect to the learned parameters with central differences."""
     theta = likelihood.theta
     require.shape(likelihood.limits, (len(theta), 2), f"{likelihood!r}.limits")
     for kind in _KINDS:
