@@ -245,7 +245,7 @@ def test_log_marginal_likelihood_is_gprs(route):
     np.testing.assert_allclose(gradient, differences, rtol=1e-3, atol=1e-3)
     with pytest.raises(ValueError, match="Gradient can only be evaluated for theta!=None"):
         model.log_marginal_likelihood(eval_gradient=True)
-    with pytest.raises(ValueError, match="theta must hold 4 log .* Got shape"):
+    with pytest.raises(ValueError, match="theta must hold 4 log .* Got an array of shape"):
         model.log_marginal_likelihood(theta[:-1])
 
 

@@ -1,8 +1,8 @@
 """The tree of nodes that represents a kernel expression, and the registry of derivative rules.
 
 The rule of a leaf is found by the *exact* type of its kernel.  ``Matern`` is a subclass of ``RBF``
-in scikit-learn, and a user-defined subclass may override ``__call__``, so that a subclass cannot use
-the rule of its base class.  A kernel without a rule becomes an :class:`Opaque` leaf.
+in scikit-learn, and a user-defined subclass may override ``__call__``, so that a subclass cannot
+use the rule of its base class.  A kernel without a rule becomes an :class:`Opaque` leaf.
 
 In the tree, a value that is the same for all entries is stored as a scalar, and so is a zero
 ``Z_bar``.  Only the public functions return full arrays.
