@@ -216,7 +216,7 @@ def test_one_class_is_an_error():
     [
         (
             {"bound": "pep"},
-            "'pep' is defined for regression only. .* SparseGPClassifier must be one of",
+            r"'pep' is defined for regression only\. .* SparseGPClassifier must be one of",
         ),
         ({"bound": "dtc"}, "'dtc' is defined for regression only"),
         ({"bound": bounds.Titsias()}, "is defined for regression only"),
