@@ -1,14 +1,16 @@
-r"""Objectives of a sparse Gaussian process: what differs between them, one row at a time.
+r"""Training objectives of sparse Gaussian process regression.
 
-All of them are
+All objectives have the form
 
 .. math:: F = \log N(y; 0, Q_{ff} + \mathrm{diag}\,\lambda) - \mathrm{reduce}\Big(\sum_i \varphi(x_i)\Big),
     \qquad x_i = r_i / \sigma_i^2, \qquad \lambda_i = \sigma_i^2 (1 + c\,x_i),
 
-with ``r_i = k_ii - q_ii`` the prior variance that the inducing points leave unexplained. A bound
-says which share ``c`` of that variance counts as noise, what the penalty ``φ`` is, and how its sum
-over rows enters. Value, gradient, weights, several targets and streaming follow from these three
-and are written once, in ``_engine``.
+where ``r_i = k_ii - q_ii`` is the residual variance of row ``i``: the prior variance that the
+inducing points leave unexplained. A subclass of `Bound` defines three things: the share ``c`` of the
+residual variance that counts as noise (`noise_share`), the penalty ``φ`` of a row (`penalty`), and
+the function of the summed penalties that is subtracted (`reduce`). The subpackage ``_engine``
+computes the value and the gradient of every objective from these three, for weighted rows, several
+targets and blocks of rows.
 """
 
 from abc import ABC, abstractmethod
@@ -18,18 +20,19 @@ from sklearn.base import BaseEstimator
 
 
 class Bound(BaseEstimator, ABC):
-    """A training objective of a sparse Gaussian process; subclass it to add one.
+    """Base class of the training objectives of sparse Gaussian process regression.
 
     Attributes
     ----------
     noise_share : float
-        ``c`` in ``λ = σ² + c r``: the share of the residual variance that counts as noise.
+        The constant ``c`` in ``λ = σ² + c r``, which is the share of the residual variance that
+        counts as noise.
     is_lower_bound : bool
-        Whether the objective never exceeds the exact log marginal likelihood.
+        Whether the objective is a lower bound of the exact log marginal likelihood.
 
     Examples
     --------
-    A looser bound, with twice the penalty of `Titsias`:
+    The following class defines a looser bound, with twice the penalty of `Titsias`:
 
     >>> import numpy as np
     >>> from skgp_sparse.bounds import Bound
@@ -45,35 +48,38 @@ class Bound(BaseEstimator, ABC):
 
     @abstractmethod
     def penalty(self, x):
-        """Penalty ``φ`` of the residual-to-noise ratios ``x = r / σ²``.
+        """Compute the penalties ``φ`` of the residual-to-noise ratios ``x = r / σ²``.
 
         Parameters
         ----------
         x : ndarray of shape (n,)
-            Residual variance of each row in units of its noise; never negative.
+            Residual variance of each row, divided by the noise variance of the row. The ratios are
+            never negative.
 
         Returns
         -------
         phi : ndarray of shape (n,)
             Penalty of each row.
         slope : float or ndarray of shape (n,)
-            ``dφ/dx``; a float where it is the same for all rows, which is cheaper.
+            Derivative ``dφ/dx`` of the penalty of each row. If it is the same for all rows, it may
+            be a float, which makes the computation cheaper.
         """
 
     def reduce(self, total, n):
-        """Enter the summed penalty into the objective.
+        """Compute what is subtracted from the objective, from the sum of the penalties.
 
         Parameters
         ----------
         total : float
-            Sum of the penalties over the rows, weights included.
+            Weighted sum of the penalties over the rows.
         n : float
             Sum of the weights.
 
         Returns
         -------
         value, slope : float
-            What is subtracted from the objective and its derivative with respect to `total`.
+            The value that is subtracted, and its derivative with respect to `total`. By default
+            the value is `total` itself.
         """
         return total, 1.0
 
@@ -81,8 +87,8 @@ class Bound(BaseEstimator, ABC):
 class Titsias(Bound):
     r"""Collapsed variational bound: ``φ = x / 2``.
 
-    Titsias (2009), "Variational learning of inducing variables in sparse Gaussian processes",
-    eq. 9; also called VFE.
+    This is eq. 9 of Titsias (2009), "Variational learning of inducing variables in sparse Gaussian
+    processes". It is also called VFE.
 
     Examples
     --------
@@ -93,21 +99,22 @@ class Titsias(Bound):
     """
 
     def penalty(self, x):
-        """Half of the ratio; see `Bound.penalty`."""
+        """Compute ``x / 2``; see `Bound.penalty`."""
         return 0.5 * x, 0.5
 
 
 class Spherical(Bound):
     r"""Titsias' bound with the residual variance scaled by ``v``: ``φ = v x / 2``.
 
-    With the sites of a likelihood as pseudo-data its gradient is that of Titsias (2025), eq. 23,
-    whose ``v`` is held fixed meanwhile. Not a bound: with ``v < 1`` the penalty is smaller than
-    the one of `Titsias`, and the term ``-n/2 (v - log v - 1)`` that pays for this is not part of it.
+    If the sites of a likelihood are used as pseudo-data and ``v`` is held fixed, the gradient of
+    this objective is that of Titsias (2025), eq. 23. The objective is not a bound: with ``v < 1``
+    its penalty is smaller than that of `Titsias`, and it does not contain the term
+    ``-n/2 (v - log v - 1)``, which compensates for this in eq. 23.
 
     Parameters
     ----------
     v : float, default=1.0
-        Scale of the conditional variance of the training rows, in (0, 1].
+        The scale of the conditional variance of the training rows. It must be in (0, 1].
 
     Examples
     --------
@@ -123,15 +130,15 @@ class Spherical(Bound):
         self.v = v
 
     def penalty(self, x):
-        """``v x / 2``; see `Bound.penalty`."""
+        """Compute ``v x / 2``; see `Bound.penalty`."""
         return 0.5 * self.v * x, 0.5 * self.v
 
 
 class TitsiasNew(Bound):
     r"""Tighter collapsed bound: ``φ = ½ log(1 + x)``.
 
-    Titsias (2025), "New bounds for sparse variational Gaussian processes", eq. 16; the same as
-    T-SGPR of Bui, Ashman and Turner (2025).
+    This is eq. 16 of Titsias (2025), "New bounds for sparse variational Gaussian processes". It is
+    the same as T-SGPR of Bui, Ashman and Turner (2025).
 
     Examples
     --------
@@ -142,15 +149,16 @@ class TitsiasNew(Bound):
     """
 
     def penalty(self, x):
-        """Half of ``log(1 + x)``; see `Bound.penalty`."""
+        """Compute ``log(1 + x) / 2``; see `Bound.penalty`."""
         return 0.5 * np.log1p(x), 0.5 / (1.0 + x)
 
 
 class Artemev(Bound):
     r"""Collapsed bound with the logarithm of the mean ratio: ``n/2 log(1 + mean x)``.
 
-    Artemev, Burt and van der Wilk (2021), "Tighter bounds on the log marginal likelihood of
-    Gaussian process regression using conjugate gradients"; eq. 36 of Titsias (2025).
+    This bound is due to Artemev, Burt and van der Wilk (2021), "Tighter bounds on the log marginal
+    likelihood of Gaussian process regression using conjugate gradients". It is also eq. 36 of
+    Titsias (2025).
 
     Examples
     --------
@@ -161,25 +169,25 @@ class Artemev(Bound):
     """
 
     def penalty(self, x):
-        """The ratio itself; see `Bound.penalty`."""
+        """Return the ratio ``x`` itself; see `Bound.penalty`."""
         return x, 1.0
 
     def reduce(self, total, n):
-        """``n/2 log(1 + total/n)`` and its slope; see `Bound.reduce`."""
+        """Compute ``n/2 log(1 + total/n)`` and its derivative; see `Bound.reduce`."""
         return 0.5 * n * np.log1p(total / n), 0.5 / (1.0 + total / n)
 
 
 class PEP(Bound):
     r"""Power expectation propagation: ``λ = σ² + α r``, ``φ = (1-α)/(2α) log(1 + α x)``.
 
-    Bui, Yan and Turner (2017), "A unifying framework for Gaussian process pseudo-point
-    approximations using power expectation propagation", eq. 25. Not a bound; ``α = 1`` is FITC and
-    ``α → 0`` is the bound of Titsias (2009).
+    This is eq. 25 of Bui, Yan and Turner (2017), "A unifying framework for Gaussian process
+    pseudo-point approximations using power expectation propagation". It is not a bound. It equals
+    FITC for ``α = 1``, and the bound of Titsias (2009) in the limit ``α → 0``.
 
     Parameters
     ----------
     alpha : float, default=0.5
-        Power, in [0, 1].
+        The power of power expectation propagation. It must be in [0, 1].
 
     Examples
     --------
@@ -195,11 +203,11 @@ class PEP(Bound):
 
     @property
     def noise_share(self):
-        """The power `alpha`."""
+        """The power `alpha` (float)."""
         return self.alpha
 
     def penalty(self, x):
-        """``(1-α)/(2α) log(1 + α x)``; see `Bound.penalty`."""
+        """Compute ``(1-α)/(2α) log(1 + α x)``; see `Bound.penalty`."""
         alpha = self.alpha
         if alpha == 0:
             return 0.5 * x, 0.5
@@ -209,9 +217,10 @@ class PEP(Bound):
 class FITC(Bound):
     r"""Fully independent training conditional: ``λ = σ² + r``, no penalty.
 
-    Snelson and Ghahramani (2006), "Sparse Gaussian processes using pseudo-inputs". Not a bound; it
-    tends to fit the noise too low. Expectation propagation on this prior is exact for a Gaussian
-    likelihood, which makes it ``gfitc-ep``, too.
+    This objective is due to Snelson and Ghahramani (2006), "Sparse Gaussian processes using
+    pseudo-inputs". It is not a bound, and it tends to underestimate the noise variance. For a
+    Gaussian likelihood, expectation propagation under the FITC prior is exact, so that "gfitc-ep"
+    is the same objective.
 
     Examples
     --------
@@ -224,16 +233,16 @@ class FITC(Bound):
     is_lower_bound = False
 
     def penalty(self, x):
-        """Zero; see `Bound.penalty`."""
+        """Return zeros; see `Bound.penalty`."""
         return np.zeros_like(x), 0.0
 
 
 class DTC(Bound):
-    r"""Deterministic training conditional: neither noise share nor penalty.
+    r"""Deterministic training conditional: ``λ = σ²``, no penalty.
 
-    Seeger, Williams and Lawrence (2003), "Fast forward selection to speed up sparse Gaussian
-    process regression"; the Nyström Gaussian process. Not a bound: with inducing points that are
-    optimised it overfits.
+    This objective is due to Seeger, Williams and Lawrence (2003), "Fast forward selection to speed
+    up sparse Gaussian process regression". It is the likelihood of the Nyström Gaussian process. It
+    is not a bound, and it overfits if the inducing points are optimised.
 
     Examples
     --------
@@ -245,5 +254,5 @@ class DTC(Bound):
     is_lower_bound = False
 
     def penalty(self, x):
-        """Zero; see `Bound.penalty`."""
+        """Return zeros; see `Bound.penalty`."""
         return np.zeros_like(x), 0.0

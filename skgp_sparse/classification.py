@@ -1,4 +1,4 @@
-"""`SparseGPClassifier`: the front door of classification."""
+"""The estimator `SparseGPClassifier`."""
 
 from functools import partial
 
@@ -35,98 +35,127 @@ _FLOATS = (np.float64, np.float32)
 class SparseGPClassifier(ClassifierMixin, SparseGP):
     r"""Sparse Gaussian process classification, a drop-in for `GaussianProcessClassifier`.
 
-    A latent process ``f`` is summarised by `n_inducing` points ``Z`` and seen through a sigmoid,
-    :math:`p(y | f) = s(y f)`. With ``bound="titsias"`` hyperparameters and ``Z`` maximise
+    A latent process ``f`` determines the probabilities of the labels ``y = ±1`` through a sigmoid,
+    :math:`p(y | f) = s(y f)`. The posterior of ``f`` is approximated with ``m`` inducing points
+    ``Z``. With ``bound="titsias"``, the hyperparameters and ``Z`` maximise
 
-    .. math:: \sum_i E_{q(f_i)}[\log p(y_i | f_i)] - \mathrm{KL}[q(u) \,\|\, p(u)];
+    .. math:: \sum_i E_{q(f_i)}[\log p(y_i | f_i)] - \mathrm{KL}[q(u) \,\|\, p(u)].
 
-    the other bounds are named below. An inner loop finds ``q``, over one Gaussian site per row.
-    Time is O(n m²) per inner iteration, of which an evaluation takes a few; memory is O(m²) beyond
-    the data and a few numbers per row.
+    The parameter `bound` selects other objectives. In every evaluation of the objective, an inner
+    iteration computes ``q``, which has one Gaussian site per row. An inner iteration takes O(n m²)
+    time, and an evaluation needs a few of them. A fit needs O(m²) memory beyond the data and a few
+    numbers per row.
 
     Parameters
     ----------
     kernel : kernel object, default=None
-        Any kernel of `sklearn.gaussian_process.kernels` on vectors; a `WhiteKernel` in it is part
-        of the latent process. None means ``ConstantKernel() * Matern(nu=2.5)`` with one length
-        scale per feature, learned, whose initial values and bounds are taken from the data.
+        The kernel specifying the covariance function of the GP. It can be any kernel of
+        `sklearn.gaussian_process.kernels` that is defined on vectors. A `WhiteKernel` in it is
+        part of the latent process. If None is passed, the kernel
+        ``ConstantKernel() * Matern(nu=2.5)`` with one length scale per feature is used as default.
+        Its hyperparameters are learned. Their initial values and bounds are computed from the
+        data.
     bound : str, default="titsias_new"
-        Training objective: "titsias" (also "vfe"), eq. 20 of [1]_; "titsias_new" (also "artemev"),
-        the tighter eq. 23; "gfitc-ep" (also "fitc"), expectation propagation under the FITC prior
-        [2]_, which is no bound.
+        The training objective:
+
+        - "titsias" (also called "vfe"): the variational bound of [1]_, eq. 20.
+        - "titsias_new" (also called "artemev"): the tighter variational bound of [1]_, eq. 23.
+        - "gfitc-ep" (also called "fitc"): expectation propagation under the FITC prior [2]_. This
+          objective is not a bound.
     likelihood : {"probit", "logit"} or Binary, default="probit"
-        The sigmoid, by name or as an instance of a class of `skgp_sparse.likelihoods`.
+        The sigmoid, as a name or as an instance of a class of `skgp_sparse.likelihoods`.
     n_inducing : int or "auto", default="auto"
-        Number of inducing points. If it is at least the number of distinct rows, every row becomes
-        an inducing point. "auto" does that up to 300 distinct rows and chooses 200 above;
-        `n_inducing_` says what was chosen.
+        The number of inducing points. If it is at least the number of distinct rows, every row
+        becomes an inducing point. "auto" makes every row an inducing point for up to 300 distinct
+        rows, and uses 200 inducing points for more rows. The attribute `n_inducing_` holds the
+        number that was chosen.
     inducing_init : str, array-like or callable, default="k-means"
-        Where the inducing points start; see `SparseGPRegressor`.
+        The method to initialise the inducing points. See `SparseGPRegressor` for the options.
     optimize_inducing : bool, default=True
-        Whether inducing points are optimised. An array with False is used untouched.
+        Whether to optimise the inducing points. If False, the points of `inducing_init` are used
+        unchanged.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
-        As in `GaussianProcessClassifier`. None and callables start at the kernel's own
-        hyperparameters and leave the inducing points where `inducing_init` puts them.
+        The optimizer of the hyperparameters, specified as in `GaussianProcessClassifier`. A
+        callable starts at the initial hyperparameters of the kernel, and with None these are kept
+        fixed. In both cases the inducing points of `inducing_init` are not optimised.
     n_restarts_optimizer : int, default=0
-        Further starts of the hyperparameters, drawn log-uniformly between their bounds, in the
-        small fit that precedes the full one. Of a kernel with periods, every second start draws
-        only these.
+        The number of restarts of the optimizer for finding the kernel's hyperparameters, in the
+        small fit that precedes the full fit. The initial hyperparameters of each restart are
+        sampled log-uniformly from within their bounds. If the kernel has periods, every second
+        restart samples only the periods.
     max_iter : int, default=1000
-        Maximum number of L-BFGS iterations. It is an emergency brake: `tol` ends a fit.
+        The maximum number of L-BFGS iterations. A fit normally ends earlier, by the criterion of
+        `tol`.
     tol : float, default=1e-3
-        The fit ends when ten iterations (five where only hyperparameters are learned) improved
-        the bound by less than `tol` nats per row. ``tol=1e-2`` makes a rough fit, ``tol=1e-5`` a
-        thorough one. With several classes it is shared by the binary problems that a row takes
-        part in. The inner loops close to a thousandth of it, but to at least 1e-6 and at most
-        1e-11 of the bound.
+        The tolerance of the stopping criterion. The fit ends when ten iterations (five if only
+        hyperparameters are learned) have improved the bound by less than `tol` nats per row in
+        total. ``tol=1e-2`` gives a faster and less accurate fit, and ``tol=1e-5`` gives a more
+        accurate one. With more than two classes, `tol` is divided among the binary problems that a
+        row takes part in. The relative tolerance of the inner iterations is a thousandth of `tol`,
+        but at least 1e-11 and at most 1e-6.
     max_iter_predict : int, default=100
-        Most inner iterations of an evaluation.
+        The maximum number of inner iterations in an evaluation of the bound.
     warm_start : bool, default=False
-        Whether `fit` goes on from the hyperparameters of the last one, where the classes and the
-        structure of the kernel are the same, and from its inducing points, where `n_inducing` is
-        the same and `inducing_init` no array. A cold start is taken where its bound is higher, as
-        for rows in other units. Without an optimizer it does nothing.
+        If True, `fit` starts at the hyperparameters of the previous fit, provided that the classes
+        and the structure of the kernel are the same. It also starts at the inducing points of the
+        previous fit, provided that `n_inducing` is the same and `inducing_init` is not an array.
+        If a cold start has a higher bound, for example because the units of X have changed, `fit`
+        uses the cold start. If `optimizer` is None, `warm_start` has no effect.
     multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
-        More than two classes: each against the rest, probabilities normalised; or each against each
-        other, predictions by votes and probabilities by pairwise coupling [3]_.
+        Specifies how problems with more than two classes are handled. With "one_vs_rest", one
+        binary problem is fitted for each class, which is trained to separate this class from the
+        rest, and the probabilities are normalised. With "one_vs_one", one binary problem is fitted
+        for each pair of classes. Labels are then predicted by voting, and probabilities by
+        pairwise coupling [3]_.
     random_state : int, RandomState instance or None, default=None
-        Of the start: its rows, its restarts, and the inducing points.
+        Controls the randomness of the initialisation: the choice of the rows for the first fit,
+        the restarts of the optimizer, and the initial inducing points. Pass an int for
+        reproducible results across multiple function calls.
     n_jobs : int, default=None
-        Two classes: threads over blocks of rows. More: processes over binary problems, without
-        progress; None takes as many threads as BLAS may use, over small problems or, where these
-        are large or progress is wanted, over the blocks of one problem after the other.
-        Results do not depend on it.
+        With two classes, the number of threads that process blocks of rows. With more classes, the
+        number of processes that fit the binary problems; progress is then not reported. None means
+        as many threads as BLAS may use. With more than two classes, these threads fit the binary
+        problems in parallel. If the problems are large or progress is reported, the problems are
+        fitted one after the other, and the threads process the blocks of rows of each. The results
+        do not depend on `n_jobs`.
     verbose : int, default=0
-        Whether to print the bound, every `verbose` iterations.
+        Controls the verbosity. If it is positive, the bound is printed every `verbose` iterations.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted labels.
+        Unique class labels, sorted.
     n_classes_ : int
-        Number of classes.
+        The number of classes in the training data.
     kernel_ : kernel object
-        The fitted kernel; with more than two classes a `CompoundKernel` of one per binary problem.
+        The kernel used for prediction, with optimised hyperparameters. With more than two classes,
+        it is a `CompoundKernel` that contains one kernel per binary problem.
     inducing_points_ : ndarray of shape (m, n_features), or list of these
-        Inducing points in the units of X; with more than two classes one array per binary problem.
+        The inducing points, in the units of X. With more than two classes, it is a list of one
+        array per binary problem.
     log_marginal_likelihood_value_ : float
-        The bound (mean over binary problems) at `kernel_` and `inducing_points_`.
+        The value of the bound at `kernel_` and `inducing_points_`. With more than two classes, it
+        is the mean over the binary problems.
     n_inducing_ : int, or list of int
-        Number of inducing points; with more than two classes one number per binary problem.
+        The number of inducing points. With more than two classes, it is a list of one number per
+        binary problem.
     n_iter_ : int
-        Iterations of the optimiser; the most of any binary problem.
+        The number of iterations of the optimizer. With more than two classes, it is the maximum
+        over the binary problems.
     jitter_ : float
-        Fraction of its mean diagonal that was added to the kernel matrix of the inducing points;
-        the largest of any binary problem.
+        The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
+        fraction of the mean of this diagonal. With more than two classes, it is the maximum over
+        the binary problems.
     n_features_in_ : int
-        Number of features.
+        Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
-        Names of the features, where X has string names only.
+        Names of features seen during `fit`. Defined only when X has feature names that are all
+        strings.
 
     See Also
     --------
     sklearn.gaussian_process.GaussianProcessClassifier : The exact process, by Laplace's method.
-    SparseGPRegressor : The same for real targets.
+    SparseGPRegressor : Sparse Gaussian process regression.
 
     References
     ----------
@@ -190,12 +219,13 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training inputs. float32 and float64, memory maps included; tables of more than a
-            million numbers are never copied whole, except by ``multi_class="one_vs_one"``.
+            Training inputs of type float32 or float64, which may be a memory map. If X has more
+            than a million elements, it is never copied as a whole, except by
+            ``multi_class="one_vs_one"``.
         y : array-like of shape (n_samples,)
-            Labels of at least two classes.
+            Class labels of at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            A row of weight w counts as w copies of it.
+            Sample weights. A row with weight w counts as w copies of it.
 
         Returns
         -------
@@ -205,23 +235,23 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Raises
         ------
         ValueError
-            If a parameter or the data cannot be used; the message says what to do instead.
+            If a parameter or the data are invalid. The message says how to correct them.
         """
-        with unchanged_on_failure(self), np.errstate(all="ignore"):  # what comes out is checked
+        with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
             return self._fit(X, y, sample_weight)
 
     def predict(self, X):
-        """Predict labels.
+        """Predict class labels.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Query points.
+            Query points where the GP is evaluated.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Labels, from `classes_`.
+            Predicted labels, which are values of `classes_`.
         """
         X = self._checked(X)
         if self.n_classes_ == 2:
@@ -232,17 +262,17 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         return self.classes_[np.argmax(positive, axis=1)]
 
     def predict_proba(self, X):
-        """Predict probabilities of the classes, the uncertainty of the latent process included.
+        """Predict class probabilities, including the uncertainty of the latent process.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Query points.
+            Query points where the GP is evaluated.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Probabilities in the order of `classes_`; rows sum to 1.
+            Probabilities of the classes, in the order of `classes_`. Each row sums to 1.
         """
         positive = self._positive(self._checked(X))
         if self.n_classes_ == 2:
@@ -252,19 +282,20 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         return multiclass.normalised(positive)
 
     def latent_mean_and_variance(self, X):
-        """Mean and variance of the latent process, with two classes only.
+        """Compute the mean and variance of the latent process, for two classes only.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Query points.
+            Query points where the GP is evaluated.
 
         Returns
         -------
         latent_mean : ndarray of shape (n_samples,)
-            Mean; positive where ``classes_[1]`` is the more probable class.
+            Mean of the latent process. It is positive where ``classes_[1]`` is the more probable
+            class.
         latent_var : ndarray of shape (n_samples,)
-            Variance.
+            Variance of the latent process.
 
         Raises
         ------
@@ -341,7 +372,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
                     warn_at_bounds(fit.kernel)
 
     def _earlier(self, classes, one_vs_one, n_problems):
-        """Kernels and inducing points to go on from, None where there are none."""
+        """Kernels and inducing points to start from, None where there are none."""
         wanted = self.warm_start and self.optimizer is not None and hasattr(self, "_fits")
         same = wanted and np.array_equal(classes, self.classes_)
         if not same or one_vs_one != self._one_vs_one:

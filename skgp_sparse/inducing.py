@@ -1,9 +1,10 @@
-"""Where inducing points start: ``(X, n_inducing, kernel, random_state) -> Z``.
+"""Methods to initialise the inducing points: ``(X, n_inducing, kernel, random_state) -> Z``.
 
-Distances are taken in the kernel's own metric, inputs divided by their length scales: where many
-inputs are irrelevant, clusters of the raw inputs waste their points. All of them return distinct
-points, and fewer than asked for where the rows hold no more. `greedy` and `rp_cholesky` have no
-metric: they look at the kernel itself, and stop where nothing is left to explain.
+`k_means` and `k_means_plus_plus` measure distances in the metric of the kernel: the inputs are
+divided by the length scales, so that irrelevant inputs do not influence the clusters. `greedy` and
+`rp_cholesky` use the values of the kernel, and stop when no residual variance is left. The residual
+variance of a row is the prior variance that the chosen points leave unexplained. All methods return
+distinct points. If X has fewer than `n_inducing` distinct rows, they return fewer points.
 """
 
 import numpy as np
@@ -18,28 +19,29 @@ _EXPLAINED = 1e-10  # residual variance, relative to the prior's, that needs no 
 
 
 def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
-    """Centres of k-means clusters in the kernel's metric.
+    """Compute centres of k-means clusters in the metric of the kernel.
 
-    Lloyd's algorithm, a few iterations from the rows that `rp_cholesky` draws. If some rows are so
-    far from the others that squares of distances would lose their digits, the rows drawn are kept.
+    A few iterations of Lloyd's algorithm start at the rows that `rp_cholesky` draws. If some rows
+    are so far from the others that squared distances would lose their precision, the drawn rows
+    are returned.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Rows to choose from.
+        Rows of the training inputs.
     n_inducing : int
-        Most points to return.
+        Maximum number of points to return.
     kernel : sklearn kernel
-        Its length scales are the metric; `rp_cholesky` reads the rest.
+        Kernel whose length scales define the metric. `rp_cholesky` uses its values.
     random_state : RandomState
-        Source of the seeds.
+        Generator that draws the seeds.
     sample_weight : ndarray of shape (n,), default=None
-        A row of weight w counts as w rows.
+        Sample weights. A row with weight w counts as w rows.
 
     Returns
     -------
     ndarray of shape (m, d)
-        Centres of clusters, distinct.
+        Distinct centres of the clusters.
 
     Examples
     --------
@@ -67,20 +69,20 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
 
 
 def k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight=None):
-    """Rows spread out by k-means++ seeding in the kernel's metric.
+    """Choose rows that are spread out, by k-means++ seeding in the metric of the kernel.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Rows to choose from.
+        Rows of the training inputs.
     n_inducing : int
-        Most points to return.
+        Maximum number of points to return.
     kernel : sklearn kernel
-        Its length scales are the metric.
+        Kernel whose length scales define the metric.
     random_state : RandomState
-        Source of the draws.
+        Generator that draws the rows.
     sample_weight : ndarray of shape (n,), default=None
-        A row of weight w counts as w rows.
+        Sample weights. A row with weight w counts as w rows.
 
     Returns
     -------
@@ -106,20 +108,20 @@ def k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight=None):
 
 
 def random(X, n_inducing, kernel, random_state, sample_weight=None):
-    """Distinct rows drawn at random, by weight.
+    """Draw distinct rows at random, with probability proportional to their weight.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Rows to choose from.
+        Rows of the training inputs.
     n_inducing : int
-        Most points to return.
+        Maximum number of points to return.
     kernel : sklearn kernel
         Not used.
     random_state : RandomState
-        Source of the draws.
+        Generator that draws the rows.
     sample_weight : ndarray of shape (n,), default=None
-        A row of weight w counts as w rows.
+        Sample weights. A row with weight w counts as w rows.
 
     Returns
     -------
@@ -139,20 +141,20 @@ def random(X, n_inducing, kernel, random_state, sample_weight=None):
 
 
 def greedy(X, n_inducing, kernel, random_state, sample_weight=None):
-    """Rows of largest residual variance, one after the other.
+    """Choose the row with the largest residual variance, one row after the other.
 
-    Pivoted Cholesky factorisation: Burt, Rasmussen and van der Wilk (2020), "Convergence of sparse
-    variational inference in Gaussian processes regression", section 4. Takes O(n m²) time and
-    O(n m) memory.
+    This is the pivoted Cholesky factorisation of Burt, Rasmussen and van der Wilk (2020),
+    "Convergence of sparse variational inference in Gaussian processes regression", section 4. It
+    takes O(n m²) time and O(n m) memory.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Rows to choose from.
+        Rows of the training inputs.
     n_inducing : int
-        Most points to return.
+        Maximum number of points to return.
     kernel : sklearn kernel
-        Its residual variances decide.
+        Kernel that defines the residual variances.
     random_state : RandomState
         Not used.
     sample_weight : ndarray of shape (n,), default=None
@@ -161,7 +163,7 @@ def greedy(X, n_inducing, kernel, random_state, sample_weight=None):
     Returns
     -------
     ndarray of shape (m, d)
-        Distinct rows of X, in the order of their choice.
+        Distinct rows of X, in the order in which they were chosen.
 
     Examples
     --------
@@ -176,29 +178,30 @@ def greedy(X, n_inducing, kernel, random_state, sample_weight=None):
 
 
 def rp_cholesky(X, n_inducing, kernel, random_state, sample_weight=None):
-    """Rows drawn one after the other with probability proportional to their residual variance.
+    """Draw rows one by one, with probability proportional to their residual variance.
 
-    Randomly pivoted Cholesky factorisation: Chen, Epperly, Tropp and Webber (2025), "Randomly
-    pivoted Cholesky: Practical approximation of a kernel matrix with few entry evaluations". Where
-    `greedy` runs after outliers, this also sees where the rows are. Costs the same.
+    This is the randomly pivoted Cholesky factorisation of Chen, Epperly, Tropp and Webber (2025),
+    "Randomly pivoted Cholesky: Practical approximation of a kernel matrix with few entry
+    evaluations". It is less sensitive to outliers than `greedy`, because it draws more points where
+    there are many rows. It needs the same time and memory.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Rows to choose from.
+        Rows of the training inputs.
     n_inducing : int
-        Most points to return.
+        Maximum number of points to return.
     kernel : sklearn kernel
-        Its residual variances decide.
+        Kernel that defines the residual variances.
     random_state : RandomState
-        Source of the draws.
+        Generator that draws the rows.
     sample_weight : ndarray of shape (n,), default=None
-        A row of weight w is drawn w times as readily.
+        Sample weights. The probability of a row is multiplied by its weight.
 
     Returns
     -------
     ndarray of shape (m, d)
-        Distinct rows of X, in the order of their choice.
+        Distinct rows of X, in the order in which they were drawn.
 
     Examples
     --------

@@ -1,12 +1,14 @@
-r"""Likelihoods ``p(y | f)``, one row at a time.
+r"""Likelihoods ``p(y | f)`` of an observation ``y`` given the latent value ``f`` of its row.
 
-A likelihood answers two questions about a row whose latent value is ``f ~ N(mean, variance)``:
+A likelihood has two main methods for rows whose latent values are ``f ~ N(mean, variance)``:
 
-- `expected`: ``E[log p(y | f)]``, which variational bounds sum, and
-- `tilted`: ``log E[p(y | f)]``, which expectation propagation needs,
+- `expected` computes ``E[log p(y | f)]``, which variational bounds sum over the rows.
+- `tilted` computes ``log E[p(y | f)]``, which expectation propagation needs.
 
-each with its slope and its negative curvature with respect to the mean. Sites, gradients and
-predictions follow from these and are written once, in ``inference`` and ``_engine``.
+Both methods also return the first derivative (slope) and the negative second derivative (curvature)
+with respect to the mean. The subpackages ``inference`` and ``_engine`` compute sites, gradients and
+predictions from these. The site of a row is a Gaussian function of ``f`` that replaces
+``p(y | f)``.
 """
 
 from abc import ABC, abstractmethod
@@ -22,16 +24,17 @@ _FAR = -30.0  # from which the asymptotic series of the probit's slope has more 
 
 
 class Likelihood(BaseEstimator, ABC):
-    """How an observation depends on the latent value of its row; log-concave in it.
+    """Base class of the likelihoods ``p(y | f)``, which must be log-concave in ``f``.
 
-    A subclass gives `expected` and `tilted`, what a model that has learned nothing is worth, the
-    response, and, if it has them, parameters of its own. `skgp_sparse.testing.check_likelihood`
-    checks it.
+    A subclass defines `expected`, `tilted`, `response` and `sample`. It also defines `of_nothing`,
+    the log likelihood of a model that does not use the inputs. A likelihood may have parameters
+    that are learned. `skgp_sparse.testing.check_likelihood` checks a subclass.
 
     Attributes
     ----------
     latent_variance : tuple of float
-        Limits of the variance of the process by default, beyond which the likelihood does not care.
+        Lower and upper bound of the variance of the default kernel. Outside these bounds, the
+        likelihood hardly changes with the variance.
 
     Examples
     --------
@@ -46,23 +49,23 @@ class Likelihood(BaseEstimator, ABC):
     latent_variance = (1e-3, 1e4)
 
     def check(self, y, name):
-        """Raise if some observations are outside the domain, which the message names.
+        """Raise an error if some observations are outside the domain of the likelihood.
 
         Parameters
         ----------
         y : ndarray of shape (n,)
             Observations.
         name : str
-            Name of the estimator, for the message.
+            Name of the estimator, which the message contains.
 
         Raises
         ------
         ValueError
-            If some observations have no probability.
+            If some observations are outside the domain. The message describes the domain.
         """
 
     def kinds(self, y):
-        """Tell kinds of rows apart, of each of which a small sample should hold some.
+        """Divide the rows into groups, for stratified sampling.
 
         Parameters
         ----------
@@ -72,13 +75,14 @@ class Likelihood(BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n,)
-            The same number for rows of the same kind; by default all rows are of one kind.
+            Number of the group of each row. A small sample of the rows contains rows of every
+            group. By default, all rows are in one group.
         """
         return np.zeros(len(y))
 
     @abstractmethod
     def of_nothing(self, y, weight):
-        """Log likelihood of a model that gives all rows the same distribution.
+        """Compute the log likelihood of a model that predicts the same distribution for all rows.
 
         Parameters
         ----------
@@ -90,51 +94,55 @@ class Likelihood(BaseEstimator, ABC):
         Returns
         -------
         float
-            Log likelihood, weights included.
+            Weighted sum of the log likelihoods of the rows.
         """
 
     @abstractmethod
     def expected(self, y, mean, variance):
-        """``E[log p(y | f)]`` under ``N(mean, variance)``.
+        """Compute ``E[log p(y | f)]`` for ``f ~ N(mean, variance)``.
 
         Parameters
         ----------
         y : ndarray of shape (n,)
             Observations.
         mean, variance : ndarray of shape (n,)
-            Distributions of the latent values.
+            Means and variances of the latent values.
 
         Returns
         -------
         value, slope, curvature : ndarray of shape (n,)
-            The expectation, ``d/dmean`` of it, and ``-d²/dmean²`` of it.
+            The expectation, its first derivative with respect to `mean`, and its negative second
+            derivative.
         """
 
     @abstractmethod
     def tilted(self, y, mean, variance):
-        """``log E[p(y | f)]`` under ``N(mean, variance)``, the log density of an observation.
+        """Compute ``log E[p(y | f)]`` for ``f ~ N(mean, variance)``.
+
+        This is the log predictive density of the observation.
 
         Parameters
         ----------
         y : ndarray of shape (n,)
             Observations.
         mean, variance : ndarray of shape (n,)
-            Distributions of the latent values.
+            Means and variances of the latent values.
 
         Returns
         -------
         value, slope, curvature : ndarray of shape (n,)
-            The logarithm, ``d/dmean`` of it, and ``-d²/dmean²`` of it.
+            The logarithm, its first derivative with respect to `mean`, and its negative second
+            derivative.
         """
 
     @abstractmethod
     def response(self, mean, variance):
-        """Mean and variance of an observation under ``N(mean, variance)``.
+        """Compute the mean and variance of an observation for ``f ~ N(mean, variance)``.
 
         Parameters
         ----------
         mean, variance : ndarray of shape (n,)
-            Distributions of the latent values.
+            Means and variances of the latent values.
 
         Returns
         -------
@@ -151,7 +159,7 @@ class Likelihood(BaseEstimator, ABC):
         f : ndarray
             Latent values, of any shape.
         random_state : RandomState
-            Source of the samples.
+            Generator that draws the samples.
 
         Returns
         -------
@@ -161,68 +169,68 @@ class Likelihood(BaseEstimator, ABC):
 
     @property
     def theta(self):
-        """Logarithms of the parameters that are learned (k,)."""
+        """Logarithms of the learned parameters, an array of shape (k,)."""
         return np.zeros(0)
 
     @property
     def limits(self):
-        """Limits of `theta` (k, 2)."""
+        """Lower and upper bounds of `theta`, an array of shape (k, 2)."""
         return np.zeros((0, 2))
 
     def with_theta(self, theta):
-        """Give the same likelihood with other parameters.
+        """Return a likelihood with other values of the learned parameters.
 
         Parameters
         ----------
         theta : ndarray of shape (k,)
-            Logarithms of the parameters that are learned.
+            Logarithms of the learned parameters.
 
         Returns
         -------
         Likelihood
-            Another object, or this one if it has no such parameters.
+            A new likelihood, or this one if it has no learned parameters.
         """
         return self
 
     def expected_slopes(self, y, mean, variance):
-        """Gradient of `expected` with respect to `theta`.
+        """Compute the gradient of `expected` with respect to `theta`.
 
         Parameters
         ----------
         y : ndarray of shape (n,)
             Observations.
         mean, variance : ndarray of shape (n,)
-            Distributions of the latent values.
+            Means and variances of the latent values.
 
         Returns
         -------
         ndarray of shape (k, n)
-            One row for each parameter.
+            Gradient, with one row for each learned parameter.
         """
         return np.zeros((0, len(y)))
 
     def tilted_slopes(self, y, mean, variance):
-        """Gradient of `tilted` with respect to `theta`.
+        """Compute the gradient of `tilted` with respect to `theta`.
 
         Parameters
         ----------
         y : ndarray of shape (n,)
             Observations.
         mean, variance : ndarray of shape (n,)
-            Distributions of the latent values.
+            Means and variances of the latent values.
 
         Returns
         -------
         ndarray of shape (k, n)
-            One row for each parameter.
+            Gradient, with one row for each learned parameter.
         """
         return np.zeros((0, len(y)))
 
 
 class Binary(Likelihood):
-    """A sigmoid of the latent value, ``p(y | f) = s(y f)`` for labels ``y = ±1``.
+    """Base class of likelihoods ``p(y | f) = s(y f)`` of labels ``y = ±1``, with a sigmoid ``s``.
 
-    The subclasses give ``log s`` with its slope and curvature, and ``E[s]``.
+    A subclass defines ``log s`` with its slope and curvature, `tilted`, and ``E[s]``.
 
     Examples
     --------
@@ -237,46 +245,46 @@ class Binary(Likelihood):
     latent_variance = (1e-2, 50.0)  # the sigmoid saturates beyond
 
     def check(self, y, name):
-        """Labels are ±1; see `Likelihood.check`."""
+        """Raise an error if some labels are not ±1; see `Likelihood.check`."""
         others = np.count_nonzero(np.abs(y) != 1.0)
         if others:
             raise ValueError(
-                f"{name}: {type(self).__name__} takes the labels -1 and 1, but {others} rows hold "
-                "others. Use SparseGPClassifier, which encodes any labels."
+                f"{name}: {type(self).__name__} takes the labels -1 and 1, but {others} rows have "
+                "other labels. Use SparseGPClassifier, which encodes any labels."
             )
 
     def kinds(self, y):
-        """The labels."""
+        """Return the labels: rows with the same label form a group."""
         return y
 
     def of_nothing(self, y, weight):
-        """Every label has its own frequency."""
+        """Compute the log likelihood of the label frequencies; see `Likelihood.of_nothing`."""
         count = np.array([weight @ (y == label) for label in np.unique(y)])
         return count @ np.log(count / count.sum())
 
     def response(self, mean, variance):
-        """Mean and variance of the label ±1; see `Likelihood.response`."""
+        """Compute the mean and variance of the label ±1; see `Likelihood.response`."""
         mean = 2.0 * self.probability(mean, variance) - 1.0
         return mean, 1.0 - mean**2
 
     def sample(self, f, random_state):
-        """Labels ±1; see `Likelihood.sample`."""
+        """Draw labels ±1; see `Likelihood.sample`."""
         p = self.probability(np.ravel(f), np.zeros(np.size(f))).reshape(np.shape(f))
         return np.where(random_state.uniform(size=p.shape) < p, 1.0, -1.0)
 
     def expected(self, y, mean, variance):
-        """Quadrature; see `Likelihood.expected`."""
+        """Compute the expectation by quadrature; see `Likelihood.expected`."""
         value, slope, curvature = expectation(self._log_sigmoid, y * mean, variance)
         return value, y * slope, curvature
 
     @abstractmethod
     def probability(self, mean, variance):
-        """``E[s(f)]``, the probability of the positive class.
+        """Compute ``E[s(f)]``, the probability of the positive class.
 
         Parameters
         ----------
         mean, variance : ndarray of shape (n,)
-            Distributions of the latent values.
+            Means and variances of the latent values.
 
         Returns
         -------
@@ -286,14 +294,14 @@ class Binary(Likelihood):
 
     @abstractmethod
     def _log_sigmoid(self, t):
-        """``log s``, its slope and its negative curvature."""
+        """Compute ``log s``, its first derivative and its negative second derivative."""
 
 
 class Probit(Binary):
-    r"""``p(y | f) = Φ(y f)``, with ``Φ`` the normal distribution function.
+    r"""Probit likelihood ``p(y | f) = Φ(y f)``, where ``Φ`` is the normal distribution function.
 
-    Tilted moments and probabilities are closed forms: Rasmussen and Williams (2006), "Gaussian
-    processes for machine learning", eq. 3.80 and 3.82.
+    The method `tilted` and the probabilities have closed forms: see Rasmussen and Williams (2006),
+    "Gaussian processes for machine learning", eq. 3.80 and 3.82.
 
     Examples
     --------
@@ -304,13 +312,13 @@ class Probit(Binary):
     """
 
     def tilted(self, y, mean, variance):
-        """Closed form; see `Likelihood.tilted`."""
+        """Compute the closed form; see `Likelihood.tilted`."""
         scale = np.sqrt(1.0 + variance)
         value, slope, curvature = self._log_sigmoid(y * mean / scale)
         return value, y * slope / scale, curvature / scale**2
 
     def probability(self, mean, variance):
-        """``Φ(mean / √(1 + variance))``; see `Binary.probability`."""
+        """Compute ``Φ(mean / √(1 + variance))``; see `Binary.probability`."""
         return ndtr(mean / np.sqrt(1.0 + variance))
 
     def _log_sigmoid(self, t):
@@ -327,7 +335,7 @@ class Probit(Binary):
 
 
 class Logit(Binary):
-    r"""``p(y | f) = 1 / (1 + exp(-y f))``; every expectation is a quadrature.
+    r"""Logit likelihood ``p(y | f) = 1 / (1 + exp(-y f))``, with expectations by quadrature.
 
     Examples
     --------
@@ -338,7 +346,7 @@ class Logit(Binary):
     """
 
     def tilted(self, y, mean, variance):
-        """Quadrature; see `Likelihood.tilted`."""
+        """Compute the expectation by quadrature; see `Likelihood.tilted`."""
         mean = y * mean
         # s(t) = exp(θt) s(t) exp(-θt), and exp(θt) moves the mean to where the mass of s(t) is
         tilt = np.clip(-mean / np.maximum(variance, np.finfo(float).tiny), 0.0, 1.0)
@@ -349,7 +357,7 @@ class Logit(Binary):
         return value, y * first, np.maximum(first**2 - second, 0.0)
 
     def probability(self, mean, variance):
-        """Quadrature; see `Binary.probability`."""
+        """Compute the probability by quadrature; see `Binary.probability`."""
         found = expectation(lambda f: (expit(f),), mean, variance)[0]
         return np.minimum(found, 1.0)  # weights add up to 1 but for rounding
 
@@ -359,14 +367,14 @@ class Logit(Binary):
 
 
 class Gaussian(Likelihood):
-    r"""``p(y | f) = N(y; f, σ²)``, for which sites are exact after one step.
+    r"""Gaussian likelihood ``p(y | f) = N(y; f, σ²)``, whose sites are exact after one iteration.
 
     Parameters
     ----------
     variance : float, default=1.0
-        ``σ²``.
+        The noise variance ``σ²``.
     variance_bounds : pair of float or "fixed", default="fixed"
-        Bounds between which ``σ²`` is learned.
+        The lower and upper bound on ``σ²``. If set to "fixed", ``σ²`` is not learned.
 
     Examples
     --------
@@ -382,53 +390,53 @@ class Gaussian(Likelihood):
         self.variance_bounds = variance_bounds
 
     def of_nothing(self, y, weight):
-        """The targets as noise of their own variance; see `Likelihood.of_nothing`."""
+        """Compute the log likelihood of ``N(0, mean of y²)``; see `Likelihood.of_nothing`."""
         n, variance = weight.sum(), np.average(y**2, weights=weight)
         return -0.5 * n * (_LOG_2PI + np.log(variance) + 1.0)
 
     def expected(self, y, mean, variance):
-        """Closed form; see `Likelihood.expected`."""
+        """Compute the closed form; see `Likelihood.expected`."""
         offset, own = y - mean, self.variance
         value = -0.5 * (_LOG_2PI + np.log(own) + (offset**2 + variance) / own)
         return value, offset / own, np.full_like(mean, 1.0 / own)
 
     def tilted(self, y, mean, variance):
-        """Closed form; see `Likelihood.tilted`."""
+        """Compute the closed form; see `Likelihood.tilted`."""
         offset, total = y - mean, self.variance + variance
         value = -0.5 * (_LOG_2PI + np.log(total) + offset**2 / total)
         return value, offset / total, 1.0 / total
 
     def response(self, mean, variance):
-        """``N(mean, σ² + variance)``; see `Likelihood.response`."""
+        """Return `mean` and ``σ² + variance``; see `Likelihood.response`."""
         return mean, self.variance + variance
 
     def sample(self, f, random_state):
-        """Noise is added; see `Likelihood.sample`."""
+        """Add Gaussian noise to the latent values; see `Likelihood.sample`."""
         return f + np.sqrt(self.variance) * random_state.normal(size=np.shape(f))
 
     @property
     def theta(self):
-        """``log σ²``, if it is learned."""
+        """The array ``[log σ²]`` if ``σ²`` is learned, otherwise an empty array."""
         return np.zeros(0) if self._is_fixed() else np.log([self.variance])
 
     @property
     def limits(self):
-        """Limits of `theta`."""
+        """Lower and upper bounds of `theta`."""
         return np.zeros((0, 2)) if self._is_fixed() else np.log([self.variance_bounds])
 
     def with_theta(self, theta):
-        """The same with another variance."""
+        """Return a Gaussian likelihood with another variance; see `Likelihood.with_theta`."""
         if self._is_fixed():
             return self
         return type(self)(np.exp(theta[0]), self.variance_bounds)
 
     def expected_slopes(self, y, mean, variance):
-        """Gradient with respect to ``log σ²``; see `Likelihood.expected_slopes`."""
+        """Compute the gradient with respect to ``log σ²``; see `Likelihood.expected_slopes`."""
         slope = 0.5 * (((y - mean) ** 2 + variance) / self.variance - 1.0)
         return slope[None][: len(self.theta)]
 
     def tilted_slopes(self, y, mean, variance):
-        """Gradient with respect to ``log σ²``; see `Likelihood.tilted_slopes`."""
+        """Compute the gradient with respect to ``log σ²``; see `Likelihood.tilted_slopes`."""
         total = self.variance + variance
         slope = 0.5 * self.variance * ((y - mean) ** 2 / total - 1.0) / total
         return slope[None][: len(self.theta)]

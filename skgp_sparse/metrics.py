@@ -1,4 +1,4 @@
-"""Scores of a predictive distribution: R² cannot tell apart two bounds, the log density can."""
+"""Scores of predictive distributions. Unlike R², the log density can distinguish two bounds."""
 
 import re
 
@@ -8,21 +8,22 @@ _LOG_2PI = np.log(2.0 * np.pi)
 
 
 def mean_log_predictive_density(y_true, y_mean, y_std, *, sample_weight=None):
-    r"""Mean of ``log N(y; mean, std²)`` over rows, in nats; larger is better.
+    r"""Compute the mean of ``log N(y; mean, std²)`` over the rows, in nats.
 
-    Several targets are averaged. The unit of y enters: rescaling y by c changes the value by
-    ``-log c``.
+    Larger values are better. Several targets are averaged. The value depends on the units of y:
+    multiplying y by c changes it by ``-log c``.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or (n, p)
-        Targets.
+        True target values.
     y_mean : array-like of shape (n,) or (n, p)
         Predicted means.
     y_std : array-like of shape (n,) or (n, p)
-        Predicted standard deviations, noise included: ``predict(X, return_std=True)`` has both.
+        Predicted standard deviations, including the noise. ``predict(X, return_std=True)`` returns
+        the means and the standard deviations.
     sample_weight : array-like of shape (n,), default=None
-        A row of weight w counts as w rows.
+        Sample weights. A row with weight w counts as w rows.
 
     Returns
     -------
@@ -32,7 +33,7 @@ def mean_log_predictive_density(y_true, y_mean, y_std, *, sample_weight=None):
     Raises
     ------
     ValueError
-        If shapes differ or a standard deviation is not positive.
+        If the shapes differ or a standard deviation is not positive.
 
     Examples
     --------
@@ -43,36 +44,37 @@ def mean_log_predictive_density(y_true, y_mean, y_std, *, sample_weight=None):
     y_true, y_mean, y_std = (np.asarray(a, dtype=float) for a in (y_true, y_mean, y_std))
     if not y_true.shape == y_mean.shape == y_std.shape:
         raise ValueError(
-            "y_true, y_mean and y_std must have the same shape, got "
+            "y_true, y_mean and y_std must have the same shape. Got "
             f"{y_true.shape}, {y_mean.shape} and {y_std.shape}."
         )
     if not np.all(y_std > 0):
-        raise ValueError(f"y_std must be positive everywhere, its smallest value is {y_std.min()}.")
+        raise ValueError(f"y_std must be positive. Its smallest value is {y_std.min()}.")
     density = -0.5 * (_LOG_2PI + ((y_true - y_mean) / y_std) ** 2) - np.log(y_std)
     return float(np.average(density.reshape(len(density), -1).mean(axis=1), weights=sample_weight))
 
 
 def log_predictive_density_scorer(estimator, X, y, sample_weight=None):
-    """Scorer for ``GridSearchCV(scoring=...)``: the mean log predictive density of y.
+    """Compute the mean log predictive density of y, as a scorer for ``GridSearchCV(scoring=...)``.
 
-    Larger is better, as for all scikit-learn scorers. Works for every regressor whose ``predict``
-    takes ``return_std``, Pipelines that end in one included.
+    Larger values are better, as for all scikit-learn scorers. The scorer works for every regressor
+    whose ``predict`` has the parameter ``return_std``, and for Pipelines that end in such a
+    regressor.
 
     Parameters
     ----------
     estimator : fitted regressor or Pipeline
-        Its ``predict`` takes ``return_std``.
+        Estimator whose ``predict`` has the parameter ``return_std``.
     X : array-like of shape (n, d)
         Test inputs.
     y : array-like of shape (n,) or (n, p)
         Test targets.
     sample_weight : array-like of shape (n,), default=None
-        A row of weight w counts as w rows.
+        Sample weights. A row with weight w counts as w rows.
 
     Returns
     -------
     float
-        `mean_log_predictive_density`.
+        The value of `mean_log_predictive_density`.
 
     Examples
     --------
@@ -99,7 +101,7 @@ def log_predictive_density_scorer(estimator, X, y, sample_weight=None):
             raise
         raise TypeError(
             "log_predictive_density_scorer needs an estimator whose predict takes return_std and "
-            "returns means and standard deviations, as SparseGPRegressor's does. Got "
+            "returns means and standard deviations, as that of SparseGPRegressor does. Got "
             f"{estimator!r}."
         ) from error
     return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)

@@ -1,4 +1,4 @@
-"""`SparseGPRegressor`: the front door of regression."""
+"""The estimator `SparseGPRegressor`."""
 
 from numbers import Integral
 
@@ -36,83 +36,108 @@ _FLOATS = (np.float64, np.float32)
 class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     r"""Sparse Gaussian process regression, a drop-in for `GaussianProcessRegressor`.
 
-    The process is summarised by `n_inducing` points ``Z``, chosen and then optimised together with
-    the kernel's hyperparameters by maximising
+    The posterior is approximated with ``m`` inducing points ``Z``. The inducing points and the
+    hyperparameters of the kernel are optimised together by maximising
 
     .. math:: \log N(y; 0, Q_{ff} + \mathrm{diag}\,\lambda) - \mathrm{reg},
 
-    with :math:`Q_{ff}` the Nyström matrix of the kernel at ``Z``; `bound` says what ``λ`` and
-    ``reg`` are. Time is O(n m²) per iteration, memory O(m²) beyond the data.
+    where :math:`Q_{ff}` is the Nyström matrix of the kernel at ``Z``. The parameter `bound`
+    determines ``λ`` and ``reg``. An iteration takes O(n m²) time, and a fit needs O(m²) memory
+    beyond the data.
 
     Parameters
     ----------
     kernel : kernel object, default=None
-        Any kernel of `sklearn.gaussian_process.kernels` on vectors. A `WhiteKernel` in it is the
-        noise. None means ``ConstantKernel() * Matern(nu=2.5) + WhiteKernel()`` with one length
-        scale per feature, whose initial values and bounds are taken from the data, so that
-        unscaled tables work.
+        The kernel specifying the covariance function of the GP. It can be any kernel of
+        `sklearn.gaussian_process.kernels` that is defined on vectors. A `WhiteKernel` in it models
+        the noise. If None is passed, the kernel
+        ``ConstantKernel() * Matern(nu=2.5) + WhiteKernel()`` with one length scale per feature is
+        used as default. Its initial hyperparameters and their bounds are computed from the data,
+        so that the features need not be scaled.
     bound : str or Bound, default="titsias_new"
-        Training objective: "titsias" (also "vfe"), "titsias_new", "artemev", "fitc" (also
-        "gfitc-ep"), "pep", "dtc", or an instance such as ``PEP(alpha=0.3)``, which a grid search
-        reaches as ``bound__alpha``.
+        The training objective. It can be "titsias" (also called "vfe"), "titsias_new", "artemev",
+        "fitc" (also called "gfitc-ep"), "pep", "dtc", or an instance of
+        `skgp_sparse.bounds.Bound` such as ``PEP(alpha=0.3)``. A grid search can set the parameter
+        of such an instance as ``bound__alpha``.
     n_inducing : int or "auto", default="auto"
-        Number of inducing points. If it is at least the number of distinct rows, the model is
-        exact. "auto" is the exact process up to 2000 distinct rows (5500 where a first fit finds
-        little noise, 500 for kernels without a derivative rule), where it is the better model in
-        about the same time, and 500 above; `n_inducing_` says what was chosen.
+        The number of inducing points. If it is at least the number of distinct rows, every row
+        becomes an inducing point and the model is exact. "auto" uses the exact process for up to
+        2000 distinct rows, and 500 inducing points for more rows. The limit is 5500 distinct rows
+        if a first fit finds little noise, and 500 for kernels without a derivative rule. Below
+        the limit, the exact process is the better model and takes about the same time. The
+        attribute `n_inducing_` holds the number that was chosen.
     inducing_init : str, array-like or callable, default="k-means"
-        Where the inducing points start: "k-means" (clusters, seeded by "rp-cholesky"), "k-means++"
-        (spread rows), "random", "greedy" (rows of largest residual variance), "rp-cholesky" (rows
-        drawn with probability proportional to their residual variance, neither better nor
-        worse than clusters on every table), an array of shape (m, n_features), or
-        ``callable(X, n_inducing, kernel, random_state)``.
+        The method to initialise the inducing points:
+
+        - "k-means": centres of k-means clusters, seeded by "rp-cholesky".
+        - "k-means++": rows that are spread out by k-means++ seeding.
+        - "random": random rows.
+        - "greedy": the rows with the largest residual variance, one after the other.
+        - "rp-cholesky": rows drawn with probability proportional to their residual variance. It
+          is neither better nor worse than "k-means" on every data set.
+        - An array of shape (m, n_features) with the inducing points themselves.
+        - A callable ``callable(X, n_inducing, kernel, random_state)`` that returns such an array.
     optimize_inducing : bool, default=True
-        Whether inducing points are optimised. An array with False is used untouched.
+        Whether to optimise the inducing points. If False, the points of `inducing_init` are used
+        unchanged.
     alpha : float or ndarray of shape (n_samples,), default=None
-        Known noise variance, in units of y². None: if `kernel` has no `WhiteKernel`, one is
-        appended and learned. With several targets it is shared, and so is their scaling.
+        Known variance of the noise, in units of y². If None and `kernel` has no `WhiteKernel`, a
+        `WhiteKernel` is appended and its variance is learned. Several targets share `alpha` and
+        are then scaled by the same factor.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
-        As in `GaussianProcessRegressor`. None and callables start at the kernel's own
-        hyperparameters and leave the inducing points where `inducing_init` puts them.
+        The optimizer of the hyperparameters, specified as in `GaussianProcessRegressor`. A
+        callable starts at the initial hyperparameters of the kernel, and with None these are kept
+        fixed. In both cases the inducing points of `inducing_init` are not optimised.
     n_restarts_optimizer : int, default=0
-        Further starts of the hyperparameters, drawn log-uniformly between their bounds, in the
-        small exact fit that precedes the sparse one. Of a kernel with periods, every second start
-        draws only these.
+        The number of restarts of the optimizer for finding the kernel's hyperparameters, in the
+        small exact fit that precedes the sparse fit. The initial hyperparameters of each restart
+        are sampled log-uniformly from within their bounds. If the kernel has periods, every second
+        restart samples only the periods.
     max_iter : int, default=1000
-        Maximum number of L-BFGS iterations. It is an emergency brake: `tol` ends a fit.
+        The maximum number of L-BFGS iterations. A fit normally ends earlier, by the criterion of
+        `tol`.
     tol : float, default=1e-3
-        The fit ends when ten iterations (five where only hyperparameters are learned) improved
-        the bound by less than `tol` nats per row. ``tol=1e-2`` makes a rough fit, ``tol=1e-5`` a
-        thorough one.
+        The tolerance of the stopping criterion. The fit ends when ten iterations (five if only
+        hyperparameters are learned) have improved the bound by less than `tol` nats per row in
+        total. ``tol=1e-2`` gives a faster and less accurate fit, and ``tol=1e-5`` gives a more
+        accurate one.
     normalize_y : bool, default=True
-        Whether targets are centred and scaled to unit variance; undone in predictions.
+        Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
+        normalisation is reversed before predictions are returned.
     n_targets : int, default=None
-        Number of targets of prior predictions; checked in `fit`.
+        The number of dimensions of the target values. It is used to decide the number of outputs
+        when predicting from the prior distribution, and `fit` checks it.
     random_state : int, RandomState instance or None, default=None
-        Of the start: its rows, its restarts, and the inducing points.
+        Controls the randomness of the initialisation: the choice of the rows for the first fit,
+        the restarts of the optimizer, and the initial inducing points. Pass an int for
+        reproducible results across multiple function calls.
     n_jobs : int, default=None
-        Threads over blocks of rows. None: as many as BLAS may use. Results do not depend on it.
+        The number of threads that process blocks of rows. None means as many threads as BLAS may
+        use. The results do not depend on it.
     verbose : int, default=0
-        Whether to print the bound, every `verbose` iterations.
+        Controls the verbosity. If it is positive, the bound is printed every `verbose` iterations.
 
     Attributes
     ----------
     kernel_ : kernel object
-        The kernel with its fitted hyperparameters, noise included.
+        The kernel used for prediction, including the noise. Its structure is that of the kernel
+        passed as parameter, but with optimised hyperparameters.
     inducing_points_ : ndarray of shape (m, n_features)
-        Inducing points, in the units of X.
+        The inducing points, in the units of X.
     log_marginal_likelihood_value_ : float
-        The bound at `kernel_` and `inducing_points_`, for targets as normalised.
+        The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets.
     n_inducing_ : int
-        Number of inducing points: that of the distinct rows where the model is exact.
+        The number of inducing points. If the model is exact, it is the number of distinct rows.
     n_iter_ : int
-        Iterations of the optimiser.
+        The number of iterations of the optimizer.
     jitter_ : float
-        Fraction of its mean diagonal that was added to the kernel matrix of the inducing points.
+        The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
+        fraction of the mean of this diagonal.
     n_features_in_ : int
-        Number of features.
+        Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
-        Names of the features, where X has string names only.
+        Names of features seen during `fit`. Defined only when X has feature names that are all
+        strings.
 
     See Also
     --------
@@ -120,9 +145,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     Notes
     -----
-    The training rows are kept by reference for `log_marginal_likelihood`; pickles leave them out.
-    Of small tables (at most a million numbers in X) the sorted distinct rows are kept instead: the
-    fit then depends neither on the order of the rows, nor on whether a row is repeated or weighted.
+    The estimator keeps a reference to the training data for `log_marginal_likelihood`. If X has at
+    most a million elements, it keeps the sorted distinct rows instead. The fit then depends
+    neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles do not
+    contain the training data.
 
     References
     ----------
@@ -189,12 +215,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training inputs. float32 and float64, memory maps included; tables of more than a
-            million numbers are never copied whole.
+            Training inputs of type float32 or float64, which may be a memory map. If X has more
+            than a million elements, it is never copied as a whole.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets; several targets share kernel and noise.
+            Target values. Several targets share the kernel and the noise.
         sample_weight : array-like of shape (n_samples,), default=None
-            A row of weight w counts as w copies of it.
+            Sample weights. A row with weight w counts as w copies of it.
 
         Returns
         -------
@@ -204,39 +230,43 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         Raises
         ------
         ValueError
-            If a parameter or the data cannot be used; the message says what to do instead.
+            If a parameter or the data are invalid. The message says how to correct them.
         """
-        with unchanged_on_failure(self), np.errstate(all="ignore"):  # what comes out is checked
+        with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
             return self._fit(X, y, sample_weight)
 
     def predict(self, X, return_std=False, return_cov=False, latent=False):
-        """Predict with the posterior, or with the prior where the model is not fitted.
+        """Predict with the posterior, or with the prior if the model is not fitted.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Query points.
+            Query points where the GP is evaluated.
         return_std : bool, default=False
-            Whether to return standard deviations too, in units of y.
+            If True, the standard deviation of the predictive distribution at the query points is
+            returned along with the mean, in units of y.
         return_cov : bool, default=False
-            Whether to return the joint covariance too, in units of y².
+            If True, the covariance of the joint predictive distribution at the query points is
+            returned along with the mean, in units of y².
         latent : bool, default=False
-            Whether to leave the noise of the kernel's `WhiteKernel` out of std and cov. Known
-            noise (`alpha`) is never in them.
+            If True, the standard deviation and the covariance do not include the noise of the
+            kernel's `WhiteKernel`. They never include known noise (`alpha`).
 
         Returns
         -------
         y_mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Mean of the predictive distribution.
+            Mean of the predictive distribution at the query points.
         y_std : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Its standard deviation, if `return_std`.
+            Standard deviation of the predictive distribution at the query points. Only returned
+            when `return_std` is True.
         y_cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
-            Its covariance over the rows, if `return_cov`.
+            Covariance of the joint predictive distribution at the query points. Only returned when
+            `return_cov` is True.
 
         Raises
         ------
         RuntimeError
-            If both `return_std` and `return_cov` are asked for.
+            If both `return_std` and `return_cov` are True.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
@@ -249,27 +279,29 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         return view.mean(X)
 
     def sample_y(self, X, n_samples=1, random_state=0, latent=False):
-        """Draw samples of the targets, noise of the kernel's `WhiteKernel` included.
+        """Draw samples of the targets, including the noise of the kernel's `WhiteKernel`.
 
-        Up to 4096 rows are drawn jointly. For more, samples are joint through the inducing points,
-        and what those leave unexplained is drawn independently per row: every margin is exact, and
-        memory stays O(n_samples) per row.
+        Samples at up to 4096 rows are drawn from the joint distribution. For more rows, the part
+        that the inducing points explain is drawn jointly, and the remaining part is drawn
+        independently for each row. The marginal distribution of every row is then exact, and the
+        memory is O(n_samples) per row.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Query points.
+            Query points where the GP is evaluated.
         n_samples : int, default=1
-            Number of samples per query point.
+            Number of samples drawn from the Gaussian process per query point.
         random_state : int, RandomState instance or None, default=0
-            Source of the samples.
+            Determines random number generation to randomly draw samples. Pass an int for
+            reproducible results across multiple function calls.
         latent : bool, default=False
-            Whether to leave the noise out: samples of the process itself, as of smooth curves.
+            If True, the samples do not include the noise: they are samples of the process itself.
 
         Returns
         -------
         ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
-            Samples, in units of y.
+            Samples drawn from the Gaussian process at the query points, in units of y.
         """
         X = validate_data(self, X, reset=False, dtype=_FLOATS)
         name = f"{type(self).__name__}.sample_y"

@@ -214,7 +214,10 @@ def test_one_class_is_an_error():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"bound": "pep"}, "'pep' is defined for regression only; SparseGPClassifier offers"),
+        (
+            {"bound": "pep"},
+            r"'pep' is defined for regression only\. .* SparseGPClassifier must be one of",
+        ),
         ({"bound": "dtc"}, "'dtc' is defined for regression only"),
         ({"bound": bounds.Titsias()}, "is defined for regression only"),
         ({"bound": "tit"}, r"must be one of \['artemev', 'fitc', 'gfitc-ep'"),
@@ -259,7 +262,7 @@ def test_pickle_leaves_the_training_rows_out():
     assert abs(sizes[0] - sizes[1]) < 300
     loaded = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    with pytest.raises(ValueError, match="leaves the training rows out"):
+    with pytest.raises(ValueError, match="does not contain the training rows"):
         loaded.log_marginal_likelihood(model.kernel_.theta)
 
 

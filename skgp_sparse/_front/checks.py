@@ -1,4 +1,4 @@
-"""Parameters and data that cannot be used: what was got, and what to do instead."""
+"""Checks of parameters and data, whose errors say what was passed and how to correct it."""
 
 from numbers import Integral, Real
 
@@ -22,8 +22,8 @@ def check_kernel(kernel, name):
         )
     if isinstance(kernel, CompoundKernel):
         raise ValueError(
-            f"{name}: kernel cannot be a CompoundKernel, which is several kernels and not one. Add "
-            "or multiply them instead."
+            f"{name}: kernel cannot be a CompoundKernel, which contains several kernels. Add or "
+            "multiply these kernels instead."
         )
     with np.errstate(all="ignore"):
         theta = kernel.theta
@@ -35,14 +35,14 @@ def check_inputs(X, kernel, name):
     """Raise if inputs are sparse, or objects that only a structured kernel understands."""
     if issparse(X):
         raise TypeError(
-            f"Sparse data was passed for X, but {name} requires dense data: inducing points are "
-            "dense. Use X.toarray(), or sparse_output=False where a OneHotEncoder made X."
+            f"Sparse data was passed for X, but {name} requires dense data. Use X.toarray(), or "
+            "set sparse_output=False if X is the output of a OneHotEncoder."
         )
     if kernel is None or kernel.requires_vector_input or np.asarray(X).dtype.kind in "biuf":
         return
     raise ValueError(
-        f"{name} takes numeric arrays of shape (n_samples, n_features) only: inducing points are "
-        f"vectors. For structured inputs of {kernel!r} use GaussianProcessRegressor."
+        f"{name} accepts only numeric arrays of shape (n_samples, n_features), because inducing "
+        f"points are vectors. For structured inputs of {kernel!r}, use GaussianProcessRegressor."
     )
 
 
@@ -55,8 +55,8 @@ def check_no_none(y):
     missing = np.flatnonzero(is_none.any(axis=1))
     if len(missing):
         raise ValueError(
-            f"Input y contains None in {len(missing)} rows, first in row {missing[0]}. Leave rows "
-            "without a target out."
+            f"Input y contains None in {len(missing)} rows, first in row {missing[0]}. Remove the "
+            "rows without a target."
         )
 
 
@@ -96,8 +96,8 @@ def check_thetas(theta, kernels):
         return np.split(theta, np.cumsum(sizes)[:-1]), False
     expected = " or ".join(str(size) for size in dict.fromkeys((sizes[0], sum(sizes))))
     raise ValueError(
-        f"theta must hold {expected} log hyperparameters of kernel_, those that are not fixed. "
-        f"Got shape {theta.shape}."
+        f"theta must hold {expected} log hyperparameters, which are those of kernel_ that are not "
+        f"fixed. Got an array of shape {theta.shape}."
     )
 
 
@@ -114,7 +114,7 @@ def check_classes(y, weight, name):
     if len(seen) < len(classes):
         raise ValueError(
             f"{name}: every row of class {classes[np.setdiff1d(range(len(classes)), seen)[0]]} has "
-            "sample_weight 0. Leave such rows out."
+            "sample_weight 0. Remove these rows."
         )
     return classes, index
 

@@ -61,7 +61,8 @@ def resolve_method(bound, likelihood, name):
     known = isinstance(bound, str) and bound in BOUNDS
     if isinstance(bound, bounds.Bound) or (known and BOUNDS[bound].method is None):
         raise ValueError(
-            f"bound={bound!r} is defined for regression only; {name} offers the names {offered}."
+            f"bound={bound!r} is defined for regression only. The 'bound' parameter of {name} must "
+            f"be one of {offered}."
         )
     if not known:
         raise ValueError(

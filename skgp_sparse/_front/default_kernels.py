@@ -46,8 +46,8 @@ def default_signal(scale, y_variance, limits=(1e-3, 1e4)):
     lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
     if not (np.isfinite(lengths).all() and lengths.min() >= np.finfo(float).tiny):
         raise ValueError(
-            "The spread of a column of X is too close to the limits of float64, or beyond. Rescale "
-            "X, or give a kernel."
+            "The standard deviation of a column of X is too small or too large for float64. "
+            "Rescale X, or pass a kernel."
         )
     variance = ConstantKernel(y_variance, (limits[0] * y_variance, limits[1] * y_variance))
     return variance * Matern(typical, lengths, nu=2.5)

@@ -54,10 +54,10 @@ class NamedPartsMixin:
             value = params.get(owner, getattr(self, owner, None))
             if part and (value is None or isinstance(value, str)) and hasattr(self, owner):
                 raise ValueError(
-                    f"{key!r} of {type(self).__name__} cannot be set: {owner} is {value!r} and "
-                    f"has no parameters. Set {owner} to an object with a parameter {part!r} first, "
-                    "if there is one (bounds are in skgp_sparse.bounds, likelihoods in "
-                    "skgp_sparse.likelihoods, kernels in sklearn.gaussian_process.kernels)."
+                    f"{key!r} of {type(self).__name__} cannot be set, because {owner} is {value!r} "
+                    f"and has no parameters. First set {owner} to an object that has a parameter "
+                    f"{part!r}. Bounds are in skgp_sparse.bounds, likelihoods are in "
+                    "skgp_sparse.likelihoods, and kernels are in sklearn.gaussian_process.kernels."
                 )
         return super().set_params(**params)
 
@@ -68,31 +68,35 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
     def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
         """Evaluate the bound on the log marginal likelihood at the fitted inducing points.
 
-        A classifier of several classes has several binary problems; this is their mean.
+        A classifier with more than two classes has several binary problems. In this case, the
+        value is the mean over these problems.
 
         Parameters
         ----------
         theta : array-like of shape (n_kernel_params,), default=None
-            Log hyperparameters of `kernel_`. With several binary problems either those of one
-            kernel, shared by all, or those of all of them, as in ``kernel_.theta``. None: those
-            that were fitted.
+            Log hyperparameters at which the bound is evaluated. With several binary problems,
+            theta holds either the hyperparameters of one kernel, which all problems share, or those
+            of all kernels, as ``kernel_.theta`` does. If None, the bound at the fitted
+            hyperparameters is returned.
         eval_gradient : bool, default=False
-            Whether to return the gradient with respect to theta, too.
+            If True, the gradient of the bound with respect to theta is returned additionally.
         clone_kernel : bool, default=True
-            Whether to leave `kernel_` as it is; if False, its theta is set.
+            If True, `kernel_` is not changed. If False, its theta is set to `theta`.
 
         Returns
         -------
         value : float
-            -inf where a kernel matrix at theta cannot be factorised, or numbers overflow.
+            Value of the bound. It is -inf if a kernel matrix at theta cannot be factorised or if
+            a number overflows.
         gradient : ndarray of shape (n_kernel_params,), if `eval_gradient`
-            Zeros for a problem whose value is -inf.
+            Gradient of the bound with respect to theta. It is zero for a problem whose value is
+            -inf.
 
         Raises
         ------
         ValueError
-            If a gradient is asked for without theta, theta has another length, or the training
-            rows are gone (pickles leave them out).
+            If `eval_gradient` is True and theta is None, if theta has a wrong length, or if the
+            estimator was loaded from a pickle, which does not contain the training rows.
         """
         check_is_fitted(self, "kernel_")
         if theta is None:
@@ -204,7 +208,7 @@ def _warn_at_bound(hyper, dim, side):
 def _rows_are_gone(estimator):
     """The error of an estimator that was loaded without its training rows."""
     return ValueError(
-        f"This {type(estimator).__name__} was loaded from a pickle (or copied), which leaves the "
-        "training rows out, so that its bound cannot be evaluated at another theta. Call fit "
-        "again, or use log_marginal_likelihood_value_."
+        f"This {type(estimator).__name__} was loaded from a pickle (or copied), which does not "
+        "contain the training rows, so that its bound cannot be evaluated at another theta. Call "
+        "fit again, or use log_marginal_likelihood_value_."
     )

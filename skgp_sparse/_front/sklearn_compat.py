@@ -21,7 +21,7 @@ def check_sample_weight(sample_weight, X):
     weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
     if not weight.any():
         raise ValueError(
-            "sample_weight is zero for every row: at least one weight must be positive."
+            "sample_weight is zero for every row, but at least one weight must be positive."
         )
     return weight
 

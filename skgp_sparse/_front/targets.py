@@ -103,8 +103,8 @@ def _finite(predicted):
     if len(rows):
         raise ValueError(
             f"Predictions overflow float64 at {len(rows)} rows of X, first at row {rows[0]}. The "
-            "values of X there are too large for the kernel, or y is too large for a covariance. "
-            "Rescale X or y, or leave such rows out."
+            "values of X in these rows are too large for the kernel, or y is too large for a "
+            "covariance. Rescale X or y, or remove these rows."
         )
     return predicted
 

@@ -43,8 +43,9 @@ def training_rows(X, y, weight, *, alpha, normalize, name):
     mean, scale = standardisation(y, weight, normalize, shared=np.any(noise))
     if not np.isfinite(np.max(noise) / scale[0] / scale[0]):
         raise ValueError(
-            f"The 'alpha' parameter of {name}, up to {np.max(noise):.1e}, is too large beside y, "
-            f"which has a standard deviation of {scale[0]:.1e}. Rescale y, or lower alpha."
+            f"The 'alpha' parameter of {name} is too large for y: its largest value is "
+            f"{np.max(noise):.1e}, and y has a standard deviation of {scale[0]:.1e}. Rescale y, or "
+            "lower alpha."
         )
     return Rows(X, y, noise, weight, mean, scale)
 
@@ -72,13 +73,13 @@ def check_alpha(alpha, n, name):
         raise ValueError(
             "alpha must be a scalar or an array with same number of entries as y. "
             f"({alpha.shape[0] if alpha.ndim == 1 else alpha.shape} != {n}). Cross-validation "
-            "passes a part of the rows to each fit, but all of alpha: set alpha to that of the "
-            "training rows before each fit (docs/recipes.md has the loop)."
+            "passes a subset of the rows to each fit, but the whole array alpha. Set alpha to the "
+            "values of the training rows before each fit, as in the loop in docs/recipes.md."
         )
     if alpha.min() < 0:
         raise ValueError(
             f"The 'alpha' parameter of {name} must hold noise variances, which are not negative. "
-            f"Got {alpha.min()}."
+            f"The smallest value is {alpha.min()}."
         )
     return alpha
 

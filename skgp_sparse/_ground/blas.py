@@ -50,7 +50,9 @@ def multiply_by_triangle(A, T, transposed):
     n, m = A.shape
     T = np.ascontiguousarray(T, dtype=np.float64)
     if not (A.flags.carray and A.dtype == np.float64 and T.shape == (m, m)):
-        raise ValueError("a product in place needs a C-ordered array of float64 that fits T")
+        raise ValueError(
+            "An in-place product needs a C-ordered array of float64 whose shape matches T."
+        )
     # Fortran reads rows as columns: it sees Aᵀ and the upper triangle Tᵀ.
     op = b"T" if transposed else b"N"
     width = byref(c_int(m))

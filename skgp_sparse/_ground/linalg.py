@@ -86,7 +86,7 @@ def jittered_cholesky(K, jitter, n_jobs=1):
     raise np.linalg.LinAlgError(
         f"The kernel matrix is not positive definite, even with {amount:.0e} of its "
         f"{'mean diagonal' if jitter.relative else 'diagonal'} added. Use a positive definite "
-        "kernel, or raise the noise (a WhiteKernel, or 'alpha')."
+        "kernel, or raise the noise variance (with a WhiteKernel or 'alpha')."
     )
 
 
@@ -95,8 +95,8 @@ def cholesky(B, n_jobs=1):
     L = np.array(B, order="C")
     if not _factorise(L, n_jobs):
         raise np.linalg.LinAlgError(
-            "The weighted Nyström matrix is not finite: the noise variance is too small for the "
-            "scale of the kernel. Raise the lower bound of the noise."
+            "The weighted Nyström matrix is not finite, because the noise variance is too small "
+            "for the scale of the kernel. Raise the lower bound of the noise variance."
         )
     return L
 

@@ -1,23 +1,26 @@
-"""Kernels: values and vector-Jacobian products of scikit-learn's kernel expressions.
+"""Values and vector-Jacobian products of scikit-learn's kernels.
 
-scikit-learn differentiates ``k(X, X)`` with respect to its hyperparameters, and nothing else.  A
-sparse Gaussian process needs ``k(X, Z)`` between data and inducing inputs, differentiated with
-respect to both the hyperparameters and ``Z``, and contracted with a cotangent at once: for
-``F = sum(G * k(X, Z))``,
+scikit-learn can differentiate ``k(X, X)`` with respect to the hyperparameters only.  A sparse
+Gaussian process needs the derivatives of ``k(X, Z)``, between the training inputs ``X`` and the
+inducing points ``Z``, with respect to the hyperparameters and ``Z``.  It needs them only as
+products with a cotangent ``G``, which has the shape of ``k(X, Z)``.  For
+``F = sum(G * k(X, Z))``, these products are
 
     theta_bar = dF / dtheta    (theta = log hyperparameters, in scikit-learn's order),
     Z_bar     = dF / dZ.
 
-`linearize` gives the value and this pullback, `evaluate` the value, `diagonal` the diagonal with
-white noise told apart.  Leaf kernels have rules (`KernelRule`), found by their exact type;
-`register` adds one for a kernel of your own.  A kernel without a rule still works, at some cost
-and with its inducing inputs held fixed.  Pullbacks are plain data, partial functions of arrays and
-kernels, and can be pickled.
+The pullback of ``k(X, Z)`` is the function that maps ``G`` to ``(theta_bar, Z_bar)``.  `linearize`
+returns the value and the pullback, and `evaluate` returns the value only.  `diagonal` returns the
+diagonal without white noise, the white noise, and a pullback.  A kernel that is not a sum, product
+or power of other kernels has a derivative rule (`KernelRule`), which is found by the exact type of
+the kernel.  `register` adds a rule for a user-defined kernel.  A kernel without a rule can be used,
+too, but it is slower, and its inducing points are not optimised.  Pullbacks of the kernels in this
+package can be pickled.
 
-Files: `_tree` has the public functions, `_rules` is the interface, `_nodes` the registry,
-`_composites` the operators, `_fallback` what is done without a rule; the formulas stand in
-`_stationary`, `_bessel`, `_dot_products` and `_pairwise`, and `_distances` is the arithmetic that
-the stationary ones share.
+The public functions are in `_tree`, the interface of rules is in `_rules`, and the registry is in
+`_nodes`.  `_composites` contains sums, products and powers, and `_fallback` contains the code for
+kernels without a rule.  The formulas of the kernels are in `_stationary`, `_bessel`,
+`_dot_products` and `_pairwise`.  `_distances` contains functions that the stationary kernels share.
 """
 
 from __future__ import annotations
@@ -52,8 +55,8 @@ __all__ = [
 
 def _refuse_compound(kernel):
     raise ValueError(
-        "CompoundKernel stacks several kernel matrices and is not a covariance function: "
-        "add or multiply its kernels instead, or fit one model per kernel"
+        "CompoundKernel returns several kernel matrices and is not a covariance function. "
+        "Add or multiply its kernels instead, or fit one model per kernel."
     )
 
 

@@ -1,11 +1,11 @@
-"""A kernel expression as a tree of nodes, and the registry that builds it.
+"""The tree of nodes that represents a kernel expression, and the registry of derivative rules.
 
-Leaves are looked up by the *exact* type of the kernel: ``Matern`` subclasses ``RBF`` in
-scikit-learn, and a user's subclass may override ``__call__``, so inheritance tells nothing about
-derivatives.  A type that nobody registered becomes an :class:`Opaque` leaf.
+The rule of a leaf is found by the *exact* type of its kernel.  ``Matern`` is a subclass of ``RBF``
+in scikit-learn, and a user-defined subclass may override ``__call__``, so that a subclass cannot
+use the rule of its base class.  A kernel without a rule becomes an :class:`Opaque` leaf.
 
-Inside the tree a value that is constant over all entries stays a scalar, and so does a zero
-``Z_bar``; only the public functions make full arrays.
+In the tree, a value that is the same for all entries is stored as a scalar, and so is a zero
+``Z_bar``.  Only the public functions return full arrays.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _pull_leaf_diag(kernel, pull, g_signal, g_noise, inputs):
 
 
 class White(Node):
-    """White noise: nothing between two point sets, ``noise_level`` on the diagonal."""
+    """White noise: zero between two point sets, and ``noise_level`` on the diagonal."""
 
     noisy, differentiable = True, True
 
@@ -101,7 +101,7 @@ class White(Node):
 
 
 class Opaque(Node):
-    """A kernel without a rule: scikit-learn's public interface, no gradient of the inputs."""
+    """A kernel without a rule, which has no gradient with respect to the inputs."""
 
     noisy, differentiable = False, False
 
@@ -128,9 +128,8 @@ class Opaque(Node):
     def _refuse(self, inputs):
         if inputs:
             raise TypeError(
-                f"{type(self.kernel).__name__} has no registered derivative with respect to its "
-                "inputs: use optimize_inducing=False, or give it a rule with "
-                "skgp_sparse.kernels.register"
+                f"{type(self.kernel).__name__} has no derivative rule. Use "
+                "optimize_inducing=False, or add a rule with skgp_sparse.kernels.register."
             )
 
 
@@ -163,10 +162,10 @@ def register(kernel_class, rule):
     Parameters
     ----------
     kernel_class : type
-        Subclass of :class:`sklearn.gaussian_process.kernels.Kernel`.  The rule holds for exactly
-        this class, not for its subclasses.  An earlier rule is replaced.
+        Subclass of :class:`sklearn.gaussian_process.kernels.Kernel`.  The rule applies to this
+        class only, not to its subclasses.  If the class already has a rule, it is replaced.
     rule : KernelRule
-        Values and vector-Jacobian products.
+        Derivative rule, which computes values and vector-Jacobian products of the kernel.
 
     Raises
     ------
@@ -175,7 +174,7 @@ def register(kernel_class, rule):
 
     Examples
     --------
-    A linear kernel through the origin, ``k(x, z) = x . z``:
+    The following example defines a linear kernel through the origin, ``k(x, z) = x . z``:
 
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import Kernel
@@ -201,7 +200,9 @@ def register(kernel_class, rule):
     True
     """
     if not isinstance(kernel_class, type):
-        raise TypeError(f"kernel_class must be a class, got the object {kernel_class!r}")
+        raise TypeError(f"kernel_class must be a class. Got {kernel_class!r} instead.")
     if not isinstance(rule, KernelRule):
-        raise TypeError(f"rule must be an instance of a KernelRule subclass, got {rule!r}")
+        raise TypeError(
+            f"rule must be an instance of a subclass of KernelRule. Got {rule!r} instead."
+        )
     add_family(kernel_class, lambda kernel: rule)

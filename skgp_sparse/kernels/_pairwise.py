@@ -233,8 +233,8 @@ def _require_nonnegative(X, Z):
     lowest = min(X.min(initial=0.0), Z.min(initial=0.0))
     if lowest < 0.0:
         raise ValueError(
-            f"the chi2 kernels need inputs >= 0, got {lowest}: shift the columns, or use another "
-            "kernel"
+            f"The chi2 kernels need inputs >= 0, but the smallest input is {lowest}. Shift the "
+            "columns, or use another kernel."
         )
 
 

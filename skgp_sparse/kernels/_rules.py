@@ -1,7 +1,9 @@
-"""The interface of a derivative rule, and the one place where theta is assembled.
+"""The interface of derivative rules, and the function that assembles gradients in ``theta``.
 
-A rule gives values and vector-Jacobian products of one leaf kernel.  For ``F = sum(G * k(X, Z))``
-it answers ``{name: dF/dlog(name)}`` and ``dF/dZ``; it never counts positions in ``theta``.
+A rule computes values and vector-Jacobian products of one leaf kernel, which is a kernel that is
+not a sum, product or power of other kernels.  For ``F = sum(G * k(X, Z))`` it returns
+``{name: dF/dlog(name)}`` and ``dF/dZ``, so that it does not depend on the order of the
+hyperparameters in ``theta``.
 """
 
 from __future__ import annotations
@@ -12,19 +14,21 @@ import numpy as np
 
 
 class KernelRule(ABC):
-    """Values and vector-Jacobian products of one noise-free leaf kernel.
+    """Base class of derivative rules: values and vector-Jacobian products of one leaf kernel.
 
-    A rule holds no state that changes: it is called from several threads at once.  Pass an
-    instance to :func:`skgp_sparse.kernels.register`.
+    A rule must not have a mutable state, because it is called from several threads at the same
+    time.  Pass an instance of the rule to :func:`skgp_sparse.kernels.register`.  A rule never
+    includes white noise.
 
     Attributes
     ----------
     footprint : int
-        How many ``(n, m)`` arrays `cross` keeps alive: its value and whatever its pullback holds.
+        Number of ``(n, m)`` arrays that are kept in memory after a call of `cross`: its value and
+        the arrays that its pullback holds.
 
     Examples
     --------
-    The rule of ``k(x, z) = x . z``, which has no hyperparameters:
+    The following class is the rule of ``k(x, z) = x . z``, which has no hyperparameters:
 
     >>> import numpy as np
     >>> from skgp_sparse.kernels import KernelRule
@@ -43,12 +47,12 @@ class KernelRule(ABC):
 
     @abstractmethod
     def cross(self, kernel, X, Z):
-        """Return ``(K, pull)`` for two point sets.
+        """Return the value of ``k(X, Z)`` and its pullback.
 
         Parameters
         ----------
         kernel : sklearn.gaussian_process.kernels.Kernel
-            Where the hyperparameters are read; must not be changed.
+            Kernel that holds the hyperparameters.  The rule must not change it.
         X : ndarray of shape (n, d)
             First point set.
         Z : ndarray of shape (m, d)
@@ -57,38 +61,39 @@ class KernelRule(ABC):
         Returns
         -------
         K : ndarray of shape (n, m), or scalar
-            Noise-free kernel matrix; a scalar where it is constant.
+            Noise-free kernel matrix.  It may be a scalar if all entries are equal.
         pull : callable
-            ``pull(G, inputs) -> (gradients, Z_bar)``, called at most once.  `gradients` maps
-            hyperparameter names to the gradient with respect to their logarithm (left out: 0).
-            `Z_bar` has the shape of `Z`, or is the scalar 0; it is ignored if not `inputs`.
-            `pull` may overwrite `G`, but not if `K` is a scalar.  It may be a closure, but then
-            it cannot be pickled; a `functools.partial` of a module's function can.
+            The pullback ``pull(G, inputs) -> (gradients, Z_bar)``, which is called at most once.
+            `gradients` maps the names of hyperparameters to the gradients with respect to their
+            logarithms.  A gradient that is missing is zero.  `Z_bar` has the shape of `Z`, or is
+            the scalar 0.  It is ignored if `inputs` is False.  `pull` may overwrite `G`, except if
+            `K` is a scalar.  If `pull` is a closure, it cannot be pickled.  A `functools.partial`
+            of a function of a module can be pickled.
         """
 
     @abstractmethod
     def diag(self, kernel, X):
-        """Return ``(value, pull)`` for ``k(x, x)``.
+        """Return the value of ``k(x, x)`` for every row of X, and its pullback.
 
         Parameters
         ----------
         kernel : sklearn.gaussian_process.kernels.Kernel
-            Where the hyperparameters are read; must not be changed.
+            Kernel that holds the hyperparameters.  The rule must not change it.
         X : ndarray of shape (n, d)
-            Points.
+            Point set.
 
         Returns
         -------
         value : ndarray of shape (n,), or scalar
-            Noise-free ``k(x, x)``; a scalar where it is constant.
+            Noise-free ``k(x, x)``.  It may be a scalar if all entries are equal.
         pull : callable
-            ``pull(g, inputs) -> (gradients, X_bar)`` with `g` of shape (n,), which may be
+            The pullback ``pull(g, inputs) -> (gradients, X_bar)``.  `g` has shape (n,) and may be
             read-only.
         """
 
 
 def constant_diag(value):
-    """Return the pair that `KernelRule.diag` owes when ``k(x, x)`` never changes."""
+    """Return the result of `KernelRule.diag` for a constant ``k(x, x)``."""
     return value, _pull_nothing
 
 
@@ -99,14 +104,15 @@ def _pull_nothing(g, inputs):
 def assemble(kernel, gradients):
     """Return the gradient with respect to ``kernel.theta`` from gradients by name.
 
-    Fixed hyperparameters are left out and missing ones are zero, in scikit-learn's order.
+    The entries are in scikit-learn's order, without fixed hyperparameters.  A gradient that is
+    missing is zero.
     """
     parameters = kernel.hyperparameters
     unknown = set(gradients) - {p.name for p in parameters}
     if unknown:
         raise ValueError(
-            f"the rule of {type(kernel).__name__} returned gradients named {sorted(unknown)}, "
-            f"but the kernel's hyperparameters are {[p.name for p in parameters]}"
+            f"The rule of {type(kernel).__name__} returned gradients named {sorted(unknown)}, "
+            f"but the kernel's hyperparameters are {[p.name for p in parameters]}."
         )
     return np.concatenate([np.zeros(0), *(_entry(p, gradients) for p in parameters if not p.fixed)])
 

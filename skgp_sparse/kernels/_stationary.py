@@ -135,7 +135,7 @@ def length_scale(kernel, d):
     if scale.shape not in ((1,), (d,)):
         raise ValueError(
             f"{type(kernel).__name__} has a length_scale of shape {scale.shape}, but the inputs "
-            f"have {d} columns: give one number, or one per column"
+            f"have {d} columns. Pass one length scale, or one length scale per column."
         )
     return np.broadcast_to(scale, (d,))
 

@@ -1,4 +1,4 @@
-"""The public functions: one walk over the tree of a kernel expression each."""
+"""The public functions, each of which traverses the tree of a kernel expression once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def linearize(kernel, X, Z):
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression; never changed.
+        Kernel expression, which is not changed.
     X : ndarray of shape (n, d)
         First point set, float64.
     Z : ndarray of shape (m, d)
@@ -24,19 +24,21 @@ def linearize(kernel, X, Z):
     Returns
     -------
     K : ndarray of shape (n, m)
-        ``k(X, Z)`` without white noise, also where points coincide.  C-contiguous float64.  The
-        pullback may hold it: do not modify it before.
+        The matrix ``k(X, Z)`` without white noise, even if points coincide.  It is a C-contiguous
+        float64 array.  Do not modify it before you call the pullback, which may use it.
     pullback : callable
-        ``pullback(G, inputs=True) -> (theta_bar, Z_bar)``, the gradient of ``sum(G * K)`` with
-        respect to ``kernel.theta`` and to `Z` (None if not `inputs`).  To be called once, with a
-        float64 array of the shape of `K`, which it **may overwrite**.
+        The function ``pullback(G, inputs=True) -> (theta_bar, Z_bar)``.  It returns the gradients
+        of ``sum(G * K)`` with respect to ``kernel.theta`` and to `Z`.  `Z_bar` is None if `inputs`
+        is False.  `G` is a float64 array of the shape of `K`, which the pullback **may
+        overwrite**.  Call the pullback at most once.
 
     Raises
     ------
     ValueError
         If the expression contains a CompoundKernel.
     TypeError
-        By ``pullback(G, inputs=True)``, if a kernel has no rule (see `differentiable`).
+        If a kernel has no rule (see `differentiable`).  The call ``pullback(G, inputs=True)``
+        raises this error.
 
     Examples
     --------
@@ -61,7 +63,7 @@ def _pull_cross(pull, shape, G, inputs=True):
 
 
 def evaluate(kernel, X, Z):
-    """Return ``k(X, Z)`` as `linearize` does, and keep nothing.
+    """Return the noise-free kernel matrix ``k(X, Z)`` without a pullback.
 
     Parameters
     ----------
@@ -81,25 +83,25 @@ def evaluate(kernel, X, Z):
 
 
 def diagonal(kernel, X):
-    """Return the diagonal ``k(x, x)``, its white noise told apart, and the pullback.
+    """Return the diagonal ``k(x, x)``, separately its white noise, and the pullback.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Kernel expression.
     X : ndarray of shape (n, d)
-        Points.
+        Point set.
 
     Returns
     -------
     signal : float or ndarray of shape (n,)
-        Noise-free ``k(x, x)``; a scalar where it is the same for all rows.
+        Noise-free ``k(x, x)``.  It is a scalar if it is the same for all rows.
     noise : float or ndarray of shape (n,)
-        White-noise variance: ``kernel.diag(X) - signal``.
+        Variance of the white noise, ``kernel.diag(X) - signal``.
     pullback : callable
-        ``pullback(g_signal, g_noise, inputs=False) -> (theta_bar, X_bar)``, the gradient of
-        ``sum(g_signal * signal) + sum(g_noise * noise)`` for two arrays of shape (n,), which are
-        only read.
+        The function ``pullback(g_signal, g_noise, inputs=False) -> (theta_bar, X_bar)``.  It
+        returns the gradients of ``sum(g_signal * signal) + sum(g_noise * noise)``.  `g_signal` and
+        `g_noise` are arrays of shape (n,), which the pullback does not modify.
 
     Examples
     --------
@@ -121,7 +123,7 @@ def _pull_diagonal(pull, shape, g_signal, g_noise, inputs=False):
 
 
 def has_noise(kernel):
-    """Return whether a WhiteKernel takes part in the expression.
+    """Return whether the kernel expression contains a WhiteKernel.
 
     Parameters
     ----------
@@ -131,6 +133,7 @@ def has_noise(kernel):
     Returns
     -------
     bool
+        True if a leaf of the expression is a WhiteKernel.
     """
     return any(leaf.noisy for leaf in node(kernel).leaves())
 
@@ -152,7 +155,7 @@ def differentiable(kernel):
 
 
 def footprint(kernel):
-    """Return how many (n, m) arrays `linearize` keeps alive at most, the value included.
+    """Return the largest number of (n, m) arrays that `linearize` keeps, including the value.
 
     Parameters
     ----------
@@ -162,25 +165,26 @@ def footprint(kernel):
     Returns
     -------
     int
-        At least 1.
+        The number of arrays, which is at least 1.
     """
     return max(1, node(kernel).footprint())
 
 
 def length_scales(kernel, X_scale):
-    """Return a length scale per input column, for choosing inducing inputs.
+    """Return a length scale for each input column, for the choice of inducing points.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Kernel expression.
     X_scale : ndarray of shape (d,)
-        Spread of the columns, the answer where no kernel has a length scale.
+        Standard deviations of the columns.  They are returned if no kernel has a length scale.
 
     Returns
     -------
     ndarray of shape (d,)
-        ``(sum of l^-2)^(-1/2)`` over all leaves with a ``length_scale`` l.
+        The values ``(sum of l^-2)^(-1/2)``, where the sum is over all leaves with a
+        ``length_scale`` l.
 
     Examples
     --------

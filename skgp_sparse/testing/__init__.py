@@ -1,11 +1,12 @@
-"""Checkers of bounds, kernel rules and likelihoods that others write for this package.
+"""Checks of user-defined bounds, kernel rules and likelihoods.
 
-Each takes one instance, calls it as the package would, and compares what it returns with central
-differences, dense sums or scikit-learn. It returns None if all is well. Otherwise it raises an
-AssertionError whose sentence names the object, what was found, and what was expected.
+Each check takes one instance, calls its methods as the package does, and compares the results with
+central differences, numerical integrals or scikit-learn. If all results are correct, the check
+returns None. Otherwise it raises an AssertionError. The message names the object, the result that
+was found, and the result that was expected.
 
-Files: `_bounds`, `_kernels` and `_likelihoods` have one checker each, and `_require` the sentences
-that all of them use.
+The modules `_bounds`, `_kernels` and `_likelihoods` contain one check each. `_require` contains the
+comparisons that all of them use.
 """
 
 from skgp_sparse.testing._bounds import check_bound

@@ -1,4 +1,4 @@
-"""The checker of bounds; the claim to be a lower bound is tried on dense problems."""
+"""The check of bounds, which compares lower bounds with the exact value on small problems."""
 
 from numbers import Real
 
@@ -23,22 +23,24 @@ _EXCESS = 1e-8  # of a bound over the exact value, by rounding
 
 
 def check_bound(bound):
-    """Check that a bound keeps the promises of `skgp_sparse.bounds.Bound`.
+    """Check that a bound meets the requirements of `skgp_sparse.bounds.Bound`.
 
-    The penalty is tried from 0 to 1e12: its shape, its sign, its slope, and whether it depends on
-    its own row alone. So is the reduction. Where ``is_lower_bound`` is True, as it is unless a
-    class says otherwise, the objective is compared with the exact log marginal likelihood of small
-    problems of many noise levels and length scales, at the targets that favour the objective most.
+    `penalty` is evaluated for ratios from 0 to 1e12. The check examines the shape, the sign and the
+    slope of the penalties, and whether the penalty of a row depends on this row only. `reduce` is
+    examined in the same way. If ``is_lower_bound`` is True, which is the default, the objective is
+    compared with the exact log marginal likelihood of small problems with various noise levels and
+    length scales. The targets of these problems maximise the difference between the objective and
+    the exact value.
 
     Parameters
     ----------
     bound : skgp_sparse.bounds.Bound
-        Instance to check.
+        The instance to check.
 
     Raises
     ------
     AssertionError
-        If a promise is broken; the message says which one.
+        If a requirement is not met. The message says which one.
 
     Examples
     --------
@@ -66,9 +68,10 @@ def check_bound(bound):
 def _check_penalty(bound):
     name, x = f"{bound!r}.penalty", _RATIOS
     phi, slope = _penalty(bound, x)
-    require.everywhere(phi[:1] == 0, phi, name, "0, as nothing is unexplained", _at("x", x))
+    expected = "0, as nothing is unexplained for x = 0"
+    require.everywhere(phi[:1] == 0, phi, name, expected, _at("x", x))
     if bound.is_lower_bound:
-        expected = "no negative number, as it claims to be a lower bound"
+        expected = "no negative number, as is_lower_bound is True"
         require.everywhere(phi >= 0, phi, name, expected, _at("x", x))
     _check_slope(lambda at: _penalty(bound, at), name, "x")
     some = np.random.RandomState(0).permutation(len(x))[: len(x) // 2]
@@ -80,11 +83,11 @@ def _check_penalty(bound):
 
 
 def _penalty(bound, x):
-    """The penalty and its slope at every x, once they are numbers of the right shape."""
+    """Return the penalty and its slope at every x, after a check of their shapes."""
     given, name = x.copy(), f"{bound!r}.penalty"
     with require.no_error(f"{name} of {len(x)} rows"):
         phi, slope = bound.penalty(given)
-    require.that(np.array_equal(given, x), f"{name} overwrites x, expected it to stay as it was.")
+    require.that(np.array_equal(given, x), f"{name} overwrites x, which it must not change.")
     require.shape(phi, x.shape, f"{name}: phi of {len(x)} rows")
     if np.ndim(slope):
         require.shape(slope, x.shape, f"{name}: slope of {len(x)} rows")
@@ -99,7 +102,7 @@ def _at(name, places):
 
 
 def _check_slope(function, name, variable):
-    """Compare the second result of a function with differences of the first one."""
+    """Compare the slope that a function returns with differences of the value it returns."""
     up, down = np.maximum(_AT * (1.0 + _STEP), _FIRST_STEP), _AT * (1.0 - _STEP)
     value = function(up)[0]
     expected = (value - function(down)[0]) / (up - down)
@@ -109,7 +112,7 @@ def _check_slope(function, name, variable):
 
 
 def _check_reduction(bound, n):
-    """In units of n, so that the means of the penalties are those of `_check_penalty`."""
+    """Check `reduce` at totals ``n x``, so that the mean penalties are those of `_AT`."""
     name = f"{bound!r}.reduce with n = {n:g}"
 
     def of_means(ratios):
@@ -138,15 +141,15 @@ def _check_claim(bound, length_scale):
             found, most = _log_density(y, model) - subtracted, _log_density(y, exact)
             require.that(
                 found <= most + _EXCESS * max(1.0, abs(most)),
-                f"{bound!r} claims to be a lower bound, but its objective is {found:.10g} for a "
-                f"kernel of variance 1, length scale {length_scale} and noise {level:g}: expected "
-                f"at most {most:.10g}, the exact log marginal likelihood. If it is no bound, "
-                "is_lower_bound must be False.",
+                f"{bound!r} has is_lower_bound = True, but its objective is {found:.10g} for a "
+                f"kernel of variance 1, length scale {length_scale} and noise {level:g}, expected "
+                f"at most {most:.10g}, the exact log marginal likelihood. Set is_lower_bound = "
+                "False if the objective is not a lower bound.",
             )
 
 
 def _problem(length_scale):
-    """Kernel matrix of 12 rows, its approximation by 3 inducing points, and a noise per row."""
+    """Return a kernel matrix of 12 rows, its Nyström approximation, and a noise scale per row."""
     rng = np.random.RandomState(0)
     x, z = rng.uniform(0.0, 4.0, 12), rng.uniform(0.0, 4.0, 3)
 
@@ -159,10 +162,11 @@ def _problem(length_scale):
 
 
 def _worst_targets(model, exact):
-    """Targets where ``log N(y; 0, model) - log N(y; 0, exact)`` is largest.
+    """Return targets at which ``log N(y; 0, model) - log N(y; 0, exact)`` is large.
 
-    The difference is a quadratic function of y. So it is largest at 0, unless the model has more
-    variance than the exact process in some direction: then it grows without limit along that one.
+    The difference is a quadratic function of y. It is largest at y = 0, unless the model has more
+    variance than the exact process in some direction. In this case it grows without limit along
+    that direction.
     """
     _, directions = eigh(model, exact)
     return np.zeros(len(exact)), _FAR_OUT * (exact @ directions[:, -1])

@@ -1,4 +1,4 @@
-"""The checker of kernel rules; scikit-learn's own kernel is what they are compared with."""
+"""The check of kernel rules, which compares a rule with the scikit-learn kernel itself."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -22,7 +22,7 @@ _NAMES = ("theta", "Z")
 
 
 class _Case(NamedTuple):
-    """A kernel with points, and a cotangent of the matrix between them."""
+    """A kernel, two point sets, and a cotangent of the kernel matrix between them."""
 
     kernel: object
     X: np.ndarray
@@ -30,21 +30,21 @@ class _Case(NamedTuple):
     G: np.ndarray
 
     def unit(self):
-        """Spread of each column, in which inputs are moved."""
+        """Return the standard deviation of each column, or 1 if a column is constant."""
         spread = self.X.std(axis=0)
         return np.where(spread > 0.0, spread, 1.0)
 
     def linearize(self):
-        """Value and pullback of the rule, which gets points that it cannot write to."""
+        """Return the value and the pullback of the rule for read-only points."""
         with require.no_error(f"{self.kernel}: cross (X and Z are read-only)"):
             return kernels.linearize(self.kernel, _read_only(self.X), _read_only(self.Z))
 
     def pulled(self, inputs=True):
-        """Gradients of ``sum(G * k(X, Z))``."""
+        """Return the gradients of ``sum(G * k(X, Z))``."""
         return self.pull(self.linearize()[1], inputs)
 
     def pull(self, pullback, inputs=True):
-        """The same by a pullback that is there already, once they have the right shapes."""
+        """Return the gradients that `pullback` computes, after a check of their shapes."""
         with require.no_error(f"{self.kernel}: the pullback of cross"):
             theta_bar, Z_bar = pullback(self.G.copy(), inputs)
         shape = self.kernel.theta.shape
@@ -61,28 +61,29 @@ def _read_only(points):
 
 
 def check_kernel_rule(kernel, X=None, random_state=0):
-    """Check a kernel whose derivative rule was registered with `skgp_sparse.kernels.register`.
+    """Check the derivative rule of a kernel, registered with `skgp_sparse.kernels.register`.
 
-    Values are compared with those of the kernel itself, gradients with central differences of
-    these. Points that coincide, fixed hyperparameters, a sum with another kernel, and calls from
-    two threads are tried, too. Compositions of kernels are welcome.
+    The values of the rule are compared with those of the kernel itself, and the gradients with
+    central differences of these values. The check also examines points that coincide, fixed
+    hyperparameters, a sum with another kernel, and calls from two threads. The kernel may be a sum,
+    product or power of other kernels.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Instance to check, with hyperparameters that suit `X`.
+        The instance to check, with hyperparameters that suit `X`.
     X : array-like of shape (n, d), default=None
-        Inputs that the kernel is meant for; at most 16 of the rows are used, and points between
-        them. No two rows should share a coordinate, as the kernel may have a kink there. By
-        default they are random numbers between 0.1 and 2, with 3 columns, or as many as the
-        largest hyperparameter has entries.
+        Typical inputs of the kernel. The check uses at most 16 of the rows, and points between
+        them. No two rows should have a coordinate in common, because the kernel may not be
+        differentiable there. By default, the inputs are random numbers between 0.1 and 2. They
+        have 3 columns, or as many columns as the largest hyperparameter has entries.
     random_state : int, RandomState instance or None, default=0
-        Seed of points and cotangents.
+        Determines random number generation for the points and the cotangents.
 
     Raises
     ------
     AssertionError
-        If the rule is wrong; the message says where.
+        If the rule is incorrect. The message describes the difference.
 
     Examples
     --------
@@ -92,8 +93,8 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     """
     with require.no_error(f"skgp_sparse.kernels.differentiable({kernel})"):
         known = kernels.differentiable(kernel)
-    hint = "expected one for each of its kernels: give it one with skgp_sparse.kernels.register."
-    require.that(known, f"{kernel} has no derivative rule, {hint}")
+    hint = "Add a rule for each of its kernels with skgp_sparse.kernels.register."
+    require.that(known, f"{kernel} has no derivative rule. {hint}")
     case = _make_case(kernel, X, check_random_state(random_state))
     _check_value(case)
     _check_theta(case)
@@ -103,7 +104,7 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     _check_coincidence(case)
     _check_fixed(case)
     _check_threads(case)
-    # a pullback that overwrites what belongs to others shows in a product and in a sum
+    # a product and a sum reveal a pullback that overwrites arrays of other kernels
     beside = RBF(np.sqrt(np.mean(case.unit() ** 2)))
     _check_gradient(case._replace(kernel=kernel * kernel + beside))
 
@@ -130,7 +131,7 @@ def _check_theta(case):
     kernel, theta, name = case.kernel, case.kernel.theta.copy(), str(case.kernel)
     case.pulled(), _diagonal(case)
     same = np.array_equal(kernel.theta, theta)
-    require.that(same, f"{name}: theta becomes {kernel.theta}, expected {theta} as before.")
+    require.that(same, f"{name}: the rule changes theta to {kernel.theta}, expected {theta}.")
 
 
 def _require_equal(found, expected, what, source):
@@ -154,7 +155,10 @@ def _check_gradient(case):
 
 
 def _require_slopes(found, function, at, size, what):
-    """Compare with differences of ``function(theta, inputs)``, whose terms are of a `size`."""
+    """Compare gradients with central differences of ``function(theta, inputs)``.
+
+    `size` is the magnitude of the terms of the function. The tolerance is relative to it.
+    """
     theta, inputs = at
     by_theta = _differences(lambda t: function(t, inputs), theta)
     by_inputs = _differences(lambda x: function(theta, x), inputs)
@@ -175,7 +179,7 @@ def _differences(function, at):
 
 
 def _diagonal(case):
-    """Signal and noise of every row, and the pullback."""
+    """Return the signal and the noise of every row, and the pullback."""
     with require.no_error(f"{case.kernel}: diag (X is read-only)"):
         signal, noise, pull = kernels.diagonal(case.kernel, _read_only(case.X))
         return *(np.broadcast_to(part, len(case.X)) for part in (signal, noise)), pull
@@ -190,7 +194,7 @@ def _check_diagonal(case):
 
 
 def _signal(kernel, X):
-    """``k(x, x)`` by the kernel itself; two arguments leave white noise out."""
+    """Return ``k(x, x)`` without white noise: ``kernel(X, X)`` does not include it."""
     return np.diagonal(kernel(X, X)) if kernels.has_noise(kernel) else kernel.diag(X)
 
 
@@ -209,7 +213,7 @@ def _check_diagonal_gradient(case):
 
 
 def _check_coincidence(case):
-    """Rows that are inducing points, as a fit may start with them."""
+    """Check the rule at rows that are also inducing points, as at the start of a fit."""
     met = case._replace(Z=case.X[:_POINTS], G=case.G[:, : len(case.X)])
     require.finite(met.linearize()[0], f"{case.kernel}: k(X, Z) where rows coincide")
     for name, bar in zip(_NAMES, met.pulled()):
@@ -217,7 +221,7 @@ def _check_coincidence(case):
 
 
 def _check_fixed(case):
-    """Without one hyperparameter after the other."""
+    """Check the gradient of theta with each hyperparameter fixed in turn."""
     free = [p for p in case.kernel.hyperparameters if not p.fixed]
     owners = [f"{p.name}_bounds" for p in free for _ in range(p.n_elements)]
     whole = case.pulled()[0]
@@ -230,7 +234,7 @@ def _check_fixed(case):
 
 
 def _check_threads(case):
-    """Two threads, each of which has a value before one of them pulls back."""
+    """Check two threads that both compute their values before they call their pullbacks."""
     halves = [case._replace(X=case.X[rows::2], G=case.G[rows::2]) for rows in (0, 1)]
     barrier = Barrier(2)
 

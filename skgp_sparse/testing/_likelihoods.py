@@ -1,4 +1,4 @@
-"""The checker of likelihoods: derivatives, limits, and dense sums of the log density itself."""
+"""The check of likelihoods, by central differences, limits and numerical integrals."""
 
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ _MOST_PRECISION = 100.0  # of an observation, relative, where the sum has enough
 
 
 class _Table(NamedTuple):
-    """Rows with an observation and the distribution of their latent value."""
+    """Rows, each with an observation and the mean and variance of its latent value."""
 
     y: np.ndarray
     mean: np.ndarray
@@ -52,31 +52,32 @@ class _Table(NamedTuple):
 
 
 def check_likelihood(likelihood, y=None, random_state=0):
-    """Check that a likelihood keeps the promises of `skgp_sparse.likelihoods.Likelihood`.
+    """Check that a likelihood meets the requirements of `skgp_sparse.likelihoods.Likelihood`.
 
-    `expected` and `tilted` are tried for means between -50 and 50, in the tails at ±1000, and for
-    variances from 1e-10 to 1e4. Slopes and curvatures are compared with central differences, and
-    values with dense sums over the log density, which is `expected` without variance. The
-    likelihood must be log-concave. Its response is compared with samples of it, and gradients with
-    respect to parameters of its own with central differences. A `Binary` one must also have
-    probabilities that add up to 1 and agree with `tilted`.
+    `expected` and `tilted` are evaluated for means between -50 and 50, for means of ±1000, and for
+    variances from 1e-10 to 1e4. Slopes and curvatures are compared with central differences. Values
+    are compared with numerical integrals of the log density, which is the value of `expected` for a
+    variance of zero. The likelihood must be log-concave. `response` is compared with samples of
+    `sample`. The gradients with respect to learned parameters are compared with central
+    differences. The probabilities of a `Binary` likelihood must sum to 1 and agree with `tilted`.
 
     Parameters
     ----------
     likelihood : skgp_sparse.likelihoods.Likelihood
-        Instance to check.
+        The instance to check.
     y : array-like of shape (n,), default=None
-        Observations that the likelihood admits; at most eight different ones are used. A `Binary`
-        likelihood needs none, as its labels are -1 and 1.
+        Observations in the domain of the likelihood. The check uses at most eight distinct values.
+        It is not needed for a `Binary` likelihood, whose labels are -1 and 1.
     random_state : int, RandomState instance or None, default=0
-        Seed of the choice among observations, and of small shifts of the means.
+        Determines random number generation for the choice of observations, the small shifts of the
+        means, and the samples.
 
     Raises
     ------
     AssertionError
-        If a promise is broken; the message says which one.
+        If a requirement is not met. The message says which one.
     ValueError
-        If `y` is missing for a likelihood that is not `Binary`.
+        If `y` is missing and the likelihood is not `Binary`.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def check_likelihood(likelihood, y=None, random_state=0):
 
 def _make_table(likelihood, y, rng):
     if y is None and not isinstance(likelihood, Binary):
-        raise ValueError(f"check_likelihood needs y, observations that {likelihood!r} admits.")
+        raise ValueError(f"check_likelihood needs y: observations in the domain of {likelihood!r}.")
     y = np.unique(column_or_1d([-1.0, 1.0] if y is None else y)).astype(float)
     means = _MEANS + rng.uniform(-0.1, 0.1, len(_MEANS)) * (np.abs(_MEANS) < 50.0)
     return _combined(rng.permutation(y)[:_MOST_OBSERVATIONS], means)
@@ -116,13 +117,13 @@ def _combined(y, means):
 
 
 def _ask(likelihood, kind, table):
-    """Value, slope and curvature of every row, once they are numbers of the right shape."""
+    """Return the value, slope and curvature of every row, after a check of their shapes."""
     name, given = f"{likelihood!r}.{kind}", [column.copy() for column in table]
     with require.no_error(f"{name} of {len(table.y)} rows"):
         value, slope, curvature = getattr(likelihood, kind)(*given)
     for column, before, kept in zip(table._fields, table, given):
         same = np.array_equal(before, kept)
-        require.that(same, f"{name} overwrites {column}, expected it to stay as it was.")
+        require.that(same, f"{name} overwrites {column}, which it must not change.")
     for part, values in zip(_PARTS, (value, slope, curvature)):
         require.shape(values, table.y.shape, f"{name}: {part} of {len(table.y)} rows")
         require.finite(values, f"{name}: {part}", table.place)
@@ -130,7 +131,7 @@ def _ask(likelihood, kind, table):
 
 
 def _check_rows(likelihood, kind, table):
-    """Alone, among others, and in the tails; curvatures are never negative."""
+    """Check that rows are independent, that the tails are finite, and that curvatures are >= 0."""
     name, whole = f"{likelihood!r}.{kind}", _ask(likelihood, kind, table)
     for rows in (np.arange(len(table.y))[::-3], np.arange(1)):
         some = table.where(rows)
@@ -161,11 +162,12 @@ def _check_derivatives(likelihood, kind, table):
 def _check_limit(likelihood, table):
     found, expected = (_ask(likelihood, kind, table)[0] for kind in ("tilted", "expected"))
     what, allowed = f"{likelihood!r}.tilted: value", _TOLERANCE * (1 + np.abs(expected))
-    require.close(found, expected, allowed, what, "that of expected in the limit", table.place)
+    source = "that of expected in the limit of variance = 0"
+    require.close(found, expected, allowed, what, source, table.place)
 
 
 def _check_order(likelihood, table):
-    """Jensen's inequality: a mean of logarithms is at most the logarithm of the mean."""
+    """Check Jensen's inequality: a mean of logarithms is at most the logarithm of the mean."""
     lower, upper = (_ask(likelihood, kind, table)[0] for kind in _KINDS)
     good, what = lower <= upper + _DIGITS * (1 + np.abs(lower)), f"{likelihood!r}.expected: value"
 
@@ -176,7 +178,7 @@ def _check_order(likelihood, table):
 
 
 def _check_values(likelihood, table):
-    """Against sums over many nodes, where the observation leaves the mass within their reach."""
+    """Compare values with sums over 4001 nodes, where these cover the mass of the integrand."""
     _, slope, curvature = _ask(likelihood, "expected", table.certain())
     within_reach = np.sqrt(table.variance) * np.abs(slope) <= _MOST_SHIFT
     table = table.where(within_reach & (table.variance * curvature <= _MOST_PRECISION))
@@ -192,7 +194,7 @@ def _check_values(likelihood, table):
 
 
 def _check_response(likelihood, table, rng):
-    """Mean and variance of the response against samples of it; samples are in the domain."""
+    """Compare the response with samples, and check that the samples are in the domain."""
     name, (_, mean, variance) = f"{likelihood!r}", table
     with require.no_error(f"{name}.response and sample of {len(mean)} rows"):
         expected, spread = likelihood.response(mean, variance)
@@ -213,7 +215,7 @@ def _check_response(likelihood, table, rng):
 
 
 def _check_parameters(likelihood, table):
-    """Gradients with respect to parameters of its own, by central differences."""
+    """Compare gradients with respect to the learned parameters with central differences."""
     theta = likelihood.theta
     require.shape(likelihood.limits, (len(theta), 2), f"{likelihood!r}.limits")
     for kind in _KINDS:

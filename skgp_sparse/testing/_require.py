@@ -1,4 +1,4 @@
-"""Requirements, each with the sentence that says what was found and what was expected."""
+"""Comparisons that raise an AssertionError with what was found and what was expected."""
 
 from contextlib import contextmanager
 
@@ -7,23 +7,23 @@ from sklearn.base import clone
 
 
 def that(condition, sentence):
-    """Raise an AssertionError unless `condition` holds; ``python -O`` does not switch it off."""
+    """Raise an AssertionError unless `condition` is true, even under ``python -O``."""
     if not condition:
         raise AssertionError(sentence)
 
 
 @contextmanager
 def no_error(what):
-    """Turn an error inside the block into an AssertionError that says what raised it."""
+    """Convert an error inside the block to an AssertionError that names the failing call."""
     try:
         yield
     except Exception as error:
         kind = type(error).__name__
-        raise AssertionError(f"{what} raised {kind}: {error}; expected no error.") from error
+        raise AssertionError(f"Expected no error, but {what} raised {kind}: {error}") from error
 
 
 def clones(estimator):
-    """Require that scikit-learn can clone an object with all of its parameters."""
+    """Require that scikit-learn can clone an object including all of its parameters."""
     with no_error(f"sklearn.base.clone({estimator!r})"):
         again = clone(estimator)
     same = type(again) is type(estimator) and repr(again) == repr(estimator)
@@ -31,12 +31,12 @@ def clones(estimator):
 
 
 def shape(value, expected, what):
-    """Require the shape that the package relies on."""
+    """Require that `value` has the expected shape."""
     that(np.shape(value) == expected, f"{what} has shape {np.shape(value)}, expected {expected}.")
 
 
 def everywhere(good, found, what, expected, at=None):
-    """Require that `good` is true in all entries; ``expected(i)`` and ``at(i)`` describe one."""
+    """Require that all of `good` is true; ``expected(i)`` and ``at(i)`` describe entry i."""
     wrong = np.flatnonzero(~np.asarray(good))
     if len(wrong):
         place = at(wrong[0]) if at else f"entry {wrong[0]} of shape {np.shape(found)}"
@@ -46,12 +46,12 @@ def everywhere(good, found, what, expected, at=None):
 
 
 def finite(values, what, at=None):
-    """Require numbers without NaN and infinity."""
+    """Require that no value is NaN or infinite."""
     everywhere(np.isfinite(values), values, what, "a finite number", at)
 
 
 def close(found, expected, allowed, what, source, at=None):
-    """Require that two arrays differ by at most `allowed`; `source` says where one is from."""
+    """Require that two arrays differ by at most `allowed`; `source` is the origin of `expected`."""
     expected = np.asarray(expected)
     shape(found, expected.shape, what)
     good = np.abs(found - expected) <= allowed
