@@ -27,7 +27,7 @@ _LONGEST = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
 _WORTHLESS = 1e-4  # of tol: a step that promises less is not tried
 
-_STUCK = "no step improves the objective as its gradient promises"
+_STUCK = "no step along the gradient improves the objective"
 
 
 class Maximum(NamedTuple):

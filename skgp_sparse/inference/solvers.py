@@ -140,7 +140,7 @@ def _can_move(kernel):
     if kernels.differentiable(kernel):
         return True
     warn(
-        f"Inducing points stay where inducing_init put them: a part of {kernel} has no derivative "
+        f"The inducing points are not optimised, because a part of {kernel} has no derivative "
         "rule. Add one with skgp_sparse.kernels.register, or set optimize_inducing=False."
     )
     return False
