@@ -194,9 +194,14 @@ def run_one(args, key):
 
 
 def found(entries, part, name, method):
-    """The entries of all splits that were run."""
-    wanted = [part, name, method]
-    return [e for key, e in entries.items() if [*key.split("/")[:2], key.split("/")[3]] == wanted]
+    """The entries of all splits on which every method was run that ran on the data set."""
+    own = {}
+    for key, entry in entries.items():
+        *place, split, of = key.split("/")
+        if place == [part, name]:
+            own.setdefault(of, {})[split] = entry
+    shared = set.intersection(*map(set, own.values())) if own else set()
+    return [entry for split, entry in own.get(method, {}).items() if split in shared]
 
 
 def average(what, entries):
@@ -214,7 +219,7 @@ def method_table(entries, part, score):
         by_method = {method: found(entries, part, name, method) for method in METHODS[part]}
         every = [entry for some in by_method.values() for entry in some]
         if every:
-            splits = max(map(len, by_method.values()))
+            splits = min(len(some) for some in by_method.values() if some)
             sizes = [round(average("n", every)), every[0]["d"], splits]
             rows.append(
                 [name, *sizes, *(score(some) if some else None for some in by_method.values())]
@@ -246,6 +251,21 @@ def draw(entries, name):
     figure.savefig(common.RESULTS / name, dpi=120)
 
 
+def table_of_ours(entries):
+    rows = []
+    for name in DATASETS["defaults"]:
+        own = [
+            e
+            for key, e in entries.items()
+            if key.split("/")[:2] == ["defaults", name] and key.split("/")[3] == "ours"
+        ]
+        if own:
+            loss = [entry["nlpd"] for entry in own]
+            error = np.std(loss, ddof=1) / np.sqrt(len(loss)) if len(loss) > 1 else None
+            rows.append([name, len(own), np.mean(loss), error, average("error", own)])
+    return common.table(["data set", "splits", "log loss", "standard error", "errors"], rows)
+
+
 def render():
     entries = common.read_json(STORE)
     titles = {"adam2021": "m = 50, standardised inputs", "defaults": "Defaults, raw inputs"}
@@ -254,7 +274,12 @@ def render():
         "share of wrong labels": partial(average, "error"),
         "expected calibration error": calibration_error,
     }
-    parts = ["Means over the splits; n is the training part. A dash: not run, see the script."]
+    parts = [
+        "Means over the splits on which all methods were run; n is the training part. A dash: not "
+        "run, see the script.",
+        "## Defaults of ours, all splits",
+        table_of_ours(entries),
+    ]
     for (part, title), (what, score) in product(titles.items(), tables.items()):
         parts += [f"## {title}: {what}", method_table(entries, part, score)]
     draw(entries, "classification_calibration.png")
