@@ -27,7 +27,8 @@ from skgp_sparse._front.sklearn_compat import (
 )
 from skgp_sparse._front.training_rows import training_rows
 from skgp_sparse._ground.warnings import about
-from skgp_sparse.inference.site_objective import Inner, SiteModel
+from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import Inner
 
 _FLOATS = (np.float64, np.float32)
 

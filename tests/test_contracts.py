@@ -25,7 +25,8 @@ from skgp_sparse._engine.table import Block, Table
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
-from skgp_sparse.inference.site_objective import Inner, SiteModel, SiteObjective
+from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import Inner, SiteObjective
 from skgp_sparse.inference.solvers import LBFGS
 from skgp_sparse.inference.training import Plan, train
 from skgp_sparse.inference.vector_function import VectorFunction
@@ -38,6 +39,25 @@ METHODS = {
     "gfitc": ExpectationPropagation(Probit(), lambda v: bounds.FITC()),
 }
 KERNEL = ConstantKernel(1.3) * RBF([0.8, 1.2]) + WhiteKernel(0.2)
+
+
+def a_plan(initialise, **changes):
+    """A fit with 20 inducing points, without restarts."""
+    plan = Plan(
+        n_inducing=20,
+        most_exact=0,
+        most_quiet=0,
+        initialise=initialise,
+        fixed_inducing=False,
+        optimize_inducing=True,
+        solver=LBFGS(),
+        n_restarts=0,
+        max_iter=15,
+        tol=1e-3,
+        start_rows=100,
+        options=Options(),
+    )
+    return plan._replace(**changes)
 
 
 # -- a table that is never an array ----------------------------------------------------
@@ -110,20 +130,7 @@ def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks)
 def test_a_whole_fit_needs_no_array_of_the_rows(labels):
     drawn = Drawn(1500, labels)
     model = SiteModel(METHODS["new"]) if labels else GaussianModel(bounds.TitsiasNew())
-    plan = Plan(
-        n_inducing=20,
-        most_exact=0,
-        most_quiet=0,
-        initialise=lambda rows, kernel, random_state: rows.block(slice(0, 20)).X,
-        fixed_inducing=False,
-        optimize_inducing=True,
-        solver=LBFGS(),
-        n_restarts=0,
-        max_iter=15,
-        tol=1e-3,
-        start_rows=100,
-        options=Options(),
-    )
+    plan = a_plan(lambda rows, *_: rows.block(slice(0, 20)).X)
     kernel = KERNEL.k1 if labels else KERNEL
     fits = [
         train(rows, kernel, model, plan, np.random.RandomState(0))
@@ -311,20 +318,8 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
     y = np.sin(3 * X) + 0.2 * rng.normal(size=X.shape)
     rows = Rows(X, y, 0.0, None, np.zeros(1), np.ones(1))
     model = SiteModel(Variational(Gaussian(1.0, (1e-4, 1e2)), True, bounds.Spherical))
-    plan = Plan(
-        n_inducing=20,
-        most_exact=500 if few else 0,
-        most_quiet=0,
-        initialise=lambda rows, kernel, random_state: np.linspace(-2, 2, 20)[:, None],
-        fixed_inducing=False,
-        optimize_inducing=True,
-        solver=LBFGS(),
-        n_restarts=0,
-        max_iter=100,
-        tol=1e-4,
-        start_rows=100,
-        options=Options(),
-    )
+    grid = np.linspace(-2, 2, 20)[:, None]
+    plan = a_plan(lambda *_: grid, most_exact=500 if few else 0, max_iter=100, tol=1e-4)
     fit = train(rows, ConstantKernel() * RBF(), model, plan, rng)
     assert abs(fit.objective.method.likelihood.variance - 0.04) < 0.008
 

@@ -265,7 +265,7 @@ def site_objective(X, y, bound, Z):
     """The objective of a classifier for labels 0 and 1, probit likelihood."""
     # ADAPT: to how methods and objectives are made.
     from skgp_sparse._front.choices import resolve_method
-    from skgp_sparse.inference.site_objective import SiteModel
+    from skgp_sparse.inference.site_model import SiteModel
 
     rows = table_rows(X, np.where(y > 0, 1.0, -1.0))
     model = SiteModel(resolve_method(bound, "probit", "SparseGPClassifier"))

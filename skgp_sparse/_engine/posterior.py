@@ -122,7 +122,7 @@ class Posterior:
         if self.TB is not None:
             normal = random_state.normal(size=(n_samples, len(self.TB))).T
             return self.features, self.TB.T @ normal
-        features = self.features.without_data()
+        features = self.features.without_data()  # the exact process: its basis are the rows
         at_Z = _joint(self, features.Z, n_samples, random_state)
         return features, features.T @ at_Z
 

@@ -10,8 +10,8 @@ solvers
     Ways to find the hyperparameters, and what a fit found.
 objectives
     The exact and the collapsed objective of regression, and their model.
-site_objective
-    The objective of rows with a likelihood, and its model.
+site_objective, site_model
+    The objective of rows with a likelihood; their model.
 methods
     How sites are updated: variational inference, expectation propagation.
 fixed_point

@@ -164,21 +164,29 @@ class GaussianModel(Model):
             )
 
 
-def value_or_minus_inf(objective, kernel, eval_gradient):
+def value_or_minus_inf(objective, kernel, eval_gradient, memory=None):
     """Value, and the gradient if asked for: -inf and zeros where theta cannot be evaluated.
 
     For users' optimisers and samplers, which scikit-learn's `GaussianProcessRegressor` answers in
     the same way.
     """
-    value, gradient = -np.inf, np.zeros(len(kernel.bounds))
+    if eval_gradient:
+        found = evaluation_or_none(objective, kernel, memory)
+        nothing = -np.inf, np.zeros(len(kernel.bounds))
+        return nothing if found is None else (found.value, found.theta_bar)
     with suppress(np.linalg.LinAlgError), arithmetic():
-        if not eval_gradient:
-            value = objective.value(kernel)
-            return value if np.isfinite(value) else -np.inf
-        evaluation = objective.value_and_gradient(kernel)
-        if np.isfinite(evaluation.value) and np.isfinite(evaluation.theta_bar).all():
-            value, gradient = evaluation.value, evaluation.theta_bar
-    return (value, gradient) if eval_gradient else value
+        value = objective.value(kernel, memory)
+        return value if np.isfinite(value) else -np.inf
+    return -np.inf
+
+
+def evaluation_or_none(objective, kernel, memory=None):
+    """`Evaluation`, or None where theta cannot be evaluated."""
+    with suppress(np.linalg.LinAlgError), arithmetic():
+        found = objective.value_and_gradient(kernel, memory=memory)
+        if np.isfinite(found.value) and np.isfinite(found.theta_bar).all():
+            return found
+    return None
 
 
 @contextmanager

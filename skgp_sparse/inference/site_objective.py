@@ -15,21 +15,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import collapsed_sites, exact_sites
 from skgp_sparse._engine.basis import Basis
-from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Evaluation, Options, Problem
 from skgp_sparse._engine.table import PerRow, Table, by_row
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.contracts import Method, Model, Objective
+from skgp_sparse.inference.contracts import Method, Objective
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
 
 _NUMBERS = 50  # of every row that the inner loop holds
 SMALLEST = 1e-30  # precision of a site that says nothing
 _USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is off by
-_OF_A_KIND = 0.1  # of the rows of a start, where there are so many
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
 _FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
-_ROUGH = 1e-7  # the same for a fit that another one follows
 _REMEMBERED = 10_000  # counts of inner iterations, for reports
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 
@@ -238,52 +235,6 @@ class SiteObjective(Objective):
             climbs=method.is_lower_bound,
             result=Inferred(core, v, ByRow(*map(PerRow, zip(*found)))),
         )
-
-
-@dataclass(frozen=True)
-class SiteModel(Model):
-    """Rows with a likelihood.
-
-    Parameters
-    ----------
-    method : Method
-    inner : Inner
-    """
-
-    method: Method
-    inner: Inner = Inner()
-
-    def sample(self, rows, size, random_state):
-        """Indices of the rows of the small fit that comes first: a share of those of each kind."""
-        chosen = rows.sample(size, random_state)
-        kinds = self.method.likelihood.kinds(rows.targets()[:, 0])
-        counts = True if rows.weight is None else rows.weight > 0
-        for kind in np.unique(kinds):
-            own = (kinds == kind) & counts
-            missing = int(size * _OF_A_KIND) - np.count_nonzero(own[chosen])
-            spare = np.setdiff1d(np.flatnonzero(own), chosen)
-            if missing > 0 and len(spare) > 0 and len(chosen) == size:
-                drawn = random_state.choice(spare, min(missing, len(spare)), replace=False)
-                others = random_state.permutation(chosen[~own[chosen]])[len(drawn) :]
-                chosen = np.sort(np.concatenate([chosen[own[chosen]], others, drawn]))
-        return chosen
-
-    def informed_by(self, objective):
-        """The model with the parameters of the likelihood that a small fit found."""
-        likelihood = objective.method.likelihood
-        return replace(self, method=replace(self.method, likelihood=likelihood))
-
-    def exact(self, rows, options, rough=False):
-        """Objective whose inducing points are the distinct rows; `rough` to start from."""
-        tol = max(self.inner.tol, _ROUGH if rough else 0.0)
-        inputs, index = exact_sites.group_inputs(rows)
-        project = partial(exact_sites.join_rows, index)
-        inner = self.inner._replace(tol=tol)
-        return SiteObjective(rows, self.method, InducingPoints(inputs), options, inner, project)
-
-    def sparse(self, rows, Z, options):
-        """Objective at inducing points Z."""
-        return SiteObjective(rows, self.method, InducingPoints(Z), options, self.inner)
 
 
 def _silent(residual):

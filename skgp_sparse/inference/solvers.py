@@ -11,7 +11,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Objective, Solver
-from skgp_sparse.inference.objectives import arithmetic, value_or_minus_inf
+from skgp_sparse.inference.objectives import arithmetic, evaluation_or_none, value_or_minus_inf
 from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.start import drawn_starts, fit_exact
 from skgp_sparse.inference.vector_function import VectorFunction
@@ -96,11 +96,18 @@ class UserOptimizer(Solver):
 
     def solve_exact(self, objective, kernel, n_restarts, plan, random_state):
         """Hyperparameters by the optimiser, from the kernel and from restarts."""
+        memory = None  # each evaluation begins where the last one ended
 
         def negative(theta, eval_gradient=True):
+            nonlocal memory
             candidate = kernel.clone_with_theta(theta)
-            found = value_or_minus_inf(objective, candidate, eval_gradient)
-            return (-found[0], -found[1]) if eval_gradient else -found
+            if not eval_gradient:
+                return -value_or_minus_inf(objective, candidate, False, memory)
+            found = evaluation_or_none(objective, candidate, memory)
+            if found is None:
+                return np.inf, np.zeros(len(kernel.bounds))
+            memory = found.memory
+            return -found.value, -found.theta_bar
 
         drawn = drawn_starts(kernel.bounds, plan.n_restarts, random_state)
         found = (
@@ -109,7 +116,7 @@ class UserOptimizer(Solver):
         )
         theta, negative_value = min(found, key=lambda pair: pair[1])
         kernel = kernel.clone_with_theta(theta)
-        return _finish(objective, kernel, -negative_value, 1)
+        return _finish(objective, kernel, -negative_value, 1, memory)
 
     def solve_sparse(self, objective, kernel, model, plan, random_state):
         """The same; inducing points stay where they are."""

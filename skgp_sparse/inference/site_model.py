@@ -1,0 +1,60 @@
+"""The model of rows with a likelihood: it samples them, and makes their objectives."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from skgp_sparse._engine import exact_sites
+from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse.inference.contracts import Method, Model
+from skgp_sparse.inference.site_objective import Inner, SiteObjective
+
+_OF_A_KIND = 0.1  # of the rows of a start, where there are so many
+_ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
+
+
+@dataclass(frozen=True)
+class SiteModel(Model):
+    """Rows with a likelihood.
+
+    Parameters
+    ----------
+    method : Method
+    inner : Inner
+    """
+
+    method: Method
+    inner: Inner = Inner()
+
+    def sample(self, rows, size, random_state):
+        """Indices of the rows of the small fit that comes first: a share of those of each kind."""
+        chosen = rows.sample(size, random_state)
+        kinds = self.method.likelihood.kinds(rows.targets()[:, 0])
+        counts = True if rows.weight is None else rows.weight > 0
+        for kind in np.unique(kinds):
+            own = (kinds == kind) & counts
+            missing = int(size * _OF_A_KIND) - np.count_nonzero(own[chosen])
+            spare = np.setdiff1d(np.flatnonzero(own), chosen)
+            if missing > 0 and len(spare) > 0 and len(chosen) == size:
+                drawn = random_state.choice(spare, min(missing, len(spare)), replace=False)
+                others = random_state.permutation(chosen[~own[chosen]])[len(drawn) :]
+                chosen = np.sort(np.concatenate([chosen[own[chosen]], others, drawn]))
+        return chosen
+
+    def informed_by(self, objective):
+        """The model with the parameters of the likelihood that a small fit found."""
+        likelihood = objective.method.likelihood
+        return replace(self, method=replace(self.method, likelihood=likelihood))
+
+    def exact(self, rows, options, rough=False):
+        """Objective whose inducing points are the distinct rows; `rough` to start from."""
+        tol = max(self.inner.tol, _ROUGH if rough else 0.0)
+        inputs, index = exact_sites.group_inputs(rows)
+        project = partial(exact_sites.join_rows, index)
+        inner = self.inner._replace(tol=tol)
+        return SiteObjective(rows, self.method, InducingPoints(inputs), options, inner, project)
+
+    def sparse(self, rows, Z, options):
+        """Objective at inducing points Z."""
+        return SiteObjective(rows, self.method, InducingPoints(Z), options, self.inner)
