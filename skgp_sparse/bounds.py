@@ -46,6 +46,22 @@ class Bound(BaseEstimator, ABC):
     noise_share = 0.0
     is_lower_bound = True
 
+    def for_weights(self, weight):
+        """Return the objective of rows with these weights.
+
+        Parameters
+        ----------
+        weight : float or ndarray of shape (n,)
+            Weights of the rows.
+
+        Returns
+        -------
+        Bound
+            An objective whose `noise_share` may be an array with one number for each row. By
+            default, this objective itself.
+        """
+        return self
+
     @abstractmethod
     def penalty(self, x):
         """Compute the penalties ``φ`` of the residual-to-noise ratios ``x = r / σ²``.
@@ -209,9 +225,34 @@ class PEP(Bound):
     def penalty(self, x):
         """Compute ``(1-α)/(2α) log(1 + α x)``; see `Bound.penalty`."""
         alpha = self.alpha
-        if alpha == 0:
+        if np.all(alpha == 0):
             return 0.5 * x, 0.5
         return 0.5 * (1 - alpha) / alpha * np.log1p(alpha * x), 0.5 * (1 - alpha) / (1 + alpha * x)
+
+
+class SitePEP(PEP):
+    r"""Power expectation propagation whose power is at most the weight of the row.
+
+    If the sites of a likelihood are used as pseudo-data, the gradient of this objective is that of
+    the energy of power expectation propagation. A row of weight ``w < 1`` has the power
+    ``min(α, w)``, so that its cavity distribution never contains less than the other rows say.
+
+    Parameters
+    ----------
+    alpha : float, default=0.5
+        The largest power of a row. It must be in (0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.bounds import SitePEP
+    >>> SitePEP(alpha=0.5).for_weights(np.array([0.2, 3.0])).noise_share
+    array([0.2, 0.5])
+    """
+
+    def for_weights(self, weight):
+        """Return `PEP` with the power of each row; see `Bound.for_weights`."""
+        return PEP(np.where(weight > 0, np.minimum(self.alpha, weight), self.alpha))
 
 
 class FITC(Bound):

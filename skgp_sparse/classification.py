@@ -9,8 +9,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse._front import checks, multiclass
-from skgp_sparse._front.binary import BinaryProblem, fit_all
-from skgp_sparse._front.choices import is_one_vs_one, resolve_method
+from skgp_sparse._front.choices import resolve_method, resolve_sigmoid, resolve_strategy
+from skgp_sparse._front.class_problems import ClassProblem, fit_all
 from skgp_sparse._front.default_kernels import resolve_latent_kernel
 from skgp_sparse._front.estimator import (
     SparseGP,
@@ -29,6 +29,7 @@ from skgp_sparse._front.training_rows import training_rows
 from skgp_sparse._ground.warnings import about
 from skgp_sparse.inference.site_model import SiteModel
 from skgp_sparse.inference.site_objective import Inner
+from skgp_sparse.likelihoods import Softmax
 
 _FLOATS = (np.float64, np.float32)
 
@@ -257,10 +258,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         X = self._checked(X)
         if self.n_classes_ == 2:
             return self.classes_[(self._view(0).mean(X) > 0).astype(int)]
-        positive = self._positive(X)
-        if self._one_vs_one:
-            return self.classes_[multiclass.votes(positive, self.n_classes_)]
-        return self.classes_[np.argmax(positive, axis=1)]
+        found = self._probabilities(X)
+        if self._strategy == "one_vs_one":
+            return self.classes_[multiclass.votes(found, self.n_classes_)]
+        return self.classes_[np.argmax(found, axis=1)]
 
     def predict_proba(self, X):
         """Predict class probabilities, including the uncertainty of the latent process.
@@ -275,15 +276,15 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ndarray of shape (n_samples, n_classes)
             Probabilities of the classes, in the order of `classes_`. Each row sums to 1.
         """
-        positive = self._positive(self._checked(X))
+        found = self._probabilities(self._checked(X))
         if self.n_classes_ == 2:
-            return np.hstack([1.0 - positive, positive])
-        if self._one_vs_one:
-            return multiclass.coupled(positive, self.n_classes_)
-        return multiclass.normalised(positive)
+            return np.hstack([1.0 - found, found])
+        if self._strategy == "one_vs_one":
+            return multiclass.coupled(found, self.n_classes_)
+        return found if self._strategy == "softmax" else multiclass.normalised(found)
 
     def latent_mean_and_variance(self, X):
-        """Compute the mean and variance of the latent process, for two classes only.
+        """Compute the mean and variance of the latent process, or of those of a softmax.
 
         Parameters
         ----------
@@ -292,22 +293,26 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
         Returns
         -------
-        latent_mean : ndarray of shape (n_samples,)
+        latent_mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Mean of the latent process. It is positive where ``classes_[1]`` is the more probable
-            class.
-        latent_var : ndarray of shape (n_samples,)
+            class. For more than two classes and ``multi_class="softmax"``, it has one column for
+            each class.
+        latent_var : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Variance of the latent process.
 
         Raises
         ------
         ValueError
-            If there are more than two classes.
+            If there are more than two classes and `multi_class` is not "softmax".
         """
         X = self._checked(X)
+        if self._strategy == "softmax":
+            return self._view(0).moments(X)
         if self.n_classes_ > 2:
             raise ValueError(
                 "Returning the mean and variance of the latent function f is only supported for "
-                f"binary classification, received {self.n_classes_} classes."
+                f"binary classification, received {self.n_classes_} classes. With "
+                "multi_class='softmax', it is supported for any number of classes."
             )
         mean, std = self._view(0).mean_and_std(X, latent=False)
         return mean, std**2
@@ -316,8 +321,14 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         check_is_fitted(self)
         return validate_data(self, X, reset=False, dtype=_FLOATS)
 
-    def _positive(self, X):
-        """Probability of the positive class of every binary problem (n, problems)."""
+    def _probabilities(self, X):
+        """Of the classes (n, n_classes) by softmax, otherwise of the positive class (n, problems).
+
+        The latter has one column for each binary problem.
+        """
+        if self._strategy == "softmax":
+            mean, variance = self._view(0).moments(X)
+            return self._likelihoods[0].probability(mean.T, variance.T).T
         columns = []
         for problem in range(len(self._fits)):
             mean, std = self._view(problem).mean_and_std(X, latent=False)
@@ -329,20 +340,22 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         name = type(self).__name__
         checks.check_parameters(self, name)
         checks.check_inputs(X, self.kernel, name)
-        method = resolve_method(self.bound, self.likelihood, name)
-        one_vs_one = is_one_vs_one(self.multi_class, name)
+        sigmoid = resolve_sigmoid(self.likelihood, name)
         checks.check_no_none(y)
         X, y = validate_data(self, X, y, dtype=_FLOATS)
         check_classification_targets(y)
         weight = check_sample_weight(sample_weight, X)
         classes, index = checks.check_classes(y, weight, name)
-        tasks = multiclass.tasks(len(classes), one_vs_one)
+        strategy = resolve_strategy(self.multi_class, len(classes), name)
+        likelihood = Softmax(len(classes)) if strategy == "softmax" else sigmoid
+        method = resolve_method(self.bound, likelihood, name)
+        tasks = multiclass.tasks(len(classes), strategy)
         reporter = IterationReporter(self, X, y, self.max_iter)
         progress = progress_of(self, reporter)
-        model = SiteModel(method, Inner.within(self.tol, self.max_iter_predict))
-        earlier = self._earlier(classes, one_vs_one, len(tasks))
+        inner = Inner.within(self.tol, self.max_iter_predict, "max_iter_predict")
+        earlier = self._earlier(classes, strategy, len(tasks))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        tol = self.tol / (len(classes) - 1 if one_vs_one else len(tasks))  # problems of a row
+        tol = self.tol / multiclass.problems_of_a_row(len(classes), strategy)
         names = [task.name(classes) if len(tasks) > 1 else "" for task in tasks]
 
         def problem(task, name_of_task, before):
@@ -354,14 +367,14 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             checks.check_restarts(self, kernel)
             told = partial(progress, about=name_of_task)
             plan = plan_of(self, part, kernel, told, name, len(table))
-            return BinaryProblem(name_of_task, table, kernel, before, plan._replace(tol=tol))
+            return ClassProblem(name_of_task, table, kernel, before, plan._replace(tol=tol))
 
         problems = [problem(*one) for one in zip(tasks, names, earlier)]
-        fits = fit_all(problems, model, seed, self.n_jobs, is_watched(self))
+        fits = fit_all(problems, SiteModel(method, inner), seed, self.n_jobs, is_watched(self))
         self._warn_at_bounds(names, fits)
         self._store(fits)
         self.classes_, self.n_classes_ = classes, len(classes)
-        self._one_vs_one = one_vs_one
+        self._strategy = strategy
         self._likelihoods = [fit.objective.method.likelihood for fit in fits]
         reporter.end()
         return self
@@ -372,10 +385,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
                 with about(name):
                     warn_at_bounds(fit.kernel)
 
-    def _earlier(self, classes, one_vs_one, n_problems):
+    def _earlier(self, classes, strategy, n_problems):
         """Kernels and inducing points to start from, None where there are none."""
         wanted = self.warm_start and self.optimizer is not None and hasattr(self, "_fits")
         same = wanted and np.array_equal(classes, self.classes_)
-        if not same or one_vs_one != self._one_vs_one:
+        if not same or strategy != self._strategy:
             return [None] * n_problems
         return [(fit.kernel, fit.posterior.features.Z) for fit in self._fits]

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 _LOG_2PI = np.log(2.0 * np.pi)
 
@@ -50,31 +51,36 @@ def mean_log_predictive_density(y_true, y_mean, y_std, *, sample_weight=None):
     if not np.all(y_std > 0):
         raise ValueError(f"y_std must be positive. Its smallest value is {y_std.min()}.")
     density = -0.5 * (_LOG_2PI + ((y_true - y_mean) / y_std) ** 2) - np.log(y_std)
-    return float(np.average(density.reshape(len(density), -1).mean(axis=1), weights=sample_weight))
+    return float(np.average(_by_row(density), weights=sample_weight))
 
 
-def log_predictive_density_scorer(estimator, X, y, sample_weight=None):
+def log_predictive_density_scorer(estimator, X, y, sample_weight=None, offset=None):
     """Compute the mean log predictive density of y, as a scorer for ``GridSearchCV(scoring=...)``.
 
-    Larger values are better, as for all scikit-learn scorers. The scorer works for every regressor
-    whose ``predict`` has the parameter ``return_std``, and for Pipelines that end in such a
-    regressor.
+    Larger values are better, as for all scikit-learn scorers. If the estimator has the method
+    ``log_predictive_density``, as `SparseGPRegressor` does, the scorer takes the mean of what it
+    returns, so that a search can compare likelihoods. Otherwise the predictive distribution is
+    assumed to be Gaussian: this works for every regressor whose ``predict`` has the parameter
+    ``return_std``. It also works for Pipelines that end in such regressors.
 
     Parameters
     ----------
     estimator : fitted regressor or Pipeline
-        Estimator whose ``predict`` has the parameter ``return_std``.
+        Estimator with the method ``log_predictive_density``, or whose ``predict`` has the parameter
+        ``return_std``.
     X : array-like of shape (n, d)
         Test inputs.
     y : array-like of shape (n,) or (n, p)
-        Test targets.
+        Test targets. Several targets are averaged.
     sample_weight : array-like of shape (n,), default=None
         Sample weights. A row with weight w counts as w rows.
+    offset : float or array-like of shape (n,), default=None
+        Known offset of the latent value of each row, for estimators that take it.
 
     Returns
     -------
     float
-        The value of `mean_log_predictive_density`.
+        Mean log density in nats.
 
     Examples
     --------
@@ -94,6 +100,12 @@ def log_predictive_density_scorer(estimator, X, y, sample_weight=None):
     >>> sorted(search.best_params_)
     ['bound']
     """
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if hasattr(last, "log_predictive_density"):
+        X = estimator[:-1].transform(X) if last is not estimator and len(estimator) > 1 else X
+        options = {} if offset is None else {"offset": offset}
+        density = last.log_predictive_density(X, y, **options)
+        return float(np.average(_by_row(density), weights=sample_weight))
     try:
         mean, std = estimator.predict(X, return_std=True)
     except (TypeError, AttributeError) as error:  # those that hand it on may not expect a pair
@@ -105,3 +117,8 @@ def log_predictive_density_scorer(estimator, X, y, sample_weight=None):
             f"{estimator!r}."
         ) from error
     return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)
+
+
+def _by_row(density):
+    """Mean over the targets (n,)."""
+    return np.reshape(density, (len(density), -1)).mean(axis=1)

@@ -5,13 +5,19 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-from sklearn.utils import check_random_state
+from sklearn.metrics import r2_score
+from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.posterior import Prior
 from skgp_sparse._front import checks
-from skgp_sparse._front.choices import resolve_bound
-from skgp_sparse._front.default_kernels import resolve_kernel, users_part
+from skgp_sparse._front.choices import (
+    is_of_positive,
+    resolve_bound,
+    resolve_likelihood,
+    resolve_method,
+)
+from skgp_sparse._front.default_kernels import resolve_kernel, resolve_latent_kernel, users_part
 from skgp_sparse._front.estimator import (
     SparseGP,
     progress_of,
@@ -19,6 +25,7 @@ from skgp_sparse._front.estimator import (
     warn_at_bounds,
 )
 from skgp_sparse._front.plans import plan_of
+from skgp_sparse._front.responses import ResponseView
 from skgp_sparse._front.sklearn_compat import (
     IterationReporter,
     check_sample_weight,
@@ -28,6 +35,8 @@ from skgp_sparse._front.targets import TargetView
 from skgp_sparse._front.training_rows import training_rows, with_noise_floor
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.objectives import GaussianModel
+from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import Inner
 from skgp_sparse.inference.training import train
 
 _FLOATS = (np.float64, np.float32)
@@ -45,6 +54,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     determines ``λ`` and ``reg``. An iteration takes O(n m²) time, and a fit needs O(m²) memory
     beyond the data.
 
+    The noise is Gaussian by default. With another `likelihood`, for counts, positive targets or
+    targets with outliers, the objective is a bound of the same kind, with one Gaussian site per
+    row in place of the noise. An inner iteration computes the sites in every evaluation of the
+    objective. A fit then needs a few numbers per row in addition.
+
     Parameters
     ----------
     kernel : kernel object, default=None
@@ -58,14 +72,35 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The training objective. It can be "titsias" (also called "vfe"), "titsias_new", "artemev",
         "fitc" (also called "gfitc-ep"), "pep", "dtc", or an instance of
         `skgp_sparse.bounds.Bound` such as ``PEP(alpha=0.3)``. A grid search can set the parameter
-        of such an instance as ``bound__alpha``.
+        of such an instance as ``bound__alpha``. With a `likelihood` other than "gaussian",
+        "titsias" and "titsias_new" (also called "artemev") are the variational bounds of [1]_,
+        eq. 20 and 23, "gfitc-ep" is expectation propagation, and "pep" is power expectation
+        propagation, where powers below 0.01 count as 0, which is "titsias". Other bounds are not
+        available then, and "student_t" has the variational bounds only.
+    likelihood : str or Likelihood, default="gaussian"
+        The distribution of a target given its latent value ``f``:
+
+        - "gaussian": normal noise, which is part of the kernel.
+        - "poisson": counts with mean ``exp(f + level)``.
+        - "negative_binomial": counts with the same mean and a larger variance.
+        - "gamma": positive targets with the same mean, such as times and amounts.
+        - "student_t": noise with heavy tails, for targets with outliers.
+
+        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma` and `StudentT`
+        have initial values and bounds of the parameters, such as
+        ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The parameters are learned together
+        with the hyperparameters of the kernel; a callable `optimizer`, or None, keeps them at
+        their initial values. A grid search can set them as ``likelihood__size``. With a likelihood
+        other than "gaussian", a `WhiteKernel` in `kernel` is part of the latent process, the
+        default kernel has none, and `alpha` must be None.
     n_inducing : int or "auto", default="auto"
         The number of inducing points. If it is at least the number of distinct rows, every row
         becomes an inducing point and the model is exact. "auto" uses the exact process for up to
         2000 distinct rows, and 500 inducing points for more rows. The limit is 5500 distinct rows
         if a first fit finds little noise, and 500 for kernels without a derivative rule. Below
-        the limit, the exact process is the better model and takes about the same time. The
-        attribute `n_inducing_` holds the number that was chosen.
+        the limit, the exact process is the better model and takes about the same time. With a
+        `likelihood` other than "gaussian", the limit is 300 distinct rows, and more rows have 200
+        inducing points. The attribute `n_inducing_` holds the number that was chosen.
     inducing_init : str, array-like or callable, default="k-means"
         The method to initialise the inducing points:
 
@@ -103,7 +138,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         accurate one.
     normalize_y : bool, default=True
         Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
-        normalisation is reversed before predictions are returned.
+        normalisation is reversed before predictions are returned. It is used for the likelihoods
+        "gaussian" and "student_t" only.
     n_targets : int, default=None
         The number of dimensions of the target values. It is used to decide the number of outputs
         when predicting from the prior distribution, and `fit` checks it.
@@ -126,6 +162,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The inducing points, in the units of X.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets.
+    likelihood_ : Likelihood or None
+        The likelihood with the parameters that were found, for "student_t" in units of the
+        normalised targets. It is None for ``likelihood="gaussian"``, where the noise is part of
+        `kernel_`.
     n_inducing_ : int
         The number of inducing points. If the model is exact, it is the number of distinct rows.
     n_iter_ : int
@@ -167,6 +207,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     >>> mean, std = model.predict([[0.5]], return_std=True)
     >>> print(mean.round(1), std.round(1))
     [0.8] [0.1]
+
+    Counts have a rate, which is predicted, and quantiles, which are whole numbers:
+
+    >>> counts = rng.poisson(np.exp(1.0 + np.sin(2 * X[:, 0])))
+    >>> model = SparseGPRegressor(likelihood="poisson", n_inducing=20, random_state=0)
+    >>> model.fit(X, counts).predict_quantiles([[0.5]], [0.05, 0.5, 0.95])
+    array([[ 3.,  7., 11.]])
     """
 
     def __init__(
@@ -174,6 +221,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         kernel=None,
         *,
         bound="titsias_new",
+        likelihood="gaussian",
         n_inducing="auto",
         inducing_init="k-means",
         optimize_inducing=True,
@@ -190,6 +238,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     ):
         self.kernel = kernel
         self.bound = bound
+        self.likelihood = likelihood
         self.n_inducing = n_inducing
         self.inducing_init = inducing_init
         self.optimize_inducing = optimize_inducing
@@ -207,10 +256,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
+        if not (isinstance(self.likelihood, str) and self.likelihood == "gaussian"):
+            tags.target_tags.multi_output = False
+            tags.target_tags.positive_only = is_of_positive(self.likelihood)
         return tags
 
-    def fit(self, X, y, sample_weight=None):
-        """Fit hyperparameters and inducing points.
+    def fit(self, X, y, sample_weight=None, offset=None):
+        """Fit hyperparameters, inducing points and the parameters of the likelihood.
 
         Parameters
         ----------
@@ -218,9 +270,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             Training inputs of type float32 or float64, which may be a memory map. If X has more
             than a million elements, it is never copied as a whole.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Target values. Several targets share the kernel and the noise.
+            Target values. Several targets share the kernel and the noise, which must be Gaussian.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. A row with weight w counts as w copies of it.
+        offset : float or array-like of shape (n_samples,), default=None
+            Known offset of the latent value of each row. For counts, it is the logarithm of the
+            exposure: the time, area or population in which the events were counted. It is not
+            available for ``likelihood="gaussian"``.
 
         Returns
         -------
@@ -233,9 +289,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If a parameter or the data are invalid. The message says how to correct them.
         """
         with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
-            return self._fit(X, y, sample_weight)
+            return self._fit(X, y, sample_weight, offset)
 
-    def predict(self, X, return_std=False, return_cov=False, latent=False):
+    def predict(self, X, return_std=False, return_cov=False, latent=False, offset=None):
         """Predict with the posterior, or with the prior if the model is not fitted.
 
         Parameters
@@ -247,10 +303,16 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             returned along with the mean, in units of y.
         return_cov : bool, default=False
             If True, the covariance of the joint predictive distribution at the query points is
-            returned along with the mean, in units of y².
+            returned along with the mean, in units of y². With a `likelihood` other than
+            "gaussian", it is available for ``latent=True`` only.
         latent : bool, default=False
             If True, the standard deviation and the covariance do not include the noise of the
-            kernel's `WhiteKernel`. They never include known noise (`alpha`).
+            kernel's `WhiteKernel`. They never include known noise (`alpha`). With a `likelihood`
+            other than "gaussian", the mean, the standard deviation and the covariance are those of
+            the latent value on the link scale: of the logarithm of the mean of y, or for Student-t
+            of y without its noise. They include the `WhiteKernel`, which is part of the process.
+        offset : float or array-like of shape (n_samples,), default=None
+            Known offset of the latent value of each row, as in `fit`. None is 0.
 
         Returns
         -------
@@ -267,19 +329,87 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ------
         RuntimeError
             If both `return_std` and `return_cov` are True.
+        ValueError
+            If the covariance of responses that are not Gaussian is requested.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        X = validate_data(self, X, reset=False, dtype=_FLOATS)
-        view = self._view()
+        X, view, offset = self._query(X, offset)
+        if return_cov and isinstance(view, ResponseView) and not latent:
+            raise ValueError(
+                f"return_cov=True is available for likelihood={self.likelihood!r} only with "
+                "latent=True. For joint distributions of the response, use sample_y."
+            )
         if return_cov:
-            return view.mean(X), view.covariance(X, latent)
+            return view.mean(X, latent, offset), view.covariance(X, latent)
         if return_std:
-            return view.mean_and_std(X, latent)
-        return view.mean(X)
+            return view.mean_and_std(X, latent, offset)
+        return view.mean(X, latent, offset)
 
-    def sample_y(self, X, n_samples=1, random_state=0, latent=False):
-        """Draw samples of the targets, including the noise of the kernel's `WhiteKernel`.
+    def predict_quantiles(self, X, quantiles=(0.025, 0.5, 0.975), offset=None):
+        """Predict quantiles of the target, including its noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Query points where the GP is evaluated.
+        quantiles : float or array-like of shape (k,), default=(0.025, 0.5, 0.975)
+            Probabilities between 0 and 1. The default is the median and the limits of an interval
+            that contains a target with a probability of 95 %.
+        offset : float or array-like of shape (n_samples,), default=None
+            Known offset of the latent value of each row, as in `fit`. None is 0.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, k) or (n_samples, n_targets, k)
+            Quantiles in units of y. The last dimension is missing if `quantiles` is a number. For
+            counts, they are whole numbers: the smallest number that a count does not exceed with
+            at least this probability.
+
+        Raises
+        ------
+        ValueError
+            If a probability is not between 0 and 1.
+        """
+        q = checks.check_quantiles(quantiles, f"{type(self).__name__}.predict_quantiles")
+        X, view, offset = self._query(X, offset)
+        found = view.quantiles(X, np.atleast_1d(q), offset)
+        return found[..., 0] if q.ndim == 0 else found
+
+    def log_predictive_density(self, X, y, offset=None):
+        r"""Compute the log predictive density of targets, :math:`\log \int p(y|f)\,q(f)\,df`.
+
+        Larger values are better. For counts, it is the logarithm of a probability.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Query points where the GP is evaluated.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            True target values.
+        offset : float or array-like of shape (n_samples,), default=None
+            Known offset of the latent value of each row, as in `fit`. None is 0.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Log densities in nats, in the shape of y.
+
+        Raises
+        ------
+        ValueError
+            If a target is outside the domain of the likelihood.
+        """
+        X, view, offset = self._query(X, offset)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        check_consistent_length(X, y)
+        if isinstance(view, ResponseView):
+            y = column_or_1d(y)
+            view.likelihood.check(y, type(self).__name__)
+        return view.log_density(X, y, offset)
+
+    def sample_y(self, X, n_samples=1, random_state=0, latent=False, offset=None):
+        """Draw samples of the targets, including their noise.
 
         Samples at up to 4096 rows are drawn from the joint distribution. For more rows, the part
         that the inducing points explain is drawn jointly, and the remaining part is drawn
@@ -296,57 +426,125 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             Determines random number generation to randomly draw samples. Pass an int for
             reproducible results across multiple function calls.
         latent : bool, default=False
-            If True, the samples do not include the noise: they are samples of the process itself.
+            If True, the samples do not include the noise: they are samples of the process itself,
+            with a `likelihood` other than "gaussian" on the link scale.
+        offset : float or array-like of shape (n_rows,), default=None
+            Known offset of the latent value of each row, as in `fit`. None is 0.
 
         Returns
         -------
         ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
             Samples drawn from the Gaussian process at the query points, in units of y.
         """
-        X = validate_data(self, X, reset=False, dtype=_FLOATS)
+        X, view, offset = self._query(X, offset)
         name = f"{type(self).__name__}.sample_y"
         checks.check_number(n_samples, "n_samples", name, Integral, low=1)
-        return self._view().sample(X, n_samples, check_random_state(random_state), latent)
+        return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
+
+    def score(self, X, y, sample_weight=None, offset=None):
+        """Compute the coefficient of determination R² of the predicted means.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Test inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            True target values.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
+        offset : float or array-like of shape (n_samples,), default=None
+            Known offset of the latent value of each row, as in `fit`. None is 0.
+
+        Returns
+        -------
+        float
+            R² of ``predict(X, offset=offset)``.
+        """
+        return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
+
+    def _query(self, X, offset):
+        """Query points, the fitted process or the prior in the units of y, and offsets."""
+        X = validate_data(self, X, reset=False, dtype=_FLOATS)
+        view = self._view()
+        likelihood = view.likelihood if isinstance(view, ResponseView) else None
+        return X, view, checks.check_offset(offset, X, likelihood, type(self).__name__)
 
     def _view(self):
         """The fitted process, or the prior, in the units of y."""
         if hasattr(self, "kernel_"):
+            latent, likelihood = super()._view(), self.likelihood_
             y_mean, y_scale = self._y_train_mean, self._y_train_std
-            return (
-                super()
-                ._view()
-                ._replace(y_mean=y_mean, y_scale=y_scale, one_column=self._one_column)
-            )
-        checks.check_kernel(self.kernel, type(self).__name__)
-        kernel = ConstantKernel() * RBF() if self.kernel is None else self.kernel
-        p = self.n_targets or 1
-        return TargetView(Prior(kernel, p), 0, np.zeros(p), np.ones(p), p == 1, self.n_jobs)
+            one_column = self._one_column
+        else:
+            checks.check_kernel(self.kernel, type(self).__name__)
+            likelihood = resolve_likelihood(self.likelihood, type(self).__name__)
+            kernel = ConstantKernel() * RBF() if self.kernel is None else self.kernel
+            p = self.n_targets or 1
+            y_mean, y_scale, one_column = np.zeros(p), np.ones(p), p == 1
+            latent = TargetView(Prior(kernel, p), 0, np.zeros(1), np.ones(1), True, self.n_jobs)
+        if likelihood is None:
+            return latent._replace(y_mean=y_mean, y_scale=y_scale, one_column=one_column)
+        return ResponseView(latent, likelihood, y_mean[0], y_scale[0])
 
     @with_callbacks
-    def _fit(self, X, y, sample_weight):
+    def _fit(self, X, y, sample_weight, offset):
         name = type(self).__name__
         checks.check_parameters(self, name)
         checks.check_inputs(X, self.kernel, name)
-        bound = resolve_bound(self.bound, name)
+        likelihood = resolve_likelihood(self.likelihood, name)
         checks.check_no_none(y)
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=_FLOATS)
+        if likelihood is not None:
+            self._check_likelihood(y, name)
+        is_gaussian = likelihood is None
+        X, y = validate_data(self, X, y, multi_output=is_gaussian, y_numeric=True, dtype=_FLOATS)
         checks.check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
         weight = check_sample_weight(sample_weight, X)
-        rows = training_rows(X, y, weight, alpha=self.alpha, normalize=self.normalize_y, name=name)
-        kernel = resolve_kernel(self.kernel, self.alpha, rows)
-        rows = with_noise_floor(rows, kernel)
+        offset = checks.check_offset(offset, X, likelihood, name)
+        normalize = self.normalize_y and (is_gaussian or likelihood.standardises)
+        rows = training_rows(
+            X, y, weight, alpha=self.alpha, normalize=normalize, name=name, offset=offset
+        )
+        if is_gaussian:
+            rows, kernel, model = self._with_gaussian_noise(rows, name)
+        else:
+            likelihood.check(y, name)
+            kernel, model = self._with_likelihood(likelihood, rows, name)
         checks.check_restarts(self, kernel)
         reporter = IterationReporter(self, X, y, self.max_iter)
-        plan = plan_of(self, X, kernel, progress_of(self, reporter), name)
+        progress = progress_of(self, reporter)
+        plan = plan_of(self, X, kernel, progress, name, None if is_gaussian else len(rows))
         with single_threaded_blas():
-            fit = train(
-                rows, kernel, GaussianModel(bound), plan, check_random_state(self.random_state)
-            )
+            fit = train(rows, kernel, model, plan, check_random_state(self.random_state))
         fitted_part = users_part(fit.kernel, self.kernel)
         if self.optimizer is not None and fitted_part is not None:
             warn_at_bounds(fitted_part)
         self._store([fit])
+        self.likelihood_ = None if is_gaussian else fit.objective.method.likelihood
         self._y_train_mean, self._y_train_std = rows.y_mean, rows.y_scale
         self._one_column = rows.n_targets == 1
         reporter.end()
         return self
+
+    def _with_gaussian_noise(self, rows, name):
+        """Rows, kernel and model where the noise is Gaussian, and part of the kernel."""
+        bound = resolve_bound(self.bound, name)
+        kernel = resolve_kernel(self.kernel, self.alpha, rows)
+        return with_noise_floor(rows, kernel), kernel, GaussianModel(bound)
+
+    def _with_likelihood(self, likelihood, rows, name):
+        """Kernel and model of any other likelihood, whose parameters start from the data."""
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
+        likelihood = likelihood.started(rows.targets()[:, 0], weight, offset)
+        method = resolve_method(self.bound, likelihood, name)
+        kernel = resolve_latent_kernel(self.kernel, likelihood, rows)
+        return kernel, SiteModel(method, Inner.within(self.tol))
+
+    def _check_likelihood(self, y, name):
+        """Raise if other parameters or the targets do not go with a likelihood."""
+        checks.check_one_column(y, self.likelihood, name)
+        if self.alpha is not None:
+            raise ValueError(
+                f"{name}: alpha is the variance of known Gaussian noise, which "
+                f"likelihood={self.likelihood!r} does not have. Set alpha to None."
+            )

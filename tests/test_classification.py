@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, bounds
-from skgp_sparse._front import binary, multiclass, plans
+from skgp_sparse._front import class_problems, multiclass, plans
 from skgp_sparse._front.training_rows import training_rows
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_model import SiteModel
@@ -215,11 +215,10 @@ def test_one_class_is_an_error():
     ("parameters", "message"),
     [
         (
-            {"bound": "pep"},
-            r"'pep' is defined for regression only\. .* SparseGPClassifier must be one of",
+            {"bound": "dtc"},
+            r"'dtc' is defined for Gaussian noise only\. .* SparseGPClassifier must be one of",
         ),
-        ({"bound": "dtc"}, "'dtc' is defined for regression only"),
-        ({"bound": bounds.Titsias()}, "is defined for regression only"),
+        ({"bound": bounds.DTC()}, "is defined for Gaussian noise only"),
         ({"bound": "tit"}, r"must be one of \['artemev', 'fitc', 'gfitc-ep'"),
         ({"bound": ["titsias"]}, "'bound' parameter of SparseGPClassifier must be"),
         ({"likelihood": "poisson"}, r"'likelihood' parameter .* \['logit', 'probit'\]"),
@@ -481,7 +480,7 @@ def test_processes_bring_back_no_rows(monkeypatch):
                 assert found[-1][0].objective.rows is None
                 yield found[-1]
 
-    monkeypatch.setattr(binary, "Parallel", Parallel)
+    monkeypatch.setattr(class_problems, "Parallel", Parallel)
     X, y = blobs()
     model = small(max_iter=1, n_jobs=2).fit(X, y)
     assert len(found) == 3 and all(len(fit.objective.rows) == len(X) for fit in model._fits)
@@ -501,13 +500,13 @@ def test_threads_can_fit_the_problems_too():
 
 
 def test_all_problems_get_the_memory_of_the_user(monkeypatch):
-    seen, fit_elsewhere = [], binary._fit_elsewhere
+    seen, fit_elsewhere = [], class_problems._fit_elsewhere
 
     def fit(problem, *rest):
         seen.append(problem.plan.options.memory)
         return fit_elsewhere(problem, *rest)
 
-    monkeypatch.setattr(binary, "_fit_elsewhere", fit)
+    monkeypatch.setattr(class_problems, "_fit_elsewhere", fit)
     with config_context(working_memory=64), parallel_config("threading"):
         small(max_iter=1, n_jobs=2).fit(*blobs(centers=12))
     assert seen == 12 * [64 * 2**20]
@@ -585,15 +584,19 @@ class Steep(Probit):
     def with_theta(self, theta):
         return Steep(np.exp(theta[0]))
 
-    def tilted(self, y, mean, variance):
-        value, slope, curvature = super().tilted(y, self.a * mean, self.a**2 * variance)
+    def tilted(self, y, mean, variance, power=1.0):
+        value, slope, curvature = super().tilted(y, self.a * mean, self.a**2 * variance, power)
         return value, self.a * slope, self.a**2 * curvature
 
     def probability(self, mean, variance):
         return super().probability(self.a * mean, self.a**2 * variance)
 
-    def tilted_slopes(self, y, mean, variance):
-        _, slope, curvature = self.tilted(y, mean, variance)
+    def log_sigmoid(self, t):
+        value, slope, curvature = super().log_sigmoid(self.a * t)
+        return value, self.a * slope, self.a**2 * curvature
+
+    def tilted_slopes(self, y, mean, variance, power=1.0):
+        _, slope, curvature = self.tilted(y, mean, variance, power)
         return (slope * mean + (slope**2 - curvature) * variance)[None]
 
 

@@ -36,7 +36,7 @@ TIGHT = Inner(max_iter=1000, tol=1e-18)
 METHODS = {
     "vfe": Variational(Probit(), False, bounds.Spherical),
     "new": Variational(Probit(), True, bounds.Spherical),
-    "gfitc": ExpectationPropagation(Probit(), lambda v: bounds.FITC()),
+    "gfitc": ExpectationPropagation(Probit(), 1.0, bounds.SitePEP),
 }
 KERNEL = ConstantKernel(1.3) * RBF([0.8, 1.2]) + WhiteKernel(0.2)
 
@@ -120,7 +120,7 @@ def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks)
         found.append(model.sparse(rows, Z, Options(memory=memory)))
     drawn.longest = 0
     evaluation = found[0].value_and_gradient(KERNEL, inputs=True)
-    assert drawn.longest == max(part.shape[1] for part in evaluation.memory.sites.parts) < 100
+    assert drawn.longest == max(part.shape[-1] for part in evaluation.memory.sites.parts) < 100
     agree_evaluations(evaluation, found[1].value_and_gradient(KERNEL, inputs=True), 1e-10)
     agree_posteriors(*(one.posterior(KERNEL)[0] for one in found), as_array(drawn).X[:50], 1e-10)
 
@@ -288,7 +288,7 @@ def test_a_parameter_of_a_likelihood_is_a_block_like_others(few, propagation):
     likelihood = Gaussian(0.3, (1e-3, 1e3))
     method = Variational(likelihood, True, bounds.Spherical)
     if propagation:
-        method = ExpectationPropagation(likelihood, lambda v: bounds.FITC())
+        method = ExpectationPropagation(likelihood, 1.0, bounds.SitePEP)
     model = SiteModel(method, TIGHT)
     objective = model.sparse(case.rows(), case.Z, Options())
     if few:
@@ -335,10 +335,10 @@ def test_a_precision_of_zero_divides_nothing(method):
     projected, solution, _ = found._infer(case.kernel)
     sites = solution.state
     for part in sites.parts:
-        part[:, ::3] = 0.0
+        part[..., ::3] = 0.0
     with np.errstate(all="raise"):
-        core = projected.solve(sites)
-        gradient = projected.gradient(core, sites, METHODS[method].surrogate(0.7), True)
+        cores = projected.solve(sites)
+        gradient = projected.gradient(cores, sites, [METHODS[method].surrogate(0.7)], True)
     assert all(np.isfinite(part).all() for part in gradient.values())
 
 
@@ -356,7 +356,7 @@ def test_what_waits_between_two_visits_travels(bound):
     travelled = pickle.loads(pickle.dumps(waiting))
     evaluate = forward.first_visit
     try:
-        collapsed.first_visit = lambda *args: (evaluate(*args)[0], travelled)
+        collapsed.first_visit = lambda *args, **others: (evaluate(*args, **others)[0], travelled)
         agree_evaluations(collapsed.value_and_gradient(problem), whole, 1e-14)
     finally:
         collapsed.first_visit = evaluate

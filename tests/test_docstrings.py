@@ -34,6 +34,7 @@ CLASSES = [
     bounds.TitsiasNew,
     bounds.Artemev,
     bounds.PEP,
+    bounds.SitePEP,
     bounds.FITC,
     bounds.DTC,
     bounds.Spherical,
@@ -42,6 +43,11 @@ CLASSES = [
     likelihoods.Probit,
     likelihoods.Logit,
     likelihoods.Gaussian,
+    likelihoods.Poisson,
+    likelihoods.NegativeBinomial,
+    likelihoods.Gamma,
+    likelihoods.StudentT,
+    likelihoods.Softmax,
     kernels.KernelRule,
 ]
 FUNCTIONS = [
@@ -83,11 +89,16 @@ def public_methods(cls):
     ]
 
 
+def room(cls):
+    """Module of the package, without what is private in it."""
+    return cls.__module__.split("._")[0]
+
+
 def ignored_for_method(cls, name):
     ignored = IGNORED | IGNORED_IN_METHODS
     if isinstance(vars(cls)[name], property):
         ignored |= IGNORED_IN_PROPERTIES
-    if any(base.__module__ == cls.__module__ and hasattr(base, name) for base in cls.__mro__[1:]):
+    if any(room(base) == room(cls) and hasattr(base, name) for base in cls.__mro__[1:]):
         ignored |= IGNORED_IN_OVERRIDES
     return ignored
 

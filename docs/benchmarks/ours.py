@@ -264,12 +264,19 @@ def classifier_trace(X, y, m, limit, bound="titsias", max_iter=1000, seed=0):
 def site_objective(X, y, bound, Z):
     """The objective of a classifier for labels 0 and 1, probit likelihood."""
     # ADAPT: to how methods and objectives are made.
+    from skgp_sparse.likelihoods import Probit
+
+    return objective_with(Probit(), X, np.where(y > 0, 1.0, -1.0), bound, Z)
+
+
+def objective_with(likelihood, X, y, bound, Z):
+    """The objective of rows with any likelihood."""
+    # ADAPT: to how methods and objectives are made.
     from skgp_sparse._front.choices import resolve_method
     from skgp_sparse.inference.site_model import SiteModel
 
-    rows = table_rows(X, np.where(y > 0, 1.0, -1.0))
-    model = SiteModel(resolve_method(bound, "probit", "SparseGPClassifier"))
-    return model.sparse(rows, Z, options())
+    model = SiteModel(resolve_method(bound, likelihood, "a benchmark"))
+    return model.sparse(table_rows(X, y), Z, options())
 
 
 def classifier_evaluation(X, y, kernel, bound, Z):
@@ -298,6 +305,54 @@ def inner_iteration(X, y, kernel, bound, Z):
             return objective._evaluate(projected, found.state).value
 
     return function
+
+
+# -- likelihoods -----------------------------------------------------------------------
+
+
+def shared_matern(X):
+    """Matern 5/2 with one length scale for all features, in the units of X."""
+    typical = np.sqrt(X.var(axis=0).sum())
+    return ConstantKernel(1.0, (1e-2, 50.0)) * Matern(typical, (1e-3 * typical, 1e4 * typical), 2.5)
+
+
+def likelihood_evaluations(n, d, m, n_classes=5):
+    """Functions of no argument by likelihood: value and gradient, from the last sites on."""
+    from skgp_sparse import likelihoods
+    from skgp_sparse._ground.parallel import single_threaded_blas
+
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(n, d))
+    f = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
+    kernel = ConstantKernel(1.0) * Matern(np.full(d, 2.0), nu=2.5)
+    labels = np.where(f + rng.normal(size=n) > 0, 1.0, -1.0)
+    classes = np.argmax(np.sin(X @ rng.normal(size=(d, n_classes))), axis=1).astype(float)
+    tables = {
+        "probit": (likelihoods.Probit(), labels),
+        "logit": (likelihoods.Logit(), labels),
+        "poisson": (likelihoods.Poisson(level=0.0), rng.poisson(np.exp(f + 1.0)).astype(float)),
+        "negative_binomial": (
+            likelihoods.NegativeBinomial(level=0.0),
+            rng.negative_binomial(5.0, 5.0 / (5.0 + np.exp(f + 1.0))).astype(float),
+        ),
+        "gamma": (likelihoods.Gamma(level=0.0), np.exp(f) * rng.gamma(2.0, 0.5, n) + 1e-9),
+        "student_t": (likelihoods.StudentT(0.3, level=0.0), f + 0.3 * rng.standard_t(4.0, n)),
+        f"softmax, {n_classes} classes": (likelihoods.Softmax(n_classes), classes),
+    }
+
+    def evaluation(likelihood, y):
+        objective = objective_with(likelihood, X, y, "titsias_new", X[:m].copy())
+        with single_threaded_blas():
+            memory = objective.value_and_gradient(kernel, inputs=True).memory
+
+        def evaluate():
+            moved = kernel.clone_with_theta(kernel.theta + 0.02)
+            with single_threaded_blas():
+                objective.value_and_gradient(moved, True, memory)
+
+        return evaluate
+
+    return {name: evaluation(*table) for name, table in tables.items()}
 
 
 # -- what a fit knew, and when ---------------------------------------------------------

@@ -437,6 +437,60 @@ def gpflow_svgp_anytime(args):
     return raced(step, measure, args.limit, PACE) | {"versions": versions()}
 
 
+# -- GPflow, other likelihoods ---------------------------------------------------------
+
+
+def gpflow_poisson(args):
+    """Means and mean log density of test counts after `--limit` seconds of steps."""
+    import gpflow
+
+    problem = read_problem(args.problem)
+    problem["y"] = problem["y"].astype(float)
+    model = svgp_model(problem, gpflow.likelihoods.Poisson())
+    model.mean_function = gpflow.functions.Constant(float(np.log(problem["y"].mean())))
+    step = svgp_step(model, *tensors(problem), args)
+    seconds = run_steps(step, args.limit)
+    mean = model.predict_y(problem["X_test"])[0].numpy()[:, 0]
+    target = problem["y_test"].astype(float)[:, None]
+    density = model.predict_log_density((problem["X_test"], target)).numpy()
+    found = {"mean": mean.tolist(), "density": float(density.mean()), "seconds": seconds}
+    return found | {"versions": versions()}
+
+
+def gpflow_softmax(args):
+    """Probabilities of test classes after `--limit` seconds of steps."""
+    import gpflow
+    import tensorflow as tf
+
+    problem = read_problem(args.problem)
+    n_classes = int(problem["y"].max()) + 1
+    kernel = getattr(gpflow.kernels, str(problem["gpflow_kernel"]))
+    model = gpflow.models.SVGP(
+        kernel(variance=float(problem["variance"]), lengthscales=float(problem["lengthscales"])),
+        gpflow.likelihoods.Softmax(n_classes),
+        problem["Z"].copy(),
+        num_latent_gps=n_classes,
+        num_data=len(problem["X"]),
+    )
+    step = svgp_step(model, *tensors(problem), args)
+    seconds = run_steps(step, args.limit)
+    parts = [
+        model.predict_y(tf.constant(part))[0].numpy()
+        for part in np.array_split(problem["X_test"], 20)
+    ]
+    found = {"probability": np.vstack(parts).tolist(), "seconds": seconds}
+    return found | {"versions": versions()}
+
+
+def run_steps(step, limit):
+    """Step after step; the first one, which compiles, does not count."""
+    step()
+    start = time.perf_counter()
+    while time.perf_counter() - start < limit:
+        step()
+    return time.perf_counter() - start
+
+
 # -- GPyTorch --------------------------------------------------------------------------
 
 
@@ -517,6 +571,8 @@ COMMANDS = {
     "gpflow-race": gpflow_race,
     "gpflow-sgpr-anytime": gpflow_sgpr_anytime,
     "gpflow-svgp-anytime": gpflow_svgp_anytime,
+    "gpflow-poisson": gpflow_poisson,
+    "gpflow-softmax": gpflow_softmax,
     "gpytorch-eval": gpytorch_eval,
     "versions": versions,
 }

@@ -2,7 +2,8 @@
 
 Where ``t = P τ a`` with one τ for all rows, the bracket of ``∂F/∂K`` is one m×m matrix times V
 (2 n m²). Elsewhere ``B⁻¹ V`` is formed first, which also yields ``h``, and the whitening applied
-after (3 n m²); with a noise share one more rank-k update gives ``Vᵀ diag(t) V``.
+after (3 n m²); where t is not known before, one rank-k update gives ``Vᵀ diag(t) V``. Processes
+with the same features add their brackets, which are pulled back together.
 """
 
 from typing import NamedTuple
@@ -10,17 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.basis import Features
-from skgp_sparse._engine.forward import forward_block
 from skgp_sparse._ground.buffers import empty
 from skgp_sparse._ground.linalg import inverse_from_triangle, row_dots, weighted_gram
 
 
 class Cotangents(NamedTuple):
-    """The m×m part of the gradient, the same for every block."""
+    """The m×m part of the gradient of a process, the same for every block."""
 
     features: Features
     n_targets: int
-    noise_share: float
     reduce_slope: float
     latent_noise: bool
     v: np.ndarray  # LB⁻ᵀ c: the mean at the rows is V v
@@ -44,46 +43,68 @@ def cotangents(problem, features, solution, tau):
     return Cotangents(
         features=features,
         n_targets=n_targets,
-        noise_share=problem.bound.noise_share,
         reduce_slope=solution.reduce_slope,
         latent_noise=problem.latent_noise,
         v=v,
         u=features.weights(v),
         Binv=Binv,
         shared=shared,
-        mean_h=(len(Binv) - np.trace(Binv)) / solution.statistics.a,
+        mean_h=(len(Binv) - np.trace(Binv)) / solution.total_a,
     )
 
 
-def second_visit(problem, features, layout, waiting, cot, inputs, sites=None):
-    """Sum over blocks of the gradients wrt theta and the basis, and of ``Vᵀ diag(t) V``.
+def second_visit(problem, features, layout, see, cots, inputs, want_gram, *kept):
+    """Sum over blocks of the gradients wrt theta and the basis, and of ``Σ Vᵀ diag(t) V``.
 
-    The gradients are those through the raw features, not through their whitening. The matrix is 0
-    unless there is a noise share: without it the first visit knows ``t``.
+    The gradients are those through the raw features, not through their whitening.
+
+    Parameters
+    ----------
+    problem : Problem
+    features : Features
+    layout : Layout
+    see : callable
+        ``(block, *own) -> list of Forward``, one for each process; `own` is what `kept` has.
+    cots : list of Cotangents
+        One for each process.
+    inputs : bool
+    want_gram : bool
+        Whether the matrix is wanted; it is 0 otherwise.
+    *kept : list
+        One item per block, used up.
     """
 
-    def run(read, forward, site):
+    def run(read, *own):
         block = read()
-        forward = forward or forward_block(problem, features, block, site=site)
-        tape = forward.tape or problem.tape(features, block.X)
-        return _backward_block(forward, tape, block, cot, inputs), None
+        forwards = see(block, *own)
+        tape = forwards[0].tape or problem.tape(features, block.X)
+        parts = [_cotangents_of_block(*pair, block, want_gram) for pair in zip(forwards, cots)]
+        K_bar, t, noise_bar, VtV = map(_total, zip(*parts))
+        theta_bar, own_bar = features.pull(tape.features, K_bar, inputs)
+        n = len(block.X)
+        theta_bar += tape.diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
+        return (theta_bar, own_bar if inputs else 0.0, VtV), None
 
-    sites = [None] * len(layout.blocks) if sites is None else list(sites)
-    return problem.rows.visit(run, layout, waiting, sites, spend=True)[0]
+    return problem.rows.visit(run, layout, *kept, spend=True)[0]
 
 
-def pull_whitening(cot, VtV, inputs):
+def pull_whitening(cots, VtV, inputs):
     """Gradients wrt theta and the basis through the whitening of the features.
 
-    Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``.
+    Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
+    processes.
     """
-    S = cot.Binv * (-0.5 * cot.n_targets)
+    S = cots[0].Binv * (-0.5 * cots[0].n_targets)
+    for cot in cots[1:]:
+        S -= (0.5 * cot.n_targets) * cot.Binv
     S += VtV
-    S.flat[:: len(S) + 1] += 0.5 * cot.n_targets
-    return cot.features.pull_whitening(S, cot.u, inputs)
+    S.flat[:: len(S) + 1] += 0.5 * sum(cot.n_targets for cot in cots)
+    u = np.hstack([cot.u for cot in cots])
+    return cots[0].features.pull_whitening(S, u, inputs)
 
 
-def _backward_block(forward, tape, block, cot, inputs):
+def _cotangents_of_block(forward, cot, block, want_gram):
+    """Gradients wrt raw features, residual and noise of the rows, and ``Vᵀ diag(t) V``."""
     V, a, n_targets, precision = forward.V, forward.a, cot.n_targets, forward.precision
     e = forward.linear - np.reshape(precision, (-1, 1)) * (V @ cot.v)  # (y - mean)/σ²
     if cot.shared is None:
@@ -95,16 +116,20 @@ def _backward_block(forward, tape, block, cot, inputs):
     g = row_dots(e, e) + n_targets * precision * (precision * h - forward.own)
     g *= 0.5 * weight / forward.own**2
     penalty_bar = n_targets * cot.reduce_slope * weight * forward.slope * precision
-    t = cot.noise_share * g - penalty_bar
+    t = forward.share * g - penalty_bar
     ae = e * np.reshape(weight / forward.own, (-1, 1))
     noise_bar = t if cot.latent_noise else g + penalty_bar * forward.x
     t = 0.0 * t if cot.features.complete else t
     K_bar = _cotangent_of_features(V, ae, BV, t, a, cot)
-    theta_bar, own_bar = cot.features.pull(tape.features, K_bar, inputs)
-    n = len(V)
-    theta_bar += tape.diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
-    VtV = weighted_gram(V, t) if cot.noise_share else 0.0
-    return theta_bar, own_bar if inputs else 0.0, VtV
+    return K_bar, t, noise_bar, weighted_gram(V, t) if want_gram else 0.0
+
+
+def _total(parts):
+    """Sum over processes, made in place of the first one if it is a matrix."""
+    total, *others = parts
+    for part in others:
+        total = np.add(total, part, out=total if np.ndim(total) == 2 else None)
+    return total
 
 
 def _cotangent_of_features(V, ae, BV, t, a, cot):

@@ -20,24 +20,28 @@ Two passes over the rows. The first keeps its blocks for the second as far as th
 goes; the others are computed again.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.backward import cotangents, pull_whitening, second_visit
-from skgp_sparse._engine.forward import Statistics, first_visit, forward_block
+from skgp_sparse._engine.forward import first_visit, forward_block
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse._ground.linalg import cholesky, inverse_lower, log_det_from_cholesky
 
 
-class _Solution(NamedTuple):
-    value: float
+class FeatureWeights(NamedTuple):
+    """Their posterior, and what a gradient wants to know of it."""
+
+    value: float | None
     TB: np.ndarray  # LB⁻¹
     c: np.ndarray
-    reduce_slope: float
-    statistics: Statistics
+    VaV: np.ndarray
+    total_a: float  # Σ a
+    reduce_slope: float = 1.0
 
 
 def value(problem):
@@ -59,26 +63,57 @@ def value_and_gradient(problem, inputs=True):
     Evaluation
     """
     features, layout = problem.features(), problem.layout()
-    value, gradient = _evaluate(problem, features, layout, inputs)
-    return Evaluation(value, gradient, features.jitter)
+    statistics, waiting = first_visit(problem, features, layout, gradient=True)
+    solution = _solve(statistics, problem)
+    probe = _see(problem, features, problem.rows.block(slice(0, 1)), None)[0]
+    tau = _common_slope(problem, probe, solution.reduce_slope)
+    learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
+    by_row = np.ndim(probe.precision) > 0 and learned
+    cot = cotangents(problem, features, solution, None if by_row else tau)
+    see = partial(_see, problem, features)
+    sums = second_visit(problem, features, layout, see, [cot], inputs, tau is None, waiting)
+    VtV = None if tau is None else cot.n_targets * tau * solution.VaV
+    gradient = _add_whitening(features, [cot], sums, VtV, inputs)
+    return Evaluation(solution.value, gradient, features.jitter)
 
 
-def gradient_at_sites(problem, features, layout, projections, sites, inputs):
+def gradient_at_sites(problem, features, layout, projections, sites, cores, bounds, inputs):
     """Gradients by the name of the block, where Gaussian sites stand for noise and targets.
+
+    Processes with the same kernel and features add up.
 
     Parameters
     ----------
     problem : Problem
+        Its bound is not used.
     features : Features
     layout : Layout
     projections : list of Projection or None
-        Those that are known stay in memory until the second visit, and no others. The list is used
-        up.
+        Those that are known stay in memory until this visit. The list is used up.
     sites : PerRow
-        Natural parameters (λ1, λ2) of every row.
+        Natural parameters (λ1, λ2) of every row in every process, (2, k, n).
+    cores : sequence of Core
+        Posteriors given the sites, one for each process.
+    bounds : list of Bound
+        Of each process; their penalties just add up.
     inputs : bool
     """
-    return _evaluate(problem, features, layout, inputs, projections, sites)[1]
+    problems = [problem._replace(bound=bound) for bound in bounds]
+
+    def see(block, projection, site):
+        seen = projection or problem.project(features, block.X)
+        return [forward_block(p, seen, block, own) for p, own in zip(problems, _by_process(site))]
+
+    solutions = [FeatureWeights(None, core.TB, core.c, core.VaV, 1.0) for core in cores]
+    block = problem.rows.block(slice(0, 1))
+    probes = see(block, None, sites[0][..., :1])
+    taus = [_common_slope(one, probe, 1.0) for one, probe in zip(problems, probes)]
+    cots = [cotangents(problem, features, *pair) for pair in zip(solutions, taus)]
+    one_by_one = None in taus
+    kept = projections, list(sites)
+    sums = second_visit(problem, features, layout, see, cots, inputs, one_by_one, *kept)
+    VtV = None if one_by_one else sum(tau * core.VaV for tau, core in zip(taus, cores))
+    return _add_whitening(features, cots, sums, VtV, inputs)
 
 
 def posterior(problem):
@@ -91,7 +126,7 @@ def posterior(problem):
 
 def mean_noise_and_residual(problem, rows):
     """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
-    forward = forward_block(problem, problem.features(), problem.rows.block(rows))
+    forward = _see(problem, problem.features(), problem.rows.block(rows), None)[0]
     return np.mean(1.0 / forward.precision), np.mean(forward.x / forward.precision)
 
 
@@ -101,24 +136,35 @@ def _solve_forward(problem):
     return features, _solve(statistics, problem)
 
 
-def _evaluate(problem, features, layout, inputs, projections=None, sites=None):
-    statistics, waiting = first_visit(problem, features, layout, True, projections, sites)
-    solution = _solve(statistics, problem)
-    tau, by_row = _route(problem, features, solution.reduce_slope, sites)
-    cot = cotangents(problem, features, solution, None if by_row else tau)
-    sums = second_visit(problem, features, layout, waiting, cot, inputs, sites)
-    theta_bar, own_bar, VtV = sums
-    if features.complete:
-        VtV = 0.0
-    elif tau is not None:
-        VtV = cot.n_targets * tau * statistics.VaV
-    elif not problem.bound.noise_share:
-        VtV = -cot.n_targets * solution.reduce_slope * statistics.VsV
-    of_whitening = pull_whitening(cot, VtV, inputs)
+def _by_process(site):
+    """Natural parameters (2, n) of each process, from those of all (2, k, n)."""
+    return site.swapaxes(0, 1)
+
+
+def _see(problem, features, block, forward):
+    """What the second visit wants to know of a block, as a list of one."""
+    return [forward or forward_block(problem, problem.project(features, block.X), block)]
+
+
+def _common_slope(problem, probe, reduce_slope):
+    """τ of ``t = P τ a`` where one serves all rows, else None."""
+    if problem.bound.noise_share or np.ndim(probe.slope):
+        return None
+    return -probe.slope * reduce_slope
+
+
+def _add_whitening(features, cots, sums, VtV, inputs):
+    """Gradients by name: those through the raw features, and those through their whitening.
+
+    `VtV` is None if the visit has summed it.
+    """
+    theta_bar, own_bar, summed = sums
+    VtV = summed if VtV is None else VtV
+    of_whitening = pull_whitening(cots, 0.0 if features.complete else VtV, inputs)
     gradient = {"kernel": theta_bar + of_whitening[0]}
     if inputs:
         gradient["basis"] = own_bar + of_whitening[1]
-    return solution.value, gradient
+    return gradient
 
 
 def _solve(statistics, problem):
@@ -131,15 +177,5 @@ def _solve(statistics, problem):
     log_n = -0.5 * n_targets * (statistics.log_noise + log_det_from_cholesky(LB))
     log_n -= 0.5 * (statistics.yay - np.vdot(c, c))
     penalty, reduce_slope = problem.bound.reduce(statistics.phi, statistics.n)
-    return _Solution(log_n - n_targets * penalty, TB, c, reduce_slope, statistics)
-
-
-def _route(problem, features, reduce_slope, sites):
-    """τ of ``t = P τ a`` where one serves all rows (else None); whether rows need their own h."""
-    site = None if sites is None else sites[0][:, :1]
-    probe = forward_block(problem, features, problem.rows.block(slice(0, 1)), site=site)
-    if problem.bound.noise_share or np.ndim(probe.slope):
-        return None, True
-    learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
-    by_row = np.ndim(probe.precision) > 0 and learned
-    return -probe.slope * reduce_slope, by_row
+    value = log_n - n_targets * penalty
+    return FeatureWeights(value, TB, c, statistics.VaV, statistics.a, reduce_slope)

@@ -7,8 +7,10 @@ linear term ``b`` and the precision ``a`` of every row, as the method makes them
     B = I + V diag(a) Vᵀ = LB LBᵀ,    c = LB⁻¹ V b,    v = LB⁻ᵀ c,
     μ_i = V_iᵀ v,    h_i = ‖LB⁻¹ V_i‖².
 
-`Projected` and `Core` are what an inner loop works on; `skgp_sparse._engine.exact_sites` has others
-of the same methods, where nothing needs to be projected.
+Several processes may share the kernel and the basis; each has sites of its own.
+
+`Projected` and `Cores` are what an inner loop works on; `skgp_sparse._engine.exact_sites` has the
+same methods where nothing needs to be projected.
 """
 
 from typing import NamedTuple
@@ -45,41 +47,41 @@ class Projected(NamedTuple):
         return self.features.jitter
 
     def solve(self, natural):
-        """The `Core` for linear terms and precisions of the rows, a `PerRow` (2, n)."""
+        """The `Cores` for linear terms and precisions of the rows, a `PerRow` (2, k, n)."""
 
         def run(read, seen, site):
             V = self._features_of(read, seen)
-            return (weighted_gram(V, site[1]), V.T @ site[0][:, None]), None
+            return (V.T @ site[0].T, *(weighted_gram(V, a) for a in site[1])), None
 
-        (B, Vb), _ = self._visit(run, natural)
-        B.flat[:: len(B) + 1] += 1.0
+        (Vb, *VaV), _ = self._visit(run, natural)
         n_jobs = self.problem.options.n_jobs
-        LB = cholesky(B, n_jobs)
-        TB = inverse_lower(LB, n_jobs)
-        c = TB @ Vb
-        return Core(TB, c, TB.T @ c, log_det_from_cholesky(LB))
+        return Cores(_core(*pair, n_jobs) for pair in zip(VaV, Vb.T[:, :, None]))
 
-    def visit(self, core, function, *states):
-        """``function(block, μ, h, *own) -> (sums, left)`` of every block, as `Table.visit`."""
+    def visit(self, cores, function, *states):
+        """``function(block, μ, h, *own) -> (sums, left)`` of every block, as `Table.visit`.
+
+        Means and variances are (k, n).
+        """
 
         def run(read, seen, *own):
             V = self._features_of(read, seen)
-            return function(read(), (V @ core.v)[:, 0], product_norms(V, core.TB), *own)
+            mean = np.stack([(V @ core.v)[:, 0] for core in cores])
+            h = np.stack([product_norms(V, core.TB) for core in cores])
+            return function(read(), mean, h, *own)
 
         return self._visit(run, *states)
 
-    def gradient(self, core, sites, bound, inputs):
-        """Gradients by the name of the block: of the Gaussian `bound`, sites held.
+    def gradient(self, cores, sites, bounds, inputs):
+        """Gradients by the name of the block: of the Gaussian `bounds`, sites held.
 
-        `sites` are natural parameters (λ1, λ2), a `PerRow` (2, n).
+        `sites` are natural parameters (λ1, λ2), a `PerRow` (2, k, n).
         """
-        problem = self.problem._replace(bound=bound)
         return collapsed.gradient_at_sites(
-            problem, self.features, self.layout, self.projections, sites, inputs
+            self.problem, self.features, self.layout, self.projections, sites, cores, bounds, inputs
         )
 
     def posterior(self, core):
-        """The `Posterior` over the process."""
+        """The `Posterior` over one of the processes."""
         u = self.features.weights(core.v)
         return Posterior(self.problem.kernel, self.features.for_prediction(), u, core.TB)
 
@@ -91,8 +93,9 @@ class Projected(NamedTuple):
 
 
 class Core(NamedTuple):
-    """The Gaussian posterior over the inducing variables, given all sites."""
+    """The Gaussian posterior over the inducing variables of a process, given all sites."""
 
+    VaV: np.ndarray  # B - I
     TB: np.ndarray  # LB⁻¹
     c: np.ndarray  # (m, 1)
     v: np.ndarray  # (m, 1)
@@ -106,6 +109,27 @@ class Core(NamedTuple):
     def log_normaliser(self):
         """``log E[exp(Σ b f - ½ a f²)]`` under the Nyström prior."""
         return 0.5 * (np.vdot(self.c, self.c) - self.log_det)
+
+
+class Cores(tuple):
+    """The posteriors of independent processes."""
+
+    def divergence(self):
+        """``KL[q ‖ p]`` of all processes."""
+        return sum(core.divergence() for core in self)
+
+    def log_normaliser(self):
+        """``log E[exp(Σ b f - ½ a f²)]`` of all processes under the prior."""
+        return sum(core.log_normaliser() for core in self)
+
+
+def _core(VaV, Vb, n_jobs):
+    B = VaV.copy()
+    B.flat[:: len(B) + 1] += 1.0
+    LB = cholesky(B, n_jobs)
+    TB = inverse_lower(LB, n_jobs)
+    c = TB @ Vb
+    return Core(VaV, TB, c, TB.T @ c, log_det_from_cholesky(LB))
 
 
 def project_rows(problem):

@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.collapsed_sites import Cores
 from skgp_sparse._engine.inducing_points import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Problem
@@ -75,7 +76,7 @@ class Noise(NamedTuple):
 
     index: np.ndarray  # (n,) group of each row
     r: np.ndarray  # (n,)
-    weight: np.ndarray  # (n,)
+    weight: np.ndarray  # (n,) copies of a row that have noise of their own
     linear: np.ndarray  # (n,) λ1, and ...
     precision: np.ndarray  # (n,) ... λ2 of one copy
     gain: np.ndarray  # (n,) γ
@@ -130,9 +131,44 @@ class Joint(NamedTuple):
         return self._by_blocks(np.zeros(len(self.index)))
 
     def solve(self, natural):
-        """The `Core` for linear terms and precisions of the rows, a `PerRow` (2, n)."""
+        """The `Cores` for linear terms and precisions of the rows, a `PerRow` (2, k, n)."""
+        return Cores(self._solve(*pair) for pair in np.asarray(natural).swapaxes(0, 1))
+
+    def visit(self, cores, function, *states):
+        """``function(block, mean, variance, *own) -> (sums, left)`` of every block of rows.
+
+        Means and variances are (k, n).
+        """
+
+        def run(read, rows, *own):
+            marginals = [core.noise.marginals(rows, core) for core in cores]
+            return function(read(), *map(np.stack, zip(*marginals)), *own)
+
+        return self.problem.rows.visit(run, self.layout, self.layout.blocks, *states)
+
+    def gradient(self, cores, sites, bounds, inputs):
+        """Gradients by the name of the block; without a residual, all bounds have the same."""
         n_jobs = self.problem.options.n_jobs
-        b, a = np.asarray(natural)
+        inverses = [lower_gram(core.T, n_jobs) for core in cores]
+
+        def cotangent(rows, columns):
+            return sum(
+                _cotangent(core, inverse, rows, columns) for core, inverse in zip(cores, inverses)
+            )
+
+        theta_bar = pull_back(self.pulls, cotangent, n_jobs)
+        noise_bar = sum(self._sum(core.noise.gradient(core)) for core in cores)
+        theta_bar = theta_bar + self.pull_diagonal(np.zeros(len(self.K)), noise_bar)[0]
+        return {"kernel": theta_bar}
+
+    def posterior(self, core):
+        """The `Posterior` over one of the processes; its inducing points are the inputs."""
+        kernel, Z = self.problem.kernel, self.problem.basis.parameters
+        features = InducingFeatures(kernel, Z, core.T * core.s)
+        return Posterior(kernel, features, core.alpha[:, None], None)
+
+    def _solve(self, b, a):
+        n_jobs = self.problem.options.n_jobs
         noise = self._noise(a, b)
         a, b = self._sum(a / noise.gain), self._sum(b / noise.gain)
         s = np.sqrt(np.maximum(a, _TINY))
@@ -144,47 +180,25 @@ class Joint(NamedTuple):
         variance = _variances(self.K, s, T, n_jobs)
         return Core(T, s, b, alpha, self.K @ alpha, variance, log_det, noise)
 
-    def visit(self, core, function, *states):
-        """``function(block, mean, variance, *own) -> (sums, left)`` of every block of rows."""
-
-        def run(read, rows, *own):
-            return function(read(), *core.noise.marginals(rows, core), *own)
-
-        return self.problem.rows.visit(run, self.layout, self.layout.blocks, *states)
-
-    def gradient(self, core, sites, bound, inputs):
-        """Gradients by the name of the block; without a residual, all bounds have the same."""
-        n_jobs = self.problem.options.n_jobs
-        inverse, s, alpha = lower_gram(core.T, n_jobs), core.s, core.alpha
-
-        def cotangent(rows, columns):
-            G = inverse[rows, columns] * (-0.5 * s[rows, None])
-            G *= s[columns]
-            G += (0.5 * alpha[rows, None]) * alpha[columns]
-            return G
-
-        theta_bar = pull_back(self.pulls, cotangent, n_jobs)
-        noise_bar = self._sum(core.noise.gradient(core))
-        theta_bar = theta_bar + self.pull_diagonal(np.zeros(len(s)), noise_bar)[0]
-        return {"kernel": theta_bar}
-
-    def posterior(self, core):
-        """The `Posterior` over the process; its inducing points are the distinct inputs."""
-        kernel, Z = self.problem.kernel, self.problem.basis.parameters
-        features = InducingFeatures(kernel, Z, core.T * core.s)
-        return Posterior(kernel, features, core.alpha[:, None], None)
-
     def _noise(self, a, b):
-        copies = np.maximum(self.all_weights, _TINY)
+        copies = np.maximum(self.all_weights, 1.0)  # less than one is one that says less
         linear, precision = b / copies, a / copies
         gain = 1.0 + self.r * precision
-        return Noise(self.index, self.r, self.all_weights, linear, precision, gain)
+        return Noise(self.index, self.r, copies * (self.all_weights > 0), linear, precision, gain)
 
     def _sum(self, values):
         return np.bincount(self.index, values, minlength=len(self.K))
 
     def _by_blocks(self, values):
         return PerRow(values[rows] for rows in self.layout.blocks)
+
+
+def _cotangent(core, inverse, rows, columns):
+    """Gradient wrt some entries of K, from the lower triangle of ``B⁻¹``."""
+    G = inverse[rows, columns] * (-0.5 * core.s[rows, None])
+    G *= core.s[columns]
+    G += (0.5 * core.alpha[rows, None]) * core.alpha[columns]
+    return G
 
 
 def group_inputs(rows):

@@ -1,11 +1,11 @@
 """First visit to the rows: blocks become sums, and blocks add.
 
-Per block: features V (for inducing points one triangular product, n m²), ``Vᵀ diag(a) V`` (one
-rank-k update, n m²), and a second rank-k update where the penalty's slope differs between rows.
+Per block: features V (for inducing points one triangular product, n m²) and ``Vᵀ diag(a) V`` (one
+rank-k update, n m²).
 
 A row is seen through its natural parameters, the precision ``1/σ²`` and the linear term ``y/σ²``:
 those of its known and learned noise, or those of a Gaussian site. Nothing is divided by a precision
-that may be 0.
+that may be 0, or negative where it is that of a site.
 """
 
 from typing import NamedTuple
@@ -28,6 +28,7 @@ class Forward(NamedTuple):
     x: np.ndarray  # r/σ²
     own: float | np.ndarray  # λ/σ²
     a: float | np.ndarray  # w/λ
+    share: float | np.ndarray  # of r in λ
     phi: np.ndarray
     slope: float | np.ndarray  # φ'
 
@@ -37,7 +38,6 @@ class Statistics(NamedTuple):
 
     VaV: np.ndarray  # Vᵀ diag(a) V
     Vay: np.ndarray  # Vᵀ diag(a) y
-    VsV: np.ndarray | float  # Vᵀ diag(w φ'/σ²) V, where φ' differs between rows
     yay: float  # Σ a y²
     log_noise: float  # Σ w (log 2π + log λ)
     phi: float  # Σ w φ
@@ -45,7 +45,7 @@ class Statistics(NamedTuple):
     a: float  # Σ a
 
 
-def first_visit(problem, features, layout, gradient, projections=None, sites=None):
+def first_visit(problem, features, layout, gradient):
     """Sum the statistics of all blocks.
 
     Parameters
@@ -55,10 +55,6 @@ def first_visit(problem, features, layout, gradient, projections=None, sites=Non
     layout : Layout
     gradient : bool
         Whether a gradient follows, for which blocks wait as far as memory allows.
-    projections : list of Projection or None
-        Of the blocks, None where they are not known; taken out of the list as they are used.
-    sites : PerRow or None
-        Natural parameters (2, n) that stand for the noise and the targets of the rows.
 
     Returns
     -------
@@ -66,50 +62,51 @@ def first_visit(problem, features, layout, gradient, projections=None, sites=Non
     list of Forward or None
         The blocks that wait for the second visit.
     """
-    nothing = [None] * len(layout.blocks)
-    known = nothing if projections is None else projections
-    keep = layout.whole if projections is None else [one is not None for one in projections]
-    sites = nothing if sites is None else list(sites)
 
-    def run(read, seen, site):
+    def run(read):
         block = read()
-        forward = forward_block(problem, features, block, seen, site)
-        slopes = gradient and not problem.bound.noise_share and np.ndim(forward.slope) > 0
-        return _statistics(forward, block, slopes, site is None), forward
+        forward = forward_block(problem, problem.project(features, block.X), block)
+        return _statistics(forward, block), forward
 
-    keep = keep if gradient else nothing
-    sums, waiting = problem.rows.visit(run, layout, known, sites, keep=keep, spend=True)
+    keep = layout.whole if gradient else [False] * len(layout.blocks)
+    sums, waiting = problem.rows.visit(run, layout, keep=keep)
     return Statistics(*sums), waiting
 
 
-def forward_block(problem, features, block, projection=None, site=None):
-    """Everything about a block that does not depend on the other rows."""
-    seen = projection or problem.project(features, block.X)
+def forward_block(problem, seen, block, site=None):
+    """Everything about a block that does not depend on the other rows.
+
+    Parameters
+    ----------
+    problem : Problem
+    seen : Projection
+    block : Block
+    site : ndarray of shape (2, n) or None
+        Natural parameters that stand for noise and targets.
+    """
     if site is None:
         precision = 1.0 / (seen.noise + block.noise)
         linear = block.y * np.reshape(precision, (-1, 1))
     else:
         linear, precision = site[0][:, None], site[1]
     x = seen.residual * precision
-    share = problem.bound.noise_share
-    own = 1.0 + share * x if share else 1.0
-    phi, slope = problem.bound.penalty(x)
+    bound = problem.bound.for_weights(block.weight)
+    share = bound.noise_share
+    own = 1.0 + share * x if np.any(share) else 1.0
+    phi, slope = bound.penalty(x)
     a = block.weight * precision / own
-    return Forward(seen.V, seen.tape, precision, linear, x, own, a, phi, slope)
+    return Forward(seen.V, seen.tape, precision, linear, x, own, a, share, phi, slope)
 
 
-def _statistics(forward, block, slopes, observed):
-    """The sums of a block; of sites only what a gradient needs: their value is known elsewhere."""
-    V, precision, weight = forward.V, forward.precision, block.weight
+def _statistics(forward, block):
+    V, weight = forward.V, block.weight
     ay = forward.linear * np.reshape(weight / forward.own, (-1, 1))
     n = _sum(weight, block)
-    yay = np.vdot(block.y, ay) if observed else 0.0
-    logs = _sum(weight * np.log(forward.own / precision), block) if observed else 0.0
+    logs = _sum(weight * np.log(forward.own / forward.precision), block)
     return Statistics(
         VaV=weighted_gram(V, forward.a),
         Vay=V.T @ ay,
-        VsV=weighted_gram(V, weight * forward.slope * precision) if slopes else 0.0,
-        yay=yay,
+        yay=np.vdot(block.y, ay),
         log_noise=logs + n * _LOG_2PI,
         phi=_sum(weight * forward.phi, block),
         n=n,

@@ -141,6 +141,34 @@ class Posterior:
         return results[0] if len(results) == 1 else np.concatenate(results)
 
 
+@dataclass(frozen=True, eq=False)
+class Posteriors:
+    """Independent processes with the same kernel and inducing points, given data.
+
+    Parameters
+    ----------
+    each : tuple of Posterior
+    """
+
+    each: tuple
+
+    @property
+    def kernel(self):
+        """That of all processes."""
+        return self.each[0].kernel
+
+    @property
+    def features(self):
+        """Those of the first process; the inducing points of all are the same."""
+        return self.each[0].features
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Means and latent variances, both (n, k)."""
+        found = [one.mean_and_variance(X, n_jobs) for one in self.each]
+        means, variances = zip(*found)
+        return np.hstack(means), np.column_stack(variances)
+
+
 def noise_variance(kernel, X):
     """Learned noise variance at the rows of X, scalar or (n,)."""
     return kernels.diagonal(kernel, _float64(X))[1]

@@ -27,6 +27,8 @@ class Rows(Table):
         Targets are standardised as ``(y - y_mean) / y_scale``.
     least_noise : float
         Known noise variance of the standardised targets is at least this.
+    offset : ndarray of shape (n,) or None
+        Known offsets of the latent values, for likelihoods.
     """
 
     X: np.ndarray
@@ -36,6 +38,7 @@ class Rows(Table):
     y_mean: np.ndarray
     y_scale: np.ndarray
     least_noise: float = 0.0
+    offset: np.ndarray | None = None
 
     def __len__(self):
         return len(self.X)
@@ -58,6 +61,7 @@ class Rows(Table):
             (self.y[rows] - self.y_mean) / self.y_scale,
             np.maximum(noise / self.y_scale[0] / self.y_scale[0], self.least_noise),
             1.0 if self.weight is None else self.weight[rows],
+            0.0 if self.offset is None else self.offset[rows],
         )
 
     def subset(self, rows):
@@ -68,4 +72,5 @@ class Rows(Table):
             y=self.y[rows],
             noise=self.noise if np.ndim(self.noise) == 0 else self.noise[rows],
             weight=None if self.weight is None else self.weight[rows],
+            offset=None if self.offset is None else self.offset[rows],
         )

@@ -35,6 +35,7 @@ class Block(NamedTuple):
     y: np.ndarray  # (n, p) standardised
     noise: float | np.ndarray  # known noise variance, scalar or (n,)
     weight: float | np.ndarray  # 1.0 or (n,)
+    offset: float | np.ndarray = 0.0  # known, of the latent value that a likelihood sees; or (n,)
 
 
 class Layout(NamedTuple):

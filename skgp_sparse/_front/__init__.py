@@ -14,12 +14,14 @@ training_rows
     Arrays of a user become rows: small tables in one canonical form.
 targets
     Between standardised (n, p) targets and the y of a user.
+responses
+    Between a process that a likelihood follows and the y of a user.
 estimator
     The base class: fitted attributes, progress, failing without a trace.
 multiclass
-    Classes become binary problems, and binary answers become one.
-binary
-    The binary problems are fitted, here or in other processes.
+    Classes become problems to fit, and their answers become one.
+class_problems
+    The problems of a classifier are fitted, here or in other processes.
 sklearn_compat
     What is private or absent in some versions of scikit-learn.
 """

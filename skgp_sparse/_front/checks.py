@@ -5,6 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+from sklearn.utils import check_array
 
 _BOOLS = (bool, np.bool_)
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
@@ -117,6 +118,71 @@ def check_classes(y, weight, name):
             "sample_weight 0. Remove these rows."
         )
     return classes, index
+
+
+def check_likelihood_parameters(likelihood, name):
+    """Raise unless every parameter that has bounds is a number, and its bounds are bounds."""
+    given = likelihood.get_params(deep=False)
+    for parameter in given.keys() & {key.removesuffix("_bounds") for key in given}:
+        limits = given.get(f"{parameter}_bounds")
+        if limits is None:
+            continue
+        full = f"likelihood__{parameter}"
+        lowest = -np.inf if parameter == "level" else np.nextafter(0.0, 1.0)
+        if given[parameter] is not None:
+            check_number(given[parameter], full, name, Real, low=lowest)
+        if isinstance(limits, str) and limits == "fixed":
+            continue
+        pair = np.asarray(limits, dtype=object)
+        if pair.shape != (2,) or not all(isinstance(one, Real) for one in pair):
+            raise ValueError(
+                f"The '{full}_bounds' parameter of {name} must be a pair of numbers or 'fixed'. "
+                f"Got {limits!r} instead."
+            )
+        if not lowest <= pair[0] < pair[1]:
+            raise ValueError(
+                f"The '{full}_bounds' parameter of {name} must be a lower and a higher number"
+                f"{'' if parameter == 'level' else ', both positive'}. Got {limits!r} instead."
+            )
+
+
+def check_one_column(y, likelihood, name):
+    """Raise if there are several targets, which only Gaussian noise allows."""
+    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        raise ValueError(
+            f"{name}: likelihood={likelihood!r} takes one target, but y has {np.shape(y)[1]} "
+            "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each."
+        )
+
+
+def check_offset(offset, X, likelihood, name):
+    """Known offsets of the rows as an array (n,), None where there are none."""
+    if offset is None:
+        return None
+    if likelihood is None:
+        raise ValueError(
+            f"{name}: offset is not available for likelihood='gaussian', where it would only be "
+            "added to the prediction. Subtract it from y before fit, and add it after predict."
+        )
+    offset = np.full(len(X), offset) if np.ndim(offset) == 0 else offset
+    offset = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
+    if offset.shape != (len(X),):
+        raise ValueError(
+            f"{name}: offset must be a number or an array with one number for each of the "
+            f"{len(X)} rows of X. Got an array of shape {offset.shape}."
+        )
+    return offset
+
+
+def check_quantiles(quantiles, name):
+    """Probabilities as an array of shape () or (k,); raises unless all are between 0 and 1."""
+    found = np.asarray(quantiles)
+    if found.dtype.kind not in "fiu" or found.ndim > 1 or not np.all((found > 0) & (found < 1)):
+        raise ValueError(
+            f"The 'quantiles' parameter of {name} must be a number or a list of numbers between 0 "
+            f"and 1, both excluded. Got {quantiles!r} instead."
+        )
+    return found.astype(float)
 
 
 def check_restarts(estimator, kernel):

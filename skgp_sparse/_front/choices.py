@@ -1,7 +1,6 @@
 """Names become objects, and choices are judged together. Nothing is computed here."""
 
 from collections.abc import Callable
-from functools import partial
 from numbers import Real
 from typing import NamedTuple
 
@@ -17,16 +16,27 @@ class Offer(NamedTuple):
     """What the name of a bound stands for."""
 
     bound: type  # of the Gaussian objective
-    method: Callable | None  # likelihood -> how its sites are found; None: regression only
+    method: Callable | None  # (likelihood, bound) -> how its sites are found; None: Gaussian only
 
 
-def _fitc(v):
-    return bounds.FITC()
+def _plain(likelihood, bound):
+    return Variational(likelihood, spherical=False, bound=bounds.Spherical)
 
 
-_plain = partial(Variational, spherical=False, bound=bounds.Spherical)
-_spherical = partial(Variational, spherical=True, bound=bounds.Spherical)
-_propagation = partial(ExpectationPropagation, bound=_fitc)
+def _spherical(likelihood, bound):
+    return Variational(likelihood, spherical=True, bound=bounds.Spherical)
+
+
+def _propagation(likelihood, bound):
+    return ExpectationPropagation(likelihood, power=1.0, bound=bounds.SitePEP)
+
+
+def _power_propagation(likelihood, bound):
+    if bound.alpha < _LEAST_POWER:
+        return _plain(likelihood, bound)
+    return ExpectationPropagation(likelihood, power=bound.alpha, bound=bounds.SitePEP)
+
+
 BOUNDS = {
     "titsias": Offer(bounds.Titsias, _plain),
     "vfe": Offer(bounds.Titsias, _plain),
@@ -34,11 +44,18 @@ BOUNDS = {
     "artemev": Offer(bounds.Artemev, _spherical),
     "fitc": Offer(bounds.FITC, _propagation),
     "gfitc-ep": Offer(bounds.FITC, _propagation),  # EP is exact for a Gaussian likelihood
-    "pep": Offer(bounds.PEP, None),
+    "pep": Offer(bounds.PEP, _power_propagation),
     "dtc": Offer(bounds.DTC, None),
 }
-LIKELIHOODS = {"probit": likelihoods.Probit, "logit": likelihoods.Logit}
-_MULTI_CLASS = ("one_vs_rest", "one_vs_one")
+SIGMOIDS = {"probit": likelihoods.Probit, "logit": likelihoods.Logit}
+LIKELIHOODS = {
+    "poisson": likelihoods.Poisson,
+    "negative_binomial": likelihoods.NegativeBinomial,
+    "gamma": likelihoods.Gamma,
+    "student_t": likelihoods.StudentT,
+}
+MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
+_LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
 
 
 def resolve_bound(bound, name):
@@ -56,40 +73,91 @@ def resolve_bound(bound, name):
 
 
 def resolve_method(bound, likelihood, name):
-    """How to find the sites, from the names of the bound and of the likelihood."""
-    offered = sorted(key for key, offer in BOUNDS.items() if offer.method is not None)
-    known = isinstance(bound, str) and bound in BOUNDS
-    if isinstance(bound, bounds.Bound) or (known and BOUNDS[bound].method is None):
-        raise ValueError(
-            f"bound={bound!r} is defined for regression only. The 'bound' parameter of {name} must "
-            f"be one of {offered}."
-        )
-    if not known:
+    """How to find the sites of a likelihood, from the bound or its name."""
+    offer = _offer(bound)
+    offered = sorted(key for key, one in BOUNDS.items() if one.method is not None)
+    if offer is None and not isinstance(bound, bounds.Bound):
         raise ValueError(
             f"The 'bound' parameter of {name} must be one of {offered}. Got {bound!r} instead."
         )
-    return BOUNDS[bound].method(_resolve_likelihood(likelihood, name))
+    if offer is None or offer.method is None:
+        raise ValueError(
+            f"bound={bound!r} is defined for Gaussian noise only. With other likelihoods, the "
+            f"'bound' parameter of {name} must be one of {offered}, or an instance such as PEP()."
+        )
+    method = offer.method(likelihood, resolve_bound(bound, name))
+    if isinstance(method, ExpectationPropagation):
+        _check_propagation(bound, likelihood, name)
+    return method
 
 
-def _resolve_likelihood(likelihood, name):
+def _offer(bound):
+    """What the name or the class of a bound stands for, None if it is not in the table."""
+    if isinstance(bound, str):
+        return BOUNDS.get(bound)
+    return next((offer for offer in BOUNDS.values() if offer.bound is type(bound)), None)
+
+
+def _check_propagation(bound, likelihood, name):
+    reason = None
+    if likelihood.n_latent > 1:
+        reason = "needs a likelihood of one latent value per row, and softmax has one per class"
+    elif not likelihood.is_log_concave:
+        reason = (
+            "needs a log-concave likelihood. That of Student-t is not: where a row is an outlier, "
+            "the distribution of its latent value has two modes, and its moments mislead"
+        )
+    if reason is not None:
+        raise ValueError(
+            f"{name}: bound={bound!r} is expectation propagation, which {reason}. Use "
+            "bound='titsias_new' or bound='titsias'."
+        )
+
+
+def resolve_sigmoid(likelihood, name):
+    """The likelihood of labels of a name or an instance."""
     if isinstance(likelihood, likelihoods.Binary):
         return clone(likelihood)
-    if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
-        return LIKELIHOODS[likelihood]()
+    if isinstance(likelihood, str) and likelihood in SIGMOIDS:
+        return SIGMOIDS[likelihood]()
     raise ValueError(
-        f"The 'likelihood' parameter of {name} must be one of {sorted(LIKELIHOODS)} or an "
+        f"The 'likelihood' parameter of {name} must be one of {sorted(SIGMOIDS)} or an "
         f"instance of skgp_sparse.likelihoods.Binary. Got {likelihood!r} instead."
     )
 
 
-def is_one_vs_one(multi_class, name):
-    """Whether several classes are compared in pairs."""
-    if not isinstance(multi_class, str) or multi_class not in _MULTI_CLASS:
+def resolve_likelihood(likelihood, name):
+    """The likelihood of numbers of a name or an instance; None for Gaussian noise."""
+    if isinstance(likelihood, str) and likelihood == "gaussian":
+        return None
+    if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
+        return LIKELIHOODS[likelihood]()
+    of_labels = likelihoods.Binary, likelihoods.Softmax
+    if isinstance(likelihood, likelihoods.Likelihood) and not isinstance(likelihood, of_labels):
+        checks.check_likelihood_parameters(likelihood, name)
+        return clone(likelihood)
+    raise ValueError(
+        f"The 'likelihood' parameter of {name} must be one of {['gaussian', *LIKELIHOODS]} or an "
+        "instance of a class of skgp_sparse.likelihoods that is not for labels. Got "
+        f"{likelihood!r} instead."
+    )
+
+
+def is_of_positive(likelihood):
+    """Whether a likelihood, or the one of a name, is for targets that are not negative."""
+    if isinstance(likelihood, str):
+        likelihood = LIKELIHOODS.get(likelihood)
+    return not getattr(likelihood, "standardises", True)
+
+
+def resolve_strategy(multi_class, n_classes, name):
+    """How several classes are handled; two classes are one binary problem in any case."""
+    if not isinstance(multi_class, str) or multi_class not in MULTI_CLASS:
         raise ValueError(
-            f"The 'multi_class' parameter of {name} must be one of {_MULTI_CLASS}. "
+            f"The 'multi_class' parameter of {name} must be one of {MULTI_CLASS}. "
             f"Got {multi_class!r} instead."
         )
-    return multi_class == "one_vs_one"
+    return multi_class if n_classes > 2 else "one_vs_rest"
 
 
 def resolve_solver(optimizer):

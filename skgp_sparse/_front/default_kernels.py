@@ -27,7 +27,8 @@ def resolve_kernel(kernel, alpha, rows):
 def resolve_latent_kernel(kernel, likelihood, rows):
     """A clone of the kernel of a process that a likelihood follows, or the default one."""
     if kernel is None:
-        return default_signal(rows.scale(), 1.0, likelihood.latent_variance)
+        variance = rows.target_variance() if likelihood.standardises else 1.0
+        return default_signal(rows.scale(), variance, likelihood.latent_variance)
     probe = rows.block(slice(0, 1)).X
     kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
     return clone(kernel)

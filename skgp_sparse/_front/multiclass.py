@@ -1,4 +1,4 @@
-"""Several classes as binary problems, and binary answers as one: arrays of labels and numbers."""
+"""Several classes as problems to fit, and their answers as one: arrays of labels and numbers."""
 
 from itertools import combinations
 from typing import NamedTuple
@@ -10,13 +10,18 @@ _SMALLEST = 1e-12  # pairwise probability
 
 
 class Task(NamedTuple):
-    """A binary problem: one class against another, or against all others (None)."""
+    """A problem: one class against another, or against all others; or all of them at once."""
 
-    positive: int
+    positive: int | None = None
     negative: int | None = None
 
     def labels(self, index):
-        """Rows that take part (None: all of them) and their labels ±1, from class indices."""
+        """Rows that take part (None: all of them) and their labels, from class indices.
+
+        Labels are ±1 in a binary problem, and the indices themselves otherwise.
+        """
+        if self.positive is None:
+            return None, index.astype(float)
         if self.negative is None:
             return None, np.where(index == self.positive, 1.0, -1.0)
         rows = np.flatnonzero((index == self.positive) | (index == self.negative))
@@ -29,13 +34,22 @@ class Task(NamedTuple):
         return f"{classes[self.positive]} against {classes[self.negative]}"
 
 
-def tasks(n_classes, one_vs_one):
-    """The binary problems of a number of classes; one where there are two."""
+def tasks(n_classes, strategy):
+    """The problems of a number of classes; one where there are two."""
+    if strategy == "softmax":
+        return [Task()]
     if n_classes == 2:
         return [Task(1)]
-    if one_vs_one:
+    if strategy == "one_vs_one":
         return [Task(j, i) for i, j in combinations(range(n_classes), 2)]
     return [Task(k) for k in range(n_classes)]
+
+
+def problems_of_a_row(n_classes, strategy):
+    """In how many problems a row takes part."""
+    if strategy == "softmax" or n_classes == 2:
+        return 1
+    return n_classes - 1 if strategy == "one_vs_one" else n_classes
 
 
 def normalised(positive):

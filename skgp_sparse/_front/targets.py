@@ -3,10 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from skgp_sparse._engine.posterior import noise_variance
 from skgp_sparse._engine.table import mean_and_spread, root_mean_square, row_blocks
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+
+_LOG_2PI = np.log(2.0 * np.pi)
 
 
 def standardisation(y, weight, normalize, shared):
@@ -33,7 +36,7 @@ def standardisation(y, weight, normalize, shared):
 
 
 class TargetView(NamedTuple):
-    """A process in the units and the shape of y."""
+    """A process with Gaussian noise, in the units and the shape of y."""
 
     process: object
     n_inducing: int
@@ -42,17 +45,14 @@ class TargetView(NamedTuple):
     one_column: bool
     n_jobs: int | None
 
-    def mean(self, X):
+    def mean(self, X, latent=False, offset=None):
         """Mean (n,) or (n, p)."""
         return self._shaped(_finite(self._mean(X)))
 
-    def mean_and_std(self, X, latent):
+    def mean_and_std(self, X, latent, offset=None):
         """Mean and standard deviation, both (n,) or (n, p)."""
-        mean, variance = self._by_blocks(self.process.mean_and_variance, X)
-        if not latent:
-            variance = variance + _noise(self.process.kernel, X)
-        std = _finite(np.sqrt(variance)[:, None] * self.y_scale)
-        return self._shaped(_finite(mean * self.y_scale + self.y_mean)), self._shaped(std)
+        mean, std = self._mean_and_std(X, latent)
+        return self._shaped(mean), self._shaped(std)
 
     def covariance(self, X, latent):
         """Joint covariance (n, n) or (n, n, p)."""
@@ -62,13 +62,41 @@ class TargetView(NamedTuple):
                 cov.flat[:: len(cov) + 1] += _noise(self.process.kernel, X)
             return self._shaped(_finite(cov[:, :, None] * self.y_scale**2))
 
-    def sample(self, X, n_samples, random_state, latent=False):
+    def quantiles(self, X, q, offset=None):
+        """Quantiles (n, k) or (n, p, k) for probabilities (k,)."""
+        mean, std = self._mean_and_std(X, False)
+        found = mean[:, :, None] + std[:, :, None] * ndtri(q)
+        return found[:, 0] if self.one_column else found
+
+    def log_density(self, X, y, offset=None):
+        """Log density of y, in its shape."""
+        mean, std = self._mean_and_std(X, False)
+        residual = (np.reshape(y, mean.shape) - mean) / std
+        return self._shaped(-0.5 * (_LOG_2PI + residual**2) - np.log(std))
+
+    def sample(self, X, n_samples, random_state, latent=False, offset=None):
         """Samples (n, n_samples) or (n, p, n_samples).
 
         The first target's are those that it would have alone.
         """
         with np.errstate(all="ignore"):
             return _finite(self._draws(X, n_samples, random_state, latent))
+
+    def moments(self, X, noise=True):
+        """Mean (n, p) and variance, (n,) or (n, k), of the process in its own units.
+
+        The variance includes that of the kernel's white noise, if wanted.
+        """
+        mean, variance = self._by_blocks(self.process.mean_and_variance, X)
+        if noise:
+            own = _noise(self.process.kernel, X)
+            variance = variance + (own if variance.ndim == 1 else own[:, None])
+        return _finite(mean), _finite(variance)
+
+    def _mean_and_std(self, X, latent):
+        mean, variance = self.moments(X, noise=not latent)
+        std = _finite(np.sqrt(variance)[:, None] * self.y_scale)
+        return _finite(mean * self.y_scale + self.y_mean), std
 
     def _draws(self, X, n_samples, random_state, latent):
         n_targets = len(self.y_scale)

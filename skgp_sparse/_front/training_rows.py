@@ -21,7 +21,7 @@ _SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s
 _SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
 
 
-def training_rows(X, y, weight, *, alpha, normalize, name):
+def training_rows(X, y, weight, *, alpha, normalize, name, offset=None):
     """Rows of a training table.
 
     Parameters
@@ -35,11 +35,13 @@ def training_rows(X, y, weight, *, alpha, normalize, name):
         Whether targets are centred and scaled.
     name : str
         Of the estimator, for errors.
+    offset : ndarray of shape (n,) or None
+        Known offsets of the latent values, in units of y where these are scaled.
     """
     y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
     noise = check_alpha(alpha, len(X), name)
     if X.size <= _SMALL_TABLE:
-        X, y, noise, weight = _canonical(X, y, noise, weight)
+        X, y, noise, weight, offset = _canonical(X, y, noise, weight, offset)
     mean, scale = standardisation(y, weight, normalize, shared=np.any(noise))
     if not np.isfinite(np.max(noise) / scale[0] / scale[0]):
         raise ValueError(
@@ -47,7 +49,8 @@ def training_rows(X, y, weight, *, alpha, normalize, name):
             f"{np.max(noise):.1e}, and y has a standard deviation of {scale[0]:.1e}. Rescale y, or "
             "lower alpha."
         )
-    return Rows(X, y, noise, weight, mean, scale)
+    offset = None if offset is None else offset / scale[0]
+    return Rows(X, y, noise, weight, mean, scale, offset=offset)
 
 
 def with_noise_floor(rows, kernel):
@@ -84,14 +87,21 @@ def check_alpha(alpha, n, name):
     return alpha
 
 
-def _canonical(X, y, noise, weight):
-    """Sorted distinct rows of (X, y, noise), and how often each of them is there."""
+def _canonical(X, y, noise, weight, offset):
+    """Sorted distinct rows of (X, y, noise, offset), and how often each of them is there."""
     if weight is not None:
         keep = weight > 0
-        noise = noise if np.ndim(noise) == 0 else noise[keep]
-        X, y, weight = X[keep], y[keep], weight[keep]
-    table = np.column_stack([X, y, np.broadcast_to(noise, len(X))])
+        X, y, weight, noise, offset = X[keep], y[keep], weight[keep], *_rows_of(keep, noise, offset)
+    others = [0.0 if column is None else column for column in (noise, offset)]
+    others = [np.broadcast_to(column, len(X)) for column in others]
+    table = np.column_stack([X, y, *others])
     _, first, index = np.unique(table, axis=0, return_index=True, return_inverse=True)
     total = np.bincount(index.ravel(), weight, minlength=len(first))
-    noise = noise if np.ndim(noise) == 0 else noise[first]
-    return X[first], y[first], noise, None if np.all(total == 1) else total.astype(float)
+    weight = None if np.all(total == 1) else total.astype(float)
+    noise, offset = _rows_of(first, noise, offset)
+    return X[first], y[first], noise, weight, offset
+
+
+def _rows_of(rows, *columns):
+    """Some rows of columns, which may also be a number or None."""
+    return [column if np.ndim(column) == 0 else column[rows] for column in columns]

@@ -10,6 +10,10 @@ parallel
     Threads over blocks and tiles, with one BLAS thread each.
 quadrature
     Expectations under one normal distribution per row.
+softmax
+    Expectations of a softmax, by one-dimensional integrals.
+tilted
+    Moments of a normal distribution times a power of a likelihood.
 warnings
     Warnings that name their problem, at the line of the user.
 """

@@ -100,37 +100,50 @@ class Method(ABC):
     is_lower_bound = False
 
     @abstractmethod
-    def at_site(self, site, residual):
-        """Linear terms and precisions (2, n) of rows as the basis sees them, from their sites."""
+    def at_site(self, site, residual, weight):
+        """Linear terms and precisions (2, k, n) of rows as the basis sees them, from their sites.
+
+        A row has one site in each of the k processes.
+        """
 
     @abstractmethod
     def share(self, mean):
-        """Share ``v`` of the residual variance in the marginals; `mean` is that of ``λ2 r``."""
+        """Share ``v`` (k,) of the residual variance in the marginals.
+
+        `mean` (k,) is that of ``λ2 r`` over the rows.
+        """
 
     @abstractmethod
-    def by_row(self, y, mean, h, residual, site, v):
+    def by_row(self, block, mean, h, residual, site, v):
         """One update of the sites of some rows, a `ByRow`.
 
         Parameters
         ----------
-        y, mean, h, residual : ndarray of shape (n,)
-            Observations; mean and variance that the basis gives the rows; what it leaves of them.
-        site : ndarray of shape (2, n)
+        block : Block
+            Observations, offsets and weights.
+        mean, h : ndarray of shape (k, n)
+            Mean and variance that the basis gives the rows.
+        residual : ndarray of shape (n,)
+            What it leaves of them.
+        site : ndarray of shape (2, k, n)
             Natural parameters ``(λ1, λ2)``.
-        v : float
+        v : ndarray of shape (k,)
         """
 
     @abstractmethod
-    def slopes(self, y, mean, h, residual, site, v):
-        """Gradient (k, n) of what each row adds, wrt the parameters of the likelihood."""
+    def slopes(self, block, mean, h, residual, site, v):
+        """Gradient (p, n) of what each row adds, wrt the parameters of the likelihood."""
 
     @abstractmethod
-    def total(self, core, value, n, v):
+    def total(self, cores, value, n, v):
         """The objective, from the sum over rows, and how many they are."""
 
     @abstractmethod
     def surrogate(self, v):
-        """The `Bound` of the Gaussian objective that has the same gradient, sites held."""
+        """The `Bound` of a process with this ``v`` that has the same gradient, sites held.
+
+        Its penalties just add up over the rows.
+        """
 
 
 class Solver(ABC):

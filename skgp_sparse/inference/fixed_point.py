@@ -42,7 +42,7 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=())
     Parameters
     ----------
     evaluate : callable
-        ``state -> Step``.
+        ``state -> Step``, whose gap is NaN where the map is not defined.
     state : ndarray or PerRow
         Anything that adds, subtracts and scales, and whose parts are arrays.
     admissible : callable
@@ -56,8 +56,18 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=())
     Returns
     -------
     Solution
+
+    Raises
+    ------
+    LinAlgError
+        If the map is not defined at `state`. Elsewhere, such a step is taken back.
     """
     step = evaluate(state)
+    if not np.isfinite(step.gap):
+        raise np.linalg.LinAlgError(
+            "The sites overflow: the latent variance is too large for the likelihood. Lower the "
+            "upper bound of the kernel's variance."
+        )
     closest = state, step
     history, damping, since_best = deque(history, maxlen=_WINDOW), 1.0, 0
     n_iter = 1

@@ -1,7 +1,8 @@
 r"""How sites are found: variational inference or expectation propagation, one row at a time.
 
 With marginals ``N(m, s)`` of a row whose residual variance is ``r``, ``μ`` and ``h`` from the
-inducing points (`skgp_sparse._engine.collapsed_sites`):
+inducing points (`skgp_sparse._engine.collapsed_sites`); the likelihood sees ``f + o`` with the
+known offset ``o`` of the row:
 
 `Variational`
     ``m = μ``, ``s = v r + h``, and with ``α = E[∂ log p(y|f)]``, ``β = -E[∂² log p(y|f)]``
@@ -11,12 +12,22 @@ inducing points (`skgp_sparse._engine.collapsed_sites`):
     a natural-gradient step of size one: Titsias (2025), "New bounds for sparse variational
     Gaussian processes", eq. 20 (``v = 1``) and eq. 23 (one ``v`` for all rows, whose optimum given
     the sites is ``1 / (1 + mean λ2 r)``); sites as in Adam, Chang, Khan and Solin (2021), "Dual
-    parameterization of sparse variational Gaussian processes".
+    parameterization of sparse variational Gaussian processes". Several processes, of which a row
+    has one latent value each, have sites and a ``v`` of their own. Where the likelihood is not
+    log-concave, a precision ``λ2`` may be negative.
 
 `ExpectationPropagation`
-    The prior is FITC, so that a row's own residual is updated by its own site: ``g = 1 + r λ2``,
-    ``m = (μ + r λ1)/g``, ``s = r/g + h/g²``. Cavity, tilted moments, site: Naish-Guzman and Holden
-    (2008), "The generalized FITC approximation"; Rasmussen and Williams (2006), section 3.6.
+    Power ``a``, at most the weight of the row, so that what is left without the row is never less
+    than what the others say. The prior has residuals of a share ``a``, so that a row's own residual
+    is updated by its own site: ``γ = 1 + a r λ2``, ``m = (μ + a r λ1)/γ``, ``s = r/γ + h/γ²``,
+
+        cavity  C = s/(1 - a s λ2),    q = (m - a s λ1)/(1 - a s λ2),
+        λ1 ← (α + q β)/(a (1 - C β)),    λ2 ← β/(a (1 - C β)),
+
+    with the slope ``α`` and the negative curvature ``β`` of ``log ∫ N(f; q, C) p(y|f)^a df`` in q.
+    Power 1 is Naish-Guzman and Holden (2008), "The generalized FITC approximation"; other powers
+    are Bui, Yan and Turner (2017), "A unifying framework for Gaussian process pseudo-point
+    approximations using power expectation propagation". The limit of power 0 is `Variational`.
 """
 
 from collections.abc import Callable
@@ -47,96 +58,119 @@ class Variational(Method):
 
     is_lower_bound = True
 
-    def at_site(self, site, residual):
+    def at_site(self, site, residual, weight):
         """Linear terms and precisions of rows, as the basis sees them: the sites as they are."""
         return site
 
     def share(self, mean):
-        """The best ``v``, the mean of ``λ2 r`` being this."""
-        return 1.0 / (1.0 + mean) if self.spherical else 1.0
+        """The best ``v`` of each process, the mean of ``λ2 r`` being this."""
+        return 1.0 / (1.0 + mean) if self.spherical else np.ones_like(mean)
 
-    def by_row(self, y, mean, h, residual, site, v):
+    def by_row(self, block, mean, h, residual, site, v):
         """One natural-gradient step for some rows."""
-        variance = v * residual + h
-        value, slope, curvature = self.likelihood.expected(y, mean, variance)
-        curvature = np.maximum(curvature, SMALLEST)
+        variance = v[:, None] * residual + h
+        latent = self._latent(block, mean, variance)
+        value, *derivatives = self.likelihood.expected(block.y[:, 0], *latent)
+        slope, curvature = np.atleast_2d(*derivatives)
+        if self.likelihood.is_log_concave:
+            curvature = np.maximum(curvature, SMALLEST)
         return ByRow(curvature * mean + slope, curvature, mean, variance, value)
 
-    def slopes(self, y, mean, h, residual, site, v):
+    def slopes(self, block, mean, h, residual, site, v):
         """Those of the expected log likelihood."""
-        return self.likelihood.expected_slopes(y, mean, v * residual + h)
+        latent = self._latent(block, mean, v[:, None] * residual + h)
+        return self.likelihood.expected_slopes(block.y[:, 0], *latent)
 
-    def total(self, core, value, n, v):
+    def total(self, cores, value, n, v):
         """The bound, from the sum over rows, and how many there are."""
-        return value - core.divergence() - 0.5 * n * (v - np.log(v) - 1.0)
+        return value - cores.divergence() - 0.5 * n * np.sum(v - np.log(v) - 1.0)
 
     def surrogate(self, v):
-        """The bound whose gradient is the same."""
+        """The bound whose gradient is the same, for a process with this ``v``."""
         return self.bound(v)
+
+    def _latent(self, block, mean, variance):
+        """Mean and variance of what the likelihood sees, (n,) if it is one value per row."""
+        mean = mean + block.offset
+        return (mean[0], variance[0]) if self.likelihood.n_latent == 1 else (mean, variance)
 
 
 @dataclass(frozen=True)
 class ExpectationPropagation(Method):
-    """Moments of every row matched under the FITC prior.
+    """Moments of every row matched under the FITC prior, or a share of each row.
 
     Parameters
     ----------
     likelihood : Likelihood
+        Of one latent value per row, log-concave.
+    power : float
+        In (0, 1].
     bound : callable
-        ``v -> Bound`` of the Gaussian objective with the same gradient, sites held.
+        ``power -> Bound`` of the Gaussian objective with the same gradient, sites held.
     """
 
     likelihood: object
+    power: float
     bound: Callable
 
     is_lower_bound = False
 
-    def at_site(self, site, residual):
-        """Linear terms and precisions of rows, their residual variance integrated out."""
-        return site / (1.0 + residual * site[1])
+    def at_site(self, site, residual, weight):
+        """Linear terms and precisions of rows, a share of their residual integrated out."""
+        return site / (1.0 + self._powers(weight) * residual * site[1])
 
     def share(self, mean):
         """One: the residual counts in full."""
-        return 1.0
+        return np.ones_like(mean)
 
-    def by_row(self, y, mean, h, residual, site, v):
+    def by_row(self, block, mean, h, residual, site, v):
         """One parallel EP update for some rows."""
-        linear, precision = site
-        own, mean, variance = _marginals(mean, h, residual, site)
-        centre, cavity = _cavity(mean, variance, site)
-        value, slope, curvature = self.likelihood.tilted(y, centre, cavity)
-        curvature = np.maximum(curvature, SMALLEST)
-        rest = np.maximum(1.0 - cavity * curvature, np.finfo(float).eps)
+        a = self._powers(block.weight)
+        linear, precision = a * site[:, 0]
+        own, mean, variance = _marginals(mean[0], h[0], residual, linear, precision)
+        centre, cavity = _cavity(mean, variance, linear, precision)
+        value, slope, curvature = self.likelihood.tilted(
+            block.y[:, 0], centre + block.offset, cavity, a
+        )
+        curvature = np.maximum(curvature, a * SMALLEST)
+        rest = a * np.maximum(1.0 - cavity * curvature, np.finfo(float).eps)
         # log of the tilted normaliser over that of the site, both under the cavity, and the
         # integral over the residual
         gain = 1.0 + cavity * precision
         exponent = cavity * linear**2 + 2.0 * linear * centre - precision * centre**2
         value = value + 0.5 * (np.log(gain / own) - exponent / gain + residual * linear**2 / own)
-        return ByRow((slope + centre * curvature) / rest, curvature / rest, mean, variance, value)
+        found = (slope + centre * curvature) / rest, curvature / rest, mean, variance
+        return ByRow(*np.atleast_2d(*found), value / a)
 
-    def slopes(self, y, mean, h, residual, site, v):
+    def slopes(self, block, mean, h, residual, site, v):
         """Those of the logarithms of the tilted normalisers."""
-        _, mean, variance = _marginals(mean, h, residual, site)
-        return self.likelihood.tilted_slopes(y, *_cavity(mean, variance, site))
+        a = self._powers(block.weight)
+        linear, precision = a * site[:, 0]
+        _, mean, variance = _marginals(mean[0], h[0], residual, linear, precision)
+        centre, cavity = _cavity(mean, variance, linear, precision)
+        found = self.likelihood.tilted_slopes(block.y[:, 0], centre + block.offset, cavity, a)
+        return found / a
 
-    def total(self, core, value, n, v):
+    def total(self, cores, value, n, v):
         """Log of the approximate evidence, from the sum over rows."""
-        return value + core.log_normaliser()
+        return value + cores.log_normaliser()
 
     def surrogate(self, v):
         """The bound whose gradient is the same."""
-        return self.bound(v)
+        return self.bound(self.power)
+
+    def _powers(self, weight):
+        """Power of each row; a row of weight 0 is not there, so that any power will do."""
+        return np.where(weight > 0, np.minimum(self.power, weight), self.power)
 
 
-def _marginals(mean, h, residual, site):
-    """Gain ``g``, mean and variance of rows whose residual is updated by their own sites."""
-    linear, precision = site
+def _marginals(mean, h, residual, linear, precision):
+    """Gain ``γ``, mean and variance of rows whose residual is updated by these sites."""
     own = 1.0 + residual * precision
     return own, (mean + residual * linear) / own, (residual + h / own) / own
 
 
-def _cavity(mean, variance, site):
-    """Mean and variance of rows without their sites."""
-    linear, precision = site
+def _cavity(mean, variance, linear, precision):
+    """Mean and variance of rows without these sites."""
     left = np.maximum(1.0 - variance * precision, np.finfo(float).eps)
     return (mean - variance * linear) / left, variance / left

@@ -51,8 +51,10 @@ class SiteModel(Model):
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
         tol = max(self.inner.tol, _ROUGH if rough else 0.0)
         inputs, index = exact_sites.group_inputs(rows)
-        project = partial(exact_sites.join_rows, index)
         inner = self.inner._replace(tol=tol)
+        if not self.method.likelihood.is_log_concave:  # precisions may have any sign
+            return SiteObjective(rows, self.method, InducingPoints(inputs), options, inner)
+        project = partial(exact_sites.join_rows, index)
         return SiteObjective(rows, self.method, InducingPoints(inputs), options, inner, project)
 
     def sparse(self, rows, Z, options):

@@ -1,5 +1,6 @@
 """The check of likelihoods, by central differences, limits and numerical integrals."""
 
+from inspect import signature
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ _MOST_OBSERVATIONS = 8
 _NO_VARIANCE = 1e-18
 _STEP = 1e-4  # of central differences
 _KINDS = ("expected", "tilted")
+_POWER = 0.4  # of the density, in expectation propagation
+_PROBABILITIES = (0.1, 0.5, 0.95)  # of quantiles
 _PARTS = ("value", "slope", "curvature")
 _DIGITS = 1e-9
 _TOLERANCE = 1e-6
@@ -25,6 +28,7 @@ _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 _SAMPLES, _ERRORS = 4000, 6.0  # of the response, and standard errors that its mean may be off
 _MOST_SHIFT = 4.0  # by an observation, in standard deviations, where the sum has its mass
 _MOST_PRECISION = 100.0  # of an observation, relative, where the sum has enough nodes
+_MOST_BEND = 300.0  # of the log density anywhere, relative, if it is not concave
 
 
 class _Table(NamedTuple):
@@ -43,9 +47,11 @@ class _Table(NamedTuple):
     def certain(self):
         return self._replace(variance=np.full(len(self.y), _NO_VARIANCE))
 
+    def is_moderate(self):
+        return (np.abs(self.mean) <= _MODERATE_MEAN) & (self.variance <= _MODERATE_VARIANCE)
+
     def moderate(self):
-        near = np.abs(self.mean) <= _MODERATE_MEAN
-        return self.where(near & (self.variance <= _MODERATE_VARIANCE))
+        return self.where(self.is_moderate())
 
     def place(self, row):
         return ", ".join(f"{name} = {c[row]:g}" for name, c in zip(self._fields, self))
@@ -57,9 +63,13 @@ def check_likelihood(likelihood, y=None, random_state=0):
     `expected` and `tilted` are evaluated for means between -50 and 50, for means of ±1000, and for
     variances from 1e-10 to 1e4. Slopes and curvatures are compared with central differences. Values
     are compared with numerical integrals of the log density, which is the value of `expected` for a
-    variance of zero. The likelihood must be log-concave. `response` is compared with samples of
-    `sample`. The gradients with respect to learned parameters are compared with central
-    differences. The probabilities of a `Binary` likelihood must sum to 1 and agree with `tilted`.
+    variance of zero. Far from zero, `expected` may be minus infinity, as for a log link it
+    overflows there. Curvatures must not be negative if `is_log_concave` is true. Powers of the
+    density are compared too, if `tilted` takes a power and the likelihood is log-concave.
+    `response` is compared with samples of `sample`, and so is `quantile` if it is defined; a finite
+    variance of a distribution with an infinite fourth moment cannot be confirmed that way. The
+    gradients with respect to learned parameters are compared with central differences. The
+    probabilities of a `Binary` likelihood must sum to 1 and agree with `tilted`.
 
     Parameters
     ----------
@@ -93,6 +103,8 @@ def check_likelihood(likelihood, y=None, random_state=0):
     for kind in _KINDS:
         _check_rows(likelihood, kind, table)
         _check_derivatives(likelihood, kind, table.moderate())
+    if _takes_powers(likelihood):
+        _check_derivatives(likelihood, "tilted", table.moderate(), power=_POWER)
     _check_limit(likelihood, table.moderate().certain())
     _check_order(likelihood, table)
     _check_values(likelihood, table.moderate())
@@ -100,7 +112,12 @@ def check_likelihood(likelihood, y=None, random_state=0):
         _check_probability(likelihood, table._replace(y=np.ones_like(table.y)))
     central = table.where((np.abs(table.mean) <= 2.5) & (table.variance <= 1.0))
     _check_response(likelihood, central, check_random_state(random_state))
+    _check_quantiles(likelihood, central, check_random_state(random_state))
     _check_parameters(likelihood, table.moderate())
+
+
+def _takes_powers(likelihood):
+    return likelihood.is_log_concave and "power" in signature(likelihood.tilted).parameters
 
 
 def _make_table(likelihood, y, rng):
@@ -116,17 +133,19 @@ def _combined(y, means):
     return _Table(*(column.ravel() for column in columns))
 
 
-def _ask(likelihood, kind, table):
+def _ask(likelihood, kind, table, **power):
     """Return the value, slope and curvature of every row, after a check of their shapes."""
     name, given = f"{likelihood!r}.{kind}", [column.copy() for column in table]
-    with require.no_error(f"{name} of {len(table.y)} rows"):
-        value, slope, curvature = getattr(likelihood, kind)(*given)
+    with require.no_error(f"{name} of {len(table.y)} rows"), np.errstate(all="ignore"):
+        value, slope, curvature = getattr(likelihood, kind)(*given, **power)
     for column, before, kept in zip(table._fields, table, given):
         same = np.array_equal(before, kept)
         require.that(same, f"{name} overwrites {column}, which it must not change.")
     for part, values in zip(_PARTS, (value, slope, curvature)):
         require.shape(values, table.y.shape, f"{name}: {part} of {len(table.y)} rows")
-        require.finite(values, f"{name}: {part}", table.place)
+        may_overflow = ~table.is_moderate() & np.isneginf(value) & (kind == "expected")
+        good = np.isfinite(values) | (may_overflow & ~np.isnan(values))
+        require.everywhere(good, values, f"{name}: {part}", "a finite number", table.place)
     return value, slope, curvature
 
 
@@ -137,25 +156,33 @@ def _check_rows(likelihood, kind, table):
         some = table.where(rows)
         for part, values, found in zip(_PARTS, whole, _ask(likelihood, kind, some)):
             what, expected = f"{name}: {part} of a row", values[rows]
-            allowed = _DIGITS * (1 + np.abs(expected))
-            require.close(found, expected, allowed, what, "among other rows", some.place)
+            found = np.where(found == expected, expected, found)
+            finite = np.isfinite(expected) | np.isfinite(found)
+            near = some.where(finite)
+            allowed = _DIGITS * (1 + np.abs(expected[finite]))
+            source = "among other rows"
+            require.close(found[finite], expected[finite], allowed, what, source, near.place)
     _ask(likelihood, kind, _combined(np.unique(table.y), _FAR))
-    good = whole[2] >= -_DIGITS * np.max(np.abs(whole[2]))
-    expected = "no negative number: p(y | f) must be log-concave in f"
-    require.everywhere(good, whole[2], f"{name}: curvature", expected, table.place)
+    if likelihood.is_log_concave:
+        largest = np.max(np.abs(whole[2]), where=np.isfinite(whole[2]), initial=0.0)
+        expected = "no negative number: p(y | f) must be log-concave in f"
+        good = whole[2] >= -_DIGITS * largest
+        require.everywhere(good, whole[2], f"{name}: curvature", expected, table.place)
 
 
-def _check_derivatives(likelihood, kind, table):
-    up, down = (_ask(likelihood, kind, table.moved(step)) for step in (_STEP, -_STEP))
-    value, slope, curvature = _ask(likelihood, kind, table)
+def _check_derivatives(likelihood, kind, table, **power):
+    up, down = (_ask(likelihood, kind, table.moved(step), **power) for step in (_STEP, -_STEP))
+    value, slope, curvature = _ask(likelihood, kind, table, **power)
     for part, found, difference, integral in (
         ("slope", slope, up[0] - down[0], value),
         ("curvature", curvature, down[1] - up[1], slope),
     ):
         expected = difference / (2 * _STEP)
-        rounding = 1e-8 * np.abs(integral) + _DIGITS * np.max(np.abs(expected))
+        of_largest = _DIGITS if likelihood.is_log_concave else _TOLERANCE  # signs change
+        rounding = 1e-8 * np.abs(integral) + of_largest * np.max(np.abs(expected))
         allowed = 10 * _TOLERANCE * np.abs(expected) + rounding
         what, source = f"{likelihood!r}.{kind}: {part}", "by central differences along the mean"
+        what += "".join(f" for power = {number}" for number in power.values())
         require.close(found, expected, allowed, what, source, table.place)
 
 
@@ -179,18 +206,38 @@ def _check_order(likelihood, table):
 
 def _check_values(likelihood, table):
     """Compare values with sums over 4001 nodes, where these cover the mass of the integrand."""
+    logs, table = _log_densities(likelihood, table)
+    if len(table.y) == 0:
+        return
+    sums = {"expected": logs @ _WEIGHTS, "tilted": logsumexp(logs, axis=1, b=_WEIGHTS)}
+    for kind, expected in sums.items():
+        _compare_values(likelihood, kind, table, expected)
+    if _takes_powers(likelihood):
+        expected = logsumexp(_POWER * logs, axis=1, b=_WEIGHTS)
+        _compare_values(likelihood, "tilted", table, expected, power=_POWER)
+
+
+def _compare_values(likelihood, kind, table, expected, **power):
+    found, what = _ask(likelihood, kind, table, **power)[0], f"{likelihood!r}.{kind}: value"
+    what += "".join(f" for power = {number}" for number in power.values())
+    allowed, source = _TOLERANCE * (1 + np.abs(expected)), "by a sum over 4001 nodes"
+    require.close(found, expected, allowed, what, source, table.place)
+
+
+def _log_densities(likelihood, table):
+    """Logarithms at the nodes of rows for which these are enough, and these rows."""
     _, slope, curvature = _ask(likelihood, "expected", table.certain())
     within_reach = np.sqrt(table.variance) * np.abs(slope) <= _MOST_SHIFT
     table = table.where(within_reach & (table.variance * curvature <= _MOST_PRECISION))
-    if len(table.y) == 0:
-        return
     f = table.mean[:, None] + np.sqrt(table.variance)[:, None] * _NODES
+    if len(table.y) == 0:
+        return f, table
     dense = _Table(np.repeat(table.y, len(_NODES)), f.ravel(), f.ravel()).certain()
-    logs = _ask(likelihood, "expected", dense)[0].reshape(f.shape)
-    for kind, expected in zip(_KINDS, (logs @ _WEIGHTS, logsumexp(logs, axis=1, b=_WEIGHTS))):
-        found, what = _ask(likelihood, kind, table)[0], f"{likelihood!r}.{kind}: value"
-        allowed, source = _TOLERANCE * (1 + np.abs(expected)), "by a sum over 4001 nodes"
-        require.close(found, expected, allowed, what, source, table.place)
+    logs, _, curvature = (part.reshape(f.shape) for part in _ask(likelihood, "expected", dense))
+    if likelihood.is_log_concave:
+        return logs, table
+    smooth = table.variance * np.max(np.abs(curvature), axis=1) <= _MOST_BEND
+    return logs[smooth], table.where(smooth)
 
 
 def _check_response(likelihood, table, rng):
@@ -209,9 +256,32 @@ def _check_response(likelihood, table, rng):
         (spread, "variance", (drawn - drawn.mean(axis=0)) ** 2),
     ):
         allowed = _ERRORS * samples.std(axis=0) / np.sqrt(_SAMPLES) + _DIGITS
-        allowed += _ERRORS**2 * spread / _SAMPLES * (what == "variance")
+        allowed += _ERRORS * np.max(np.abs(samples - samples.mean(axis=0)), axis=0) / _SAMPLES
+        if what == "variance":
+            allowed += _ERRORS**2 * spread / _SAMPLES
         name, source = f"{likelihood!r}.response: {what}", f"of {_SAMPLES} samples"
-        require.close(values, samples.mean(axis=0), allowed, name, source, table.place)
+        known = np.isfinite(values)  # an infinite variance has no estimate
+        found, expected, rows = values[known], samples.mean(axis=0)[known], table.where(known)
+        require.close(found, expected, allowed[known], name, source, rows.place)
+
+
+def _check_quantiles(likelihood, table, rng):
+    """Compare quantiles with the shares of samples that are smaller, or not larger."""
+    name, (_, mean, variance) = f"{likelihood!r}.quantile", table
+    f = mean + np.sqrt(variance) * rng.normal(size=(_SAMPLES, len(mean)))
+    drawn = likelihood.sample(f, rng)
+    for q in _PROBABILITIES:
+        with require.no_error(f"{name} of {len(mean)} rows"):
+            try:
+                found = likelihood.quantile(q, mean, variance)
+            except NotImplementedError:
+                return
+        require.shape(found, mean.shape, f"{name} of {len(mean)} rows")
+        off = _ERRORS * np.sqrt(q * (1.0 - q) / _SAMPLES)
+        good = np.mean(drawn < found, axis=0) <= q + off
+        good &= np.mean(drawn <= found, axis=0) >= q - off
+        expected = f"the quantile {q} of {_SAMPLES} samples"
+        require.everywhere(good, found, name, expected, table.place)
 
 
 def _check_parameters(likelihood, table):

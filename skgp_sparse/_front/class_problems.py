@@ -1,4 +1,4 @@
-"""Fits of the binary problems of a classifier, here or in other processes."""
+"""Fits of the problems of a classifier, here or in other processes."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from skgp_sparse.inference.training import Plan, train
 _SMALL = 1 << 20  # entries of an array (rows, m)
 
 
-class BinaryProblem(NamedTuple):
+class ClassProblem(NamedTuple):
     """What is fitted, and how."""
 
     name: str  # "" if it is the only one
@@ -35,7 +35,7 @@ class BinaryProblem(NamedTuple):
 
 
 def fit_all(problems, model, seed, n_jobs, watched):
-    """Fits of all binary problems, in order; the same whatever `n_jobs`.
+    """Fits of all problems, in order; the same whatever `n_jobs`.
 
     `watched` fits tell their progress, one after the other.
     """

@@ -1,0 +1,301 @@
+"""The contract of a likelihood."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+_SMALLEST = 1e-30  # precision of a function that is nearly constant
+
+
+class Likelihood(BaseEstimator, ABC):
+    """Base class of the likelihoods ``p(y | f)`` of an observation given its latent value.
+
+    A subclass defines `expected`, `tilted`, `response` and `sample`. It also defines `of_nothing`,
+    the log likelihood of a model that does not use the inputs. A likelihood may have parameters
+    that are learned. For quantiles of the response, a subclass defines `quantile`.
+    `skgp_sparse.testing.check_likelihood` checks a subclass.
+
+    Attributes
+    ----------
+    latent_variance : tuple of float
+        Lower and upper bound of the variance of the default kernel. Outside these bounds, the
+        likelihood hardly changes with the variance, or overflows.
+    n_latent : int
+        Number of latent values of a row.
+    is_log_concave : bool
+        Whether ``log p(y | f)`` is concave in ``f``, so that curvatures are never negative.
+    intercept : float
+        Number that the likelihood adds to the latent value of every row.
+    standardises : bool
+        Whether observations may be centred and scaled. This is the case if they are continuous and
+        can have any value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Gaussian, Likelihood
+    >>> isinstance(Gaussian(), Likelihood)
+    True
+    >>> Gaussian(0.5).response(np.zeros(1), np.ones(1))
+    (array([0.]), array([1.5]))
+    """
+
+    latent_variance = (1e-3, 1e4)
+    n_latent = 1
+    is_log_concave = True
+    intercept = 0.0
+    standardises = False
+
+    def check(self, y, name):
+        """Raise an error if some observations are outside the domain of the likelihood.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+        name : str
+            Name of the estimator, which the message contains.
+
+        Raises
+        ------
+        ValueError
+            If some observations are outside the domain. The message describes the domain.
+        """
+
+    def kinds(self, y):
+        """Divide the rows into groups, for stratified sampling.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Number of the group of each row. A small sample of the rows contains rows of every
+            group. By default, all rows are in one group.
+        """
+        return np.zeros(len(y))
+
+    def started(self, y, weight, offset):
+        """Return a likelihood whose parameters all have values.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+        weight : ndarray of shape (n,)
+            Weights of the rows.
+        offset : ndarray of shape (n,)
+            Known offsets of the latent values.
+
+        Returns
+        -------
+        Likelihood
+            A new likelihood, in which parameters that are None are estimated from the
+            observations; or this one, if there are none.
+        """
+        return self
+
+    def first_sites(self, y):
+        """Return Gaussian functions ``exp(linear f - precision f² / 2)`` to start inference from.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+
+        Returns
+        -------
+        linear, precision : ndarray of shape (n,)
+            By default, the functions are nearly constant.
+        """
+        return np.zeros(len(y)), np.full(len(y), _SMALLEST)
+
+    def majorised(self):
+        """Return a log-concave likelihood whose `expected` is never larger, to start with.
+
+        Returns
+        -------
+        Likelihood or None
+            None if inference can start with the likelihood itself, which is the case for
+            log-concave likelihoods.
+        """
+        return None
+
+    @abstractmethod
+    def of_nothing(self, y, weight, offset):
+        """Compute the log likelihood of a model that predicts the same distribution for all rows.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+        weight : ndarray of shape (n,)
+            Weights of the rows.
+        offset : ndarray of shape (n,)
+            Known offsets of the latent values, for which the model does account.
+
+        Returns
+        -------
+        float
+            Weighted sum of the log likelihoods of the rows.
+        """
+
+    @abstractmethod
+    def expected(self, y, mean, variance):
+        """Compute ``E[log p(y | f)]`` for ``f ~ N(mean, variance)``.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        value, slope, curvature : ndarray of shape (n,)
+            The expectation, its first derivative with respect to `mean`, and its negative second
+            derivative.
+        """
+
+    @abstractmethod
+    def tilted(self, y, mean, variance, power=1.0):
+        """Compute ``log E[p(y | f)^power]`` for ``f ~ N(mean, variance)``.
+
+        For ``power=1``, this is the log predictive density of the observation.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+        power : float or ndarray of shape (n,), default=1.0
+            Power of each row, in (0, 1].
+
+        Returns
+        -------
+        value, slope, curvature : ndarray of shape (n,)
+            The logarithm, its first derivative with respect to `mean`, and its negative second
+            derivative.
+        """
+
+    @abstractmethod
+    def response(self, mean, variance):
+        """Compute the mean and variance of an observation for ``f ~ N(mean, variance)``.
+
+        Parameters
+        ----------
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+            Mean and variance of the observations.
+        """
+
+    def quantile(self, q, mean, variance):
+        """Compute a quantile of an observation for ``f ~ N(mean, variance)``.
+
+        Parameters
+        ----------
+        q : float
+            Probability, in (0, 1).
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The smallest value that an observation does not exceed with a probability of at least
+            `q`.
+
+        Raises
+        ------
+        NotImplementedError
+            If the likelihood does not define quantiles.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define quantiles.")
+
+    @abstractmethod
+    def sample(self, f, random_state):
+        """Draw observations given latent values.
+
+        Parameters
+        ----------
+        f : ndarray
+            Latent values, of any shape.
+        random_state : RandomState
+            Generator that draws the samples.
+
+        Returns
+        -------
+        ndarray
+            Observations, in the shape of `f`.
+        """
+
+    @property
+    def theta(self):
+        """Learned parameters as unbounded numbers, mostly logarithms: an array of shape (k,)."""
+        return np.zeros(0)
+
+    @property
+    def limits(self):
+        """Lower and upper bounds of `theta`, an array of shape (k, 2)."""
+        return np.zeros((0, 2))
+
+    def with_theta(self, theta):
+        """Return a likelihood with other values of the learned parameters.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (k,)
+            Values, as in the attribute `theta`.
+
+        Returns
+        -------
+        Likelihood
+            A new likelihood, or this one if it has no learned parameters.
+        """
+        return self
+
+    def expected_slopes(self, y, mean, variance):
+        """Compute the gradient of `expected` with respect to `theta`.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (k, n)
+            Gradient, with one row for each learned parameter.
+        """
+        return np.zeros((0, len(y)))
+
+    def tilted_slopes(self, y, mean, variance, power=1.0):
+        """Compute the gradient of `tilted` with respect to `theta`.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+        power : float or ndarray of shape (n,), default=1.0
+            Power of each row, in (0, 1].
+
+        Returns
+        -------
+        ndarray of shape (k, n)
+            Gradient, with one row for each learned parameter.
+        """
+        return np.zeros((0, len(y)))

@@ -1,0 +1,206 @@
+"""Likelihoods of labels ±1."""
+
+from abc import abstractmethod
+
+import numpy as np
+from scipy.special import expit, log_expit, log_ndtr, ndtr
+
+from skgp_sparse._ground.quadrature import expectation
+from skgp_sparse._ground.tilted import log_moments
+from skgp_sparse.likelihoods._base import Likelihood
+from skgp_sparse.likelihoods._levelled import best_level
+
+_LOG_2PI = np.log(2.0 * np.pi)
+_FAR = -30.0  # from which the asymptotic series of the probit's slope has more digits
+
+
+class Binary(Likelihood):
+    """Base class of likelihoods ``p(y | f) = s(y f)`` of labels ``y = ±1``, with a sigmoid ``s``.
+
+    A subclass defines `log_sigmoid`, which is ``log s`` with its slope and curvature, and
+    `probability`, which is ``E[s]``. The function ``log s`` must be concave.
+
+    Attributes
+    ----------
+    strip : float
+        Half-width of a strip around the real axis in which ``s`` has neither a zero nor a pole. A
+        wider strip makes numerical integrals cheaper.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Binary, Probit
+    >>> isinstance(Probit(), Binary)
+    True
+    >>> Probit().kinds(np.array([1.0, -1.0]))
+    array([ 1., -1.])
+    """
+
+    latent_variance = (1e-2, 50.0)  # the sigmoid saturates beyond
+    strip = 1.0
+
+    def check(self, y, name):
+        """Raise an error if some labels are not ±1; see `Likelihood.check`."""
+        others = np.count_nonzero(np.abs(y) != 1.0)
+        if others:
+            raise ValueError(
+                f"{name}: {type(self).__name__} takes the labels -1 and 1, but {others} rows have "
+                "other labels. Use SparseGPClassifier, which encodes any labels."
+            )
+
+    def kinds(self, y):
+        """Return the labels: rows with the same label form a group."""
+        return y
+
+    def of_nothing(self, y, weight, offset):
+        """Compute the log likelihood of a constant latent value; see `Likelihood.of_nothing`."""
+        if np.any(offset):
+            return self._of_constant(y, weight, offset)
+        count = np.array([weight @ (y == label) for label in np.unique(y)])
+        return count @ np.log(count / count.sum())
+
+    def _of_constant(self, y, weight, offset):
+        def derivatives(level):
+            _, slope, curvature = self.log_sigmoid(y * (level + offset))
+            return weight @ (y * slope), weight @ curvature
+
+        level = best_level(derivatives, 0.0)
+        return weight @ self.log_sigmoid(y * (level + offset))[0]
+
+    def response(self, mean, variance):
+        """Compute the mean and variance of the label ±1; see `Likelihood.response`."""
+        mean = 2.0 * self.probability(mean, variance) - 1.0
+        return mean, 1.0 - mean**2
+
+    def sample(self, f, random_state):
+        """Draw labels ±1; see `Likelihood.sample`."""
+        p = self.probability(np.ravel(f), np.zeros(np.size(f))).reshape(np.shape(f))
+        return np.where(random_state.uniform(size=p.shape) < p, 1.0, -1.0)
+
+    def expected(self, y, mean, variance):
+        """Compute the expectation by quadrature; see `Likelihood.expected`."""
+        value, slope, curvature = expectation(self.log_sigmoid, y * mean, variance)
+        return value, y * slope, curvature
+
+    def tilted(self, y, mean, variance, power=1.0):
+        """Compute a numerical integral; see `Likelihood.tilted`."""
+        found = log_moments(self.log_sigmoid, y * mean, variance, power, self.strip)
+        value, slope, curvature = found
+        return value, y * slope, curvature
+
+    @abstractmethod
+    def probability(self, mean, variance):
+        """Compute ``E[s(f)]``, the probability of the positive class.
+
+        Parameters
+        ----------
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Probabilities, in [0, 1].
+        """
+
+    @abstractmethod
+    def log_sigmoid(self, t):
+        """Compute the logarithm of the sigmoid.
+
+        Parameters
+        ----------
+        t : ndarray
+            Latent values times labels, of any shape.
+
+        Returns
+        -------
+        value, slope, curvature : ndarray
+            ``log s(t)``, its first derivative and its negative second derivative, in the shape of
+            `t`.
+        """
+
+
+class Probit(Binary):
+    r"""Probit likelihood ``p(y | f) = Φ(y f)``, where ``Φ`` is the normal distribution function.
+
+    The method `tilted` and the probabilities have closed forms: see Rasmussen and Williams (2006),
+    "Gaussian processes for machine learning", eq. 3.80 and 3.82.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Probit
+    >>> Probit().probability(np.array([0.0, 1e3]), np.array([1.0, 1.0]))
+    array([0.5, 1. ])
+    """
+
+    strip = 2.8
+
+    def tilted(self, y, mean, variance, power=1.0):
+        """Compute the closed form, or an integral of a power; see `Likelihood.tilted`."""
+        if np.any(np.asarray(power) != 1.0):
+            return super().tilted(y, mean, variance, power)
+        scale = np.sqrt(1.0 + variance)
+        value, slope, curvature = self.log_sigmoid(y * mean / scale)
+        return value, y * slope / scale, curvature / scale**2
+
+    def probability(self, mean, variance):
+        """Compute ``Φ(mean / √(1 + variance))``; see `Binary.probability`."""
+        return ndtr(mean / np.sqrt(1.0 + variance))
+
+    def log_sigmoid(self, t):
+        """Compute ``log Φ``, far out by a series; see `Binary.log_sigmoid`."""
+        value = log_ndtr(t)
+        with np.errstate(over="ignore"):  # far out, where the series takes over
+            slope = np.exp(-0.5 * (t * t + _LOG_2PI) - value)
+        excess = np.maximum(slope + t, 0.0)
+        far = t < _FAR
+        if far.any():
+            u = 1.0 / t[far] ** 2
+            excess[far] = -(1.0 - u * (2.0 - 10.0 * u)) / t[far]
+            slope[far] = excess[far] - t[far]
+        return value, slope, np.minimum(slope * excess, 1.0)
+
+
+class Logit(Binary):
+    r"""Logit likelihood ``p(y | f) = 1 / (1 + exp(-y f))``, with expectations by quadrature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Logit
+    >>> Logit().probability(np.array([0.0, 1e3]), np.array([1.0, 1.0])).round(12)
+    array([0.5, 1. ])
+    """
+
+    strip = np.pi
+
+    def tilted(self, y, mean, variance, power=1.0):
+        """Compute the expectation by quadrature; see `Likelihood.tilted`."""
+        if np.any(np.asarray(power) != 1.0):
+            return super().tilted(y, mean, variance, power)
+        mean = y * mean
+        # s(t) = exp(θt) s(t) exp(-θt), and exp(θt) moves the mean to where the mass of s(t) is
+        tilt = np.clip(-mean / np.maximum(variance, np.finfo(float).tiny), 0.0, 1.0)
+        centre = mean + tilt * variance
+        s, first, second = expectation(_tilted_sigmoid, centre, variance, tilt)
+        first, second = first / s, second / s
+        value = np.log(s) + tilt * (mean + 0.5 * tilt * variance)
+        return value, y * first, np.maximum(first**2 - second, 0.0)
+
+    def probability(self, mean, variance):
+        """Compute the probability by quadrature; see `Binary.probability`."""
+        found = expectation(lambda f: (expit(f),), mean, variance)[0]
+        return np.minimum(found, 1.0)  # weights add up to 1 but for rounding
+
+    def log_sigmoid(self, t):
+        """Compute ``-log(1 + exp(-t))``; see `Binary.log_sigmoid`."""
+        slope = expit(-t)
+        return log_expit(t), slope, slope * (1.0 - slope)
+
+
+def _tilted_sigmoid(t, tilt):
+    """``s``, its slope and its curvature for the logit, times ``exp(-tilt t)``."""
+    s = np.exp(log_expit(t) - tilt * t)
+    slope = s * expit(-t)
+    return s, slope, slope * (1.0 - 2.0 * expit(t))

@@ -1,0 +1,206 @@
+r"""Quantiles of observations whose latent values are uncertain.
+
+With a log link, an observation is at most ``y`` if ``f + level`` is at most ``log y`` plus a noise
+whose distribution is known. A count ``Y ~ Poisson(r)`` is at most ``y`` if ``r < G``, where ``G``
+has a gamma distribution of shape ``y + 1``. The rate of a negative binomial count is itself
+multiplied by a gamma variable of mean one, and so is the mean of a gamma observation. Therefore
+
+    P(Y <= y) = E[Φ((t + v - mean) / std)] = E[P(noise > f - t)],
+
+where ``v`` is the noise. The first form is used where the noise is narrower than ``f``, the second
+where it is wider. Both need a few dozen nodes, however large the counts.
+"""
+
+import numpy as np
+from scipy.special import betainc, gammainc, gammaincc, ndtr, ndtri, zeta
+
+from skgp_sparse._ground.quadrature import expectation
+from skgp_sparse._ground.tilted import alike
+
+_FALL = 34.0  # of the log density of the noise, to where sums go
+_STEPS = 2.4  # of the sums, in widths of the noise
+_WIDEST = 0.56  # width that a noise counts as at most: π/2, where expectation assumes 2.8
+_SMALLEST_SHAPE = 0.5  # below which the tail of the noise is too long for a sum
+_LARGEST_SHAPE = 1e14  # beyond which the noise is too narrow to matter
+_MOST_ITERATIONS, _MOST_DOUBLINGS = 200, 1100
+_CLOSE = 1e-11  # to the quantile of the normal distribution
+_FURTHEST = 37.0  # normal quantile that a probability of 0 or 1 counts as
+
+
+def count_quantile(q, mean, variance, size=np.inf):
+    """The smallest integers that counts do not exceed with probability `q`.
+
+    The mean of a count is ``exp(f)``, its variance ``exp(f) + exp(2f) / size``.
+    """
+    q = float(q)
+    found = np.zeros(len(mean))
+
+    def cdf(t, rows):
+        return _cdf_of_count(t, mean[rows], variance[rows], size)
+
+    with np.errstate(all="ignore"):
+        rows = np.flatnonzero(cdf(found, slice(None)) < q)
+        own = mean[rows] + ndtri(q) * np.sqrt(variance[rows] + 1.0 / size)
+        width = np.sqrt(variance[rows] + np.exp(-np.maximum(own, 0.0)) + 1.0 / size)
+        t = solve_quantile(lambda t, some: cdf(t, rows[some]), q, np.maximum(own, 0.1), width)
+        y = np.expm1(t)
+        near = np.flatnonzero(y < _LARGEST_SHAPE)
+        some, count = rows[near], np.maximum(np.ceil(y[near] - 1e-6), 1.0)
+        for lower in (True, False, False):
+            shifted = count - 1.0 if lower else count
+            reaches = cdf(np.log1p(shifted), some) >= q
+            count = np.where(reaches, shifted, count) if lower else count + ~reaches
+        y[near] = count
+        found[rows] = y
+    return found
+
+
+def gamma_quantile(q, mean, variance, shape):
+    """Quantiles of gamma observations of this shape, whose mean is ``exp(f)``."""
+
+    def cdf(t, rows):
+        return _cdf_of_gamma(t, mean[rows], variance[rows], shape)
+
+    width = np.sqrt(variance + zeta(2.0, shape))
+    with np.errstate(over="ignore"):
+        return np.exp(solve_quantile(cdf, float(q), mean + ndtri(q) * width, width))
+
+
+def _cdf_of_count(t, mean, variance, size):
+    """``P(Y + 1 <= e^t)``, continued between the integers."""
+    shape = np.exp(np.minimum(t, np.log(_LARGEST_SHAPE)))
+
+    def given(v, shape):
+        if np.isinf(size):
+            return gammaincc(shape, shape * np.exp(v))
+        return betainc(size, shape, 1.0 / (1.0 + shape / size * np.exp(v)))
+
+    return _cdf(t - mean, variance, 1.0, shape, size, given)
+
+
+def _cdf_of_gamma(t, mean, variance, shape):
+    """``P(log Y <= t)``."""
+
+    def given(v, shape):
+        return gammainc(shape, shape * np.exp(-v))
+
+    return _cdf(t - mean, variance, -1.0, np.full_like(t, shape), np.inf, given)
+
+
+def _cdf(distance, variance, sign, shape, size, given):
+    """``P(f <= mean + distance + sign noise)``, by the sum over the narrower variable.
+
+    The noise is the log of a gamma variable of mean one and this shape, minus the log of another
+    one whose shape is the size. For ``f = mean + distance + v``, `given` is the probability that
+    the observation is not exceeded.
+    """
+    found, std = np.empty(len(distance)), np.sqrt(variance)
+    width = np.sqrt(zeta(2.0, shape) + (0.0 if np.isinf(size) else zeta(2.0, size)))
+    unit = np.minimum(width, _WIDEST)
+    long_tail = np.minimum(shape, size) < _SMALLEST_SHAPE
+    own = np.flatnonzero((std <= unit) | long_tail)
+    if len(own):
+        by_row = (unit[own], shape[own])
+        centre, spread = -distance[own] / unit[own], variance[own] / unit[own] ** 2
+        (found[own],) = expectation(lambda x, u, a: (given(u * x, a),), centre, spread, *by_row)
+    rest = np.flatnonzero((std > unit) & ~long_tail)
+    parts = _noise(shape[rest], size, unit[rest])
+    for part, v, weights in parts:
+        rows = rest[part]
+        below = ndtr((distance[rows, None] + sign * v) / std[rows, None])
+        found[rows] = np.einsum("ij,ij->i", below, weights)
+    return found
+
+
+def _noise(shape, size, unit):
+    """Nodes and weights of the noise, for some rows at a time."""
+    guess = np.sqrt(2.0 * _FALL * (1.0 / shape + 1.0 / size))
+    left, right = (
+        guess * np.maximum(1.0, _FALL / -_log_noise(sign * guess, shape, size)) for sign in (-1, 1)
+    )
+    step = unit / _STEPS
+    first = np.ceil(left / step)
+    for rows, number in alike(first + np.ceil(right / step) + 1.0):
+        v = step[rows, None] * (np.arange(number) - first[rows, None])
+        weights = np.exp(_log_noise(v, shape[rows, None], size))
+        yield rows, v, weights / weights.sum(axis=1, keepdims=True)
+
+
+def _log_noise(v, shape, size):
+    """Log density of the noise, relative to its top at zero."""
+    rise = np.expm1(v)
+    if np.isinf(size):
+        return shape * (v - rise)
+    total = shape + size
+    return shape * v - total * np.log1p(shape / total * rise)
+
+
+def solve_quantile(cdf, q, guess, width):
+    """Where increasing functions of all rows have the value `q`.
+
+    Parameters
+    ----------
+    cdf : callable
+        Takes points and the indices of their rows, and returns probabilities.
+    q : float
+        Probability, in (0, 1).
+    guess, width : ndarray of shape (n,)
+        Where to start, and the scale of the distribution there.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The points, infinite where the probability of all finite ones is too small or too large.
+    """
+    target = ndtri(q)
+
+    def excess(t, rows):
+        """In units in which a normal distribution function is a straight line."""
+        p = np.clip(cdf(t, rows), 0.0, 1.0)
+        return np.clip(ndtri(p), -_FURTHEST, _FURTHEST) - target
+
+    t, rows = guess.astype(float), np.arange(len(guess))
+    with np.errstate(all="ignore"):
+        bracket = _find_bracket(excess, t, width, rows)
+        return _shrink(excess, bracket)
+
+
+def _find_bracket(excess, t, width, rows):
+    """Two points of every row and their excesses, of opposite signs unless it has run off."""
+    value = excess(t, rows)
+    step = -np.clip(1.1 * value + np.copysign(0.01, value), -5.0, 5.0) * width
+    other = t + step
+    other_value = excess(other, rows)
+    for _ in range(_MOST_DOUBLINGS):
+        left = np.flatnonzero((value * other_value > 0.0) & np.isfinite(other))
+        if len(left) == 0:
+            break
+        t[left], value[left] = other[left], other_value[left]
+        step[left] *= 2.0
+        other[left] += step[left]
+        other_value[left] = excess(other[left], left)
+    return t, value, other, other_value
+
+
+def _shrink(excess, bracket):
+    """The Illinois method, with a bisection now and then."""
+    a, at_a, b, at_b = (column.copy() for column in bracket)
+    found = b.copy()
+    active = np.flatnonzero(np.isfinite(b))
+    for count in range(_MOST_ITERATIONS):
+        x, y = a[active], b[active]
+        fx, fy = at_a[active], at_b[active]
+        middle = 0.5 * (x + y)
+        new = x - fx * (y - x) / (fy - fx)
+        inside = (new - x) * (new - y) < 0.0
+        new = np.where(inside & (count % 4 < 3), new, middle)
+        value = excess(new, active)
+        found[active] = new
+        crossed = value * fy < 0.0
+        a[active], at_a[active] = np.where(crossed, y, x), np.where(crossed, fy, 0.5 * fx)
+        b[active], at_b[active] = new, value
+        narrow = np.abs(y - x) <= 4e-16 * (np.abs(x) + np.abs(y))
+        active = active[~(narrow | (np.abs(value) <= _CLOSE))]
+        if len(active) == 0:
+            break
+    return found

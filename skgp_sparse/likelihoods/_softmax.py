@@ -1,0 +1,180 @@
+"""Likelihood of class labels."""
+
+import numpy as np
+
+from skgp_sparse._ground import softmax
+from skgp_sparse.likelihoods._base import Likelihood
+
+_CUT_OF_LOGARITHM = 100.0  # what is left out of a probability is smaller than exp(-100)
+_SMALLEST_LOGARITHM = -90.0  # from which 1e-8 of a probability and more may be left out
+
+
+class Softmax(Likelihood):
+    r"""Softmax likelihood of class labels, with one latent value for each class.
+
+    The labels are the numbers ``0 ... C - 1``. The latent values of a row are independent,
+    ``f_c ~ N(m_c, s_c)``, and the likelihood is ``p(y = k | f) = exp(f_k) / Σ exp(f_c)``. The
+    expectations over all classes are exact to about 1e-12. They are integrals over one variable,
+    because ``ψ_c(u) = E[exp(-exp(u + f_c))]`` gives
+
+    - ``E[log Σ exp(f_c)] = -γ - ∫ (Π ψ_c(u) - [u < 0]) du``, where γ is Euler's constant;
+    - ``E[p(y = k | f)] = -∫ ψ_k'(u) Π_{c≠k} ψ_c(u) du``.
+
+    The first formula holds because ``Π ψ_c(u)`` is the probability that ``log Σ exp(f_c) + g`` does
+    not exceed ``-u``, where g is a standard Gumbel variable. The derivative with respect to ``m_k``
+    gives the second formula.
+
+    Means and variances of latent values are arrays of shape (C, n).
+
+    Parameters
+    ----------
+    n_classes : int
+        The number C of classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Softmax
+    >>> likelihood = Softmax(3)
+    >>> mean, variance = np.array([[2.0], [0.0], [-1.0]]), np.ones((3, 1))
+    >>> likelihood.probability(mean, variance)[:, 0].round(4)
+    array([0.7621, 0.1677, 0.0702])
+    >>> value, slope, curvature = likelihood.expected(np.zeros(1), mean, variance)
+    >>> value.round(4), slope[:, 0].round(4)
+    (array([-0.32]), array([ 0.2379, -0.1677, -0.0702]))
+    """
+
+    latent_variance = (1e-2, 50.0)  # the probabilities saturate beyond
+
+    def __init__(self, n_classes):
+        self.n_classes = n_classes
+
+    @property
+    def n_latent(self):
+        """Number of latent values of a row, which is the number of classes."""
+        return self.n_classes
+
+    def check(self, y, name):
+        """Raise an error if some labels are not ``0 ... C - 1``; see `Likelihood.check`."""
+        others = np.count_nonzero(~np.isin(y, np.arange(self.n_classes)))
+        if others:
+            raise ValueError(
+                f"{name}: {type(self).__name__} takes the labels 0 ... {self.n_classes - 1}, but "
+                f"{others} rows have other labels. Use SparseGPClassifier, which encodes any "
+                "labels."
+            )
+
+    def kinds(self, y):
+        """Return the labels: rows with the same label form a group."""
+        return y
+
+    def first_sites(self, y):
+        """Return nearly constant functions, of shape (C, n); see `Likelihood.first_sites`."""
+        linear, precision = super().first_sites(y)
+        return np.tile(linear, (self.n_classes, 1)), np.tile(precision, (self.n_classes, 1))
+
+    def of_nothing(self, y, weight, offset):
+        """Compute the log likelihood of the label frequencies; see `Likelihood.of_nothing`.
+
+        An offset that is the same for all classes of a row does not change its probabilities.
+        """
+        count = np.array([weight @ (y == label) for label in np.unique(y)])
+        return count @ np.log(count / count.sum())
+
+    def expected(self, y, mean, variance):
+        """Compute the expectation by quadrature; see `Likelihood.expected`.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Labels.
+        mean, variance : ndarray of shape (C, n)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        value : ndarray of shape (n,)
+            The expectation of ``log p(y | f)``.
+        slope, curvature : ndarray of shape (C, n)
+            Its first derivatives with respect to `mean`, and its negative second derivatives with
+            respect to one element of `mean` at a time.
+        """
+        value, slope, curvature = softmax.log_sum_exp(mean, variance)
+        own = (y.astype(int), np.arange(len(y)))
+        value = mean[own] - value
+        np.negative(slope, out=slope)
+        slope[own] += 1.0
+        return value, slope, curvature
+
+    def tilted(self, y, mean, variance, power=1.0):
+        """Raise NotImplementedError; see `probability` and `log_probability`."""
+        raise NotImplementedError(
+            "Softmax does not define sites of expectation propagation. Its methods probability "
+            "and log_probability compute predictive probabilities."
+        )
+
+    def probability(self, mean, variance):
+        """Compute the probabilities of all classes.
+
+        Parameters
+        ----------
+        mean, variance : ndarray of shape (C, n)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (C, n)
+            Probabilities, with an absolute error of about 1e-11. In each row, they add up to 1.
+        """
+        return softmax.probabilities(mean, variance)
+
+    def log_probability(self, y, mean, variance):
+        """Compute the logarithm of the predictive probability of a label.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Labels.
+        mean, variance : ndarray of shape (C, n)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            ``log E[p(y | f)]``, with an error of at most about 1e-11 down to -80. Below -90, the
+            method returns the lower bound ``E[log p(y | f)]`` instead.
+        """
+        own = (y.astype(int), np.arange(len(y)))
+        p = softmax.probabilities(mean, variance, step=0.3, cut=_CUT_OF_LOGARITHM)[own]
+        value = np.log(np.maximum(p, np.finfo(float).tiny))
+        small = value < _SMALLEST_LOGARITHM
+        if small.any():
+            value[small] = self.expected(y[small], mean[:, small], variance[:, small])[0]
+        return value
+
+    def response(self, mean, variance):
+        """Raise NotImplementedError: class labels have no mean; see `probability`."""
+        raise NotImplementedError(
+            "Class labels have no mean and no variance. The method probability of Softmax computes "
+            "the probabilities of the classes."
+        )
+
+    def sample(self, f, random_state):
+        """Draw class labels; see `Likelihood.sample`.
+
+        Parameters
+        ----------
+        f : ndarray of shape (C, ...)
+            Latent values.
+        random_state : RandomState
+            Generator that draws the samples.
+
+        Returns
+        -------
+        ndarray
+            Labels, in the shape of ``f[0]``.
+        """
+        noise = random_state.gumbel(
+            size=np.shape(f)
+        )  # the largest sum is at c with probability p_c
+        return np.argmax(f + noise, axis=0).astype(float)

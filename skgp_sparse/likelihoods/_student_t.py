@@ -1,0 +1,336 @@
+"""The Student-t likelihood."""
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
+
+from skgp_sparse._ground.quadrature import expectation
+from skgp_sparse._ground.tilted import alike
+from skgp_sparse.likelihoods._levelled import Parametric, best_level
+from skgp_sparse.likelihoods._quantiles import solve_quantile
+from skgp_sparse.likelihoods._special import digamma_rest, gamma_peak
+
+_LOG_2PI = np.log(2.0 * np.pi)
+_NEAREST = 2.8  # distance of the singularities that `expectation` assumes
+_FAR, _TERMS = 10.0, 14  # of the Faddeeva function, from where its series serves, and its terms
+_SMALLEST_SHARE = 1e-20  # of a variance, relative to the distance of the singularities squared
+_FALL = 42.0  # of the log integrand, to where sums over the precision go
+_STEPS_PER_WIDTH, _STEPS_PER_STRIP = 2.4, 7.0
+_MAD = 1.4826  # standard deviations per median absolute deviation, of a normal distribution
+_SHARE_OF_NOISE = 0.5  # of the spread of the observations, to start with
+
+
+class StudentT(Parametric):
+    r"""Student-t likelihood: ``y = f + level + scale t``, where ``t`` has `df` degrees of freedom.
+
+    Observations far from ``f`` count less than under a Gaussian likelihood. The likelihood is not
+    log-concave: the curvature of an outlier is negative. With ``a = scale √df`` and the Faddeeva
+    function ``w``, the slope of the expected log likelihood for ``f + level ~ N(m, s)`` is
+
+        (df + 1) √(π/(2s)) Im w(z),    z = (y - m + i a) / √(2s).
+
+    `tilted` is an integral over the precision ``λ`` of the noise, as a Student-t distribution is a
+    mixture of ``N(0, scale²/λ)`` in which ``λ`` has a gamma distribution. See Jylänki, Vanhatalo
+    and Vehtari (2011), "Robust Gaussian process regression with a Student-t likelihood".
+
+    Parameters
+    ----------
+    scale : float, default=None
+        The scale of the noise, in units of the observations. If None, a fit starts with half the
+        spread of the observations.
+    scale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
+        The lower and upper bound on `scale`. If set to "fixed", the scale is not learned.
+    df : float, default=4.0
+        The degrees of freedom.
+    df_bounds : pair of float or "fixed", default=(1.5, 1e3)
+        The lower and upper bound on `df`. If set to "fixed", `df` is not learned.
+    level : float, default=None
+        The observation at ``f = 0`` without noise. If None, a fit starts with the median of the
+        observations.
+    level_bounds : pair of float or "fixed", default=(-inf, inf)
+        The lower and upper bound on `level`. If set to "fixed", the level is not learned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import StudentT
+    >>> StudentT(scale=1.0).response(np.zeros(1), np.ones(1))
+    (array([0.]), array([3.]))
+    >>> y, f = np.array([0.5, 20.0]), np.zeros(2)
+    >>> StudentT(scale=1.0).expected(y, f, f + 0.1)[1].round(3)
+    array([0.553, 0.248])
+    """
+
+    latent_variance = (1e-3, 1e4)
+    is_log_concave = False
+    standardises = True
+    parameters = ("level", "scale", "df")
+
+    def __init__(
+        self,
+        scale=None,
+        scale_bounds=(1e-5, 1e5),
+        df=4.0,
+        df_bounds=(1.5, 1e3),
+        level=None,
+        level_bounds=(-np.inf, np.inf),
+    ):
+        self.scale = scale
+        self.scale_bounds = scale_bounds
+        self.df = df
+        self.df_bounds = df_bounds
+        self.level = level
+        self.level_bounds = level_bounds
+
+    @property
+    def intercept(self):
+        """The level, which is added to the latent value of every row."""
+        return self._value("level")
+
+    def started(self, y, weight, offset):
+        """Estimate a missing level and scale from medians; see `Likelihood.started`."""
+        if self.level is not None and self.scale is not None:
+            return self
+        level, values = self.level, {}
+        if level is None:
+            level = self._within("level", _median(y - offset, weight))
+            values["level"] = level
+        if self.scale is None:
+            spread = _SHARE_OF_NOISE * _spread(y - offset - level, weight)
+            values["scale"] = self._within("scale", spread)
+        return self._with(values)
+
+    def first_sites(self, y):
+        """Return Gaussian noise of twice the squared scale; see `Likelihood.first_sites`."""
+        precision = np.full(len(y), 0.5 / self._value("scale") ** 2)
+        return precision * (y - self.intercept), precision
+
+    def majorised(self):
+        """Return the bound of one Gaussian per row; see `Likelihood.majorised`."""
+        return _ScaleMixture(**self.get_params(deep=False))
+
+    def of_nothing(self, y, weight, offset):
+        """Compute the log likelihood of a constant location; see `Likelihood.of_nothing`."""
+        reach = self._reach() ** 2
+
+        def derivatives(level):
+            distance = y - offset - level
+            pull = weight / (reach + distance**2)
+            return pull @ distance, pull.sum()
+
+        level = best_level(derivatives, _median(y - offset, weight), np.inf)
+        rest = np.log1p((y - offset - level) ** 2 / reach)
+        return weight @ (self._peak() - 0.5 * (self.df + 1.0) * rest)
+
+    def expected(self, y, mean, variance):
+        """Compute the value by quadrature, the rest in closed form; see `Likelihood.expected`."""
+        distance, reach = self._distance(y, mean), self._reach()
+        value = self._peak() - 0.5 * (self.df + 1.0) * self._logs(distance, variance)[0]
+        slope, curvature = _pull(distance, variance, reach)
+        return value, (self.df + 1.0) * slope, (self.df + 1.0) * curvature
+
+    def tilted(self, y, mean, variance, power=1.0):
+        """Compute an integral over the precision of the noise; see `Likelihood.tilted`."""
+        return self._tilted(y, mean, variance, power)[:3]
+
+    def response(self, mean, variance):
+        """Compute the mean and variance of an observation; the variance is infinite for df <= 2."""
+        df = self.df
+        noise = self._value("scale") ** 2 * df / (df - 2.0) if df > 2.0 else np.inf
+        return self._shifted(mean), variance + noise
+
+    def quantile(self, q, mean, variance):
+        """Compute the quantile of a continuous distribution; see `Likelihood.quantile`."""
+        u, logs = _precisions(self.df, _left_end(self.df))
+        weights = np.exp(logs - logs.max())
+        weights /= weights.sum()
+        noise = self._value("scale") ** 2 * np.exp(-u)
+        found = np.empty(len(mean))
+        for rows, _ in alike(np.full(len(mean), float(len(u)))):
+            inverse = 1.0 / np.sqrt(variance[rows, None] + noise)
+
+            def cdf(t, some, inverse=inverse):
+                return ndtr(t[:, None] * inverse[some]) @ weights
+
+            width = np.sqrt(variance[rows] + self._value("scale") ** 2)
+            guess = np.full(len(rows), ndtri(q) * width)
+            found[rows] = solve_quantile(cdf, float(q), guess, width)
+        return self._shifted(mean) + found
+
+    def sample(self, f, random_state):
+        """Add Student-t noise to the latent values; see `Likelihood.sample`."""
+        noise = random_state.standard_t(self.df, size=np.shape(f))
+        return self._shifted(f) + self._value("scale") * noise
+
+    def expected_slopes(self, y, mean, variance):
+        """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
+        slope = self.expected(y, mean, variance)[1]
+        return self._all_slopes(slope, *self._logs(self._distance(y, mean), variance))
+
+    def tilted_slopes(self, y, mean, variance, power=1.0):
+        """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
+        _, slope, _, scale, df = self._tilted(y, mean, variance, power)
+        return self._slopes(len(y), level=slope, scale=scale, df=df)
+
+    def _shifted(self, mean):
+        return mean + self.intercept
+
+    def _distance(self, y, mean):
+        return y - self._shifted(mean)
+
+    def _reach(self):
+        """Half-width of the strip in which ``log p`` is analytic."""
+        return self._value("scale") * np.sqrt(self.df)
+
+    def _peak(self):
+        """``log p`` at ``f = y``."""
+        half = 0.5 * self.df
+        ratio = gammaln(half + 0.5) - gammaln(half)
+        return ratio - 0.5 * np.log(np.pi * self.df) - np.log(self._value("scale"))
+
+    def _logs(self, distance, variance):
+        """``E[log(1 + e²/a²)]`` and ``E[e²/(a² + e²)]``, where ``e = y - f - level``."""
+        factor = _NEAREST / self._reach()
+        return expectation(_log_and_share, factor * distance, factor**2 * variance)
+
+    def _all_slopes(self, slope, log, share):
+        df = self.df
+        change = digamma(0.5 * df + 0.5) - digamma(0.5 * df) - 1.0 / df - log
+        pull = (df + 1.0) * share
+        df = 0.5 * (df * change + pull)
+        return self._slopes(len(slope), level=slope, scale=pull - 1.0, df=df)
+
+    def _tilted(self, y, mean, variance, power):
+        """`tilted`, and its derivatives with respect to the logarithms of scale and df."""
+        if np.any(np.asarray(power) != 1.0):
+            raise NotImplementedError(
+                "The Student-t likelihood has no moments of powers other than 1, so that power "
+                "expectation propagation is not available for it. Use a variational bound."
+            )
+        distance, own = self._distance(y, mean), self._value("scale") ** 2
+        excess = np.maximum(1.0, (distance**2 - variance) / own)
+        end = _left_end(self.df) + np.log(excess)
+        found = np.empty((5, len(y)))
+        for rows, number in alike(np.ceil(end / _step(self.df)) + 1.0):
+            u, logs = _precisions(self.df, number * _step(self.df))
+            found[:, rows] = self._sum(distance[rows], variance[rows], u, logs)
+        return found
+
+    def _sum(self, distance, variance, u, logs):
+        """Trapezoidal sums over ``u``, the logarithm of the precision."""
+        noise = self._value("scale") ** 2 * np.exp(-u)
+        inverse = 1.0 / (variance[:, None] + noise)
+        pull = distance[:, None] * inverse
+        square = distance[:, None] * pull
+        exponent = 0.5 * (np.log(inverse) - square) + logs
+        highest = exponent.max(axis=1, keepdims=True)
+        weights = np.exp(exponent - highest)
+        total = weights.sum(axis=1)
+        weights /= total[:, None]
+        value = highest[:, 0] + np.log(_step(self.df) * total) - 0.5 * _LOG_2PI
+        slope = _means(weights, pull)
+        curvature = _means(weights, inverse) - _means(weights, (pull - slope[:, None]) ** 2)
+        scale = _means(weights, (square - 1.0) * inverse * noise)
+        half = 0.5 * self.df
+        df = half * (digamma_rest(half) + weights @ (u - np.expm1(u)))
+        return value, slope, curvature, scale, df
+
+
+class _ScaleMixture(StudentT):
+    """Lower bound of the expected Student-t likelihood, by one Gaussian for each row.
+
+    The logarithm of an expectation replaces the expectation of the logarithm:
+    ``E[log(1 + e²/a²)] <= log(1 + E[e²]/a²)``. `expected` returns a positive precision in the place
+    of the curvature, with which the fixed point of the sites is the optimum of the bound.
+    """
+
+    is_log_concave = True
+
+    def majorised(self):
+        return None
+
+    def expected(self, y, mean, variance):
+        distance = self._distance(y, mean)
+        square, reach = distance**2 + variance, self._reach() ** 2
+        precision = (self.df + 1.0) / (reach + square)
+        value = self._peak() - 0.5 * (self.df + 1.0) * np.log1p(square / reach)
+        return value, precision * distance, precision
+
+    def _logs(self, distance, variance):
+        square, reach = distance**2 + variance, self._reach() ** 2
+        return np.log1p(square / reach), square / (reach + square)
+
+
+def _log_and_share(x):
+    square = (x / _NEAREST) ** 2
+    return np.log1p(square), square / (1.0 + square)
+
+
+def _pull(distance, variance, reach):
+    """``E[e/(a² + e²)]`` and its negative derivative with respect to the mean."""
+    variance = np.maximum(variance, _SMALLEST_SHARE * (reach**2 + distance**2))
+    width = np.sqrt(2.0 * variance)
+    z = (distance + 1j * reach) / width
+    near = wofz(z)
+    bend = 2j / np.sqrt(np.pi) - 2.0 * z * near
+    far = np.abs(z) > _FAR
+    bend[far] = _derivative_far_out(z[far])
+    root = np.sqrt(np.pi)
+    return root / width * near.imag, root / width**2 * bend.imag
+
+
+def _derivative_far_out(z):
+    """Derivative of the Faddeeva function by its asymptotic series."""
+    term = -1j / np.sqrt(np.pi) / z**2
+    total = term.copy()
+    for k in range(1, _TERMS):
+        term = term * (k + 0.5) / z**2
+        total += term
+    return total
+
+
+def _step(df):
+    width = np.sqrt(2.0 / (df + 1.0))
+    return min(width / _STEPS_PER_WIDTH, 0.5 * np.pi / _STEPS_PER_STRIP)
+
+
+@lru_cache(maxsize=64)
+def _left_end(df):
+    """How far below 0 the log of the precision is practically never."""
+    return brentq(lambda u: 0.5 * df * (u + np.expm1(-u)) - _FALL, 0.0, 2.0 * _FALL / df + 3.0)
+
+
+@lru_cache(maxsize=64)
+def _right_end(df):
+    def remaining(u):
+        return 0.5 * df * (np.expm1(u) - u) - 0.5 * u - _FALL
+
+    return brentq(remaining, 1.0 / df, 10.0)
+
+
+def _precisions(df, left):
+    """Nodes from -left on for the log of the precision, and the log of its density there."""
+    step, half = _step(df), 0.5 * df
+    u = step * np.arange(-np.ceil(left / step), np.ceil(_right_end(df) / step) + 1.0)
+    return u, gamma_peak(half) + half * (u - np.expm1(u))
+
+
+def _means(weights, values):
+    return np.einsum("ij,ij->i", weights, values)
+
+
+def _median(values, weight):
+    """The weighted median."""
+    order = np.argsort(values)
+    total = np.cumsum(weight[order])
+    return values[order][np.searchsorted(total, 0.5 * total[-1])]
+
+
+def _spread(values, weight):
+    """Standard deviation, from the median absolute deviation unless this is zero."""
+    spread = _MAD * _median(np.abs(values), weight)
+    if spread == 0.0:
+        spread = np.sqrt(np.average(values**2, weights=weight))
+    return spread if spread > 0.0 else 1.0

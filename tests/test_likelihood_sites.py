@@ -1,0 +1,330 @@
+"""Sites of every likelihood and method: gradients, laws, weights, powers, starts and failures."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import KERNELS, agree, agree_evaluations, make_case
+from scipy.integrate import quad
+from sklearn.gaussian_process import kernels as sk
+
+from skgp_sparse import bounds
+from skgp_sparse._engine import collapsed
+from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.problem import Options
+from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import Inner, SiteObjective
+from skgp_sparse.likelihoods import (
+    Gamma,
+    Gaussian,
+    Logit,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    Softmax,
+    StudentT,
+)
+
+TIGHT = Inner(max_iter=1000, tol=1e-21)
+FREE = (1e-6, 1e6)
+LIKELIHOODS = {
+    "poisson": Poisson(level=0.4),
+    "negative_binomial": NegativeBinomial(1.7, FREE, level=0.4),
+    "gamma": Gamma(1.8, FREE, level=0.4),
+    "student_t": StudentT(0.3, FREE, 3.5, FREE, level=0.2),
+    "gaussian": Gaussian(0.3, FREE),
+    "probit": Probit(),
+    "logit": Logit(),
+    "softmax": Softmax(3),
+}
+POWERS = {"gfitc-ep": 1.0, "pep": 0.5, "pep_0.2": 0.2}
+METHODS = ("titsias", "titsias_new", *POWERS)
+PAIRS = [
+    (likelihood, method)
+    for likelihood in LIKELIHOODS
+    for method in METHODS
+    if method not in POWERS or likelihood not in ("student_t", "softmax")
+]
+
+
+def method_of(likelihood, name):
+    likelihood = LIKELIHOODS[likelihood] if isinstance(likelihood, str) else likelihood
+    if name in POWERS:
+        return ExpectationPropagation(likelihood, POWERS[name], bounds.SitePEP)
+    return Variational(likelihood, name == "titsias_new", bounds.Spherical)
+
+
+def observed(likelihood, case, rng):
+    """Observations of a random process, with some outliers if their likelihood is used to them."""
+    f = 0.8 * case.y.ravel()
+    if likelihood == "softmax":
+        return np.argmax([f, -f, 0.5 * rng.normal(size=len(f))], axis=0).astype(float)
+    if likelihood in ("probit", "logit"):
+        return np.where(f > 0, 1.0, -1.0)
+    if likelihood == "student_t":
+        return f + np.where(np.arange(len(f)) % 11 == 0, 3.0, 0.0)
+    return np.asarray(LIKELIHOODS[likelihood].sample(f, np.random.RandomState(1)), dtype=float)
+
+
+def table_of(likelihood, name="rbf_ard", *, weight=None, noise="known", n=30, offset=True):
+    """A random table of the likelihood."""
+    rng = np.random.default_rng(3)
+    case = make_case(name, noise, n=n, seed=1)._replace(noise=0.0)
+    case = case._replace(y=observed(likelihood, case, rng))
+    if weight == "whole":
+        case = case._replace(weight=rng.integers(0, 4, n).astype(float))
+    if weight == "fractional":
+        case = case._replace(weight=rng.uniform(0.05, 2.0, n))
+    shifts = rng.normal(size=n) if offset and likelihood != "softmax" else None
+    return case, replace(case.rows(), offset=shifts)
+
+
+def objective(likelihood, method, name="rbf_ard", inner=TIGHT, **table):
+    case, rows = table_of(likelihood, name, **table)
+    method = method_of(likelihood, method)
+    return SiteObjective(rows, method, InducingPoints(case.Z), Options(case.jitter), inner), case
+
+
+def slope(at, step=1e-3):
+    return (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step)
+
+
+def check_gradient(found, kernel, Z, tolerance=2e-6, memory=None):
+    """Central differences of the objective, its sites found again at every point."""
+    evaluation = found.value_and_gradient(kernel, inputs=True, memory=memory)
+
+    def check(value_at, expected, of):
+        size = max(1.0, np.abs(of).max())
+        assert abs(slope(value_at) - expected) <= tolerance * size
+
+    for unit, expected in zip(np.eye(len(kernel.theta)), evaluation.theta_bar):
+        moved = lambda h, u=unit: kernel.clone_with_theta(kernel.theta + h * u)
+        check(lambda h, m=moved: found.value(m(h), memory), expected, evaluation.theta_bar)
+    theta = found.method.likelihood.theta
+    own = evaluation.gradient.get("likelihood", np.zeros(0))
+    for unit, expected in zip(np.eye(len(theta)), own):
+        at = lambda h, u=unit: found.at(likelihood=theta + h * u).value(kernel, memory)
+        check(at, expected, own)
+    if Z is not None:
+        direction = np.random.default_rng(0).normal(size=Z.shape)
+        at = lambda h: found.at(basis=Z + h * direction).value(kernel, memory)
+        check(at, np.vdot(direction, evaluation.Z_bar), evaluation.Z_bar)
+
+
+@pytest.mark.parametrize("name", ["rbf_ard", "matern_1.5", "sum"])
+@pytest.mark.parametrize("likelihood, method", PAIRS)
+def test_total_gradient_is_that_of_the_optimised_objective(likelihood, method, name):
+    found, case = objective(likelihood, method, name)
+    memory = found.value_and_gradient(case.kernel).memory  # of Student-t: the same mode
+    check_gradient(found, case.kernel, case.Z, memory=memory)
+
+
+@pytest.mark.parametrize("weight", ["whole", "fractional"])
+@pytest.mark.parametrize("noise", ["known", "white"])
+@pytest.mark.parametrize("likelihood, method", PAIRS)
+def test_total_gradient_with_weights_and_white_noise(likelihood, method, noise, weight):
+    found, case = objective(likelihood, method, weight=weight, noise=noise)
+    memory = found.value_and_gradient(case.kernel).memory
+    check_gradient(found, case.kernel, case.Z, memory=memory)
+
+
+@pytest.mark.parametrize("weight", [None, "whole", "fractional"])
+@pytest.mark.parametrize("noise", ["known", "white"])
+@pytest.mark.parametrize("likelihood, method", PAIRS)
+def test_total_gradient_where_every_row_is_an_inducing_point(likelihood, method, noise, weight):
+    if likelihood == "student_t":
+        pytest.skip("inducing points at the rows, see the tests above")
+    case, rows = table_of(likelihood, weight=weight, noise=noise, n=20)
+    found = SiteModel(method_of(likelihood, method), TIGHT).exact(rows, Options())
+    check_gradient(replace(found, inner=TIGHT), case.kernel, None)
+
+
+@pytest.mark.parametrize("likelihood, method", PAIRS)
+def test_weights_are_repeated_rows(likelihood, method):
+    found, case = objective(likelihood, method, weight="whole")
+    again = np.repeat(np.arange(len(case.X)), case.weight.astype(int))
+    repeated = replace(found, rows=replace(found.rows.subset(again), weight=None))
+    first, second = (one.value_and_gradient(case.kernel, True) for one in (found, repeated))
+    agree_evaluations(first, second, 1e-8)
+    if "likelihood" in first.gradient:
+        agree(first.gradient["likelihood"], second.gradient["likelihood"], 1e-8)
+
+
+@pytest.mark.parametrize("likelihood, method", PAIRS)
+def test_blocks_threads_and_memory_change_nothing(likelihood, method):
+    found, case = objective(likelihood, method, n=400)
+    whole = found.value_and_gradient(case.kernel, True)
+    for options in ({"memory": 1.0}, {"memory": 1e5, "n_jobs": 2}, {"n_jobs": 2}):
+        other = replace(found, options=Options(case.jitter, **options))
+        agree_evaluations(other.value_and_gradient(case.kernel, True), whole, 1e-8)
+
+
+# -- laws ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gaussian_noise_recovers_power_expectation_propagation(power, weighted):
+    case = make_case(noise="known", weighted=weighted)._replace(noise=0.0)
+    method = ExpectationPropagation(Gaussian(0.2), power, bounds.SitePEP)
+    sites = SiteObjective(case.rows(), method, InducingPoints(case.Z), Options(case.jitter), TIGHT)
+    problem = case._replace(noise=0.2).problem(bounds.PEP(power))
+    evaluation = sites.value_and_gradient(case.kernel, True)
+    agree_evaluations(evaluation, collapsed.value_and_gradient(problem), 1e-9)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "probit", "gamma"])
+def test_small_powers_approach_the_variational_bound(likelihood):
+    found, case = objective(likelihood, "titsias")
+    bound = found.value(case.kernel)
+    excess = []
+    for power in (0.004, 0.002):
+        method = ExpectationPropagation(LIKELIHOODS[likelihood], power, bounds.SitePEP)
+        excess.append((replace(found, method=method).value(case.kernel) - bound) / power)
+    assert 0 < excess[0] and abs(excess[1] / excess[0] - 1.0) < 0.05
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_negative_binomial_of_large_size_is_poisson(method):
+    found, case = objective("poisson", method)
+    limit = replace(found, method=method_of(NegativeBinomial(1e9, level=0.4), method))
+    agree(limit.value(case.kernel), found.value(case.kernel), 1e-6)
+
+
+@pytest.mark.parametrize("method", ["titsias", "titsias_new"])
+def test_student_t_of_large_df_is_gaussian(method):
+    found, case = objective("gaussian", method, offset=False)
+    limit = replace(found, method=method_of(StudentT(0.3**0.5, FREE, 1e7, level=0.0), method))
+    agree(limit.value(case.kernel), found.value(case.kernel), 1e-5)
+
+
+@pytest.mark.parametrize("method", ["titsias", "titsias_new"])
+def test_softmax_of_two_classes_is_the_logit_of_a_difference(method):
+    """The difference of two processes is one of twice the variance; the sum says nothing."""
+    case, rows = table_of("logit", offset=False)
+    classes = replace(rows, y=(rows.y + 1.0) / 2.0)
+    basis, options = InducingPoints(case.Z), Options(case.jitter)
+    two = SiteObjective(classes, method_of(Softmax(2), method), basis, options, TIGHT)
+    one = SiteObjective(rows, method_of("logit", method), basis, options, TIGHT)
+    twice = sk.ConstantKernel(2.0) * case.kernel
+    posteriors = [two.posterior(case.kernel)[0], one.posterior(twice)[0]]
+    (mean, variance), (m, s) = (found.mean_and_variance(case.X + 0.2) for found in posteriors)
+    p = Softmax(2).probability(mean.T, variance.T)[1]
+    # the two agree as far as a diagonal q over (f1, f2) can say what one over f1 - f2 does
+    assert np.abs(p - Logit().probability(m[:, 0], s)).max() < 0.02
+    assert two.value(case.kernel) <= one.value(twice) + 1e-9
+
+
+# -- weights below one -----------------------------------------------------------------
+
+
+def far_apart(weight, variance=50.0):
+    """Four independent rows, all of them inducing points, and their labels."""
+    X = 1e3 * np.arange(4.0)[:, None]
+    case = make_case()._replace(X=X, y=np.array([1.0, -1.0, 1.0, 1.0]), noise=0.0)
+    case = case._replace(weight=np.full(4, float(weight)))
+    return case._replace(kernel=sk.ConstantKernel(variance) * sk.RBF(1.0), Z=X)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("likelihood", ["probit", "logit", "poisson"])
+@pytest.mark.parametrize("w", [0.1, 0.3, 0.5, 1.0, 2.0, 3.0])
+def test_log_evidence_of_independent_rows_is_exact_for_weights_up_to_one(w, likelihood, exact):
+    case = far_apart(w, variance=50.0 if likelihood != "poisson" else 2.0)
+    y = case.y if likelihood != "poisson" else np.array([0.0, 3.0, 1.0, 7.0])
+    rows = replace(case.rows(), y=y[:, None])
+    found = SiteModel(method_of(likelihood, "gfitc-ep"), TIGHT)
+    found = found.exact(rows, Options()) if exact else found.sparse(rows, case.Z, Options())
+    expected = sum(log_expected_power(likelihood, one, case.kernel, w) for one in y)
+    value = replace(found, inner=TIGHT).value(case.kernel)
+    if w <= 1.0:
+        agree(value, expected, 1e-7)
+    repeated = replace(found, rows=rows.subset(np.repeat(np.arange(4), int(max(w, 1)))))
+    if w >= 1.0 and not exact:
+        again = replace(repeated, rows=replace(repeated.rows, weight=None), inner=TIGHT)
+        agree(value, again.value(case.kernel), 1e-9)
+
+
+def log_expected_power(likelihood, y, kernel, w):
+    variance = kernel.diag(np.zeros((1, 1)))[0]
+    density = lambda f: np.exp(
+        w * LIKELIHOODS[likelihood].expected(*map(np.atleast_1d, (y, f, 1e-14)))[0][0]
+        - 0.5 * f**2 / variance
+    )
+    points = np.linspace(-60, 60, 41) * np.sqrt(variance / 50.0)
+    return np.log(
+        sum(quad(density, a, b, epsabs=1e-14)[0] for a, b in zip(points[:-1], points[1:]))
+        / np.sqrt(2 * np.pi * variance)
+    )
+
+
+@pytest.mark.parametrize("power", ["gfitc-ep", "pep"])
+def test_a_thousand_random_weighted_inferences_converge(power, recwarn):
+    rng = np.random.default_rng(0)
+    for trial in range(500):
+        n = 12
+        X = rng.uniform(-3, 3, (n, 1))
+        y = np.where(rng.uniform(size=n) < 0.5, 1.0, -1.0)
+        kernel = sk.ConstantKernel(np.exp(rng.uniform(-1, 5))) * sk.RBF(np.exp(rng.uniform(-1, 1)))
+        case = make_case()._replace(X=X, y=y, noise=0.0, Z=X[: rng.integers(2, n)])
+        rows = replace(case.rows(), weight=rng.uniform(0.0, 2.0, n))
+        likelihood = ("probit", "logit")[trial % 2]
+        model = SiteModel(method_of(likelihood, power), Inner(parameter="max_iter_predict"))
+        found = model.sparse(rows, case.Z, Options())
+        if trial % 3 == 0:
+            found = model.exact(rows, Options())
+        found.posterior(kernel)
+        assert np.isfinite(found.value(kernel))
+    assert not len(recwarn)
+
+
+# -- Student-t is not log-concave ------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["titsias", "titsias_new"])
+def test_outliers_have_sites_of_negative_precision(method):
+    found, case = objective("student_t", method)
+    solution = found.infer(case.kernel)
+    assert solution.converged and solution.state[1].min() < -0.5
+    majorised = replace(
+        found, method=replace(found.method, likelihood=LIKELIHOODS["student_t"].majorised())
+    )
+    assert majorised.value(case.kernel) < solution.step.value
+
+
+def test_sites_that_no_posterior_has_are_left_behind():
+    found, case = objective("student_t", "titsias")
+    memory = found.value_and_gradient(case.kernel).memory
+    wild = memory._replace(sites=-50.0 * memory.sites)
+    agree(found.value(case.kernel, wild), found.value(case.kernel), 1e-8)
+
+
+# -- starts and safe ranges ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variance", [1.0, 25.0])
+@pytest.mark.parametrize("rate", [-3.0, 0.0, 3.0, 9.0])
+@pytest.mark.parametrize("method", ["titsias", "titsias_new", "gfitc-ep"])
+def test_few_iterations_at_any_rate(rate, variance, method):
+    rng = np.random.RandomState(0)
+    case = make_case("matern_2.5", "known", n=60)
+    y = rng.poisson(np.exp(rate + 0.5 * case.y.ravel())).astype(float)
+    rows = replace(case.rows(), y=y[:, None], noise=0.0)
+    kernel = sk.ConstantKernel(variance) * sk.Matern([1.0, 1.5], nu=2.5)
+    model = SiteModel(method_of(Poisson(level=rate), method), Inner())
+    solution = model.sparse(rows, case.Z, Options()).infer(kernel)
+    assert solution.converged and solution.n_iter <= 30
+
+
+def test_an_overflow_is_an_error_of_the_evaluation_and_not_a_number():
+    found, case = objective("poisson", "titsias")
+    huge = sk.ConstantKernel(1e5) * sk.RBF([1e-3, 1e-3])
+    with np.errstate(all="ignore"), pytest.raises(np.linalg.LinAlgError, match="overflow"):
+        found.value(huge)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradient_of_counts_for_every_kernel(name):
+    found, case = objective("poisson", "titsias_new", name, n=25)
+    check_gradient(found, case.kernel, case.Z)
