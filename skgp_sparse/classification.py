@@ -27,8 +27,8 @@ from skgp_sparse._front.sklearn_compat import (
 )
 from skgp_sparse._front.training_rows import training_rows
 from skgp_sparse._ground.warnings import about
+from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_model import SiteModel
-from skgp_sparse.inference.site_objective import Inner
 from skgp_sparse.likelihoods import Softmax
 
 _FLOATS = (np.float64, np.float32)

@@ -35,8 +35,8 @@ from skgp_sparse._front.targets import TargetView
 from skgp_sparse._front.training_rows import training_rows, with_noise_floor
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.objectives import GaussianModel
+from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_model import SiteModel
-from skgp_sparse.inference.site_objective import Inner
 from skgp_sparse.inference.training import train
 
 _FLOATS = (np.float64, np.float32)

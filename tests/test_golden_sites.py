@@ -22,8 +22,9 @@ from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.table import PerRow, by_row
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_model import SiteModel
-from skgp_sparse.inference.site_objective import Inner, SiteObjective
+from skgp_sparse.inference.site_objective import SiteObjective
 from skgp_sparse.likelihoods import (
     Gamma,
     Logit,
@@ -211,11 +212,12 @@ class PerClass(NamedTuple):
 
     jitter = 0.0
     layout = property(lambda self: self.parts[0].layout)
-    weight = property(lambda self: self.parts[0].weight)
 
     @property
-    def residual(self):
-        return by_row(lambda *own: np.stack(own), *(part.residual for part in self.parts))
+    def observed(self):
+        residuals = (part.observed.residual for part in self.parts)
+        residual = by_row(lambda *own: np.stack(own), *residuals)
+        return self.parts[0].observed._replace(residual=residual)
 
     def solve(self, natural):
         return collapsed_sites.Cores(
@@ -223,15 +225,9 @@ class PerClass(NamedTuple):
             for c, part in enumerate(self.parts)
         )
 
-    def visit(self, cores, function, *states):
-        def moments(block, mean, h):
-            return (), (mean[0], h[0])
-
-        found = [part.visit([core], moments)[1] for part, core in zip(self.parts, cores)]
-        mean, h = (PerRow(map(np.stack, zip(*which))) for which in zip(*map(_split, found)))
-        rows, layout = self.parts[0].problem.rows, self.layout
-        run = lambda read, *own: function(read(), *own)
-        return rows.visit(run, layout, mean, h, *states)
+    def moments(self, cores):
+        each = (part.moments([core]) for part, core in zip(self.parts, cores))
+        return by_row(lambda *own: np.concatenate(own, axis=1), *each)
 
     def gradient(self, cores, sites, bounds, inputs):
         found = [
@@ -239,10 +235,6 @@ class PerClass(NamedTuple):
             for c, part in enumerate(self.parts)
         ]
         return {name: np.stack([one[name] for one in found]) for name in found[0]}
-
-
-def _split(blocks):
-    return tuple(zip(*blocks))
 
 
 @pytest.mark.parametrize("prefix", ["vfe", "new", "new_class"])

@@ -298,11 +298,11 @@ def inner_iteration(X, y, kernel, bound, Z):
 
     objective = site_objective(X, y, bound, Z)
     with single_threaded_blas():
-        projected, found, _ = objective._infer(kernel)
+        loop, found, _ = objective._infer(kernel)
 
     def function():
         with single_threaded_blas():
-            return objective._evaluate(projected, found.state).value
+            return loop.evaluate(found.state).value
 
     return function
 

@@ -20,7 +20,7 @@ import numpy as np
 from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.posterior import Posterior
-from skgp_sparse._engine.problem import Problem
+from skgp_sparse._engine.problem import Observed, Problem
 from skgp_sparse._engine.table import Layout, PerRow
 from skgp_sparse._ground.linalg import (
     cholesky,
@@ -38,8 +38,7 @@ class Projected(NamedTuple):
     features: Features
     layout: Layout
     projections: list  # of the blocks, None where memory did not suffice
-    residual: PerRow  # (n,)
-    weight: PerRow  # (n,)
+    observed: Observed  # of `PerRow`
 
     @property
     def jitter(self):
@@ -57,19 +56,15 @@ class Projected(NamedTuple):
         n_jobs = self.problem.options.n_jobs
         return Cores(_core(*pair, n_jobs) for pair in zip(VaV, Vb.T[:, :, None]))
 
-    def visit(self, cores, function, *states):
-        """``function(block, μ, h, *own) -> (sums, left)`` of every block, as `Table.visit`.
+    def moments(self, cores):
+        """Means ``μ`` and variances ``h`` of the rows, a `PerRow` (2, k, n)."""
 
-        Means and variances are (k, n).
-        """
-
-        def run(read, seen, *own):
+        def run(read, seen):
             V = self._features_of(read, seen)
-            mean = np.stack([(V @ core.v)[:, 0] for core in cores])
-            h = np.stack([product_norms(V, core.TB) for core in cores])
-            return function(read(), mean, h, *own)
+            mean = [(V @ core.v)[:, 0] for core in cores]
+            return (), np.stack([mean, [product_norms(V, core.TB) for core in cores]])
 
-        return self._visit(run, *states)
+        return PerRow(self._visit(run)[1])
 
     def gradient(self, cores, sites, bounds, inputs):
         """Gradients by the name of the block: of the Gaussian `bounds`, sites held.
@@ -148,10 +143,19 @@ def project_rows(problem):
     def run(read, place):
         block = read()
         seen = problem.project(features, block.X, place)
-        weight = np.broadcast_to(block.weight, len(block.X))
+        observed = observe(block, seen.residual)
         waiting = None if place is None else seen if whole else seen._replace(tape=None)
-        return (), (waiting, seen.residual, weight)
+        return (), (waiting, observed)
 
     _, found = problem.rows.visit(run, layout, places)
-    projections, residual, weight = zip(*found)
-    return Projected(problem, features, layout, list(projections), PerRow(residual), PerRow(weight))
+    projections, observed = zip(*found)
+    return Projected(
+        problem, features, layout, list(projections), Observed(*map(PerRow, zip(*observed)))
+    )
+
+
+def observe(block, residual):
+    """The `Observed` of a block, every part an array (n,)."""
+    y = block.y[:, 0]
+    offset, weight = (np.broadcast_to(one, y.shape) for one in (block.offset, block.weight))
+    return Observed(y, offset, weight, residual)

@@ -28,10 +28,10 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.collapsed_sites import Cores
+from skgp_sparse._engine.collapsed_sites import Cores, observe
 from skgp_sparse._engine.inducing_points import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
-from skgp_sparse._engine.problem import Problem
+from skgp_sparse._engine.problem import Observed, Problem
 from skgp_sparse._engine.symmetric import kernel_matrix, pull_back
 from skgp_sparse._engine.table import Layout, PerRow, row_blocks
 from skgp_sparse._ground.linalg import (
@@ -121,30 +121,22 @@ class Joint(NamedTuple):
     jitter = 0.0
 
     @property
-    def weight(self):
-        """Weights of the rows."""
-        return self._by_blocks(self.all_weights)
-
-    @property
-    def residual(self):
-        """Zeros: nothing is left that the process does not know of a row."""
-        return self._by_blocks(np.zeros(len(self.index)))
+    def observed(self):
+        """The rows; the residual is 0, as nothing is left that the process does not know."""
+        blocks = map(self.problem.rows.block, self.layout.blocks)
+        seen = (observe(block, np.zeros(len(block.X))) for block in blocks)
+        return Observed(*map(PerRow, zip(*seen)))
 
     def solve(self, natural):
         """The `Cores` for linear terms and precisions of the rows, a `PerRow` (2, k, n)."""
         return Cores(self._solve(*pair) for pair in np.asarray(natural).swapaxes(0, 1))
 
-    def visit(self, cores, function, *states):
-        """``function(block, mean, variance, *own) -> (sums, left)`` of every block of rows.
-
-        Means and variances are (k, n).
-        """
-
-        def run(read, rows, *own):
-            marginals = [core.noise.marginals(rows, core) for core in cores]
-            return function(read(), *map(np.stack, zip(*marginals)), *own)
-
-        return self.problem.rows.visit(run, self.layout, self.layout.blocks, *states)
+    def moments(self, cores):
+        """Means and variances of the rows, their noise included, a `PerRow` (2, k, n)."""
+        return PerRow(
+            np.stack([core.noise.marginals(rows, core) for core in cores], axis=1)
+            for rows in self.layout.blocks
+        )
 
     def gradient(self, cores, sites, bounds, inputs):
         """Gradients by the name of the block; without a residual, all bounds have the same."""
@@ -188,9 +180,6 @@ class Joint(NamedTuple):
 
     def _sum(self, values):
         return np.bincount(self.index, values, minlength=len(self.K))
-
-    def _by_blocks(self, values):
-        return PerRow(values[rows] for rows in self.layout.blocks)
 
 
 def _cotangent(core, inverse, rows, columns):

@@ -25,6 +25,15 @@ class Tape(NamedTuple):
     diagonal: object  # pullback of k(x, x)
 
 
+class Observed(NamedTuple):
+    """What a likelihood wants to know of rows: arrays, or a `PerRow` of each."""
+
+    y: object  # (n,)
+    offset: object  # (n,)
+    weight: object  # (n,)
+    residual: object  # (n,) r, what the basis leaves of the row
+
+
 class Problem(NamedTuple):
     """A model and its training rows."""
 

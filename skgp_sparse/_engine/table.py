@@ -9,7 +9,7 @@ be pickled. A table need not be an array: it only has to make any block of its r
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +45,30 @@ class Layout(NamedTuple):
     threads: int
     whole: list  # of bool: blocks of which everything that a gradient wants may wait ...
     features: list  # ... and those whose features may, if nothing else waits
+
+    def pieces(self, least):
+        """`Pieces` of at least so many rows, but for the last one."""
+        sizes = [block.stop - block.start for block in self.blocks]
+        which = np.cumsum([0, *sizes[:-1]]) // least
+        edges = [*np.flatnonzero(np.diff(which, prepend=-1)), len(sizes)]
+        return Pieces([slice(*pair) for pair in pairwise(edges)], sizes)
+
+
+class Pieces(NamedTuple):
+    """Blocks taken together, for functions that cost less per row the more rows they see."""
+
+    groups: list  # slices of blocks
+    sizes: list  # rows of each block
+
+    def join(self, values):
+        """Numbers of every row, from a `PerRow` by blocks to one by pieces."""
+        return PerRow(np.concatenate(values.parts[group], axis=-1) for group in self.groups)
+
+    def split(self, values):
+        """The other way."""
+        edges = (np.cumsum(self.sizes[group])[:-1] for group in self.groups)
+        parts = (np.split(piece, edge, axis=-1) for piece, edge in zip(values.parts, edges))
+        return PerRow(chain.from_iterable(parts))
 
 
 class PerRow:

@@ -12,6 +12,8 @@ objectives
     The exact and the collapsed objective of regression, and their model.
 site_objective, site_model
     The objective of rows with a likelihood; their model.
+site_loop
+    The inner loop, which looks for the sites of all rows.
 methods
     How sites are updated: variational inference, expectation propagation.
 fixed_point

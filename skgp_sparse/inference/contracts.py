@@ -114,25 +114,26 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def by_row(self, block, mean, h, residual, site, v):
+    def by_row(self, rows, mean, h, site, v):
         """One update of the sites of some rows, a `ByRow`.
 
         Parameters
         ----------
-        block : Block
-            Observations, offsets and weights.
+        rows : Observed
+            Observations, offsets, weights, and what the basis leaves of the rows.
         mean, h : ndarray of shape (k, n)
             Mean and variance that the basis gives the rows.
-        residual : ndarray of shape (n,)
-            What it leaves of them.
         site : ndarray of shape (2, k, n)
             Natural parameters ``(λ1, λ2)``.
         v : ndarray of shape (k,)
         """
 
     @abstractmethod
-    def slopes(self, block, mean, h, residual, site, v):
-        """Gradient (p, n) of what each row adds, wrt the parameters of the likelihood."""
+    def slopes(self, rows, mean, variance, site):
+        """Gradient (p, n) of what each row adds, wrt the parameters of the likelihood.
+
+        `mean` and `variance` (k, n) are those of the marginals.
+        """
 
     @abstractmethod
     def total(self, cores, value, n, v):

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skgp_sparse.inference.contracts import Method
-from skgp_sparse.inference.site_objective import SMALLEST, ByRow
+from skgp_sparse.inference.site_loop import SMALLEST, ByRow
 
 
 @dataclass(frozen=True)
@@ -66,20 +66,19 @@ class Variational(Method):
         """The best ``v`` of each process, the mean of ``λ2 r`` being this."""
         return 1.0 / (1.0 + mean) if self.spherical else np.ones_like(mean)
 
-    def by_row(self, block, mean, h, residual, site, v):
+    def by_row(self, rows, mean, h, site, v):
         """One natural-gradient step for some rows."""
-        variance = v[:, None] * residual + h
-        latent = self._latent(block, mean, variance)
-        value, *derivatives = self.likelihood.expected(block.y[:, 0], *latent)
+        variance = v[:, None] * rows.residual + h
+        latent = self._latent(rows, mean, variance)
+        value, *derivatives = self.likelihood.expected(rows.y, *latent)
         slope, curvature = np.atleast_2d(*derivatives)
         if self.likelihood.is_log_concave:
             curvature = np.maximum(curvature, SMALLEST)
         return ByRow(curvature * mean + slope, curvature, mean, variance, value)
 
-    def slopes(self, block, mean, h, residual, site, v):
+    def slopes(self, rows, mean, variance, site):
         """Those of the expected log likelihood."""
-        latent = self._latent(block, mean, v[:, None] * residual + h)
-        return self.likelihood.expected_slopes(block.y[:, 0], *latent)
+        return self.likelihood.expected_slopes(rows.y, *self._latent(rows, mean, variance))
 
     def total(self, cores, value, n, v):
         """The bound, from the sum over rows, and how many there are."""
@@ -89,9 +88,9 @@ class Variational(Method):
         """The bound whose gradient is the same, for a process with this ``v``."""
         return self.bound(v)
 
-    def _latent(self, block, mean, variance):
+    def _latent(self, rows, mean, variance):
         """Mean and variance of what the likelihood sees, (n,) if it is one value per row."""
-        mean = mean + block.offset
+        mean = mean + rows.offset
         return (mean[0], variance[0]) if self.likelihood.n_latent == 1 else (mean, variance)
 
 
@@ -123,15 +122,13 @@ class ExpectationPropagation(Method):
         """One: the residual counts in full."""
         return np.ones_like(mean)
 
-    def by_row(self, block, mean, h, residual, site, v):
+    def by_row(self, rows, mean, h, site, v):
         """One parallel EP update for some rows."""
-        a = self._powers(block.weight)
+        a, residual = self._powers(rows.weight), rows.residual
         linear, precision = a * site[:, 0]
         own, mean, variance = _marginals(mean[0], h[0], residual, linear, precision)
         centre, cavity = _cavity(mean, variance, linear, precision)
-        value, slope, curvature = self.likelihood.tilted(
-            block.y[:, 0], centre + block.offset, cavity, a
-        )
+        value, slope, curvature = self.likelihood.tilted(rows.y, centre + rows.offset, cavity, a)
         curvature = np.maximum(curvature, a * SMALLEST)
         rest = a * np.maximum(1.0 - cavity * curvature, np.finfo(float).eps)
         # log of the tilted normaliser over that of the site, both under the cavity, and the
@@ -142,14 +139,11 @@ class ExpectationPropagation(Method):
         found = (slope + centre * curvature) / rest, curvature / rest, mean, variance
         return ByRow(*np.atleast_2d(*found), value / a)
 
-    def slopes(self, block, mean, h, residual, site, v):
+    def slopes(self, rows, mean, variance, site):
         """Those of the logarithms of the tilted normalisers."""
-        a = self._powers(block.weight)
-        linear, precision = a * site[:, 0]
-        _, mean, variance = _marginals(mean[0], h[0], residual, linear, precision)
-        centre, cavity = _cavity(mean, variance, linear, precision)
-        found = self.likelihood.tilted_slopes(block.y[:, 0], centre + block.offset, cavity, a)
-        return found / a
+        a = self._powers(rows.weight)
+        centre, cavity = _cavity(mean[0], variance[0], *(a * site[:, 0]))
+        return self.likelihood.tilted_slopes(rows.y, centre + rows.offset, cavity, a) / a
 
     def total(self, cores, value, n, v):
         """Log of the approximate evidence, from the sum over rows."""

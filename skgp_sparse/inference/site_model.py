@@ -8,7 +8,8 @@ import numpy as np
 from skgp_sparse._engine import exact_sites
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse.inference.contracts import Method, Model
-from skgp_sparse.inference.site_objective import Inner, SiteObjective
+from skgp_sparse.inference.site_loop import Inner
+from skgp_sparse.inference.site_objective import SiteObjective
 
 _OF_A_KIND = 0.1  # of the rows of a start, where there are so many
 _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows

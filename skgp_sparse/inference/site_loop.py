@@ -1,0 +1,238 @@
+r"""The inner loop: Gaussian sites of all rows, at one kernel and one basis.
+
+A state is the natural parameters ``(λ1, λ2)`` of every row's site, one site in each process that
+the likelihood sees: a `PerRow` (2, k, n). An iteration gives the sites to the basis, which answers
+with the moments of every row, and the method makes the next site of a row from these.
+
+What the method does is numerical integrals of many small arrays, which threads would spend waiting
+for the interpreter. It therefore sees several blocks at once, `Pieces` of some thousand rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse._engine.collapsed_sites import Cores
+from skgp_sparse._engine.problem import Observed
+from skgp_sparse._engine.table import PerRow, by_row
+from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse.inference.contracts import Method
+from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
+
+SMALLEST = 1e-30  # precision of a site that says nothing
+_MOST_ITERATIONS = 100
+_OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
+_FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
+_ROUGH_START = 1e-4  # tolerance of an inner loop that another one follows
+_RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
+_AT_ONCE = 8192  # sites from which threads gain more than they wait
+
+
+class Inner(NamedTuple):
+    """When the inner loop ends."""
+
+    max_iter: int = _MOST_ITERATIONS
+    tol: float = 1e-9
+    parameter: str = ""  # of the estimator, that sets max_iter
+
+    @classmethod
+    def within(cls, outer_tol, max_iter=_MOST_ITERATIONS, parameter=""):
+        """An inner loop that is smooth to an outer one with a tolerance of its own."""
+        return cls(max_iter, min(max(_OF_THE_OUTER * outer_tol, _FINEST), _COARSEST), parameter)
+
+
+class ByRow(NamedTuple):
+    """What a method says of rows, given their marginals."""
+
+    linear: np.ndarray  # λ1 and λ2 to which the plain map leads (k, n)
+    precision: np.ndarray
+    mean: np.ndarray  # marginals (k, n)
+    variance: np.ndarray
+    value: np.ndarray  # part of the objective (n,)
+
+
+class Inferred(NamedTuple):
+    """What the inner loop found, besides sites."""
+
+    cores: Cores
+    v: np.ndarray  # (k,)
+    rows: ByRow  # of `PerRow`
+
+
+class Memory(NamedTuple):
+    """What an evaluation remembers for the next one."""
+
+    sites: PerRow
+    history: Sequence = ()  # of the steps of the inner loop
+    counts: tuple = ()  # inner iterations of the evaluations so far, for reports
+
+
+@dataclass(frozen=True, eq=False)
+class SiteLoop:
+    """Looks for the sites of all rows.
+
+    Parameters
+    ----------
+    method : Method
+    inner : Inner
+    projected : Projected
+        Or what has its methods.
+    """
+
+    method: Method
+    inner: Inner
+    projected: object
+
+    @cached_property
+    def pieces(self):
+        """`Pieces` of rows that the method sees at once."""
+        return self.projected.layout.pieces(_AT_ONCE // self.method.likelihood.n_latent)
+
+    @cached_property
+    def observed(self):
+        """`Observed` rows, by pieces."""
+        return Observed(*map(self.pieces.join, self.projected.observed))
+
+    def solve(self, known=None):
+        """The `Solution`, from what an earlier evaluation remembers or from the start."""
+        if known is None:
+            return self._solve_from(self._first_sites())
+        try:
+            return self._solve_from(known.sites, known.history)
+        except np.linalg.LinAlgError:  # sites of other hyperparameters need not do for these
+            return self._solve_from(self._first_sites())
+
+    def gradient(self, solution, inputs):
+        """Gradients by the name of the block, sites held."""
+        cores, v, _ = solution.step.result
+        surrogates = [self.method.surrogate(one) for one in v]
+        sites = self.pieces.split(solution.state)
+        gradient = self.projected.gradient(cores, sites, surrogates, inputs)
+        if len(self.method.likelihood.theta):
+            gradient["likelihood"] = self._slopes(solution)
+        return gradient
+
+    def evaluate(self, state):
+        """The `Step` from one state; may raise ``LinAlgError``."""
+        method, observed, pieces = self.method, self.observed, self.pieces
+        seen = by_row(partial(_as_seen, method), state, observed.residual, observed.weight)
+        cores = self.projected.solve(pieces.split(seen))
+        n = sum(map(np.sum, observed.weight))
+        v = method.share(sum(map(_precision_of_residual, state, *observed[2:])) / n)
+        moments = pieces.join(self.projected.moments(cores))
+        left = list(self._by_piece(partial(_update, method, v), moments, state))
+        value, gap, target, found = zip(*left)
+        found = ByRow(*map(PerRow, zip(*found)))
+        return Step(
+            target=PerRow(target),
+            scaled=lambda change: by_row(
+                _in_nats, change, found.mean, found.variance, observed.weight
+            ),
+            gap=0.5 * sum(gap),
+            value=method.total(cores, sum(value), n, v),
+            climbs=method.is_lower_bound,
+            result=Inferred(cores, v, found),
+        )
+
+    def _evaluate_if_possible(self, state):
+        """The same where precisions may be negative, so that there need not be a posterior."""
+        try:
+            return self.evaluate(state)
+        except np.linalg.LinAlgError:
+            return Step(state, None, np.nan, -np.inf, True, None)
+
+    def _solve_from(self, sites, history=()):
+        concave = self.method.likelihood.is_log_concave
+        return solve_fixed_point(
+            self.evaluate if concave else self._evaluate_if_possible,
+            sites,
+            partial(by_row, _admissible if concave else _anything),
+            tol=self.inner.tol,
+            max_iter=self.inner.max_iter,
+            history=history,
+        )
+
+    def _first_sites(self):
+        """Sites to begin with where nothing is known."""
+        likelihood = self.method.likelihood
+        sites = PerRow(self._by_piece(partial(_first_sites, likelihood)))
+        majorised = likelihood.majorised()
+        if majorised is None:
+            return sites
+        rough = replace(
+            self,
+            method=replace(self.method, likelihood=majorised),
+            inner=self.inner._replace(tol=_ROUGH_START),
+        )
+        return rough._solve_from(sites).state
+
+    def _slopes(self, solution):
+        """Gradient wrt the parameters of the likelihood, sites held."""
+        rows = solution.step.result.rows
+        marginals = rows.mean, rows.variance, solution.state
+
+        def slopes(observed, *own):
+            return self.method.slopes(observed, *own) @ observed.weight
+
+        return sum(self._by_piece(slopes, *marginals))
+
+    def _by_piece(self, function, *values):
+        """``function(observed, *own)`` of every piece, in order."""
+        threads = self.projected.layout.threads
+
+        def run(index):
+            observed = Observed(*(part[index] for part in self.observed))
+            return function(observed, *(value[index] for value in values))
+
+        return ordered_map(run, range(len(self.pieces.groups)), threads)
+
+
+def _first_sites(likelihood, rows):
+    linear, precision = likelihood.first_sites(rows.y)
+    sites = np.stack([linear - precision * rows.offset, precision])
+    sites *= rows.weight > 0.0  # nothing moves the others
+    return sites.reshape(2, likelihood.n_latent, -1)
+
+
+def _update(method, v, rows, moments, site):
+    """Part of the objective, of the gap, the next sites, and what the method says."""
+    if not (np.all(moments[1] >= 0.0) and np.isfinite(moments.sum() + rows.residual.sum())):
+        raise np.linalg.LinAlgError(
+            "A posterior variance is negative or no number: the kernel is not positive definite at "
+            "the rows, or its values are too large or too small."
+        )
+    found = method.by_row(rows, *moments, site, v)
+    target = np.stack([found.linear, found.precision])
+    target = np.where(rows.weight > 0, target, site)  # nothing holds the others
+    gap = np.sum(_in_nats(target - site, found.mean, found.variance, rows.weight) ** 2)
+    return rows.weight @ found.value, gap, target, found
+
+
+def _as_seen(method, site, residual, weight):
+    """Linear terms and precisions of all copies of a row, as the basis sees them."""
+    return weight * method.at_site(site, residual, weight)
+
+
+def _precision_of_residual(site, weight, residual):
+    return np.sum(site[1] * (weight * residual), axis=-1)
+
+
+def _in_nats(change, mean, variance, weight):
+    """A change of ``(λ1, λ2)`` in units in which half its square is nats, to second order."""
+    first = np.sqrt(weight * variance) * (change[0] - mean * change[1])
+    return np.stack([first, np.sqrt(0.5 * weight) * variance * change[1]])
+
+
+def _admissible(proposal, plain):
+    """The proposal, and the plain step where a precision left its neighbourhood."""
+    wild = proposal[1] < plain[1] / _RELEASE
+    wild |= proposal[1] > plain[1] * _RELEASE
+    return np.where(wild, plain, proposal)
+
+
+def _anything(proposal, plain):
+    """The proposal: precisions may have any sign."""
+    return proposal
