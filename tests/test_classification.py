@@ -584,6 +584,8 @@ class Steep(Binary):
     def with_theta(self, theta):
         return Steep(np.exp(theta[0]))
 
+    strip = property(lambda self: Probit.strip / self.a)
+
     def probability(self, mean, variance):
         return Probit().probability(self.a * mean, self.a**2 * variance)
 
