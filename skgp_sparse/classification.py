@@ -43,10 +43,11 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     .. math:: \sum_i E_{q(f_i)}[\log p(y_i | f_i)] - \mathrm{KL}[q(u) \,\|\, p(u)].
 
-    The parameter `bound` selects other objectives. In every evaluation of the objective, an inner
-    iteration computes ``q``, which has one Gaussian site per row. An inner iteration takes O(n m²)
-    time, and an evaluation needs a few of them. A fit needs O(m²) memory beyond the data and a few
-    numbers per row.
+    The parameter `bound` selects other objectives. With more than two classes, there are several
+    binary problems of this kind, or with ``multi_class="softmax"`` one process for each class. In
+    every evaluation of the objective, an inner iteration computes ``q``, which has one Gaussian
+    site per row. An inner iteration takes O(n m²) time, and an evaluation needs a few of them. A
+    fit needs O(m²) memory beyond the data and a few numbers per row.
 
     Parameters
     ----------
@@ -57,15 +58,20 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ``ConstantKernel() * Matern(nu=2.5)`` with one length scale per feature is used as default.
         Its hyperparameters are learned. Their initial values and bounds are computed from the
         data.
-    bound : str, default="titsias_new"
+    bound : str or Bound, default="titsias_new"
         The training objective:
 
         - "titsias" (also called "vfe"): the variational bound of [1]_, eq. 20.
         - "titsias_new" (also called "artemev"): the tighter variational bound of [1]_, eq. 23.
         - "gfitc-ep" (also called "fitc"): expectation propagation under the FITC prior [2]_. This
           objective is not a bound.
+        - "pep", or an instance such as ``PEP(alpha=0.3)``: power expectation propagation, between
+          "titsias" (power 0, also for powers below 0.01) and "gfitc-ep" (power 1).
+
+        With ``multi_class="softmax"``, only the first two are available.
     likelihood : {"probit", "logit"} or Binary, default="probit"
-        The sigmoid, as a name or as an instance of a class of `skgp_sparse.likelihoods`.
+        The sigmoid, as a name or as an instance of a class of `skgp_sparse.likelihoods`. It is not
+        used with more than two classes and ``multi_class="softmax"``.
     n_inducing : int or "auto", default="auto"
         The number of inducing points. If it is at least the number of distinct rows, every row
         becomes an inducing point. "auto" makes every row an inducing point for up to 300 distinct
@@ -92,8 +98,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The tolerance of the stopping criterion. The fit ends when ten iterations (five if only
         hyperparameters are learned) have improved the bound by less than `tol` nats per row in
         total. ``tol=1e-2`` gives a faster and less accurate fit, and ``tol=1e-5`` gives a more
-        accurate one. With more than two classes, `tol` is divided among the binary problems that a
-        row takes part in. The relative tolerance of the inner iterations is a thousandth of `tol`,
+        accurate one. `tol` is divided among the binary problems that a row takes part in. The
+        relative tolerance of the inner iterations is a thousandth of `tol`,
         but at least 1e-11 and at most 1e-6.
     max_iter_predict : int, default=100
         The maximum number of inner iterations in an evaluation of the bound.
@@ -103,23 +109,24 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         previous fit, provided that `n_inducing` is the same and `inducing_init` is not an array.
         If a cold start has a higher bound, for example because the units of X have changed, `fit`
         uses the cold start. If `optimizer` is None, `warm_start` has no effect.
-    multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
+    multi_class : {"one_vs_rest", "one_vs_one", "softmax"}, default="one_vs_rest"
         Specifies how problems with more than two classes are handled. With "one_vs_rest", one
         binary problem is fitted for each class, which is trained to separate this class from the
         rest, and the probabilities are normalised. With "one_vs_one", one binary problem is fitted
         for each pair of classes. Labels are then predicted by voting, and probabilities by
-        pairwise coupling [3]_.
+        pairwise coupling [3]_. With "softmax", one model is fitted to all classes: each class has
+        a latent process, and the processes share the kernel and the inducing points.
     random_state : int, RandomState instance or None, default=None
         Controls the randomness of the initialisation: the choice of the rows for the first fit,
         the restarts of the optimizer, and the initial inducing points. Pass an int for
         reproducible results across multiple function calls.
     n_jobs : int, default=None
-        With two classes, the number of threads that process blocks of rows. With more classes, the
-        number of processes that fit the binary problems; progress is then not reported. None means
-        as many threads as BLAS may use. With more than two classes, these threads fit the binary
-        problems in parallel. If the problems are large or progress is reported, the problems are
-        fitted one after the other, and the threads process the blocks of rows of each. The results
-        do not depend on `n_jobs`.
+        With one problem (two classes, or a softmax), the number of threads that process blocks of
+        rows. With several binary problems, the number of processes that fit them; progress is then
+        not reported. None means as many threads as BLAS may use, which fit several binary problems
+        in parallel. If the problems are large or progress is reported, the problems are fitted one
+        after the other, and the threads process the blocks of rows of each. The results do not
+        depend on `n_jobs`.
     verbose : int, default=0
         Controls the verbosity. If it is positive, the bound is printed every `verbose` iterations.
 
@@ -130,24 +137,25 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     n_classes_ : int
         The number of classes in the training data.
     kernel_ : kernel object
-        The kernel used for prediction, with optimised hyperparameters. With more than two classes,
-        it is a `CompoundKernel` that contains one kernel per binary problem.
+        The kernel used for prediction, with optimised hyperparameters. With several binary
+        problems, it is a `CompoundKernel` that contains one kernel per problem. With a softmax, it
+        is the kernel that all classes share.
     inducing_points_ : ndarray of shape (m, n_features), or list of these
-        The inducing points, in the units of X. With more than two classes, it is a list of one
-        array per binary problem.
+        The inducing points, in the units of X. With several binary problems, it is a list of one
+        array per problem. With a softmax, all classes share them.
     log_marginal_likelihood_value_ : float
-        The value of the bound at `kernel_` and `inducing_points_`. With more than two classes, it
-        is the mean over the binary problems.
+        The value of the bound at `kernel_` and `inducing_points_`. With several binary problems,
+        it is the mean over the problems. With a softmax, it is the bound of the joint model.
     n_inducing_ : int, or list of int
-        The number of inducing points. With more than two classes, it is a list of one number per
-        binary problem.
+        The number of inducing points. With several binary problems, it is a list of one number
+        per problem.
     n_iter_ : int
-        The number of iterations of the optimizer. With more than two classes, it is the maximum
-        over the binary problems.
+        The number of iterations of the optimizer. With several binary problems, it is the maximum
+        over the problems.
     jitter_ : float
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
-        fraction of the mean of this diagonal. With more than two classes, it is the maximum over
-        the binary problems.
+        fraction of the mean of this diagonal. With several binary problems, it is the maximum over
+        the problems.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
@@ -349,35 +357,39 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         strategy = resolve_strategy(self.multi_class, len(classes), name)
         likelihood = Softmax(len(classes)) if strategy == "softmax" else sigmoid
         method = resolve_method(self.bound, likelihood, name)
-        tasks = multiclass.tasks(len(classes), strategy)
         reporter = IterationReporter(self, X, y, self.max_iter)
         progress = progress_of(self, reporter)
+        problems = self._problems(X, index, weight, likelihood, classes, strategy, progress)
         inner = Inner.within(self.tol, self.max_iter_predict, "max_iter_predict")
-        earlier = self._earlier(classes, strategy, len(tasks))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        tol = self.tol / multiclass.problems_of_a_row(len(classes), strategy)
-        names = [task.name(classes) if len(tasks) > 1 else "" for task in tasks]
-
-        def problem(task, name_of_task, before):
-            rows, label = task.labels(index)
-            part = X if rows is None else X[rows]
-            own = weight if weight is None or rows is None else weight[rows]
-            table = training_rows(part, label, own, alpha=None, normalize=False, name=name)
-            kernel = resolve_latent_kernel(self.kernel, method.likelihood, table)
-            checks.check_restarts(self, kernel)
-            told = partial(progress, about=name_of_task)
-            plan = plan_of(self, part, kernel, told, name, len(table))
-            return ClassProblem(name_of_task, table, kernel, before, plan._replace(tol=tol))
-
-        problems = [problem(*one) for one in zip(tasks, names, earlier)]
         fits = fit_all(problems, SiteModel(method, inner), seed, self.n_jobs, is_watched(self))
-        self._warn_at_bounds(names, fits)
+        self._warn_at_bounds([problem.name for problem in problems], fits)
         self._store(fits)
         self.classes_, self.n_classes_ = classes, len(classes)
         self._strategy = strategy
         self._likelihoods = [fit.objective.method.likelihood for fit in fits]
         reporter.end()
         return self
+
+    def _problems(self, X, index, weight, likelihood, classes, strategy, progress):
+        """What is to be fitted: a `ClassProblem` for each task."""
+        name, tasks = type(self).__name__, multiclass.tasks(len(classes), strategy)
+        earlier = self._earlier(classes, strategy, len(tasks))
+        tol = self.tol / multiclass.problems_of_a_row(len(classes), strategy)
+
+        def problem(task, before):
+            rows, label = task.labels(index)
+            part = X if rows is None else X[rows]
+            own = weight if weight is None or rows is None else weight[rows]
+            table = training_rows(part, label, own, alpha=None, normalize=False, name=name)
+            kernel = resolve_latent_kernel(self.kernel, likelihood, table)
+            checks.check_restarts(self, kernel)
+            about_task = task.name(classes) if len(tasks) > 1 else ""
+            told = partial(progress, about=about_task)
+            plan = plan_of(self, part, kernel, told, name, len(table))
+            return ClassProblem(about_task, table, kernel, before, plan._replace(tol=tol))
+
+        return list(map(problem, tasks, earlier))
 
     def _warn_at_bounds(self, names, fits):
         if self.optimizer is not None and self.kernel is not None:

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import r2_score
-from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.posterior import Prior
@@ -87,9 +87,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "student_t": noise with heavy tails, for targets with outliers.
 
         Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma` and `StudentT`
-        have initial values and bounds of the parameters, such as
+        have initial values and bounds of the parameters, in units of y, such as
         ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The parameters are learned together
-        with the hyperparameters of the kernel; a callable `optimizer`, or None, keeps them at
+        with the hyperparameters of the kernel. A callable `optimizer`, or None, keeps them at
         their initial values. A grid search can set them as ``likelihood__size``. With a likelihood
         other than "gaussian", a `WhiteKernel` in `kernel` is part of the latent process, the
         default kernel has none, and `alpha` must be None.
@@ -163,9 +163,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets.
     likelihood_ : Likelihood or None
-        The likelihood with the parameters that were found, for "student_t" in units of the
-        normalised targets. It is None for ``likelihood="gaussian"``, where the noise is part of
-        `kernel_`.
+        The likelihood with the parameters that were found, in units of y. It is None for
+        ``likelihood="gaussian"``, where the noise is part of `kernel_`.
     n_inducing_ : int
         The number of inducing points. If the model is exact, it is the number of distinct rows.
     n_iter_ : int
@@ -379,7 +378,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def log_predictive_density(self, X, y, offset=None):
         r"""Compute the log predictive density of targets, :math:`\log \int p(y|f)\,q(f)\,df`.
 
-        Larger values are better. For counts, it is the logarithm of a probability.
+        Larger values are better. For counts, it is the logarithm of a probability. It does not
+        include known noise (`alpha`), which belongs to the training rows.
 
         Parameters
         ----------
@@ -393,18 +393,19 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Log densities in nats, in the shape of y.
+            Log densities in nats, one for each target.
 
         Raises
         ------
         ValueError
-            If a target is outside the domain of the likelihood.
+            If a target is outside the domain of the likelihood, or if a predicted standard
+            deviation is 0.
         """
         X, view, offset = self._query(X, offset)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
+        y = checks.check_columns(y, len(view.y_scale), type(self).__name__)
         if isinstance(view, ResponseView):
-            y = column_or_1d(y)
             view.likelihood.check(y, type(self).__name__)
         return view.log_density(X, y, offset)
 
@@ -472,7 +473,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def _view(self):
         """The fitted process, or the prior, in the units of y."""
         if hasattr(self, "kernel_"):
-            latent, likelihood = super()._view(), self.likelihood_
+            latent, likelihood = super()._view(), self._likelihood
             y_mean, y_scale = self._y_train_mean, self._y_train_std
             one_column = self._one_column
         else:
@@ -480,11 +481,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             likelihood = resolve_likelihood(self.likelihood, type(self).__name__)
             kernel = ConstantKernel() * RBF() if self.kernel is None else self.kernel
             p = self.n_targets or 1
+            if likelihood is not None:
+                checks.check_one_column(np.empty((1, p)), self.likelihood, type(self).__name__)
             y_mean, y_scale, one_column = np.zeros(p), np.ones(p), p == 1
             latent = TargetView(Prior(kernel, p), 0, np.zeros(1), np.ones(1), True, self.n_jobs)
         if likelihood is None:
             return latent._replace(y_mean=y_mean, y_scale=y_scale, one_column=one_column)
-        return ResponseView(latent, likelihood, y_mean[0], y_scale[0])
+        return ResponseView(latent, likelihood, y_mean, y_scale)
 
     @with_callbacks
     def _fit(self, X, y, sample_weight, offset):
@@ -507,7 +510,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if is_gaussian:
             rows, kernel, model = self._with_gaussian_noise(rows, name)
         else:
-            likelihood.check(y, name)
+            likelihood.check(y if weight is None else y[weight > 0], name)
             kernel, model = self._with_likelihood(likelihood, rows, name)
         checks.check_restarts(self, kernel)
         reporter = IterationReporter(self, X, y, self.max_iter)
@@ -519,8 +522,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if self.optimizer is not None and fitted_part is not None:
             warn_at_bounds(fitted_part)
         self._store([fit])
-        self.likelihood_ = None if is_gaussian else fit.objective.method.likelihood
+        self._likelihood = None if is_gaussian else fit.objective.method.likelihood
         self._y_train_mean, self._y_train_std = rows.y_mean, rows.y_scale
+        self.likelihood_ = None if is_gaussian else self._in_units_of_y(self._likelihood)
         self._one_column = rows.n_targets == 1
         reporter.end()
         return self
@@ -535,10 +539,15 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """Kernel and model of any other likelihood, whose parameters start from the data."""
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
+        likelihood = likelihood.rescaled(rows.y_mean[0], rows.y_scale[0])
         likelihood = likelihood.started(rows.targets()[:, 0], weight, offset)
         method = resolve_method(self.bound, likelihood, name)
         kernel = resolve_latent_kernel(self.kernel, likelihood, rows)
         return kernel, SiteModel(method, Inner.within(self.tol))
+
+    def _in_units_of_y(self, likelihood):
+        mean, scale = self._y_train_mean[0], self._y_train_std[0]
+        return likelihood.rescaled(-mean / scale, 1.0 / scale)
 
     def _check_likelihood(self, y, name):
         """Raise if other parameters or the targets do not go with a likelihood."""

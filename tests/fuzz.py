@@ -209,7 +209,7 @@ def cases(draw):
     }
     if labels:
         options["likelihood"] = draw(st.sampled_from(["probit", "logit"]))
-        options["multi_class"] = draw(st.sampled_from(["one_vs_rest", "one_vs_one"]))
+        options["multi_class"] = draw(st.sampled_from(["one_vs_rest", "one_vs_one", "softmax"]))
         options["warm_start"] = draw(st.booleans())
     else:
         options["normalize_y"] = draw(st.booleans())

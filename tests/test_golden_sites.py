@@ -48,13 +48,6 @@ MAKE = {
 DIFFICULT = {"rbf_iso", "large_counts", "ill_conditioned"}
 
 
-class Undivided(ExpectationPropagation):
-    """The power as it is, whatever the weight: the values of fractional weights were made so."""
-
-    def _powers(self, weight):
-        return self.power
-
-
 @cache
 def table(file):
     return dict(np.load(DATA / f"{file}.npz"))
@@ -89,8 +82,8 @@ def method_of(prefix, likelihood, *, undivided=False):
     if prefix in ("vfe", "new", "new_class"):
         return Variational(likelihood, prefix != "vfe", bounds.Spherical)
     power = 1.0 if prefix == "gfitc" else float(prefix.split("_")[-1])
-    if undivided:
-        return Undivided(likelihood, power, bounds.PEP)
+    if undivided:  # the power as it is, whatever the weight: some values were made so
+        return ExpectationPropagation(likelihood, power, bounds.PEP)
     return ExpectationPropagation(likelihood, power, bounds.SitePEP)
 
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._front.choices import BOUNDS
+from skgp_sparse._front.choices import BOUNDS, LIKELIHOODS
 from skgp_sparse._front.estimator import warn_at_bounds
 from skgp_sparse.bounds import PEP
 from skgp_sparse.metrics import log_predictive_density_scorer
@@ -43,7 +43,17 @@ def estimators():
         for bound in ("titsias", "titsias_new", "gfitc-ep")
         for multi_class, size in (("one_vs_rest", {"n_inducing": 8}), ("one_vs_one", {}))
     ]
-    return exact + sparse + labels
+    labels += [
+        SparseGPClassifier(multi_class="softmax", n_inducing=8, max_iter=5),
+        SparseGPClassifier(multi_class="softmax", bound="titsias", max_iter=3),
+        SparseGPClassifier(bound="pep", n_inducing=8, max_iter=5),
+    ]
+    numbers = [
+        SparseGPRegressor(likelihood=likelihood, max_iter=5, **size)
+        for likelihood in LIKELIHOODS
+        for size in ({"n_inducing": 5}, {})
+    ]
+    return exact + sparse + labels + numbers
 
 
 @parametrize_with_checks(estimators())

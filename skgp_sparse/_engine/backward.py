@@ -6,6 +6,7 @@ after (3 n m²); where t is not known before, one rank-k update gives ``Vᵀ dia
 with the same features add their brackets, which are pulled back together.
 """
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -78,8 +79,8 @@ def second_visit(problem, features, layout, see, cots, inputs, want_gram, *kept)
         block = read()
         forwards = see(block, *own)
         tape = forwards[0].tape or problem.tape(features, block.X)
-        parts = [_cotangents_of_block(*pair, block, want_gram) for pair in zip(forwards, cots)]
-        K_bar, t, noise_bar, VtV = map(_total, zip(*parts))
+        parts = (_cotangents_of_block(*pair, block, want_gram) for pair in zip(forwards, cots))
+        K_bar, t, noise_bar, VtV = reduce(_added, parts)
         theta_bar, own_bar = features.pull(tape.features, K_bar, inputs)
         n = len(block.X)
         theta_bar += tape.diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
@@ -124,12 +125,12 @@ def _cotangents_of_block(forward, cot, block, want_gram):
     return K_bar, t, noise_bar, weighted_gram(V, t) if want_gram else 0.0
 
 
-def _total(parts):
-    """Sum over processes, made in place of the first one if it is a matrix."""
-    total, *others = parts
-    for part in others:
-        total = np.add(total, part, out=total if np.ndim(total) == 2 else None)
-    return total
+def _added(totals, parts):
+    """Sums over processes, matrices in place of the first ones."""
+    return [
+        np.add(total, part, out=total if np.ndim(total) == 2 else None)
+        for total, part in zip(totals, parts)
+    ]
 
 
 def _cotangent_of_features(V, ae, BV, t, a, cot):

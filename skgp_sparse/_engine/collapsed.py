@@ -34,7 +34,7 @@ from skgp_sparse._ground.linalg import cholesky, inverse_lower, log_det_from_cho
 
 
 class FeatureWeights(NamedTuple):
-    """Their posterior, and what a gradient wants to know of it."""
+    """The posterior of the weights of the features, and what a gradient wants to know of it."""
 
     value: float | None
     TB: np.ndarray  # LB⁻¹

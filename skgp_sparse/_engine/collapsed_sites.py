@@ -121,7 +121,14 @@ class Cores(tuple):
 def _core(VaV, Vb, n_jobs):
     B = VaV.copy()
     B.flat[:: len(B) + 1] += 1.0
-    LB = cholesky(B, n_jobs)
+    try:
+        LB = cholesky(B, n_jobs)
+    except np.linalg.LinAlgError:
+        raise np.linalg.LinAlgError(
+            "There is no posterior for the sites of the rows, because they are not finite, or too "
+            "many precisions are negative. Check the scale of X and y and the bounds of the "
+            "hyperparameters."
+        ) from None
     TB = inverse_lower(LB, n_jobs)
     c = TB @ Vb
     return Core(VaV, TB, c, TB.T @ c, log_det_from_cholesky(LB))

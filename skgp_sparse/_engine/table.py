@@ -47,9 +47,9 @@ class Layout(NamedTuple):
     features: list  # ... and those whose features may, if nothing else waits
 
     def pieces(self, least):
-        """`Pieces` of at least so many rows, but for the last one."""
+        """`Pieces` of about so many rows."""
         sizes = [block.stop - block.start for block in self.blocks]
-        which = np.cumsum([0, *sizes[:-1]]) // least
+        which = np.cumsum([0, *sizes[:-1]]) // max(least, 1)
         edges = [*np.flatnonzero(np.diff(which, prepend=-1)), len(sizes)]
         return Pieces([slice(*pair) for pair in pairwise(edges)], sizes)
 

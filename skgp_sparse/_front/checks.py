@@ -9,6 +9,7 @@ from sklearn.utils import check_array
 
 _BOOLS = (bool, np.bool_)
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
+_ESTIMATED = ("level", "scale")  # parameters of likelihoods that may be None
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
 
 
@@ -123,27 +124,36 @@ def check_classes(y, weight, name):
 def check_likelihood_parameters(likelihood, name):
     """Raise unless every parameter that has bounds is a number, and its bounds are bounds."""
     given = likelihood.get_params(deep=False)
-    for parameter in given.keys() & {key.removesuffix("_bounds") for key in given}:
-        limits = given.get(f"{parameter}_bounds")
-        if limits is None:
-            continue
-        full = f"likelihood__{parameter}"
-        lowest = -np.inf if parameter == "level" else np.nextafter(0.0, 1.0)
-        if given[parameter] is not None:
-            check_number(given[parameter], full, name, Real, low=lowest)
-        if isinstance(limits, str) and limits == "fixed":
-            continue
-        pair = np.asarray(limits, dtype=object)
-        if pair.shape != (2,) or not all(isinstance(one, Real) for one in pair):
-            raise ValueError(
-                f"The '{full}_bounds' parameter of {name} must be a pair of numbers or 'fixed'. "
-                f"Got {limits!r} instead."
-            )
-        if not lowest <= pair[0] < pair[1]:
-            raise ValueError(
-                f"The '{full}_bounds' parameter of {name} must be a lower and a higher number"
-                f"{'' if parameter == 'level' else ', both positive'}. Got {limits!r} instead."
-            )
+    for parameter in given:
+        if f"{parameter}_bounds" in given:
+            _check_parameter(parameter, given[parameter], name)
+            _check_bounds(parameter, given[f"{parameter}_bounds"], name)
+
+
+def _check_parameter(parameter, value, name):
+    if value is None and parameter in _ESTIMATED:
+        return
+    is_number = isinstance(value, Real) and not isinstance(value, _BOOLS) and np.isfinite(value)
+    if not is_number or (parameter != "level" and value <= 0):
+        raise ValueError(
+            f"The 'likelihood__{parameter}' parameter of {name} must be a finite number"
+            f"{'' if parameter == 'level' else ' above 0'}"
+            f"{' or None' if parameter in _ESTIMATED else ''}. Got {value!r} instead."
+        )
+
+
+def _check_bounds(parameter, limits, name):
+    if isinstance(limits, str) and limits == "fixed":
+        return
+    pair = np.asarray(limits, dtype=object)
+    is_pair = pair.shape == (2,) and all(isinstance(one, Real) for one in pair)
+    is_above = is_pair and (parameter == "level" or pair[0] > 0)
+    if not (is_above and pair[0] < pair[1]):
+        raise ValueError(
+            f"The 'likelihood__{parameter}_bounds' parameter of {name} must be 'fixed', or a lower "
+            f"and a higher number{'' if parameter == 'level' else ', both above 0'}. Got "
+            f"{limits!r} instead."
+        )
 
 
 def check_one_column(y, likelihood, name):
@@ -164,6 +174,8 @@ def check_offset(offset, X, likelihood, name):
             f"{name}: offset is not available for likelihood='gaussian', where it would only be "
             "added to the prediction. Subtract it from y before fit, and add it after predict."
         )
+    if np.asarray(offset).dtype.kind not in "biuf":
+        raise ValueError(f"{name}: offset must be numbers. Got {offset!r} instead.")
     offset = np.full(len(X), offset) if np.ndim(offset) == 0 else offset
     offset = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
     if offset.shape != (len(X),):
@@ -174,10 +186,21 @@ def check_offset(offset, X, likelihood, name):
     return offset
 
 
+def check_columns(y, p, name):
+    """Targets (n,) or (n, p), as many as a model has; raises otherwise."""
+    if (y.ndim == 1 and p == 1) or (y.ndim == 2 and y.shape[1] == p):
+        return y[:, 0] if p == 1 and y.ndim == 2 else y
+    raise ValueError(
+        f"{name} was fitted to {p} target{'s' if p > 1 else ''}, so that y must have as many "
+        f"columns. Got an array of shape {y.shape}."
+    )
+
+
 def check_quantiles(quantiles, name):
     """Probabilities as an array of shape () or (k,); raises unless all are between 0 and 1."""
     found = np.asarray(quantiles)
-    if found.dtype.kind not in "fiu" or found.ndim > 1 or not np.all((found > 0) & (found < 1)):
+    is_list = found.dtype.kind in "fiu" and found.ndim <= 1 and found.size > 0
+    if not (is_list and np.all((found > 0) & (found < 1))):
         raise ValueError(
             f"The 'quantiles' parameter of {name} must be a number or a list of numbers between 0 "
             f"and 1, both excluded. Got {quantiles!r} instead."

@@ -104,8 +104,8 @@ def _check_propagation(bound, likelihood, name):
         reason = "needs a likelihood of one latent value per row, and softmax has one per class"
     elif not likelihood.is_log_concave:
         reason = (
-            "needs a log-concave likelihood. That of Student-t is not: where a row is an outlier, "
-            "the distribution of its latent value has two modes, and its moments mislead"
+            f"needs a log-concave likelihood. {type(likelihood).__name__} is not log-concave: if a "
+            "row is an outlier, its latent value may have two modes, and its moments mislead"
         )
     if reason is not None:
         raise ValueError(
@@ -132,22 +132,23 @@ def resolve_likelihood(likelihood, name):
         return None
     if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
         return LIKELIHOODS[likelihood]()
-    of_labels = likelihoods.Binary, likelihoods.Softmax
-    if isinstance(likelihood, likelihoods.Likelihood) and not isinstance(likelihood, of_labels):
+    others = likelihoods.Binary, likelihoods.Softmax, likelihoods.Gaussian
+    if isinstance(likelihood, likelihoods.Likelihood) and not isinstance(likelihood, others):
         checks.check_likelihood_parameters(likelihood, name)
         return clone(likelihood)
     raise ValueError(
         f"The 'likelihood' parameter of {name} must be one of {['gaussian', *LIKELIHOODS]} or an "
-        "instance of a class of skgp_sparse.likelihoods that is not for labels. Got "
-        f"{likelihood!r} instead."
+        "instance of a class of skgp_sparse.likelihoods that is not for labels. Gaussian noise is "
+        f"part of the kernel, so that it has a name only. Got {likelihood!r} instead."
     )
 
 
 def is_of_positive(likelihood):
     """Whether a likelihood, or the one of a name, is for targets that are not negative."""
+    of_positive = likelihoods.Poisson, likelihoods.NegativeBinomial, likelihoods.Gamma
     if isinstance(likelihood, str):
-        likelihood = LIKELIHOODS.get(likelihood)
-    return not getattr(likelihood, "standardises", True)
+        return LIKELIHOODS.get(likelihood) in of_positive
+    return isinstance(likelihood, of_positive)
 
 
 def resolve_strategy(multi_class, n_classes, name):

@@ -68,8 +68,8 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
     def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
         """Evaluate the bound on the log marginal likelihood at the fitted inducing points.
 
-        A classifier with more than two classes has several binary problems. In this case, the
-        value is the mean over these problems.
+        A classifier with more than two classes has several binary problems, unless it is a softmax.
+        In this case, the value is the mean over these problems.
 
         Parameters
         ----------

@@ -16,8 +16,8 @@ class ResponseView(NamedTuple):
 
     latent: TargetView  # the process, in its own units
     likelihood: object
-    y_mean: float
-    y_scale: float
+    y_mean: np.ndarray  # (1,)
+    y_scale: np.ndarray  # (1,)
 
     def mean(self, X, latent=False, offset=None):
         """Mean (n,) of the response, or on the link scale."""
@@ -31,11 +31,11 @@ class ResponseView(NamedTuple):
         else:
             with np.errstate(all="ignore"):
                 mean, variance = self.likelihood.response(mean, variance)
-            self._warn_of_overflow(mean)
+            _warn_of_infinity(mean, variance)
         return mean * self.y_scale + self.y_mean, np.sqrt(variance) * self.y_scale
 
     def covariance(self, X, latent):
-        """Joint covariance (n, n) on the link scale."""
+        """Joint covariance (n, n) on the link scale, the only one there is."""
         return self.latent.covariance(X, latent=False) * self.y_scale**2
 
     def quantiles(self, X, q, offset=None):
@@ -71,11 +71,15 @@ class ResponseView(NamedTuple):
     def _offset(self, offset):
         return 0.0 if offset is None else offset / self.y_scale
 
-    def _warn_of_overflow(self, mean):
-        rows = np.flatnonzero(np.isinf(mean))
-        if len(rows):
-            warn(
-                f"The mean of the response overflows float64 in {len(rows)} rows of X, first in "
-                f"row {rows[0]}, because the latent variance is large there. Use "
-                "predict_quantiles, or lower the upper bound of the kernel's variance."
-            )
+
+def _warn_of_infinity(mean, variance):
+    """Warn where the moments of a response are infinite: quantiles never are."""
+    rows = np.flatnonzero(np.isinf(mean) | np.isinf(variance))
+    if len(rows):
+        what = "mean" if np.isinf(mean).any() else "standard deviation"
+        warn(
+            f"The {what} of the response is infinite in {len(rows)} rows of X, first in row "
+            f"{rows[0]}, because the latent variance is large there, or because a Student-t "
+            "distribution with df <= 2 has no variance. Use predict_quantiles, or lower the upper "
+            "bound of the kernel's variance."
+        )

@@ -71,6 +71,12 @@ class TargetView(NamedTuple):
     def log_density(self, X, y, offset=None):
         """Log density of y, in its shape."""
         mean, std = self._mean_and_std(X, False)
+        if not np.all(std > 0):
+            raise ValueError(
+                f"A predicted standard deviation is {std.min():.1e}, so that there is no log "
+                "density. Add a WhiteKernel to the kernel, because predictions do not include known "
+                "noise (alpha)."
+            )
         residual = (np.reshape(y, mean.shape) - mean) / std
         return self._shaped(-0.5 * (_LOG_2PI + residual**2) - np.log(std))
 

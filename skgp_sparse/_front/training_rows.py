@@ -42,7 +42,8 @@ def training_rows(X, y, weight, *, alpha, normalize, name, offset=None):
     noise = check_alpha(alpha, len(X), name)
     if X.size <= _SMALL_TABLE:
         X, y, noise, weight, offset = _canonical(X, y, noise, weight, offset)
-    mean, scale = standardisation(y, weight, normalize, shared=np.any(noise))
+    centred = y if offset is None else y - offset[:, None]
+    mean, scale = standardisation(centred, weight, normalize, shared=np.any(noise))
     if not np.isfinite(np.max(noise) / scale[0] / scale[0]):
         raise ValueError(
             f"The 'alpha' parameter of {name} is too large for y: its largest value is "

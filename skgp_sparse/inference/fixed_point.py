@@ -60,7 +60,7 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=())
     Raises
     ------
     LinAlgError
-        If the map is not defined at `state`. Elsewhere, such a step is taken back.
+        If the gap at `state` is no number. Elsewhere, such a step is taken back.
     """
     step = evaluate(state)
     if not np.isfinite(step.gap):

@@ -154,8 +154,8 @@ class ExpectationPropagation(Method):
         return self.bound(self.power)
 
     def _powers(self, weight):
-        """Power of each row; a row of weight 0 is not there, so that any power will do."""
-        return np.where(weight > 0, np.minimum(self.power, weight), self.power)
+        """Power of each row, as the surrogate has it."""
+        return self.bound(self.power).for_weights(weight).noise_share
 
 
 def _marginals(mean, h, residual, linear, precision):

@@ -122,6 +122,8 @@ class SiteLoop:
         cores = self.projected.solve(pieces.split(seen))
         n = sum(map(np.sum, observed.weight))
         v = method.share(sum(map(_precision_of_residual, state, *observed[2:])) / n)
+        if not np.all(v > 0.0):
+            raise np.linalg.LinAlgError("The scale v of the residual variance is not positive.")
         moments = pieces.join(self.projected.moments(cores))
         left = list(self._by_piece(partial(_update, method, v), moments, state))
         value, gap, target, found = zip(*left)
@@ -208,7 +210,8 @@ def _update(method, v, rows, moments, site):
     target = np.stack([found.linear, found.precision])
     target = np.where(rows.weight > 0, target, site)  # nothing holds the others
     gap = np.sum(_in_nats(target - site, found.mean, found.variance, rows.weight) ** 2)
-    return rows.weight @ found.value, gap, target, found
+    value = np.where(rows.weight > 0, found.value, 0.0)
+    return rows.weight @ value, gap, target, found
 
 
 def _as_seen(method, site, residual, weight):

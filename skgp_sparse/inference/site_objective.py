@@ -22,6 +22,7 @@ from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel
 from skgp_sparse.inference.site_loop import ByRow, Inner, Memory, SiteLoop
 
 _NUMBERS = 50  # of every site that the inner loop holds
+_SQUARES = 6  # (m, m) arrays of every process but the first
 _USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is off by
 _REMEMBERED = 10_000  # counts of inner iterations, for reports
 
@@ -141,8 +142,9 @@ class SiteObjective(Objective):
         )
 
     def _problem(self, kernel):
-        numbers = 8.0 * _NUMBERS * self.method.likelihood.n_latent * len(self.rows)
-        own = min(numbers, 0.5 * self.options.memory)
+        k = self.method.likelihood.n_latent
+        numbers = _NUMBERS * k * len(self.rows) + _SQUARES * (k - 1) * self.basis.size**2
+        own = min(8.0 * numbers, 0.5 * self.options.memory)
         options = self.options._replace(memory=self.options.memory - own)
         return Problem(kernel, self.basis, self.rows, None, options, latent_noise=True)
 

@@ -56,7 +56,7 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
         )
 
     best = run(kernel.theta)
-    collapsed = best.value < objective.of_nothing()
+    collapsed = best.value < function.at(best.x)[0].of_nothing()
     for theta in _further_starts(kernel, limits, collapsed, n_restarts, random_state):
         if asked_to_stop:
             break

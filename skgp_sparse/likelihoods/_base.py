@@ -79,6 +79,22 @@ class Likelihood(BaseEstimator, ABC):
         """
         return np.zeros(len(y))
 
+    def rescaled(self, origin, unit):
+        """Return the likelihood of observations ``(y - origin) / unit``.
+
+        Parameters
+        ----------
+        origin, unit : float
+            New origin and new unit of the observations and of the latent values.
+
+        Returns
+        -------
+        Likelihood
+            A new likelihood, whose parameters are in the new units; or this one, if it has none
+            that depend on them.
+        """
+        return self
+
     def started(self, y, weight, offset):
         """Return a likelihood whose parameters all have values.
 

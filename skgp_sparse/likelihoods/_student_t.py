@@ -89,6 +89,17 @@ class StudentT(Parametric):
         """The level, which is added to the latent value of every row."""
         return self._value("level")
 
+    def rescaled(self, origin, unit):
+        """Convert level, scale and their bounds; see `Likelihood.rescaled`."""
+        values = {}
+        for name, start in (("level", origin), ("scale", 0.0)):
+            for key in (name, f"{name}_bounds"):
+                value = getattr(self, key)
+                if value is not None and not isinstance(value, str):
+                    values[key] = (np.asarray(value) - start) / unit
+                    values[key] = float(values[key]) if key == name else tuple(values[key])
+        return self._with(values)
+
     def started(self, y, weight, offset):
         """Estimate a missing level and scale from medians; see `Likelihood.started`."""
         if self.level is not None and self.scale is not None:
@@ -307,7 +318,8 @@ def _right_end(df):
     def remaining(u):
         return 0.5 * df * (np.expm1(u) - u) - 0.5 * u - _FALL
 
-    return brentq(remaining, 1.0 / df, 10.0)
+    lowest = np.log1p(1.0 / df)
+    return brentq(remaining, lowest, lowest + 12.0)
 
 
 def _precisions(df, left):
