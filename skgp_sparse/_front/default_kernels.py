@@ -5,6 +5,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.table import mean_and_spread
 
 _NOISE = {"noise_level": 0.1, "noise_level_bounds": (1e-6, 1e3)}
 
@@ -27,11 +28,19 @@ def resolve_kernel(kernel, alpha, rows):
 def resolve_latent_kernel(kernel, likelihood, rows):
     """A clone of the kernel of a process that a likelihood follows, or the default one."""
     if kernel is None:
-        variance = rows.target_variance() if likelihood.standardises else 1.0
+        variance = _spread(rows) ** 2 if likelihood.standardises else 1.0
         return default_signal(rows.scale(), variance, likelihood.latent_variance)
     probe = rows.block(slice(0, 1)).X
     kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
     return clone(kernel)
+
+
+def _spread(rows):
+    """Standard deviation of the targets without their offsets, 1 where it is 0."""
+    y = rows.targets()
+    centred = y if rows.offset is None else y - rows.offset[:, None]
+    found = mean_and_spread(centred, rows.weight)[1][0]
+    return found if found > 0 else 1.0
 
 
 def users_part(fitted, kernel):

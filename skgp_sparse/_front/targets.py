@@ -74,8 +74,8 @@ class TargetView(NamedTuple):
         if not np.all(std > 0):
             raise ValueError(
                 f"A predicted standard deviation is {std.min():.1e}, so that there is no log "
-                "density. Add a WhiteKernel to the kernel, because predictions do not include known "
-                "noise (alpha)."
+                "density. Add a WhiteKernel to the kernel, because predictions do not include the "
+                "known noise of alpha."
             )
         residual = (np.reshape(y, mean.shape) - mean) / std
         return self._shaped(-0.5 * (_LOG_2PI + residual**2) - np.log(std))

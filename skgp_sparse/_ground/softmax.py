@@ -60,13 +60,13 @@ def log_sum_exp(mean, variance, step=0.3):
         and second derivatives of L with respect to `mean`.
     """
     value, p, curvature = np.empty(mean.shape[1]), np.empty(mean.shape), np.empty(mean.shape)
-    for rows, part in _parts(mean, variance, step, _CUT):
+    for rows, part in _parts(mean, variance, step):
         product, p[:, rows], curvature[:, rows] = part.sums()
         value[rows] = part.log_sum_exp(product)
     return value + mean.max(axis=0), p / p.sum(axis=0), curvature
 
 
-def probabilities(mean, variance, step=0.35, cut=_CUT):
+def probabilities(mean, variance, step=0.35):
     """Compute ``E[softmax_c]`` for ``f_c ~ N(mean_c, variance_c)``.
 
     Parameters
@@ -75,8 +75,6 @@ def probabilities(mean, variance, step=0.35, cut=_CUT):
         Means and variances of C values in each of n rows.
     step : float, default=0.35
         The relative error of the nodes is about ``exp(-π²/step)``.
-    cut : float, default=31.0
-        What is left out is smaller than ``exp(-cut)``.
 
     Returns
     -------
@@ -84,15 +82,15 @@ def probabilities(mean, variance, step=0.35, cut=_CUT):
         Probabilities, which add up to 1.
     """
     p = np.empty(mean.shape)
-    for rows, part in _parts(mean, variance, step, cut):
+    for rows, part in _parts(mean, variance, step):
         p[:, rows] = part.sums(curvature=False)[1]
     return p / p.sum(axis=0)
 
 
-def _parts(mean, variance, step, cut):
+def _parts(mean, variance, step):
     """Divide the rows into parts that need similar nodes."""
     n_classes, n = mean.shape
-    x, left, right, has_tail = _ranges(mean, variance, cut)
+    x, left, right, has_tail = _ranges(mean, variance)
     with np.errstate(divide="ignore", over="ignore"):
         narrow = 1.0 / (1.0 / variance).sum(axis=0)
     level = np.log2(0.5 + 0.5 * np.sqrt(1.0 + 8.0 * narrow / step))
@@ -106,22 +104,22 @@ def _parts(mean, variance, step, cut):
         size = max(1, _AT_ONCE // (count * n_classes))
         stop = min(start + size, ends[np.searchsorted(ends, start, side="right")])
         rows = order[start:stop]
-        rule = _Rule(float(h[rows[0]]), before[rows].max(), after[rows].max(), step, cut)
+        rule = _Rule(float(h[rows[0]]), before[rows].max(), after[rows].max(), step)
         yield rows, _Part(x[:, rows], variance[:, rows], has_tail[rows], rule, memory)
         start = stop
 
 
-def _ranges(mean, variance, cut):
+def _ranges(mean, variance):
     """Means relative to the largest, the range of u, and whether the left tail is added."""
     largest = mean.argmax(axis=0)
     x = mean - np.take_along_axis(mean, largest[None], axis=0)
-    cut_all, reach = cut + np.log(len(mean)), np.sqrt(2.0 * cut)
+    cut_all, reach = _CUT + np.log(len(mean)), np.sqrt(2.0 * _CUT)
     both = variance + np.take_along_axis(variance, largest[None], axis=0)
     x = np.maximum(x, -cut_all - np.minimum(0.5 * both, reach * np.sqrt(both)))
     spread = reach * np.sqrt(variance)
     left = cut_all + (x + np.minimum(0.5 * variance, spread)).max(axis=0)
-    left_of_tail = cut_all - 0.5 * cut + (x + variance).max(axis=0)
-    right = (np.log(cut) + spread - x).min(axis=0)
+    left_of_tail = cut_all - 0.5 * _CUT + (x + variance).max(axis=0)
+    right = (np.log(_CUT) + spread - x).min(axis=0)
     return x, np.minimum(left, left_of_tail), right, left_of_tail < left
 
 
@@ -132,7 +130,6 @@ class _Rule(NamedTuple):
     before: int
     after: int
     step: float
-    cut: float
 
 
 class _Memory:
@@ -249,9 +246,9 @@ def _products_of_others(psi, pad, out):
 
 
 @lru_cache(maxsize=128)
-def _expansion(group, h, step, cut):
+def _expansion(group, h, step):
     """How values of similar variance give ψ from a table."""
-    return _Taylor(h) if group < 0 else _Lattice(_NARROW * 2.0**group, h, step, cut)
+    return _Taylor(h) if group < 0 else _Lattice(_NARROW * 2.0**group, h, step)
 
 
 class _Taylor:
@@ -289,15 +286,15 @@ class _Taylor:
 class _Lattice:
     """Sums over a lattice, for variances from `low` to twice as much."""
 
-    def __init__(self, low, h, step, cut):
-        self.h, self.cut = h, cut
+    def __init__(self, low, h, step):
+        self.h = h
         self.smoothed = 0.5 * low if low >= _SMOOTHED else 0.0
         spacing = _largest_spacing(low, step)
         # Nodes and lattice are multiples of a unit.
         self.unit = h if spacing > 4.0 * h else 0.25 * h
         self.unit /= np.ceil(self.unit / spacing)
         self.stride = int(spacing / self.unit)
-        reach = np.sqrt(2.0 * (cut + _MARGIN) * (2.0 * low - self.smoothed)) + 0.5 * h
+        reach = np.sqrt(2.0 * (_CUT + _MARGIN) * (2.0 * low - self.smoothed)) + 0.5 * h
         self.count = int(np.ceil(reach / (self.stride * self.unit)))
         self.points = self.stride * self.unit * np.arange(-self.count, self.count + 1)
         self.powers = np.stack([np.ones_like(self.points), self.points, self.points**2])
@@ -322,7 +319,7 @@ class _Lattice:
         columns = per_node * np.arange(-before, after + 1)
         rows = self.stride * np.arange(-self.count, self.count + 1)
         first, last = rows[0] + columns[0], rows[-1] + columns[-1]
-        values = _smoothed(self.unit * np.arange(first, last + 1), self.smoothed, self.cut)
+        values = _smoothed(self.unit * np.arange(first, last + 1), self.smoothed)
         index = rows[:, None] + columns - first
         return values[0][index], values[1][index]
 
@@ -337,7 +334,7 @@ def _largest_spacing(variance, step):
     return variance / (np.sqrt(0.25 + 2.0 * variance * needed) - 0.5)
 
 
-def _smoothed(x, variance, cut):
+def _smoothed(x, variance):
     """E and -E' at `x` after convolution with ``N(0, variance)``.
 
     Because E is the probability that a variable of density -E' is larger, the convolution is
@@ -347,7 +344,7 @@ def _smoothed(x, variance, cut):
         a = np.exp(np.minimum(x, _FLAT))
         return np.exp(-a), a * np.exp(-a)
     step, std = 1.0 / (1.0 / _FINE + 0.125 / variance), np.sqrt(variance)
-    first, last = -cut - 2.0 * _MARGIN, np.log(cut) + 1.0
+    first, last = -_CUT - 2.0 * _MARGIN, np.log(_CUT) + 1.0
     g = step * np.arange(np.floor(first / step), np.ceil(last / step))
     weights = np.exp(g - np.exp(g))
     weights /= weights.sum()  # the error of their sum would add up over all nodes

@@ -5,9 +5,6 @@ import numpy as np
 from skgp_sparse._ground import softmax
 from skgp_sparse.likelihoods._base import Likelihood
 
-_CUT_OF_LOGARITHM = 100.0  # what is left out of a probability is smaller than exp(-100)
-_SMALLEST_LOGARITHM = -90.0  # from which 1e-8 of a probability and more may be left out
-
 
 class Softmax(Likelihood):
     r"""Softmax likelihood of class labels, with one latent value for each class.
@@ -107,10 +104,10 @@ class Softmax(Likelihood):
         return value, slope, curvature
 
     def tilted(self, y, mean, variance, power=1.0):
-        """Raise NotImplementedError; see `probability` and `log_probability`."""
+        """Raise NotImplementedError; see `probability`."""
         raise NotImplementedError(
-            "Softmax does not define sites of expectation propagation. Its methods probability "
-            "and log_probability compute predictive probabilities."
+            "Softmax does not define sites of expectation propagation. Its method probability "
+            "computes predictive probabilities."
         )
 
     def probability(self, mean, variance):
@@ -127,30 +124,6 @@ class Softmax(Likelihood):
             Probabilities, with an absolute error of about 1e-11. In each row, they add up to 1.
         """
         return softmax.probabilities(mean, variance)
-
-    def log_probability(self, y, mean, variance):
-        """Compute the logarithm of the predictive probability of a label.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n,)
-            Labels.
-        mean, variance : ndarray of shape (C, n)
-            Means and variances of the latent values.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            ``log E[p(y | f)]``, with an error of at most about 1e-11 down to -80. Below -90, the
-            method returns the lower bound ``E[log p(y | f)]`` instead.
-        """
-        own = (y.astype(int), np.arange(len(y)))
-        p = softmax.probabilities(mean, variance, step=0.3, cut=_CUT_OF_LOGARITHM)[own]
-        value = np.log(np.maximum(p, np.finfo(float).tiny))
-        small = value < _SMALLEST_LOGARITHM
-        if small.any():
-            value[small] = self.expected(y[small], mean[:, small], variance[:, small])[0]
-        return value
 
     def response(self, mean, variance):
         """Raise NotImplementedError: class labels have no mean; see `probability`."""
@@ -174,7 +147,5 @@ class Softmax(Likelihood):
         ndarray
             Labels, in the shape of ``f[0]``.
         """
-        noise = random_state.gumbel(
-            size=np.shape(f)
-        )  # the largest sum is at c with probability p_c
-        return np.argmax(f + noise, axis=0).astype(float)
+        noise = random_state.gumbel(size=np.shape(f))
+        return np.argmax(f + noise, axis=0).astype(float)  # c with its probability
