@@ -158,9 +158,10 @@ def _check_bounds(parameter, limits, name):
 
 def check_one_column(y, likelihood, name):
     """Raise if there are several targets, which only Gaussian noise allows."""
-    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+    shape = np.asarray(y).shape
+    if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
-            f"{name}: likelihood={likelihood!r} takes one target, but y has {np.shape(y)[1]} "
+            f"{name}: likelihood={likelihood!r} takes one target, but y has {shape[1]} "
             "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each."
         )
 
