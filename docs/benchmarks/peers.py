@@ -472,8 +472,8 @@ def gpflow_softmax(args):
         num_latent_gps=n_classes,
         num_data=len(problem["X"]),
     )
-    step = svgp_step(model, *tensors(problem), args)
-    seconds = run_steps(step, args.limit)
+    X, Y = tf.constant(problem["X"]), tf.constant(problem["y"][:, None].astype(np.int32))
+    seconds = run_steps(svgp_step(model, X, Y, args), args.limit)
     parts = [
         model.predict_y(tf.constant(part))[0].numpy()
         for part in np.array_split(problem["X_test"], 20)
