@@ -409,8 +409,8 @@ PARTS = {
 def render():
     entries = common.read_json(STORE)
     parts = [part for _, table in PARTS.values() for part in table(entries)]
-    commit = common.commit(common.HERE.parents[1])
-    common.write_report("likelihoods.md", "Likelihoods", f"Commit: {commit}.", *parts)
+    commits = [f"{name} {entries[key]}" for name in PARTS if (key := f"commit/{name}") in entries]
+    common.write_report("likelihoods.md", "Likelihoods", f"Commits: {', '.join(commits)}.", *parts)
 
 
 def main():
@@ -428,6 +428,7 @@ def main():
     if not args.render:
         for part in args.parts:
             PARTS[part][0](args)
+            common.store(STORE, f"commit/{part}", common.commit(common.HERE.parents[1]))
     render()
 
 
