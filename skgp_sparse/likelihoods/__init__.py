@@ -12,8 +12,8 @@ predictions from these. The site of a row is a Gaussian function of ``f`` that r
 
 The contract is in ``base``. Labels are in ``binary``, several classes in ``softmax``, counts in
 ``counts``, positive numbers in ``gamma``, and any numbers in ``gaussian`` and ``student_t``. What
-several of these share is in ``levelled`` (parameters and the level), ``special`` (functions) and
-``quantiles``.
+several of these share is in ``labels``, ``levelled`` (parameters and the level), ``special``
+(functions) and ``quantiles``.
 """
 
 from skgp_sparse.likelihoods._base import Likelihood

@@ -7,14 +7,14 @@ from scipy.special import expit, log_expit, log_ndtr, ndtr
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import log_moments
-from skgp_sparse.likelihoods._base import Likelihood
+from skgp_sparse.likelihoods._labels import Labels
 from skgp_sparse.likelihoods._levelled import best_level
 
 _LOG_2PI = np.log(2.0 * np.pi)
 _FAR = -30.0  # from which the asymptotic series of the probit's slope has more digits
 
 
-class Binary(Likelihood):
+class Binary(Labels):
     """Base class of likelihoods ``p(y | f) = s(y f)`` of labels ``y = ±1``, with a sigmoid ``s``.
 
     A subclass defines `log_sigmoid`, which is ``log s`` with its slope and curvature, and
@@ -37,7 +37,6 @@ class Binary(Likelihood):
     array([ 1., -1.])
     """
 
-    latent_variance = (1e-2, 50.0)  # the sigmoid saturates beyond
     strip = 0.3
 
     def check(self, y, name):
@@ -49,16 +48,11 @@ class Binary(Likelihood):
                 "other labels. Use SparseGPClassifier, which encodes any labels."
             )
 
-    def kinds(self, y):
-        """Return the labels: rows with the same label form a group."""
-        return y
-
     def of_nothing(self, y, weight, offset):
         """Compute the log likelihood of a constant latent value; see `Likelihood.of_nothing`."""
         if np.any(offset):
             return self._of_constant(y, weight, offset)
-        count = np.array([weight @ (y == label) for label in np.unique(y)])
-        return count @ np.log(count / count.sum())
+        return super().of_nothing(y, weight, offset)
 
     def _of_constant(self, y, weight, offset):
         def derivatives(level):

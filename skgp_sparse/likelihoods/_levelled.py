@@ -65,7 +65,19 @@ class Parametric(Likelihood):
         return np.array([by_name[name] for name in self._learned()]).reshape(-1, n)
 
 
-class LogLink(Parametric):
+class Levelled(Parametric):
+    """A likelihood with a level, which it adds to the latent value of every row."""
+
+    @property
+    def intercept(self):
+        """The level, which is added to the latent value of every row."""
+        return self._value(_LEVEL)
+
+    def _shifted(self, mean):
+        return mean + self.intercept
+
+
+class LogLink(Levelled):
     """A likelihood whose mean is ``exp(f + level)``, of observations that are not negative."""
 
     latent_variance = (1e-3, 100.0)  # exp overflows beyond
@@ -81,14 +93,6 @@ class LogLink(Parametric):
             )
         level = log_of_mean(y, weight, offset)
         return self._with({_LEVEL: self._within(_LEVEL, level)})
-
-    @property
-    def intercept(self):
-        """The level, which is added to the latent value of every row."""
-        return self._value(_LEVEL)
-
-    def _shifted(self, mean):
-        return mean + self.intercept
 
     def _rate(self, mean, variance):
         """Mean of ``exp(f + level)``."""

@@ -3,10 +3,10 @@
 import numpy as np
 
 from skgp_sparse._ground import softmax
-from skgp_sparse.likelihoods._base import Likelihood
+from skgp_sparse.likelihoods._labels import Labels
 
 
-class Softmax(Likelihood):
+class Softmax(Labels):
     r"""Softmax likelihood of class labels, with one latent value for each class.
 
     The labels are the numbers ``0 ... C - 1``. The latent values of a row are independent,
@@ -41,8 +41,6 @@ class Softmax(Likelihood):
     (array([-0.32]), array([ 0.2379, -0.1677, -0.0702]))
     """
 
-    latent_variance = (1e-2, 50.0)  # the probabilities saturate beyond
-
     def __init__(self, n_classes):
         self.n_classes = n_classes
 
@@ -61,22 +59,10 @@ class Softmax(Likelihood):
                 "labels."
             )
 
-    def kinds(self, y):
-        """Return the labels: rows with the same label form a group."""
-        return y
-
     def first_sites(self, y):
         """Return nearly constant functions, of shape (C, n); see `Likelihood.first_sites`."""
         linear, precision = super().first_sites(y)
         return np.tile(linear, (self.n_classes, 1)), np.tile(precision, (self.n_classes, 1))
-
-    def of_nothing(self, y, weight, offset):
-        """Compute the log likelihood of the label frequencies; see `Likelihood.of_nothing`.
-
-        An offset that is the same for all classes of a row does not change its probabilities.
-        """
-        count = np.array([weight @ (y == label) for label in np.unique(y)])
-        return count @ np.log(count / count.sum())
 
     def expected(self, y, mean, variance):
         """Compute the expectation by quadrature; see `Likelihood.expected`.

@@ -8,7 +8,7 @@ from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import alike
-from skgp_sparse.likelihoods._levelled import Parametric, best_level
+from skgp_sparse.likelihoods._levelled import Levelled, best_level
 from skgp_sparse.likelihoods._quantiles import solve_quantile
 from skgp_sparse.likelihoods._special import digamma_rest, gamma_peak
 
@@ -22,7 +22,7 @@ _MAD = 1.4826  # standard deviations per median absolute deviation, of a normal 
 _SHARE_OF_NOISE = 0.5  # of the spread of the observations, to start with
 
 
-class StudentT(Parametric):
+class StudentT(Levelled):
     r"""Student-t likelihood: ``y = f + level + scale t``, where ``t`` has `df` degrees of freedom.
 
     Observations far from ``f`` count less than under a Gaussian likelihood. The likelihood is not
@@ -83,11 +83,6 @@ class StudentT(Parametric):
         self.df_bounds = df_bounds
         self.level = level
         self.level_bounds = level_bounds
-
-    @property
-    def intercept(self):
-        """The level, which is added to the latent value of every row."""
-        return self._value("level")
 
     def rescaled(self, origin, unit):
         """Convert level, scale and their bounds; see `Likelihood.rescaled`."""
@@ -184,9 +179,6 @@ class StudentT(Parametric):
         """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
         _, slope, _, scale, df = self._tilted(y, mean, variance, power)
         return self._slopes(len(y), level=slope, scale=scale, df=df)
-
-    def _shifted(self, mean):
-        return mean + self.intercept
 
     def _distance(self, y, mean):
         return y - self._shifted(mean)
