@@ -25,7 +25,7 @@ from skgp_sparse._front.sklearn_compat import (
     check_sample_weight,
     with_callbacks,
 )
-from skgp_sparse._front.training_rows import training_rows
+from skgp_sparse._front.training_rows import Labelled
 from skgp_sparse._ground.warnings import about
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_model import SiteModel
@@ -347,19 +347,15 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     def _fit(self, X, y, sample_weight):
         name = type(self).__name__
         checks.check_parameters(self, name)
-        checks.check_inputs(X, self.kernel, name)
         sigmoid = resolve_sigmoid(self.likelihood, name)
-        checks.check_no_none(y)
-        X, y = validate_data(self, X, y, dtype=_FLOATS)
-        check_classification_targets(y)
-        weight = check_sample_weight(sample_weight, X)
-        classes, index = checks.check_classes(y, weight, name)
+        rows = self._training_rows(X, y, sample_weight, name)
+        classes = rows.classes
         strategy = resolve_strategy(self.multi_class, len(classes), name)
         likelihood = Softmax(len(classes)) if strategy == "softmax" else sigmoid
         method = resolve_method(self.bound, likelihood, name)
         reporter = IterationReporter(self, X, y, self.max_iter)
         progress = progress_of(self, reporter)
-        problems = self._problems(X, index, weight, likelihood, classes, strategy, progress)
+        problems = self._problems(rows, likelihood, strategy, progress)
         inner = Inner.within(self.tol, self.max_iter_predict, "max_iter_predict")
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         fits = fit_all(problems, SiteModel(method, inner), seed, self.n_jobs, is_watched(self))
@@ -371,22 +367,30 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         reporter.end()
         return self
 
-    def _problems(self, X, index, weight, likelihood, classes, strategy, progress):
+    def _training_rows(self, X, y, sample_weight, name):
+        """The user's rows, all of which are valid, as `Labelled` ones."""
+        checks.check_inputs(X, self.kernel, name)
+        checks.check_no_none(y)
+        X, y = validate_data(self, X, y, dtype=_FLOATS)
+        check_classification_targets(y)
+        weight = check_sample_weight(sample_weight, X)
+        classes, index = checks.check_classes(y, weight, name)
+        return Labelled(X, index, weight, classes)
+
+    def _problems(self, rows, likelihood, strategy, progress):
         """What is to be fitted: a `ClassProblem` for each task."""
-        name, tasks = type(self).__name__, multiclass.tasks(len(classes), strategy)
+        classes, name = rows.classes, type(self).__name__
+        tasks = multiclass.tasks(len(classes), strategy)
         earlier = self._earlier(classes, strategy, len(tasks))
         tol = self.tol / multiclass.problems_of_a_row(len(classes), strategy)
 
         def problem(task, before):
-            rows, label = task.labels(index)
-            part = X if rows is None else X[rows]
-            own = weight if weight is None or rows is None else weight[rows]
-            table = training_rows(part, label, own, alpha=None, normalize=False, name=name)
+            table = rows.table(task, name)
             kernel = resolve_latent_kernel(self.kernel, likelihood, table)
             checks.check_restarts(self, kernel)
             about_task = task.name(classes) if len(tasks) > 1 else ""
             told = partial(progress, about=about_task)
-            plan = plan_of(self, part, kernel, told, name, len(table))
+            plan = plan_of(self, table, kernel, told, name, len(table))
             return ClassProblem(about_task, table, kernel, before, plan._replace(tol=tol))
 
         return list(map(problem, tasks, earlier))

@@ -493,8 +493,33 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def _fit(self, X, y, sample_weight, offset):
         name = type(self).__name__
         checks.check_parameters(self, name)
-        checks.check_inputs(X, self.kernel, name)
         likelihood = resolve_likelihood(self.likelihood, name)
+        rows = self._training_rows(X, y, sample_weight, offset, likelihood, name)
+        if likelihood is None:
+            rows, kernel, model = self._with_gaussian_noise(rows, name)
+        else:
+            kernel, model = self._with_likelihood(likelihood, rows, name)
+        checks.check_restarts(self, kernel)
+        reporter = IterationReporter(self, X, y, self.max_iter)
+        progress = progress_of(self, reporter)
+        n_labels = None if likelihood is None else len(rows)
+        plan = plan_of(self, rows, kernel, progress, name, n_labels)
+        with single_threaded_blas():
+            fit = train(rows, kernel, model, plan, check_random_state(self.random_state))
+        fitted_part = users_part(fit.kernel, self.kernel)
+        if self.optimizer is not None and fitted_part is not None:
+            warn_at_bounds(fitted_part)
+        self._store([fit])
+        self._likelihood = None if likelihood is None else fit.objective.method.likelihood
+        self._y_train_mean, self._y_train_std = rows.y_mean, rows.y_scale
+        self.likelihood_ = None if likelihood is None else self._in_units_of_y(self._likelihood)
+        self._one_column = rows.n_targets == 1
+        reporter.end()
+        return self
+
+    def _training_rows(self, X, y, sample_weight, offset, likelihood, name):
+        """The table of the user's rows, all of which are valid."""
+        checks.check_inputs(X, self.kernel, name)
         checks.check_no_none(y)
         if likelihood is not None:
             self._check_likelihood(y, name)
@@ -504,30 +529,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         weight = check_sample_weight(sample_weight, X)
         offset = checks.check_offset(offset, X, likelihood, name)
         normalize = self.normalize_y and (is_gaussian or likelihood.standardises)
-        rows = training_rows(
+        if not is_gaussian:
+            likelihood.check(y if weight is None else y[weight > 0], name)
+        return training_rows(
             X, y, weight, alpha=self.alpha, normalize=normalize, name=name, offset=offset
         )
-        if is_gaussian:
-            rows, kernel, model = self._with_gaussian_noise(rows, name)
-        else:
-            likelihood.check(y if weight is None else y[weight > 0], name)
-            kernel, model = self._with_likelihood(likelihood, rows, name)
-        checks.check_restarts(self, kernel)
-        reporter = IterationReporter(self, X, y, self.max_iter)
-        progress = progress_of(self, reporter)
-        plan = plan_of(self, X, kernel, progress, name, None if is_gaussian else len(rows))
-        with single_threaded_blas():
-            fit = train(rows, kernel, model, plan, check_random_state(self.random_state))
-        fitted_part = users_part(fit.kernel, self.kernel)
-        if self.optimizer is not None and fitted_part is not None:
-            warn_at_bounds(fitted_part)
-        self._store([fit])
-        self._likelihood = None if is_gaussian else fit.objective.method.likelihood
-        self._y_train_mean, self._y_train_std = rows.y_mean, rows.y_scale
-        self.likelihood_ = None if is_gaussian else self._in_units_of_y(self._likelihood)
-        self._one_column = rows.n_targets == 1
-        reporter.end()
-        return self
 
     def _with_gaussian_noise(self, rows, name):
         """Rows, kernel and model where the noise is Gaussian, and part of the kernel."""

@@ -64,6 +64,10 @@ class Rows(Table):
             0.0 if self.offset is None else self.offset[rows],
         )
 
+    def inputs(self):
+        """Inputs (n, d)."""
+        return self.X
+
     def subset(self, rows):
         """The table of some rows, selected by an index array: a copy."""
         return replace(

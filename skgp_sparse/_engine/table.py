@@ -127,6 +127,10 @@ class Table(ABC):
     def subset(self, rows):
         """The table of the rows that an index array selects: a copy, small enough for memory."""
 
+    def inputs(self):
+        """Inputs (n, d) for a user's own function: of all rows, or of some if they are too many."""
+        return self.block(slice(None)).X
+
     def sampled(self, rows):
         """The table of rows that `sample` drew: by weight, which only all of them still need."""
         few = self.subset(rows)

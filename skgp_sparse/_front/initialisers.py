@@ -8,18 +8,18 @@ from skgp_sparse import inducing
 _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
 
 
-def resolve_inducing(init, n_inducing, X, name):
+def resolve_inducing(init, n_inducing, n_features, name):
     """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
     if isinstance(init, str) and init in inducing.BY_NAME:
         return _from_sample(inducing.BY_NAME[init], n_inducing), False
     if callable(init):
-        return _from_callable(init, n_inducing, X, name), False
+        return _from_callable(init, n_inducing, name), False
     if isinstance(init, str) or np.ndim(init) == 0:
         raise ValueError(
             f"The 'inducing_init' parameter of {name} must be one of {sorted(inducing.BY_NAME)}, "
             f"an array of shape (m, n_features) or a callable. Got {init!r} instead."
         )
-    Z = _check_inducing(init, X.shape[1], name)
+    Z = _check_inducing(init, n_features, name)
     return lambda rows, kernel, random_state: Z, True
 
 
@@ -32,10 +32,10 @@ def _from_sample(function, n_inducing):
     return initialise
 
 
-def _from_callable(function, n_inducing, X, name):
+def _from_callable(function, n_inducing, name):
     def initialise(rows, kernel, random_state):
-        Z = function(X, n_inducing, kernel, random_state)
-        return _check_inducing(Z, X.shape[1], name)
+        Z = function(rows.inputs(), n_inducing, kernel, random_state)
+        return _check_inducing(Z, rows.n_features, name)
 
     return initialise
 

@@ -18,13 +18,13 @@ _START_LABELS = 250  # the same where rows have labels, as an evaluation is an i
 _START_SHARE, _FEWEST_LABELS = 8, 125  # ... or an eighth of them, if not less than that
 
 
-def plan_of(estimator, X, kernel, progress, name, n_labels=None):
+def plan_of(estimator, rows, kernel, progress, name, n_labels=None):
     """How to fit, from the parameters of the estimator.
 
     `n_labels` is the number of rows of the table, where they have labels.
     """
     n_inducing, exact, quiet = _resolve_size(estimator.n_inducing, kernel, n_labels is not None)
-    initialise, fixed = resolve_inducing(estimator.inducing_init, n_inducing, X, name)
+    initialise, fixed = resolve_inducing(estimator.inducing_init, n_inducing, rows.n_features, name)
     memory = get_config()["working_memory"] * 2**20
     return Plan(
         n_inducing=n_inducing,

@@ -8,6 +8,7 @@ reference.
 
 from dataclasses import replace
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import check_array
@@ -52,6 +53,22 @@ def training_rows(X, y, weight, *, alpha, normalize, name, offset=None):
         )
     offset = None if offset is None else offset / scale[0]
     return Rows(X, y, noise, weight, mean, scale, offset=offset)
+
+
+class Labelled(NamedTuple):
+    """Rows of several classes, from which the table of any problem can be made."""
+
+    X: np.ndarray
+    index: np.ndarray  # of the class of every row
+    weight: np.ndarray | None
+    classes: np.ndarray
+
+    def table(self, task, name):
+        """The `Rows` of a `multiclass.Task`."""
+        rows, label = task.labels(self.index)
+        X = self.X if rows is None else self.X[rows]
+        weight = self.weight if self.weight is None or rows is None else self.weight[rows]
+        return training_rows(X, label, weight, alpha=None, normalize=False, name=name)
 
 
 def with_noise_floor(rows, kernel):
