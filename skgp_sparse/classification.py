@@ -86,6 +86,19 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The optimizer of the hyperparameters, specified as in `GaussianProcessClassifier`. A
         callable starts at the initial hyperparameters of the kernel, and with None these are kept
         fixed. In both cases the inducing points of `inducing_init` are not optimised.
+    solver : {"auto", "lbfgs", "stochastic"}, default="auto"
+        The rows with which "fmin_l_bfgs_b" learns hyperparameters and inducing points:
+
+        - "lbfgs": all rows in every iteration.
+        - "stochastic": growing random samples of the rows. The largest sample has 160 rows per
+          inducing point, or is all rows if there are fewer. The posterior is then computed from
+          all rows. The time of the fit hardly grows with the number of rows.
+        - "auto": "stochastic" for more than 400 rows per inducing point, "lbfgs" otherwise.
+    batch_size : int or "auto", default="auto"
+        The number of rows of a minibatch. With a number, ``solver="stochastic"`` continues after
+        the samples with cycles of minibatches, as long as they improve the density of rows that
+        are held aside. This took more time than it was worth on every data set that was tried, so
+        that "auto" means no minibatches.
     n_restarts_optimizer : int, default=0
         The number of restarts of the optimizer for finding the kernel's hyperparameters, in the
         small fit that precedes the full fit. The initial hyperparameters of each restart are
@@ -196,6 +209,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         inducing_init="k-means",
         optimize_inducing=True,
         optimizer="fmin_l_bfgs_b",
+        solver="auto",
+        batch_size="auto",
         n_restarts_optimizer=0,
         max_iter=1000,
         tol=1e-3,
@@ -213,6 +228,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.inducing_init = inducing_init
         self.optimize_inducing = optimize_inducing
         self.optimizer = optimizer
+        self.solver = solver
+        self.batch_size = batch_size
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
         self.tol = tol

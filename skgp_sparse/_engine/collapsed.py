@@ -66,7 +66,7 @@ def value_and_gradient(problem, inputs=True):
     statistics, waiting = first_visit(problem, features, layout, gradient=True)
     solution = _solve(statistics, problem)
     probe = _see(problem, features, problem.rows.block(slice(0, 1)), None)[0]
-    tau = _common_slope(problem, probe, solution.reduce_slope)
+    tau = common_slope(problem, probe, solution.reduce_slope)
     learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
     by_row = np.ndim(probe.precision) > 0 and learned
     cot = cotangents(problem, features, solution, None if by_row else tau)
@@ -107,7 +107,7 @@ def gradient_at_sites(problem, features, layout, projections, sites, cores, boun
     solutions = [FeatureWeights(None, core.TB, core.c, core.VaV, 1.0) for core in cores]
     block = problem.rows.block(slice(0, 1))
     probes = see(block, None, sites[0][..., :1])
-    taus = [_common_slope(one, probe, 1.0) for one, probe in zip(problems, probes)]
+    taus = [common_slope(one, probe, 1.0) for one, probe in zip(problems, probes)]
     cots = [cotangents(problem, features, *pair) for pair in zip(solutions, taus)]
     one_by_one = None in taus
     kept = projections, list(sites)
@@ -118,10 +118,15 @@ def gradient_at_sites(problem, features, layout, projections, sites, cores, boun
 
 def posterior(problem):
     """The `Posterior` at the kernel and the basis of the problem, and the jitter that it took."""
+    return conclude(problem)[1:]
+
+
+def conclude(problem):
+    """Objective, `Posterior` and the jitter that it took, from one visit to the rows."""
     features, solution = _solve_forward(problem)
     weights = features.weights(solution.TB.T @ solution.c)
     found = Posterior(problem.kernel, features.for_prediction(), weights, solution.TB)
-    return found, features.jitter
+    return solution.value, found, features.jitter
 
 
 def mean_noise_and_residual(problem, rows):
@@ -146,7 +151,7 @@ def _see(problem, features, block, forward):
     return [forward or forward_block(problem, problem.project(features, block.X), block)]
 
 
-def _common_slope(problem, probe, reduce_slope):
+def common_slope(problem, probe, reduce_slope):
     """τ of ``t = P τ a`` where one serves all rows, else None."""
     if problem.bound.noise_share or np.ndim(probe.slope):
         return None

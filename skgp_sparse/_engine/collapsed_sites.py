@@ -54,7 +54,7 @@ class Projected(NamedTuple):
 
         (Vb, *VaV), _ = self._visit(run, natural)
         n_jobs = self.problem.options.n_jobs
-        return Cores(_core(*pair, n_jobs) for pair in zip(VaV, Vb.T[:, :, None]))
+        return Cores(core_of(*pair, n_jobs) for pair in zip(VaV, Vb.T[:, :, None]))
 
     def moments(self, cores):
         """Means ``μ`` and variances ``h`` of the rows, a `PerRow` (2, k, n)."""
@@ -118,7 +118,8 @@ class Cores(tuple):
         return sum(core.log_normaliser() for core in self)
 
 
-def _core(VaV, Vb, n_jobs):
+def core_of(VaV, Vb, n_jobs):
+    """The `Core` of ``V diag(a) Vᵀ`` and ``V b``; may raise ``LinAlgError``."""
     B = VaV.copy()
     B.flat[:: len(B) + 1] += 1.0
     try:

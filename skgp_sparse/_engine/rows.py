@@ -31,6 +31,8 @@ class Rows(Table):
         Known offsets of the latent values, for likelihoods.
     """
 
+    in_memory = True
+
     X: np.ndarray
     y: np.ndarray
     noise: float | np.ndarray

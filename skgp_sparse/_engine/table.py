@@ -113,7 +113,11 @@ class Table(ABC):
     n_features, n_targets : int
     weight : ndarray of shape (n,) or None
         A row of weight w counts as w rows; None where all weights are one.
+    in_memory : bool
+        Whether a few rows are read as quickly from anywhere as in order.
     """
+
+    in_memory = False
 
     @abstractmethod
     def __len__(self):

@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_array
 
 _BOOLS = (bool, np.bool_)
+SOLVERS = ("auto", "lbfgs", "stochastic")
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _ESTIMATED = ("level", "scale")  # parameters of likelihoods that may be None
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
@@ -78,6 +79,7 @@ def check_parameters(estimator, name):
     _check_n_jobs(estimator.n_jobs, name)
     check_kernel(estimator.kernel, name)
     _check_optimizer(estimator.optimizer, name)
+    _check_solver(estimator, name)
 
 
 def check_n_targets(n_targets, seen):
@@ -234,6 +236,23 @@ def _check_n_inducing(n_inducing, name):
         raise ValueError(
             f"The 'n_inducing' parameter of {name} must be \"auto\" or an int in the range "
             f"[1, inf). Got {n_inducing!r} instead."
+        )
+
+
+def _check_solver(estimator, name):
+    if not isinstance(estimator.solver, str) or estimator.solver not in SOLVERS:
+        raise ValueError(
+            f"The 'solver' parameter of {name} must be one of {SOLVERS}. Got "
+            f"{estimator.solver!r} instead."
+        )
+    if isinstance(estimator.batch_size, str) and estimator.batch_size == "auto":
+        return
+    check_number(estimator.batch_size, "batch_size", name, Integral, low=1)
+    if estimator.solver == "lbfgs":
+        raise ValueError(
+            f"The 'batch_size' parameter of {name} is used with solver='stochastic' only. Got "
+            f"{estimator.batch_size!r} with solver='lbfgs'. Set batch_size to 'auto', or solver to "
+            "'stochastic'."
         )
 
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from skgp_sparse import bounds, likelihoods
 from skgp_sparse._front import checks
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.solvers import LBFGS, AsItIs, UserOptimizer
+from skgp_sparse.inference.solvers import LBFGS, AsItIs, Stochastic, UserOptimizer
 
 
 class Offer(NamedTuple):
@@ -55,6 +55,7 @@ LIKELIHOODS = {
     "student_t": likelihoods.StudentT,
 }
 MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
+_PARTS_PAY = 400  # rows per inducing point from which a fit on parts of the rows is quicker
 _LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
 
 
@@ -161,8 +162,17 @@ def resolve_strategy(multi_class, n_classes, name):
     return multi_class if n_classes > 2 else "one_vs_rest"
 
 
-def resolve_solver(optimizer):
-    """The solver of a name, a callable or None, which `check_parameters` has seen."""
+def resolve_solver(estimator, n, n_inducing):
+    """How theta and Z are found, for a table of n rows.
+
+    `check_parameters` has seen the parameters of the estimator.
+    """
+    optimizer, solver, batch_size = estimator.optimizer, estimator.solver, estimator.batch_size
     if optimizer is None:
         return AsItIs()
-    return UserOptimizer(optimizer) if callable(optimizer) else LBFGS()
+    if callable(optimizer):
+        return UserOptimizer(optimizer)
+    is_large = n > _PARTS_PAY * n_inducing
+    if solver == "lbfgs" or (solver == "auto" and not is_large):
+        return LBFGS()
+    return Stochastic(None if batch_size == "auto" else batch_size)

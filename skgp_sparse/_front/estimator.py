@@ -160,17 +160,19 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
 
 
 def progress_of(estimator, reporter):
-    """``(iteration, value, about="") -> stop?``: prints as `verbose` says and tells the callbacks.
+    """``(iteration, value, about="", note="") -> stop?``: prints as `verbose` says, tells callbacks.
 
-    `about` names the problem, where a fit has several. Once a callback has asked to stop, every run
+    `about` names the problem, where a fit has several; `note` is printed in the place of the value.
+    Once a callback has asked to stop, every run
     of the optimiser that is still to come stops, too.
     """
     asked_to_stop = []
 
-    def progress(iteration, value, about=""):
+    def progress(iteration, value, about="", note=""):
         if estimator.verbose and iteration % int(estimator.verbose) == 0:
             where = f"{about}, iteration" if about else "iteration"
-            print(f"[{type(estimator).__name__}] {where} {iteration}: bound {value:.6g}")
+            what = note or f"bound {value:.6g}"
+            print(f"[{type(estimator).__name__}] {where} {iteration}: {what}")
         if reporter.report(iteration, about):
             asked_to_stop.append(iteration)
         return bool(asked_to_stop)

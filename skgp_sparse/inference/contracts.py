@@ -4,6 +4,16 @@ The docstrings list every member that callers use; `tests/test_architecture.py` 
 """
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+
+class Concluded(NamedTuple):
+    """What an objective says at the end of a fit."""
+
+    value: float
+    posterior: object
+    jitter: float
+    memory: object  # what the inner loop remembers
 
 
 class Objective(ABC):
@@ -45,6 +55,10 @@ class Objective(ABC):
     @abstractmethod
     def posterior(self, kernel, memory=None):
         """`Posterior`, the jitter that it took, and what the inner loop remembers."""
+
+    def minibatches(self):
+        """The `Minibatches` of the objective."""
+        raise NotImplementedError
 
     def of_nothing(self):
         """The objective of a model that has learned nothing, for objectives of few rows."""
@@ -95,9 +109,12 @@ class Method(ABC):
     likelihood : Likelihood
     is_lower_bound : bool
         Whether a step to the new sites cannot lower the objective.
+    has_memory : bool
+        Whether the next site of a row depends on its last one, beside its marginal.
     """
 
     is_lower_bound = False
+    has_memory = False
 
     @abstractmethod
     def at_site(self, site, residual, weight):
@@ -145,6 +162,44 @@ class Method(ABC):
 
         Its penalties just add up over the rows.
         """
+
+
+class Minibatches(ABC):
+    """Gradients of an objective from some of its rows, with a running posterior of the weights.
+
+    Attributes
+    ----------
+    total : float
+        Number of all rows, each counted as often as its weight says.
+    """
+
+    @abstractmethod
+    def start(self, objective, kernel):
+        """Running means and posterior from the rows of an objective, which stand for all rows."""
+
+    @abstractmethod
+    def step(self, objective, kernel, means, share, inputs):
+        """Gradients by the name of the block, per row, and the next means.
+
+        Parameters
+        ----------
+        objective : Objective
+            Of the rows of a batch.
+        kernel : sklearn kernel
+        means : Means
+        share : float
+            Of the batch in the next means.
+        inputs : bool
+            Whether the gradient of the basis is wanted.
+        """
+
+    @abstractmethod
+    def log_density(self, objective, kernel, means):
+        """Mean log predictive density of the rows of an objective."""
+
+    @abstractmethod
+    def conclude(self, objective, kernel, means):
+        """`Concluded` from all rows of an objective, `means` to begin with."""
 
 
 class Solver(ABC):

@@ -113,6 +113,7 @@ class ExpectationPropagation(Method):
     bound: Callable
 
     is_lower_bound = False
+    has_memory = True
 
     def at_site(self, site, residual, weight):
         """Linear terms and precisions of rows, a share of their residual integrated out."""

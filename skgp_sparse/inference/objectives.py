@@ -15,6 +15,7 @@ from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Model, Objective
+from skgp_sparse.inference.minibatches import GaussianMinibatches
 from skgp_sparse.inference.parameters import basis_block, kernel_block, raise_noise
 
 _FEW_ROWS = 2000
@@ -97,22 +98,27 @@ class CollapsedObjective(Objective):
 
     def value(self, kernel, memory=None):
         """The bound."""
-        return collapsed.value(self._problem(kernel))
+        return collapsed.value(self.problem(kernel))
 
     def value_and_gradient(self, kernel, inputs=False, memory=None):
         """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt the inducing points."""
-        return collapsed.value_and_gradient(self._problem(kernel), inputs)
+        return collapsed.value_and_gradient(self.problem(kernel), inputs)
 
     def posterior(self, kernel, memory=None):
         """`Posterior`, the jitter that it took, and nothing to remember."""
-        return *collapsed.posterior(self._problem(kernel)), None
+        return *collapsed.posterior(self.problem(kernel)), None
 
     def noise_and_residual(self, kernel):
         """Mean noise and mean residual variance over at most a few thousand rows."""
         rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
-        return collapsed.mean_noise_and_residual(self._problem(kernel), rows)
+        return collapsed.mean_noise_and_residual(self.problem(kernel), rows)
 
-    def _problem(self, kernel):
+    def minibatches(self):
+        """Gradients from some rows."""
+        return GaussianMinibatches(self.size() / self.rows.n_targets)
+
+    def problem(self, kernel):
+        """The question of an evaluation."""
         return Problem(kernel, self.basis, self.rows, self.bound, self.options)
 
 

@@ -61,6 +61,12 @@ class Parameters:
         """Gradient with respect to the vector, from gradients by name."""
         return self._flat(gradient[block.name] * block.scale for block in self.blocks)
 
+    def filled(self, value, **values):
+        """Vector of one number for each block: `value`, or one given by name."""
+        return self._flat(
+            np.full(block.value.shape, values.get(block.name, value)) for block in self.blocks
+        )
+
     def limits(self):
         """Limits (size, 2)."""
         free = np.array([[-np.inf, np.inf]])

@@ -17,7 +17,8 @@ from skgp_sparse._engine.posterior import Posteriors
 from skgp_sparse._engine.problem import Evaluation, Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.contracts import Method, Objective
+from skgp_sparse.inference.contracts import Concluded, Method, Objective
+from skgp_sparse.inference.minibatches import SiteMinibatches
 from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
 from skgp_sparse.inference.site_loop import ByRow, Inner, Memory, SiteLoop
 
@@ -61,7 +62,7 @@ class SiteObjective(Objective):
     @property
     def inner_iterations(self):
         """Of the evaluations of the fit that this objective comes from."""
-        return self.memory.counts
+        return self.memory.counts if self.memory else ()
 
     def size(self):
         """Number of rows, each counted as often as its weight says."""
@@ -89,7 +90,7 @@ class SiteObjective(Objective):
 
     def frozen(self, memory):
         """The same objective, whose evaluations all start from the sites of now, and end later."""
-        memory = memory._replace(history=())
+        memory = memory and memory._replace(history=())
         return replace(self, memory=memory, inner=self.inner._replace(tol=_USERS_TOLERANCE))
 
     def of_nothing(self):
@@ -110,12 +111,25 @@ class SiteObjective(Objective):
 
     def posterior(self, kernel, memory=None):
         """`Posterior`, or `Posteriors` of k processes, the jitter, and the sites to remember."""
+        return self.conclude(kernel, memory)[1:]
+
+    def conclude(self, kernel, memory=None):
+        """`Concluded` at a kernel."""
         loop, found, memory = self._infer(kernel, memory)
         projected = loop.projected
         if not found.converged:
             self._warn_of(found)
         each = tuple(map(projected.posterior, found.step.result.cores))
-        return each[0] if len(each) == 1 else Posteriors(each), projected.jitter, memory
+        posterior = each[0] if len(each) == 1 else Posteriors(each)
+        return Concluded(found.step.value, posterior, projected.jitter, memory)
+
+    def solution(self, kernel):
+        """The `SiteLoop` at a kernel, and where it ended."""
+        return self._infer(kernel)[:2]
+
+    def minibatches(self):
+        """Gradients from some rows."""
+        return SiteMinibatches(self.size())
 
     def infer(self, kernel, memory=None):
         """The sites, as a `Solution` of arrays, for tests and reports.
@@ -141,7 +155,8 @@ class SiteObjective(Objective):
             ConvergenceWarning,
         )
 
-    def _problem(self, kernel):
+    def problem(self, kernel):
+        """The question of an evaluation."""
         k = self.method.likelihood.n_latent
         numbers = _NUMBERS * k * len(self.rows) + _SQUARES * (k - 1) * self.basis.size**2
         own = min(8.0 * numbers, 0.5 * self.options.memory)
@@ -149,7 +164,7 @@ class SiteObjective(Objective):
         return Problem(kernel, self.basis, self.rows, None, options, latent_noise=True)
 
     def _infer(self, kernel, memory=None):
-        loop = SiteLoop(self.method, self.inner, self.project(self._problem(kernel)))
+        loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
         known = memory or self.memory
         found = loop.solve(known)
         counts = (*(known.counts[-_REMEMBERED:] if known else ()), found.n_iter)

@@ -1,6 +1,7 @@
 """Ways to find the hyperparameters: L-BFGS, a user's own optimiser, or none."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skgp_sparse import kernels
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._ground.warnings import warn
+from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import Objective, Solver
 from skgp_sparse.inference.objectives import arithmetic, evaluation_or_none, value_or_minus_inf
 from skgp_sparse.inference.optimizers import maximise
@@ -80,6 +82,48 @@ class LBFGS(Solver):
         objective, kernel = function.at(found.x)
         model.warn_of(objective, kernel)
         return _finish(objective, kernel, found.value, found.n_iter, function.memory)
+
+
+class Stochastic(Solver):
+    """All blocks jointly, on parts of the rows; see `skgp_sparse.inference.stochastic`.
+
+    Where the largest part would be all rows, and no minibatches follow, this is `LBFGS`.
+
+    Parameters
+    ----------
+    batch_size : int or None
+        Of the minibatches that follow the samples; None: there are none.
+    """
+
+    begins_small = True
+
+    def __init__(self, batch_size=None):
+        self.batch_size = batch_size
+
+    def solve_exact(self, objective, kernel, n_restarts, plan, random_state):
+        """All rows at once: they are few."""
+        return LBFGS().solve_exact(objective, kernel, n_restarts, plan, random_state)
+
+    def solve_sparse(self, objective, kernel, model, plan, random_state):
+        """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
+        largest = stochastic.STAGES[-1].rows * objective.basis.size
+        if self.batch_size is None and largest >= len(objective.rows):
+            return LBFGS().solve_sparse(objective, kernel, model, plan, random_state)
+        move_basis = plan.optimize_inducing and _can_move(kernel)
+        search = stochastic.Search(objective, plan, move_basis, random_state)
+        state = stochastic.State(objective, kernel)
+        for stage in stochastic.STAGES:
+            if not search.stopped:
+                state = search.climb(state, stage)
+        if search.unfinished:
+            _warn_unless_converged(search.unfinished, plan)
+        if self.batch_size is not None:
+            state = search.cycles(state, self.batch_size)
+        objective = replace(state.objective, rows=objective.rows)
+        value, posterior, jitter, memory = search.conclude(state)
+        model.warn_of(objective, state.kernel)
+        found = objective.frozen(memory)
+        return Fit(state.kernel, found, posterior, value, max(search.iteration, 1), jitter)
 
 
 class UserOptimizer(Solver):

@@ -200,6 +200,23 @@ class Likelihood(BaseEstimator, ABC):
             derivative.
         """
 
+    def log_density(self, y, mean, variance):
+        """Compute the log predictive density ``log E[p(y | f)]`` for ``f ~ N(mean, variance)``.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log densities in nats; of labels and counts, logarithms of probabilities.
+        """
+        return self.tilted(y, mean, variance)[0]
+
     @abstractmethod
     def response(self, mean, variance):
         """Compute the mean and variance of an observation for ``f ~ N(mean, variance)``.

@@ -111,6 +111,24 @@ class Softmax(Labels):
         """
         return softmax.probabilities(mean, variance)
 
+    def log_density(self, y, mean, variance):
+        """Compute the log probabilities of labels; see `Likelihood.log_density`.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Labels.
+        mean, variance : ndarray of shape (C, n)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log probabilities in nats.
+        """
+        found = self.probability(mean, variance)[y.astype(int), np.arange(len(y))]
+        return np.log(np.maximum(found, np.finfo(float).tiny))
+
     def response(self, mean, variance):
         """Raise NotImplementedError: class labels have no mean; see `probability`."""
         raise NotImplementedError(

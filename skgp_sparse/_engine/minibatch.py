@@ -1,0 +1,194 @@
+r"""Gradients from some of the rows, with the posterior of the weights of the features held.
+
+A collapsed objective is the best value, over ``q(w) = N(v, S)``, of a sum over rows,
+
+    F = Σ w [ log N(y; Vᵀv, λ) - h/2λ ] - reduce(Σ w φ) - KL[q ‖ N(0, I)],        h = Vᵀ S V,
+
+so that some rows, weighted up to all of them, say where it increases (Hensman, Fusi and Lawrence
+2013; Titsias 2025, eq. 18, 19 and 23). The optimum of q given theta and the basis is that of
+`skgp_sparse._engine.collapsed`,
+
+    S = B⁻¹,    v = B⁻¹ V (a y),    B = I + V diag(a) Vᵀ,
+
+here with means over many rows in the place of the sums. Through the features ``V = T K``, q held,
+
+    W = V_bar Vᵀ = v (V a e)ᵀ - P S V diag(a) Vᵀ - 2 V diag(t) Vᵀ,      Kuu_bar = -Tᵀ sym Φ(W) T,
+
+where Φ takes the lower triangle and half of its diagonal. At the optimum for all rows W is
+symmetric, and this is the gradient of the collapsed objective.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.backward import cotangents, second_visit
+from skgp_sparse._engine.collapsed import FeatureWeights, common_slope
+from skgp_sparse._engine.collapsed_sites import core_of, observe
+from skgp_sparse._engine.forward import forward_block
+from skgp_sparse._ground.linalg import product_norms, weighted_gram
+
+
+class Sums(NamedTuple):
+    """What the posterior of a process wants to know of rows; also means, per row."""
+
+    VaV: np.ndarray
+    Vay: np.ndarray
+    a: float  # Σ a
+
+    def __add__(self, other):
+        return Sums(self.VaV + other.VaV, self.Vay + other.Vay, self.a + other.a)
+
+    def times(self, factor):
+        """All of them, multiplied."""
+        return Sums(factor * self.VaV, factor * self.Vay, factor * self.a)
+
+
+class Batch(NamedTuple):
+    """Some rows at one kernel and one basis, and what waits for their gradients."""
+
+    features: object
+    layout: object
+    waiting: list  # of the `Forward` of every process, for each block
+    sums: list  # of `Sums`, one for each process
+    n: float  # Σ w
+    own: np.ndarray  # Σ w φ, or what the view adds up
+
+
+def look(problem, view, keep=True):
+    """Visit rows.
+
+    Parameters
+    ----------
+    problem : Problem
+    view : callable
+        ``(block, Projection) -> (list of Forward, own)``: the rows as every process sees them, and
+        numbers of any kind to add up.
+    keep : bool
+        Whether gradients follow.
+    """
+    features, layout = problem.features(), problem.layout()
+
+    def run(read):
+        block = read()
+        forwards, own = view(block, problem.project(features, block.X))
+        n = np.broadcast_to(block.weight, len(block.X)).sum()
+        parts = [part for forward in forwards for part in _sums(forward, block)]
+        return (n, np.asarray(own, dtype=float), *parts), forwards if keep else None
+
+    (n, own, *parts), waiting = problem.rows.visit(run, layout)
+    sums = [Sums(*parts[k : k + 3]) for k in range(0, len(parts), 3)]
+    return Batch(features, layout, waiting, sums, n, own)
+
+
+def with_noise(problem):
+    """The `look` at rows with Gaussian noise; adds up their penalties."""
+
+    def view(block, seen):
+        forward = forward_block(problem, seen, block)
+        weight = np.broadcast_to(block.weight, len(block.X))
+        return [forward], weight @ np.broadcast_to(forward.phi, len(block.X))
+
+    return view
+
+
+def with_sites(problem, cores, update, bounds):
+    """The `look` at rows with a likelihood, whose sites follow from the posteriors of now.
+
+    Adds up the values of the rows, ``λ2 r`` in every process, and what the update adds up.
+
+    Parameters
+    ----------
+    problem : Problem
+    cores : Cores
+    update : callable
+        ``(Observed, mean, h) -> (ByRow, sums)``.
+    bounds : list of Bound
+        Of each process, sites held.
+    """
+    problems = [problem._replace(bound=bound) for bound in bounds]
+
+    def view(block, seen):
+        observed = observe(block, seen.residual)
+        found, others = update(observed, *_moments(seen.V, cores))
+        sites = np.stack([found.linear, found.precision], axis=1)
+        forwards = [forward_block(p, seen, block, site) for p, site in zip(problems, sites)]
+        weight = observed.weight
+        of_residual = found.precision @ (weight * seen.residual)
+        return forwards, [weight @ found.value, *of_residual, *others]
+
+    return view
+
+
+def posterior_of(means, n, n_jobs):
+    """The `Core` of a process, from means over rows that stand for n."""
+    return core_of(n * means.VaV, n * means.Vay, n_jobs)
+
+
+def gradient(problem, batch, cores, bounds, reduce_slope, inputs):
+    """Gradients by the name of the block from the rows of a batch, the posteriors held.
+
+    Parameters
+    ----------
+    problem : Problem
+    batch : Batch
+        Used up.
+    cores : list of Core
+        One for each process.
+    bounds : list of Bound
+        Of each process.
+    reduce_slope : float
+        By which penalties count.
+    inputs : bool
+    """
+    features, layout, waiting, sums, *_ = batch
+    problems = [problem._replace(bound=bound) for bound in bounds]
+    taus = [common_slope(p, probe, reduce_slope) for p, probe in zip(problems, waiting[0])]
+    learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
+    by_row = learned and np.ndim(waiting[0][0].precision) > 0
+    cots = []
+    for core, own, tau in zip(cores, sums, taus):
+        weights = FeatureWeights(None, core.TB, core.c, None, own.a, reduce_slope)
+        cot = cotangents(problem, features, weights, None if by_row else tau)
+        cots.append(cot._replace(mean_h=np.vdot(cot.Binv, own.VaV) / own.a))
+    one_by_one = None in taus
+    kept = second_visit(
+        problem, features, layout, _waiting, cots, inputs, one_by_one, list(waiting)
+    )
+    theta_bar, own_bar, VtV = kept
+    if not one_by_one:
+        VtV = sum(c.n_targets * tau * own.VaV for c, tau, own in zip(cots, taus, sums))
+    of_whitening = _pull_whitening(features, cots, sums, VtV, inputs)
+    found = {"kernel": theta_bar + of_whitening[0]}
+    if inputs:
+        found["basis"] = own_bar + of_whitening[1]
+    return found
+
+
+def _waiting(block, forwards):
+    return forwards
+
+
+def _sums(forward, block):
+    ay = forward.linear * np.reshape(block.weight / forward.own, (-1, 1))
+    a = np.broadcast_to(forward.a, len(block.X)).sum()
+    return weighted_gram(forward.V, forward.a), forward.V.T @ ay, a
+
+
+def _moments(V, cores):
+    """Means and variances (k, n) that the posteriors give rows."""
+    mean = np.stack([(V @ core.v)[:, 0] for core in cores])
+    return mean, np.stack([product_norms(V, core.TB) for core in cores])
+
+
+def _pull_whitening(features, cots, sums, VtV, inputs):
+    """Gradients wrt theta and the basis through the whitening."""
+    W = np.zeros_like(cots[0].Binv) if features.complete else -2.0 * VtV
+    for cot, own in zip(cots, sums):
+        W += cot.v @ (own.Vay - own.VaV @ cot.v).T
+        W -= cot.n_targets * (cot.Binv @ own.VaV)
+    S = np.tril(W)
+    S.flat[:: len(S) + 1] *= 0.5
+    S = -0.5 * (S + S.T)
+    return features.pull_whitening(S, np.zeros((len(S), 1)), inputs)

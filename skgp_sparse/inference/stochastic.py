@@ -1,0 +1,217 @@
+"""Training on parts of the data: growing random samples, then one pass over all rows.
+
+Only theta and Z need to be learned from parts: at given ones, one pass over all rows gives the
+posterior. What precedes it costs what the rows of the samples cost, however many rows there are.
+
+1. L-BFGS on growing samples (`STAGES`), each from where the last one ended. The rows of the larger
+   ones stand for all rows, so that their optimum is that of as much data.
+2. Cycles of minibatches, if their size is given. A step takes the gradient of one batch with the
+   running posterior held (`skgp_sparse.inference.minibatches`), and Adam moves theta and Z with a
+   step size that falls to zero along a cosine.
+3. The posterior given all rows.
+
+A stage or a cycle is judged by the log density of rows that were held aside. One that loses is
+undone; after a cycle that lost, the steps of Z are a fifth. Cycles double in length until one of
+them gains less than the tolerance.
+"""
+
+import time
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse.inference.contracts import Objective
+from skgp_sparse.inference.objectives import arithmetic
+from skgp_sparse.inference.optimizers import maximise
+from skgp_sparse.inference.vector_function import VectorFunction
+
+
+class Stage(NamedTuple):
+    """L-BFGS on a random sample."""
+
+    rows: int  # per inducing point
+    most: float  # iterations, of those that a fit may have
+    stand_for_all: bool  # whether each row counts as often as there are more rows
+
+
+STAGES = (
+    Stage(20, 40, False),
+    Stage(80, 30, False),
+    Stage(160, np.inf, True),
+    Stage(640, 25, True),
+)
+_HELD, _HELD_SHARE = 8000, 20  # rows held aside: at most so many, and this part of all
+_POOL = 1 << 20  # rows from which batches are drawn, where a table is not in memory
+_CYCLE, _MOST_LOST = 400, 2  # steps of the first cycle; cycles that may lose in a row
+_WARM = 20  # steps until the step size is reached
+_STEP, _STEP_OF_BASIS = 0.01, 0.005  # in the units of the blocks of parameters
+_WINDOW, _LONGEST_WINDOW = 12, 200  # batches in the running means, by the step size
+_DECAYS = 0.9, 0.99  # of Adam's moments
+_EVERY = 50  # steps between reports
+
+
+class State(NamedTuple):
+    """Where the search is."""
+
+    objective: Objective
+    kernel: object
+    means: object = None  # see `Minibatches`
+    density: float = -np.inf  # of the rows held aside
+
+
+class Search:
+    """Looks for theta and Z on parts of the rows.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of all rows.
+    plan : Plan
+    move_basis : bool
+    random_state : RandomState
+    """
+
+    def __init__(self, objective, plan, move_basis, random_state):
+        self.plan, self.move_basis, self.random_state = plan, move_basis, random_state
+        self.rows, self.width = objective.rows, objective.basis.size
+        self.minibatches = objective.minibatches()
+        few = max(min(_HELD, len(self.rows) // _HELD_SHARE), 1)
+        self.aside = self.rows.sample(few, random_state)
+        self.held = self.rows.sampled(self.aside)
+        self.started, self.seen = time.perf_counter(), 0
+        self.iteration, self.stopped, self.unfinished = 0, False, None
+
+    def climb(self, state, stage):
+        """The state after a stage, or the one before if that was better."""
+        sample = self._sample(stage.rows * self.width)
+        rows = self._for_all(sample) if stage.stand_for_all else sample
+        part = replace(state.objective, rows=rows)
+        function = VectorFunction(part, state.kernel, self.move_basis)
+        most = int(min(stage.most, self.plan.max_iter))
+
+        def report(iteration, value):
+            self.seen += len(sample)
+            return self._report(state)
+
+        found = maximise(
+            function,
+            function.parameters.pack(),
+            function.parameters.limits(),
+            max_iter=most,
+            tol=self.plan.tol,
+            scale=part.size(),
+            callback=report,
+        )
+        is_cut = not found.converged and found.n_iter == self.plan.max_iter
+        self.unfinished = found if is_cut else None
+        return self._better(state, *function.at(found.x), sample)
+
+    def cycles(self, state, batch_size):
+        """The state after cycles of minibatches."""
+        pool = self._pool()
+        steps, step_of_basis, lost = _CYCLE, _STEP_OF_BASIS, 0
+        while not self.stopped and lost < _MOST_LOST:
+            before = state
+            objective, kernel = self._cycle(state, pool, batch_size, steps, step_of_basis)
+            state = self._better(state, objective, kernel, self._sample(steps * batch_size))
+            if state is before:
+                step_of_basis, lost = step_of_basis / 5.0, lost + 1
+            elif state.density - before.density < self.plan.tol:
+                break
+            else:
+                steps, lost = 2 * steps, 0
+        return state
+
+    def conclude(self, state):
+        """`Concluded` from all rows."""
+        objective = replace(state.objective, rows=self.rows)
+        with arithmetic():
+            return self.minibatches.conclude(objective, state.kernel, state.means)
+
+    def _cycle(self, state, pool, batch_size, steps, step_of_basis):
+        """The objective and the kernel after Adam's steps."""
+        function = VectorFunction(state.objective, state.kernel, self.move_basis)
+        parameters = function.parameters
+        vector, limits = parameters.pack(), parameters.limits().T
+        units = parameters.filled(_STEP, basis=step_of_basis)
+        adam, means = Adam(len(vector)), state.means
+        for step in range(steps):
+            rate = min(1.0, (step + 1) / _WARM) * 0.5 * (1.0 + np.cos(np.pi * step / steps))
+            share = max(rate / _WINDOW, 1.0 / _LONGEST_WINDOW)
+            objective, kernel = function.at(vector)
+            part = replace(objective, rows=self._batch(pool, batch_size))
+            with arithmetic():
+                gradient, means = self.minibatches.step(
+                    part, kernel, means, share, self.move_basis
+                )
+            direction = adam.direction(parameters.pack_gradient(gradient))
+            vector = np.clip(vector + rate * units * direction, *limits)
+            self.seen += batch_size
+            if (step + 1) % _EVERY == 0 and self._report(state):
+                break
+        return function.at(vector)
+
+    def _better(self, before, objective, kernel, sample):
+        """The state at another point, with the posterior from a sample; or the one before."""
+        with arithmetic():
+            part = replace(objective, rows=self._for_all(sample))
+            means = self.minibatches.start(part, kernel)
+            held = replace(objective, rows=self.held)
+            density = self.minibatches.log_density(held, kernel, means)
+        if density < before.density:
+            return before
+        return State(replace(objective, rows=self.rows), kernel, means, density)
+
+    def _report(self, state):
+        """Tell the progress; whether to stop."""
+        self.iteration += 1
+        if self.plan.progress is None:
+            return False
+        note = (
+            f"{self.seen / len(self.rows):.2f} passes over the rows, "
+            f"{time.perf_counter() - self.started:.1f} s, log density of rows held aside "
+            f"{state.density:.4f}"
+        )
+        self.stopped |= bool(self.plan.progress(self.iteration, state.density, note=note))
+        return self.stopped
+
+    def _sample(self, size):
+        """The table of random rows, none of those held aside."""
+        size = min(size, len(self.rows) - len(self.aside))
+        drawn = self.rows.sample(size + len(self.aside), self.random_state)
+        others = np.setdiff1d(drawn, self.aside, assume_unique=True)
+        spare = len(others) - size
+        if spare > 0:
+            others = np.delete(others, self.random_state.choice(len(others), spare, replace=False))
+        return self.rows.sampled(others)
+
+    def _for_all(self, sample):
+        """The same rows, which count as many as all rows."""
+        share = self.rows.total_weight() / sample.total_weight()
+        weight = 1.0 if sample.weight is None else sample.weight
+        return replace(sample, weight=np.broadcast_to(share * weight, len(sample)))
+
+    def _pool(self):
+        """The table in memory from which batches are drawn."""
+        return self._sample(len(self.rows) if self.rows.in_memory else _POOL)
+
+    def _batch(self, pool, size):
+        index = np.sort(self.random_state.randint(len(pool), size=size))
+        return pool.subset(index)
+
+
+class Adam:
+    """Steps of a size of their own for every coordinate (Kingma and Ba 2015)."""
+
+    def __init__(self, size):
+        self.moments, self.count = [np.zeros(size), np.zeros(size)], 0
+
+    def direction(self, gradient):
+        """The next step, about one in every coordinate."""
+        self.count += 1
+        found = []
+        for moment, decay, value in zip(self.moments, _DECAYS, (gradient, gradient**2)):
+            moment += (1.0 - decay) * (value - moment)
+            found.append(moment / (1.0 - decay**self.count))
+        return found[0] / (np.sqrt(found[1]) + np.finfo(float).tiny)
