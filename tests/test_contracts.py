@@ -372,12 +372,17 @@ CONTRACTS = {
     "model": contracts.Model,
     "method": contracts.Method,
     "solver": contracts.Solver,
+    "minibatches": contracts.Minibatches,
 }
 OWN = {  # what only the objective's own model or the package's own classes ask
-    "objective": {"noise_and_residual", "method", "rows", "inner_iterations"},
+    "objective": {
+        *("noise_and_residual", "method", "rows", "inner_iterations"),
+        *("bound", "options", "problem", "solution", "conclude"),
+    },
     "model": set(),
     "method": {"spherical"},
     "solver": set(),
+    "minibatches": set(),
 }
 
 

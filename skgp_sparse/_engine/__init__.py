@@ -14,6 +14,8 @@ forward, backward
     The two visits to the rows: sums, and the gradient.
 collapsed
     Value, gradient and posterior of the family of Gaussian objectives in `skgp_sparse.bounds`.
+minibatch
+    Gradients from some of the rows, with the posterior of the weights held.
 collapsed_sites
     Rows with Gaussian sites: everything O(n) of an inner iteration.
 exact, exact_sites

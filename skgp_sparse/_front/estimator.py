@@ -160,7 +160,7 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
 
 
 def progress_of(estimator, reporter):
-    """``(iteration, value, about="", note="") -> stop?``: prints as `verbose` says, tells callbacks.
+    """``(iteration, value, about="", note="") -> stop?``, which prints and tells the callbacks.
 
     `about` names the problem, where a fit has several; `note` is printed in the place of the value.
     Once a callback has asked to stop, every run

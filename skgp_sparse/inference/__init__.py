@@ -8,6 +8,10 @@ start
     Hyperparameters from a small exact fit.
 solvers
     Ways to find the hyperparameters, and what a fit found.
+stochastic
+    Training on parts of the rows: samples that grow, minibatches.
+minibatches
+    Gradients from some rows, and a running posterior.
 objectives
     The exact and the collapsed objective of regression, and their model.
 site_objective, site_model

@@ -40,6 +40,10 @@ class Objective(ABC):
     def at(self, **blocks):
         """The same objective with other values of some blocks, the kernel's left out."""
 
+    def on(self, rows):
+        """The same objective of other rows."""
+        raise NotImplementedError
+
     @abstractmethod
     def value(self, kernel, memory=None):
         """The objective at a kernel; may raise ``LinAlgError``.

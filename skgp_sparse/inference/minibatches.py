@@ -193,9 +193,7 @@ class SiteMinibatches(Minibatches):
                 if share < 1e-3:
                     raise
                 continue
-            return Means(
-                sums, (1.0 - share) * means.own + share * own, cores, batch.features
-            )
+            return Means(sums, (1.0 - share) * means.own + share * own, cores, batch.features)
 
     def _value(self, objective, batch, means):
         v = objective.method.share(means.own)

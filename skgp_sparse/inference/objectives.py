@@ -96,6 +96,10 @@ class CollapsedObjective(Objective):
         """The same objective at other inducing points."""
         return self if basis is None else replace(self, basis=self.basis.moved(basis))
 
+    def on(self, rows):
+        """The same objective of other rows."""
+        return replace(self, rows=rows)
+
     def value(self, kernel, memory=None):
         """The bound."""
         return collapsed.value(self.problem(kernel))

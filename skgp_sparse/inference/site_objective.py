@@ -88,6 +88,10 @@ class SiteObjective(Objective):
             found = replace(found, method=replace(self.method, likelihood=moved))
         return found
 
+    def on(self, rows):
+        """The same objective of other rows, whose sites are not known."""
+        return replace(self, rows=rows, memory=None)
+
     def frozen(self, memory):
         """The same objective, whose evaluations all start from the sites of now, and end later."""
         memory = memory and memory._replace(history=())

@@ -1,7 +1,6 @@
 """Ways to find the hyperparameters: L-BFGS, a user's own optimiser, or none."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -106,7 +105,7 @@ class Stochastic(Solver):
 
     def solve_sparse(self, objective, kernel, model, plan, random_state):
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
-        largest = stochastic.STAGES[-1].rows * objective.basis.size
+        largest = stochastic.STAGES[-1].rows * len(objective.inducing_points)
         if self.batch_size is None and largest >= len(objective.rows):
             return LBFGS().solve_sparse(objective, kernel, model, plan, random_state)
         move_basis = plan.optimize_inducing and _can_move(kernel)
@@ -119,10 +118,9 @@ class Stochastic(Solver):
             _warn_unless_converged(search.unfinished, plan)
         if self.batch_size is not None:
             state = search.cycles(state, self.batch_size)
-        objective = replace(state.objective, rows=objective.rows)
         value, posterior, jitter, memory = search.conclude(state)
-        model.warn_of(objective, state.kernel)
-        found = objective.frozen(memory)
+        model.warn_of(state.objective, state.kernel)
+        found = state.objective.frozen(memory)
         return Fit(state.kernel, found, posterior, value, max(search.iteration, 1), jitter)
 
 

@@ -54,7 +54,7 @@ _EVERY = 50  # steps between reports
 class State(NamedTuple):
     """Where the search is."""
 
-    objective: Objective
+    objective: Objective  # of all rows
     kernel: object
     means: object = None  # see `Minibatches`
     density: float = -np.inf  # of the rows held aside
@@ -74,7 +74,7 @@ class Search:
 
     def __init__(self, objective, plan, move_basis, random_state):
         self.plan, self.move_basis, self.random_state = plan, move_basis, random_state
-        self.rows, self.width = objective.rows, objective.basis.size
+        self.rows, self.width = objective.rows, len(objective.inducing_points)
         self.minibatches = objective.minibatches()
         few = max(min(_HELD, len(self.rows) // _HELD_SHARE), 1)
         self.aside = self.rows.sample(few, random_state)
@@ -86,7 +86,7 @@ class Search:
         """The state after a stage, or the one before if that was better."""
         sample = self._sample(stage.rows * self.width)
         rows = self._for_all(sample) if stage.stand_for_all else sample
-        part = replace(state.objective, rows=rows)
+        part = state.objective.on(rows)
         function = VectorFunction(part, state.kernel, self.move_basis)
         most = int(min(stage.most, self.plan.max_iter))
 
@@ -125,9 +125,8 @@ class Search:
 
     def conclude(self, state):
         """`Concluded` from all rows."""
-        objective = replace(state.objective, rows=self.rows)
         with arithmetic():
-            return self.minibatches.conclude(objective, state.kernel, state.means)
+            return self.minibatches.conclude(state.objective, state.kernel, state.means)
 
     def _cycle(self, state, pool, batch_size, steps, step_of_basis):
         """The objective and the kernel after Adam's steps."""
@@ -140,11 +139,9 @@ class Search:
             rate = min(1.0, (step + 1) / _WARM) * 0.5 * (1.0 + np.cos(np.pi * step / steps))
             share = max(rate / _WINDOW, 1.0 / _LONGEST_WINDOW)
             objective, kernel = function.at(vector)
-            part = replace(objective, rows=self._batch(pool, batch_size))
+            part = objective.on(self._batch(pool, batch_size))
             with arithmetic():
-                gradient, means = self.minibatches.step(
-                    part, kernel, means, share, self.move_basis
-                )
+                gradient, means = self.minibatches.step(part, kernel, means, share, self.move_basis)
             direction = adam.direction(parameters.pack_gradient(gradient))
             vector = np.clip(vector + rate * units * direction, *limits)
             self.seen += batch_size
@@ -155,13 +152,13 @@ class Search:
     def _better(self, before, objective, kernel, sample):
         """The state at another point, with the posterior from a sample; or the one before."""
         with arithmetic():
-            part = replace(objective, rows=self._for_all(sample))
+            part = objective.on(self._for_all(sample))
             means = self.minibatches.start(part, kernel)
-            held = replace(objective, rows=self.held)
+            held = objective.on(self.held)
             density = self.minibatches.log_density(held, kernel, means)
         if density < before.density:
             return before
-        return State(replace(objective, rows=self.rows), kernel, means, density)
+        return State(objective.on(self.rows), kernel, means, density)
 
     def _report(self, state):
         """Tell the progress; whether to stop."""
