@@ -23,7 +23,11 @@ class Objective(ABC):
     ----------
     inducing_points : ndarray of shape (m, d)
         Parameters of the basis.
+    forgets : bool
+        Whether nothing needs to be remembered of a row, so that minibatches are possible.
     """
+
+    forgets = True
 
     @abstractmethod
     def size(self):

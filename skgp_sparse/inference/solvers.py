@@ -109,6 +109,12 @@ class Stochastic(Solver):
         if self.batch_size is None and largest >= len(objective.rows):
             return LBFGS().solve_sparse(objective, kernel, model, plan, random_state)
         move_basis = plan.optimize_inducing and _can_move(kernel)
+        if self.batch_size is not None and not objective.forgets:
+            raise ValueError(
+                "Minibatches need sites that follow from the marginals of their rows, and those of "
+                "expectation propagation do not. Set batch_size to 'auto', or bound to "
+                "'titsias_new'."
+            )
         search = stochastic.Search(objective, plan, move_basis, random_state)
         state = stochastic.State(objective, kernel)
         for stage in stochastic.STAGES:
@@ -121,7 +127,7 @@ class Stochastic(Solver):
         value, posterior, jitter, memory = search.conclude(state)
         model.warn_of(state.objective, state.kernel)
         found = state.objective.frozen(memory)
-        return Fit(state.kernel, found, posterior, value, max(search.iteration, 1), jitter)
+        return Fit(state.kernel, found, posterior, value, max(search.n_iter, 1), jitter)
 
 
 class UserOptimizer(Solver):

@@ -44,6 +44,7 @@ STAGES = (
 _HELD, _HELD_SHARE = 8000, 20  # rows held aside: at most so many, and this part of all
 _POOL = 1 << 20  # rows from which batches are drawn, where a table is not in memory
 _CYCLE, _MOST_LOST = 400, 2  # steps of the first cycle; cycles that may lose in a row
+_STEPS_OF_AN_ITERATION = 10  # where `max_iter` counts steps
 _WARM = 20  # steps until the step size is reached
 _STEP, _STEP_OF_BASIS = 0.01, 0.005  # in the units of the blocks of parameters
 _WINDOW, _LONGEST_WINDOW = 12, 200  # batches in the running means, by the step size
@@ -80,7 +81,7 @@ class Search:
         self.aside = self.rows.sample(few, random_state)
         self.held = self.rows.sampled(self.aside)
         self.started, self.seen = time.perf_counter(), 0
-        self.iteration, self.stopped, self.unfinished = 0, False, None
+        self.n_iter, self.stopped, self.unfinished = 0, False, None
 
     def climb(self, state, stage):
         """The state after a stage, or the one before if that was better."""
@@ -92,7 +93,7 @@ class Search:
 
         def report(iteration, value):
             self.seen += len(sample)
-            return self._report(state)
+            return self._report(iteration, state)
 
         found = maximise(
             function,
@@ -111,8 +112,10 @@ class Search:
         """The state after cycles of minibatches."""
         pool = self._pool()
         steps, step_of_basis, lost = _CYCLE, _STEP_OF_BASIS, 0
-        while not self.stopped and lost < _MOST_LOST:
-            before = state
+        left = _STEPS_OF_AN_ITERATION * self.plan.max_iter
+        while not self.stopped and lost < _MOST_LOST and left > 0:
+            before, steps = state, min(steps, left)
+            left -= steps
             objective, kernel = self._cycle(state, pool, batch_size, steps, step_of_basis)
             state = self._better(state, objective, kernel, self._sample(steps * batch_size))
             if state is before:
@@ -145,7 +148,7 @@ class Search:
             direction = adam.direction(parameters.pack_gradient(gradient))
             vector = np.clip(vector + rate * units * direction, *limits)
             self.seen += batch_size
-            if (step + 1) % _EVERY == 0 and self._report(state):
+            if (step + 1) % _EVERY == 0 and self._report((step + 1) // _EVERY, state):
                 break
         return function.at(vector)
 
@@ -160,9 +163,9 @@ class Search:
             return before
         return State(objective.on(self.rows), kernel, means, density)
 
-    def _report(self, state):
-        """Tell the progress; whether to stop."""
-        self.iteration += 1
+    def _report(self, iteration, state):
+        """Tell the progress of a stage or a cycle; whether to stop."""
+        self.n_iter += 1
         if self.plan.progress is None:
             return False
         note = (
@@ -170,7 +173,7 @@ class Search:
             f"{time.perf_counter() - self.started:.1f} s, log density of rows held aside "
             f"{state.density:.4f}"
         )
-        self.stopped |= bool(self.plan.progress(self.iteration, state.density, note=note))
+        self.stopped |= bool(self.plan.progress(iteration, state.density, note=note))
         return self.stopped
 
     def _sample(self, size):
