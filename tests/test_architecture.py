@@ -13,7 +13,7 @@ FLOORS = (
     {"_ground", "metrics"},
     {"kernels"},
     {"_engine"},
-    {"inference", "bounds", "inducing", "likelihoods"},
+    {"inference", "bounds", "inducing", "likelihoods", "sources"},
     {"_front"},
     {"regression", "classification", "testing"},
     {""},  # the package itself: public names only

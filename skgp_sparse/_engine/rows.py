@@ -40,6 +40,8 @@ class Rows(Table):
     least_noise: float = 0.0
     offset: np.ndarray | None = None
 
+    in_memory = True
+
     def __len__(self):
         return len(self.X)
 

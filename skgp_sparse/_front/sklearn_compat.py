@@ -14,12 +14,15 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
-def check_sample_weight(sample_weight, X):
-    """Weights as float64 (n,): non-negative and not all zero; None stays None."""
+def check_sample_weight(sample_weight, X, all_rows=True):
+    """Weights as float64 (n,), none of which is negative; None stays None.
+
+    Those of all rows must not all be zero.
+    """
     if sample_weight is None:
         return None
     weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
-    if not weight.any():
+    if all_rows and not weight.any():
         raise ValueError(
             "sample_weight is zero for every row, but at least one weight must be positive."
         )
