@@ -76,8 +76,8 @@ class Reader:
 
     def _go_to(self, number, behind):
         """Read a chunk, and those before it that are near and have not been read."""
-        kept, edge = self._kept, self.edges[number] - behind
-        nearest = max(int(np.searchsorted(self.edges, edge, "right")) - 1, 0)
+        kept, near = self._kept, self.edges[number] - behind
+        nearest = max(min(int(np.searchsorted(self.edges, near, "right")) - 1, number), 0)
         if kept and number < min(kept):
             kept.clear()
         for earlier in [k for k in kept if k < nearest]:

@@ -176,7 +176,7 @@ def _as_indices(classes, y):
     index = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     if not np.all(classes[index] == y):
         other = y[np.flatnonzero(classes[index] != y)[0]]
-        raise ValueError(f"There is a label {other!r}, which was not there {_SAME}")
+        raise ValueError(f"There is a label {other}, which was not there {_SAME}")
     return index[:, None].astype(np.int32)
 
 

@@ -101,6 +101,10 @@ class _Outline(NamedTuple):
             chunk.y.dtype.kind in "OSU",
         )
 
+    def shape_of_y(self):
+        """In words."""
+        return f"shape (n, {', '.join(map(str, self.columns_of_y))})"
+
     def check(self, chunk):
         """Raise if a chunk has another outline."""
         others = _Outline.of(chunk)
@@ -108,7 +112,7 @@ class _Outline(NamedTuple):
             return
         words = {
             "n_features": f"X has {others.n_features} columns, before {self.n_features}",
-            "columns_of_y": f"y has shape (n, *{others.columns_of_y}), before {self.columns_of_y}",
+            "columns_of_y": f"y has {others.shape_of_y()}, before {self.shape_of_y()}",
             "has_weight": "some chunks have a sample_weight, others have none",
             "has_offset": "some chunks have an offset, others have none",
             "has_text": "some labels are text, others are numbers",
