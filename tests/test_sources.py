@@ -23,7 +23,7 @@ from skgp_sparse._engine.chunked import Chunked, Reader
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._front import surveys, training_rows
+from skgp_sparse._front import training_rows
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_model import SiteModel
@@ -72,8 +72,7 @@ class Listed:
 @pytest.fixture
 def large(monkeypatch):
     """No table is small."""
-    monkeypatch.setattr(surveys, "SMALL_TABLE", 0)
-    monkeypatch.setattr(training_rows, "SMALL_TABLE", 0)
+    monkeypatch.setattr(training_rows, "_SMALL_TABLE", 0)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._front.training_rows import SMALL_TABLE
+from skgp_sparse._front.training_rows import is_small
 from skgp_sparse.sources import Chunk
 
 
@@ -55,7 +55,7 @@ def survey(source, check, note, name):
             notes.append(note(chunk))
         others.append((chunk.sample_weight, chunk.offset))
         n += sizes[-1]
-        if n * outline.n_features > SMALL_TABLE:
+        if not is_small(n * outline.n_features):
             few = None
         elif few is not None:
             few.append(chunk)

@@ -18,7 +18,7 @@ from skgp_sparse._engine.rows import Rows
 from skgp_sparse._front.checks import check_number
 from skgp_sparse._front.targets import standardisation
 
-SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s
+_SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s
 _MANY = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
 _SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
 
@@ -42,13 +42,18 @@ def training_rows(X, y, weight, *, alpha, normalize, name, offset=None):
     """
     y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
     noise = check_alpha(alpha, len(X), name)
-    if X.size <= SMALL_TABLE:
+    if is_small(X.size):
         X, y, noise, weight, offset = _canonical(X, y, noise, weight, offset)
     centred = y if offset is None else y - offset[:, None]
     mean, scale = standardisation(centred, weight, normalize, shared=np.any(noise))
     check_noise(noise, scale, name)
     offset = None if offset is None else offset / scale[0]
     return Rows(X, y, noise, weight, mean, scale, offset=offset)
+
+
+def is_small(size):
+    """Whether a table with so many numbers in X is brought into its canonical form."""
+    return size <= _SMALL_TABLE
 
 
 class Labelled(NamedTuple):
