@@ -6,6 +6,7 @@ Where a test says `large`, every table is treated as a large one, which is not b
 import gc
 import os
 import pickle
+import re
 import tracemalloc
 import warnings
 from functools import partial
@@ -705,3 +706,14 @@ def test_no_warnings_of_a_fit(large):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         regressor().fit(stream(X, y))
+
+
+def test_the_example_of_the_user_guide():
+    guide = (Path(__file__).parent.parent / "docs" / "user_guide.md").read_text(encoding="utf-8")
+    section = guide.split("## Rows that are not in memory\n")[1].split("\n## ")[0]
+    (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    found = {}
+    exec(compile(block, "user_guide.md, Rows that are not in memory", "exec"), found)
+    X = np.linspace(-3, 3, 9)[:, None]
+    agree(found["model"].predict(X), np.sin(2 * X[:, 0]), 0.01)
+    np.testing.assert_array_equal(found["same"].predict(X), found["model"].predict(X))
