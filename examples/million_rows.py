@@ -3,8 +3,8 @@ A million rows on a laptop
 ==========================
 
 The training rows are float32 files on disk, which `skgp_sparse.sources.Files` reads chunk by chunk:
-the table as a whole is never in memory. What the fit adds to the memory of the process is bounded by
-``sklearn.config_context(working_memory=...)`` and does not depend on the number of rows.
+the table as a whole is never in memory. What the fit adds to the memory of the process is bounded
+by ``sklearn.config_context(working_memory=...)`` and does not depend on the number of rows.
 
     python million_rows.py                  # under a minute on four cores
     python million_rows.py --n 50000        # to try it
@@ -98,7 +98,7 @@ def main():
     parser.add_argument("--n", type=int, default=1_000_000)
     parser.add_argument("--data", type=Path, help="folder with X0.npy, y0.npy, X1.npy, ...")
     parser.add_argument("--n-inducing", type=int, default=100)
-    parser.add_argument("--max-iter", type=int, default=8)
+    parser.add_argument("--max-iter", type=int, default=4)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if arguments.data is None:
