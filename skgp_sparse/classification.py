@@ -27,6 +27,7 @@ from skgp_sparse._front.sklearn_compat import (
 )
 from skgp_sparse._front.source_rows import (
     OpenSource,
+    as_passed,
     check_alone,
     labelled_chunks,
     labels_and_weights,
@@ -364,7 +365,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         strategy = resolve_strategy(self.multi_class, len(classes), name)
         likelihood = Softmax(len(classes)) if strategy == "softmax" else sigmoid
         method = resolve_method(self.bound, likelihood, name)
-        reporter = IterationReporter(self, X, y, self.max_iter)
+        reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         progress = progress_of(self, reporter)
         problems = self._problems(rows, likelihood, strategy, progress)
         inner = Inner.within(self.tol, self.max_iter_predict, "max_iter_predict")

@@ -34,6 +34,7 @@ from skgp_sparse._front.sklearn_compat import (
 )
 from skgp_sparse._front.source_rows import (
     OpenSource,
+    as_passed,
     check_alone,
     check_alpha_of_source,
     chunked_rows,
@@ -514,7 +515,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         else:
             kernel, model = self._with_likelihood(likelihood, rows, name)
         checks.check_restarts(self, kernel)
-        reporter = IterationReporter(self, X, y, self.max_iter)
+        reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         progress = progress_of(self, reporter)
         n_labels = None if likelihood is None else len(rows)
         plan = plan_of(self, rows, kernel, progress, name, n_labels)
@@ -546,6 +547,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def _rows_of_source(self, source, likelihood, name):
         """The same of chunks, those of a small source taken together."""
         check_alpha_of_source(self.alpha, name)
+        if likelihood is not None:
+            self._check_likelihood(np.zeros(1), name)
         validate = partial(check_X_y, estimator=self)
         check = partial(self._valid, validate, likelihood, name, all_rows=False)
         found = survey(source.source, check, moments_of_targets, name)

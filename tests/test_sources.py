@@ -429,6 +429,8 @@ def test_bad_sources_are_refused(both):
     failing(source, "offset cannot be passed", offset=1.0)
     failing(source, "y cannot be passed", classifier(), y=y)
     failing(source, "alpha.*number or None.*source", regressor(alpha=np.ones(N)))
+    student = regressor(likelihood="student_t", kernel=KERNEL.k1, alpha=0.1)
+    failing(source, "^SparseGPRegressor: alpha is the variance", student)
     failing(Listed([]), "has no rows")
     failing(stream(X, y, np.zeros(N)), "sample_weight is zero for every row")
     source.feature_names = ["one"]
@@ -701,11 +703,37 @@ def test_kinds_of_many_rows(monkeypatch):
     assert np.sum(labels[found] > 0) == 5 and len(np.unique(found)) == 50
 
 
-def test_no_warnings_of_a_fit(large):
+@pytest.mark.parametrize("sizes", [SIZES, (1,) * 30 + (30,) * 19])
+def test_no_warnings_of_a_fit(sizes, large):
     X, y = rows()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        regressor().fit(stream(X, y))
+        regressor().fit(stream(X, y, sizes=sizes))
+        classifier(kernel=KERNEL.k1, optimizer=None).fit(stream(X, y > 0, sizes=sizes))
+
+
+def test_callbacks_see_the_source():
+    callback = pytest.importorskip("sklearn.callback")
+    source, seen = stream(*rows()), []
+
+    class Watcher:
+        max_estimator_depth = 1
+
+        def setup(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context, *, X=None, **kwargs):
+            seen.append(X)
+
+        def on_fit_task_end(self, estimator, context, **kwargs):
+            pass
+
+        def teardown(self, estimator, context):
+            pass
+
+    assert callback is not None
+    regressor().set_callbacks(Watcher()).fit(source)
+    assert seen and all(X is source for X in seen)
 
 
 def test_the_example_of_the_user_guide():

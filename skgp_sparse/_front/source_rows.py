@@ -50,6 +50,11 @@ def opened(X):
         source.close()
 
 
+def as_passed(X):
+    """What the user passed as X, for callbacks."""
+    return X.source if isinstance(X, OpenSource) else X
+
+
 def check_alone(name, **others):
     """Raise if something was passed that the chunks of a source have themselves."""
     passed = [other for other, value in others.items() if value is not None]
