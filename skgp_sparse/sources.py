@@ -15,12 +15,13 @@ A source of your own is any object with two members:
     Chunk number k: a `Chunk`, or a tuple ``(X, y)``, ``(X, y, sample_weight)`` or
     ``(X, y, sample_weight, offset)``, in which the last two may be None. It is the same chunk every
     time. If `chunk_sizes` is None, the chunk after the last one is None. Numbers are asked for in
-    ascending order, apart from going back to the start. Two threads never ask at the same time.
+    ascending order, again and again, and two threads never ask at the same time.
 
 It may have ``feature_names``, a list of strings, and ``close()``, which is called after a fit and
-gives back what is open. All chunks have the same columns. Either all or none of them have weights,
-or offsets; these are as in `fit`. Weights and offsets are kept in memory, 8 bytes per row each. The
-fitted estimator holds the source for `log_marginal_likelihood`, but its pickle does not.
+gives back what is open; chunks may be asked for again later. All chunks have the same columns.
+Either all or none of them have weights, or offsets; these are as in `fit`. Weights and offsets are
+kept in memory, 8 bytes per row each. The fitted estimator holds the source for
+`log_marginal_likelihood`, but its pickle does not.
 """
 
 import zipfile
@@ -31,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-_ROWS = 65_536  # of a chunk
+_ROWS, _NUMBERS = 65_536, 1 << 22  # of a chunk at most, where nothing is said
 _NPZ_NAMES = ("X", "y")
 _END = object()  # of an iterator
 
@@ -102,8 +103,8 @@ class Arrays:
         Sample weights.
     offset : array of shape (n,), default=None
         Known offsets of the latent values, for likelihoods.
-    chunk_size : int, default=65536
-        Number of rows of a chunk.
+    chunk_size : int, default=None
+        Number of rows of a chunk. None means 65536, or fewer if X has more than 64 columns.
 
     Attributes
     ----------
@@ -129,7 +130,7 @@ class Arrays:
     True
     """
 
-    def __init__(self, X, y, sample_weight=None, offset=None, *, chunk_size=_ROWS):
+    def __init__(self, X, y, sample_weight=None, offset=None, *, chunk_size=None):
         _check_size(chunk_size, type(self).__name__)
         columns = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset}
         self.columns = {name: _sliceable(c) for name, c in columns.items() if c is not None}
@@ -138,7 +139,7 @@ class Arrays:
             raise ValueError(
                 f"Arrays: all arrays must have the same number of rows. Got {_listed(sizes)}."
             )
-        self.edges = _edges(sizes["X"], chunk_size)
+        self.edges = _edges(self.columns["X"].shape, chunk_size)
         self.chunk_sizes = [stop - start for start, stop in self.edges]
 
     def chunk(self, k):
@@ -288,8 +289,9 @@ class Files:
         Name of the column or array of the weights.
     offset : str, default=None
         Name of the column or array of the offsets.
-    chunk_size : int, default=65536
-        Number of rows of a chunk of .npy files.
+    chunk_size : int, default=None
+        Number of rows of a chunk of .npy files. None means 65536, or fewer if X has more than 64
+        columns.
 
     Attributes
     ----------
@@ -326,7 +328,7 @@ class Files:
         features=None,
         sample_weight=None,
         offset=None,
-        chunk_size=_ROWS,
+        chunk_size=None,
     ):
         _check_size(chunk_size, type(self).__name__)
         paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
@@ -366,7 +368,7 @@ def _cut_npy(paths, names, chunk_size):
         raise ValueError(
             f"Files: X.npy and y.npy of a pair must have as many rows. Got {_listed(sizes)}."
         )
-    for start, stop in _edges(min(sizes.values()), chunk_size):
+    for start, stop in _edges(_mapped(paths[0]).shape, chunk_size):
         yield stop - start, partial(_read_npy, paths, start, stop)
 
 
@@ -488,15 +490,20 @@ def _check_names(path, wanted, present, what):
 
 
 def _check_size(chunk_size, name):
+    if chunk_size is None:
+        return
     is_int = isinstance(chunk_size, (int, np.integer)) and not isinstance(chunk_size, bool)
     if not is_int or chunk_size < 1:
         raise ValueError(
-            f"The 'chunk_size' parameter of {name} must be an int in the range [1, inf). Got "
-            f"{chunk_size!r} instead."
+            f"The 'chunk_size' parameter of {name} must be None or an int in the range [1, inf). "
+            f"Got {chunk_size!r} instead."
         )
 
 
-def _edges(n, size):
+def _edges(shape, size):
+    """First and last row of the chunks of an array of this shape."""
+    n, columns = shape[0], int(np.prod(shape[1:]))
+    size = size or max(1, min(_ROWS, _NUMBERS // max(columns, 1)))
     return [(start, min(start + size, n)) for start in range(0, n, size)]
 
 

@@ -493,6 +493,11 @@ def test_constructors_say_what_is_wrong(tmp_path):
         Stream(lambda: iter([None])).chunk(0)
 
 
+def test_chunks_of_wide_arrays_have_fewer_rows():
+    wide = Arrays(np.empty((70_000, 1 << 7), np.float32), np.zeros(70_000))
+    assert wide.chunk_sizes == [1 << 15, 1 << 15, 70_000 - (1 << 16)]
+
+
 def test_parquet_errors(tmp_path, monkeypatch):
     X, y = rows()
     of_parquet_files(X, y, tmp_path)

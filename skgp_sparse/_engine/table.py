@@ -239,17 +239,10 @@ class Table(ABC):
         ValueError
             If it, or what is derived from it, would overflow or underflow.
         """
-        pieces = self.pieces()
-        if len(pieces) == 1:
-            y = self.targets()
-            size = root_mean_square(y, self.weight).max()
-        else:
-            found = merge(moments_of(self.targets(rows), self.weights(rows)) for rows in pieces)
-            y = found.root_mean_square()[None]
-            size = y.max()
+        roots, squares = self._squares()
+        size = roots.max()
         _check_squares(size)
-        weight = self.weight if len(pieces) == 1 else None
-        return np.average(y**2, axis=0, weights=weight).mean() if size > 0 else 1.0
+        return squares.mean() if size > 0 else 1.0
 
     def scale(self):
         """Spread of every input column, 1 where it is constant."""
@@ -287,6 +280,16 @@ class Table(ABC):
         if size >= n:
             return np.arange(len(self)) if p is None else np.flatnonzero(p)
         return np.sort(random_state.choice(len(self), size, replace=False, p=p))
+
+    def _squares(self):
+        """Root mean squares of the standardised targets (p,), and mean squares (p,)."""
+        pieces = self.pieces()
+        if len(pieces) > 1:
+            found = merge(moments_of(self.targets(rows), self.weights(rows)) for rows in pieces)
+            return found.root_mean_square(), found.root_mean_square() ** 2
+        y = self.targets()
+        with np.errstate(over="ignore"):  # the roots tell
+            return root_mean_square(y, self.weight), np.average(y**2, axis=0, weights=self.weight)
 
     def _weighted_inputs(self):
         """Blocks of rows of positive weight (k, d), float64, and their weights (k,)."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from skgp_sparse._engine.chunked import Chunked, Reader
 from skgp_sparse._engine.moments import merge, moments_of
-from skgp_sparse._front.surveys import Survey, about_chunk, as_chunk
+from skgp_sparse._front.surveys import about_chunk, as_chunk
 from skgp_sparse._front.targets import scale_of
 from skgp_sparse._front.training_rows import check_alpha, check_noise
 from skgp_sparse.sources import is_source
@@ -90,7 +90,7 @@ def chunked_rows(opened, found, *, alpha, normalize, name):
         mean, scale = scale_of(*merge(found.notes)[1:], shared=noise > 0)
     check_noise(noise, scale, name)
     return Chunked(
-        reader=opened.reads(_Checked(opened.source, name, found, _as_targets), found.sizes),
+        reader=opened.reads(_Checked.of(opened, found, _as_targets, name), found.sizes),
         n_features=found.n_features,
         n_targets=found.n_targets,
         noise=noise,
@@ -109,7 +109,7 @@ def labels_and_weights(chunk):
 
 def labelled_chunks(opened, found, classes, name):
     """The `LabelledChunks` of a large source with labels as targets."""
-    read = _Checked(opened.source, name, found, partial(_as_indices, classes))
+    read = _Checked.of(opened, found, partial(_as_indices, classes), name)
     reader = opened.reads(read, found.sizes)
     return LabelledChunks(reader, found.n_features, found.weight, classes)
 
@@ -141,17 +141,23 @@ class _Checked(NamedTuple):
 
     source: object
     name: str
-    found: Survey  # whose sizes are of interest here
+    sizes: list
+    n_features: int
+    n_targets: int
     encode: object  # y as numbers (n, p)
 
+    @classmethod
+    def of(cls, opened, found, encode, name):
+        return cls(opened.source, name, found.sizes, found.n_features, found.n_targets, encode)
+
     def __call__(self, k):
-        size, d = self.found.sizes[k], self.found.n_features
+        size, d = self.sizes[k], self.n_features
         if size == 0:
-            return np.empty((0, d)), np.empty((0, self.found.n_targets))
+            return np.empty((0, d)), np.empty((0, self.n_targets))
         chunk = self.source.chunk(k)
         with about_chunk(k, self.source, self.name):
             if chunk is None:
-                raise ValueError(f"It is missing, but there were {len(self.found.sizes)} {_SAME}")
+                raise ValueError(f"It is missing, but there were {len(self.sizes)} {_SAME}")
             chunk = as_chunk(chunk)
             X, y = _as_floats(chunk.X), self.encode(chunk.y)
             if X.shape != (size, d) or len(y) != size:
