@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import agree
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -59,7 +60,7 @@ class Listed:
     """The smallest source that a user may write."""
 
     def __init__(self, chunks):
-        self.chunks, self.chunk_sizes = chunks, [len(chunk[0]) for chunk in chunks]
+        self.chunks, self.chunk_sizes = chunks, [np.shape(chunk[0])[0] for chunk in chunks]
         self.asked, self.closed = [], 0
 
     def chunk(self, k):
@@ -402,6 +403,10 @@ def test_bad_chunks_are_named(both):
     missing[7, 1] = np.nan
     failing(with_third(X=missing), "SparseGPRegressor: chunk 3 of the source.*NaN")
     failing(with_third(X=X[251:451, :1]), "chunk 3 .*X has 1 columns, before 2")
+    failing(with_third(X=X[251:451, 0]), "chunk 3 .*Expected 2D array")
+    failing(Listed([*chunks[:3], (sparse.csr_array(X), y)]), "chunk 3 .*Sparse", kind=TypeError)
+    failing(with_third(y=missing[:, 1]), "chunk 3 .*Input y contains NaN")
+    failing(Stream(lambda: iter([(None, y)])), "chunk 0 .*Expected 2D array")
     failing(with_third(y=y[251:450]), "chunk 3 .*inconsistent numbers of samples")
     failing(
         with_third(y=np.c_[y, y][251:451]), r"chunk 3 .*y has shape \(n, 2\), before shape \(n, \)"

@@ -145,7 +145,7 @@ def as_chunk(chunk):
 
 def _size(chunk, number, source):
     """Number of rows, which must be that which the source has announced."""
-    size = np.shape(chunk.X)[0]
+    size = (*np.shape(chunk.X), 1)[0]  # what has no shape is refused later
     if source.chunk_sizes is not None and source.chunk_sizes[number] != size:
         raise ValueError(f"X has {size} rows, but chunk_sizes has {source.chunk_sizes[number]}.")
     return size
