@@ -122,6 +122,10 @@ def test_engine_and_inference_take_bounds_as_arguments(module):
     assert not {room(imported) for imported in imports(module)} & {"bounds", "inducing"}
 
 
+def test_sources_stand_on_their_own():
+    assert not list(imports("skgp_sparse.sources"))
+
+
 def test_no_imports_go_round_in_circles():
     TopologicalSorter({module: set(imports(module)) for module in TREES}).prepare()
 
