@@ -2,13 +2,13 @@
 A million rows on a laptop
 ==========================
 
-The training table is a float32 file of a million rows that stays on disk: it is mapped into memory,
-never copied whole, and read block by block. What the fit adds to the memory of the process is
-bounded by ``sklearn.config_context(working_memory=...)`` and does not depend on the number of rows.
+The training rows are float32 files on disk, which `skgp_sparse.sources.Files` reads chunk by chunk:
+the table as a whole is never in memory. What the fit adds to the memory of the process is bounded
+by ``sklearn.config_context(working_memory=...)`` and does not depend on the number of rows.
 
-    python million_rows.py                    # a few minutes on two cores
-    python million_rows.py --n 50000          # to try it
-    python million_rows.py --data table.npz   # your own: arrays X (n, d) and y (n,)
+    python million_rows.py                  # under a minute on four cores
+    python million_rows.py --n 50000        # to try it
+    python million_rows.py --data FOLDER    # your own: X0.npy, y0.npy, X1.npy, y1.npy, ...
 """
 
 import argparse
@@ -23,12 +23,14 @@ from sklearn import config_context
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.metrics import mean_log_predictive_density
+from skgp_sparse.sources import Files
 
-N_FEATURES, N_TEST = 8, 10_000
+N_FEATURES, N_TEST, ROWS_OF_A_FILE = 8, 10_000, 100_000
 
 
 # %%
-# The table: eight inputs, of which five matter (Friedman's function), and noise of variance one.
+# The rows: eight inputs, of which five matter (Friedman's function), and noise of variance one. The
+# last file is for testing.
 
 
 def targets(X, random_state):
@@ -37,27 +39,24 @@ def targets(X, random_state):
     return signal + 10 * X[:, 3] + 5 * X[:, 4] + random_state.normal(size=len(X))
 
 
-def write_table(folder, n, chunk=100_000):
-    """A float32 table on disk, written chunk by chunk; returns memory-mapped X and y."""
+def write_files(folder, n):
+    """Files of at most 100,000 rows, written one by one, and one of 10,000 rows for testing."""
     random_state = np.random.RandomState(0)
-    X = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, (n, N_FEATURES))
-    y = np.lib.format.open_memmap(folder / "y.npy", "w+", np.float32, (n,))
-    for start in range(0, n, chunk):
-        rows = slice(start, min(start + chunk, n))
-        X[rows] = random_state.uniform(size=(rows.stop - start, N_FEATURES))
-        y[rows] = targets(X[rows], random_state)
-    X.flush(), y.flush()
-    return np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy", mmap_mode="r")
+    sizes = [min(ROWS_OF_A_FILE, n - start) for start in range(0, n, ROWS_OF_A_FILE)]
+    for number, size in enumerate([*sizes, N_TEST]):
+        X = random_state.uniform(size=(size, N_FEATURES)).astype(np.float32)
+        np.save(folder / f"X{number}.npy", X)
+        np.save(folder / f"y{number}.npy", targets(X, random_state).astype(np.float32))
 
 
-def read_table(path):
-    """X and y of an npz file (which, being compressed, cannot be mapped)."""
-    with np.load(path) as table:
-        return table["X"], table["y"].ravel()
+def pairs_in(folder):
+    """Paths of X and y, in the order of their numbers."""
+    count = len(list(folder.glob("X*.npy")))
+    return [(folder / f"X{number}.npy", folder / f"y{number}.npy") for number in range(count)]
 
 
 # %%
-# The fit. L-BFGS runs over all rows; a dozen iterations are plenty, because the start comes from a
+# The fit. L-BFGS runs over all rows; a few iterations are plenty, because the start comes from a
 # small exact fit. ``verbose=1`` prints the bound after each.
 
 
@@ -67,7 +66,7 @@ def peak_memory():
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
-def fit(X, y, arguments):
+def fit(source, arguments):
     """A fitted model; prints time and memory."""
     model = SparseGPRegressor(
         n_inducing=arguments.n_inducing,
@@ -77,9 +76,9 @@ def fit(X, y, arguments):
     )
     before, start = peak_memory(), perf_counter()
     with config_context(working_memory=256):
-        model.fit(X, y)
+        model.fit(source)
     added = peak_memory() - before
-    print(f"{len(X):,} rows of {X.dtype}, {arguments.n_inducing} inducing points: "
+    print(f"{sum(source.chunk_sizes):,} rows, {arguments.n_inducing} inducing points: "
           f"{perf_counter() - start:.0f} s, {added:.0f} MB added at the peak")  # fmt: skip
     return model
 
@@ -97,16 +96,17 @@ def report(model, X, y):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--n", type=int, default=1_000_000)
-    parser.add_argument("--data", type=Path, help="npz file with X (n, d) and y (n,)")
-    parser.add_argument("--n-inducing", type=int, default=200)
-    parser.add_argument("--max-iter", type=int, default=12)
+    parser.add_argument("--data", type=Path, help="folder with X0.npy, y0.npy, X1.npy, ...")
+    parser.add_argument("--n-inducing", type=int, default=100)
+    parser.add_argument("--max-iter", type=int, default=4)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        table = read_table(arguments.data) if arguments.data else None
-        X, y = table or write_table(Path(folder), arguments.n + N_TEST)
-        n_test = min(N_TEST, len(X) // 5)
-        model = fit(X[:-n_test], y[:-n_test], arguments)
-        report(model, X[-n_test:], np.asarray(y[-n_test:], dtype=float))
+        if arguments.data is None:
+            write_files(Path(folder), arguments.n)
+        *training, testing = pairs_in(arguments.data or Path(folder))
+        model = fit(Files(training), arguments)
+        X, y = map(np.load, testing)
+        report(model, X, y.astype(float))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -25,11 +25,21 @@ from skgp_sparse._front.sklearn_compat import (
     check_sample_weight,
     with_callbacks,
 )
+from skgp_sparse._front.source_rows import (
+    OpenSource,
+    as_passed,
+    check_alone,
+    labelled_chunks,
+    labels_and_weights,
+    opened,
+)
+from skgp_sparse._front.surveys import survey
 from skgp_sparse._front.training_rows import Labelled
 from skgp_sparse._ground.warnings import about
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_model import SiteModel
 from skgp_sparse.likelihoods import Softmax
+from skgp_sparse.sources import Chunk
 
 _FLOATS = (np.float64, np.float32)
 
@@ -240,17 +250,18 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit hyperparameters and inducing points.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source
             Training inputs of type float32 or float64, which may be a memory map. If X has more
             than a million elements, it is never copied as a whole, except by
-            ``multi_class="one_vs_one"``.
-        y : array-like of shape (n_samples,)
-            Class labels of at least two classes.
+            ``multi_class="one_vs_one"``. A source, see `skgp_sparse.sources`, gives all rows with
+            their labels and weights.
+        y : array-like of shape (n_samples,), default=None
+            Class labels of at least two classes. It is None only if X is a source.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. A row with weight w counts as w copies of it.
 
@@ -264,7 +275,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
+        # NumPy need not warn: the results are checked
+        with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
             return self._fit(X, y, sample_weight)
 
     def predict(self, X):
@@ -370,7 +382,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         strategy = resolve_strategy(self.multi_class, len(classes), name)
         likelihood = Softmax(len(classes)) if strategy == "softmax" else sigmoid
         method = resolve_method(self.bound, likelihood, name)
-        reporter = IterationReporter(self, X, y, self.max_iter)
+        reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         progress = progress_of(self, reporter)
         problems = self._problems(rows, likelihood, strategy, progress)
         inner = Inner.within(self.tol, self.max_iter_predict, "max_iter_predict")
@@ -385,14 +397,40 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         return self
 
     def _training_rows(self, X, y, sample_weight, name):
-        """The user's rows, all of which are valid, as `Labelled` ones."""
-        checks.check_inputs(X, self.kernel, name)
-        checks.check_no_none(y)
-        X, y = validate_data(self, X, y, dtype=_FLOATS)
-        check_classification_targets(y)
-        weight = check_sample_weight(sample_weight, X)
+        """The user's rows, all of which are valid, from which tables can be made."""
+        if isinstance(X, OpenSource):
+            check_alone(name, y=y, sample_weight=sample_weight)
+            return self._rows_of_source(X, name)
+        check = partial(self._valid, partial(validate_data, self), name)
+        X, y, weight, _ = check(Chunk(X, y, sample_weight))
         classes, index = checks.check_classes(y, weight, name)
         return Labelled(X, index, weight, classes)
+
+    def _rows_of_source(self, source, name):
+        """The same of chunks, those of a small source taken together."""
+        validate = partial(check_X_y, estimator=self)
+        check = partial(self._valid, validate, name, all_rows=False)
+        found = survey(source.source, check, labels_and_weights, name)
+        if found.arrays is not None:
+            rows = self._training_rows(*found.arrays[:3], name)
+        else:
+            labels, weights = map(np.concatenate, zip(*found.notes))
+            weights = None if found.weight is None else weights
+            classes = checks.check_classes(labels, weights, name)[0]
+            rows = labelled_chunks(source, found, classes, name)
+        found.describe(self)
+        return rows
+
+    def _valid(self, validate, name, rows, all_rows=True):
+        """Some rows, or all, as arrays that are valid."""
+        X, y, weight, offset = rows
+        if offset is not None:
+            raise ValueError(f"{name}: a classifier takes no offset. Leave it out of the chunks.")
+        checks.check_inputs(X, self.kernel, name)
+        checks.check_no_none(y)
+        X, y = validate(X, y, dtype=_FLOATS)
+        check_classification_targets(y)
+        return Chunk(X, y, check_sample_weight(weight, X, all_rows))
 
     def _problems(self, rows, likelihood, strategy, progress):
         """What is to be fitted: a `ClassProblem` for each task."""

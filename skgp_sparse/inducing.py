@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.table import mean_and_spread
+from skgp_sparse._engine.moments import mean_and_spread
 
 _LLOYD_ITERATIONS = 10  # a start, not a clustering
 _OUTLYING = 2.0**30  # square of the largest distance from the mean, in length scales

@@ -1,12 +1,13 @@
 """The estimator `SparseGPRegressor`."""
 
+from functools import partial
 from numbers import Integral
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import r2_score
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state, check_X_y
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.posterior import Prior
@@ -31,13 +32,24 @@ from skgp_sparse._front.sklearn_compat import (
     check_sample_weight,
     with_callbacks,
 )
+from skgp_sparse._front.source_rows import (
+    OpenSource,
+    as_passed,
+    check_alone,
+    check_alpha_of_source,
+    chunked_rows,
+    moments_of_targets,
+    opened,
+)
+from skgp_sparse._front.surveys import survey
 from skgp_sparse._front.targets import TargetView
-from skgp_sparse._front.training_rows import training_rows, with_noise_floor
+from skgp_sparse._front.training_rows import observations, training_rows, with_noise_floor
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_model import SiteModel
 from skgp_sparse.inference.training import train
+from skgp_sparse.sources import Chunk
 
 _FLOATS = (np.float64, np.float32)
 
@@ -277,16 +289,18 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             tags.target_tags.positive_only = is_of_positive(self.likelihood)
         return tags
 
-    def fit(self, X, y, sample_weight=None, offset=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None):
         """Fit hyperparameters, inducing points and the parameters of the likelihood.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source
             Training inputs of type float32 or float64, which may be a memory map. If X has more
-            than a million elements, it is never copied as a whole.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            than a million elements, it is never copied as a whole. A source, see
+            `skgp_sparse.sources`, gives all rows with their targets, weights and offsets.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Target values. Several targets share the kernel and the noise, which must be Gaussian.
+            It is None only if X is a source.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. A row with weight w counts as w copies of it.
         offset : float or array-like of shape (n_samples,), default=None
@@ -304,7 +318,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
+        # NumPy need not warn: the results are checked
+        with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
             return self._fit(X, y, sample_weight, offset)
 
     def predict(self, X, return_std=False, return_cov=False, latent=False, offset=None):
@@ -517,7 +532,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         else:
             kernel, model = self._with_likelihood(likelihood, rows, name)
         checks.check_restarts(self, kernel)
-        reporter = IterationReporter(self, X, y, self.max_iter)
+        reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         progress = progress_of(self, reporter)
         n_labels = None if likelihood is None else len(rows)
         plan = plan_of(self, rows, kernel, progress, name, n_labels)
@@ -536,21 +551,50 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     def _training_rows(self, X, y, sample_weight, offset, likelihood, name):
         """The table of the user's rows, all of which are valid."""
+        if isinstance(X, OpenSource):
+            check_alone(name, y=y, sample_weight=sample_weight, offset=offset)
+            return self._rows_of_source(X, likelihood, name)
+        check = partial(self._valid, partial(validate_data, self), likelihood, name)
+        X, y, weight, offset = check(Chunk(X, y, sample_weight, offset))
+        normalize = self._normalizes(likelihood)
+        return training_rows(
+            X, y, weight, alpha=self.alpha, normalize=normalize, name=name, offset=offset
+        )
+
+    def _rows_of_source(self, source, likelihood, name):
+        """The same of chunks, those of a small source taken together."""
+        check_alpha_of_source(self.alpha, name)
+        if likelihood is not None:
+            self._check_likelihood(np.zeros(1), name)
+        validate = partial(check_X_y, estimator=self)
+        check = partial(self._valid, validate, likelihood, name, all_rows=False)
+        found = survey(source.source, check, moments_of_targets, name)
+        if found.arrays is not None:
+            rows = self._training_rows(*found.arrays, likelihood, name)
+        else:
+            normalize = self._normalizes(likelihood)
+            rows = chunked_rows(source, found, alpha=self.alpha, normalize=normalize, name=name)
+        found.describe(self)
+        return rows
+
+    def _valid(self, validate, likelihood, name, rows, all_rows=True):
+        """Some rows, or all, as arrays that are valid."""
+        X, y, weight, offset = rows
         checks.check_inputs(X, self.kernel, name)
         checks.check_no_none(y)
         if likelihood is not None:
             self._check_likelihood(y, name)
         is_gaussian = likelihood is None
-        X, y = validate_data(self, X, y, multi_output=is_gaussian, y_numeric=True, dtype=_FLOATS)
+        X, y = validate(X, y, multi_output=is_gaussian, y_numeric=True, dtype=_FLOATS)
         checks.check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
-        weight = check_sample_weight(sample_weight, X)
+        weight = check_sample_weight(weight, X, all_rows)
         offset = checks.check_offset(offset, X, likelihood, name)
-        normalize = self.normalize_y and (is_gaussian or likelihood.standardises)
         if not is_gaussian:
             likelihood.check(y if weight is None else y[weight > 0], name)
-        return training_rows(
-            X, y, weight, alpha=self.alpha, normalize=normalize, name=name, offset=offset
-        )
+        return Chunk(X, y, weight, offset)
+
+    def _normalizes(self, likelihood):
+        return self.normalize_y and (likelihood is None or likelihood.standardises)
 
     def _with_gaussian_noise(self, rows, name):
         """Rows, kernel and model where the noise is Gaussian, and part of the kernel."""
@@ -560,10 +604,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     def _with_likelihood(self, likelihood, rows, name):
         """Kernel and model of any other likelihood, whose parameters start from the data."""
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
         likelihood = likelihood.rescaled(rows.y_mean[0], rows.y_scale[0])
-        likelihood = likelihood.started(rows.targets()[:, 0], weight, offset)
+        likelihood = likelihood.started(*observations(rows))
         method = resolve_method(self.bound, likelihood, name)
         kernel = resolve_latent_kernel(self.kernel, likelihood, rows)
         return kernel, SiteModel(method, Inner.within(self.tol))

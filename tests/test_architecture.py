@@ -13,7 +13,7 @@ FLOORS = (
     {"_ground", "metrics"},
     {"kernels"},
     {"_engine"},
-    {"inference", "bounds", "inducing", "likelihoods"},
+    {"inference", "bounds", "inducing", "likelihoods", "sources"},
     {"_front"},
     {"regression", "classification", "testing"},
     {""},  # the package itself: public names only
@@ -120,6 +120,10 @@ def test_kernels_stand_on_their_own(module):
 @pytest.mark.parametrize("module", [n for n in TREES if room(n) in ("_engine", "inference")])
 def test_engine_and_inference_take_bounds_as_arguments(module):
     assert not {room(imported) for imported in imports(module)} & {"bounds", "inducing"}
+
+
+def test_sources_stand_on_their_own():
+    assert not list(imports("skgp_sparse.sources"))
 
 
 def test_no_imports_go_round_in_circles():

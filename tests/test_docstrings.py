@@ -16,6 +16,7 @@ from skgp_sparse import (
     kernels,
     likelihoods,
     metrics,
+    sources,
     testing,
 )
 from skgp_sparse.kernels import _nodes
@@ -49,12 +50,17 @@ CLASSES = [
     likelihoods.StudentT,
     likelihoods.Softmax,
     kernels.KernelRule,
+    sources.Chunk,
+    sources.Arrays,
+    sources.Files,
+    sources.Stream,
 ]
 FUNCTIONS = [
     metrics.mean_log_predictive_density,
     metrics.log_predictive_density_scorer,
     *inducing.BY_NAME.values(),
     kernels.register,
+    sources.is_source,
     testing.check_bound,
     testing.check_kernel_rule,
     testing.check_likelihood,

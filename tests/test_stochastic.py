@@ -22,7 +22,10 @@ def small_stages(monkeypatch):
     monkeypatch.setattr(stochastic, "_CYCLE", 40)
 
 
-pytestmark = pytest.mark.usefixtures("small_stages")
+pytestmark = [
+    pytest.mark.usefixtures("small_stages"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 
 def table(n=N, d=2, seed=0):

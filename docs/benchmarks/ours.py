@@ -478,3 +478,27 @@ def at_snapshot(kernel, Z, X, y, labels):
     fixed = {"inducing_init": Z, "optimize_inducing": False, "optimizer": None}
     make = classifier if labels else regressor
     return make(kernel, "titsias_new", len(Z), **fixed).fit(X, y)
+
+
+# -- rows on disk ----------------------------------------------------------------------
+
+
+def files(pairs):
+    """The source that reads pairs of .npy files."""
+    from skgp_sparse.sources import Files
+
+    return Files(pairs)
+
+
+def posterior(source, m):
+    """A model at the first rows of a source and at a kernel of its own: one pass for each sum."""
+    X = np.asarray(source.chunk(0).X[:m], dtype=np.float64)
+    kernel = rbf_kernel(X.shape[1], lengthscales=2.0, noise=0.1)
+    return regressor(kernel, "titsias_new", m, inducing_init=X, optimizer=None).fit(source)
+
+
+def gradient(model):
+    """Value and gradient, with respect to theta and Z, of a fitted model."""
+    # ADAPT: to what a fitted model keeps.
+    with as_in_fit():
+        return model._fits[0].objective.value_and_gradient(model.kernel_, inputs=True)

@@ -4,6 +4,10 @@ table
     The contract of a training table, and the one way to visit its rows.
 rows
     The table whose rows are arrays.
+chunked
+    The table whose rows are chunks that something else reads.
+moments
+    Means and spreads of columns, which can be merged.
 basis
     The contract of a basis, and of its features at one kernel.
 inducing_points

@@ -74,6 +74,36 @@ def group_rows(block):
     return Groups(X, index.ravel(), block.y[keep], noise, weight[keep])
 
 
+def group_table(rows):
+    """Collect the rows of a table by distinct input, of many rows a million at a time."""
+    parts = [group_rows(rows.block(piece)) for piece in rows.pieces()]
+    return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _joined(parts):
+    X, index = join_groups([part.X for part in parts], [part.index for part in parts])
+    noise = parts[0].noise
+    return Groups(
+        X,
+        index,
+        np.concatenate([part.y for part in parts]),
+        np.concatenate([part.noise for part in parts]) if np.ndim(noise) else noise,
+        np.concatenate([part.weight for part in parts]),
+    )
+
+
+def join_groups(inputs, indices):
+    """Distinct inputs of several parts of a table, and the group of each row, from those of each.
+
+    Rows of a part without groups are put to the first one.
+    """
+    X, found = np.unique(np.vstack(inputs), axis=0, return_inverse=True)
+    places = np.split(found.ravel(), np.cumsum([len(part) for part in inputs])[:-1])
+    return X, np.concatenate(
+        [(place if len(place) else np.zeros(1, int))[own] for place, own in zip(places, indices)]
+    )
+
+
 def value(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood."""
     return _solve(kernel, groups, n_jobs, gradient=False).value

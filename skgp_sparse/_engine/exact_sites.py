@@ -29,6 +29,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.collapsed_sites import Cores, observe
+from skgp_sparse._engine.exact import join_groups
 from skgp_sparse._engine.inducing_points import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Observed, Problem
@@ -195,8 +196,13 @@ def group_inputs(rows):
 
     Rows of weight zero count nowhere; they are put to the first group.
     """
-    X = rows.block(slice(None)).X
-    counts = slice(None) if rows.weight is None else rows.weight > 0
+    parts = [_group_piece(rows, piece) for piece in rows.pieces()]
+    return parts[0] if len(parts) == 1 else join_groups(*zip(*parts))
+
+
+def _group_piece(rows, piece):
+    X, weight = rows.block(piece).X, rows.weights(piece)
+    counts = slice(None) if weight is None else weight > 0
     distinct, groups = np.unique(X[counts], axis=0, return_inverse=True)
     index = np.zeros(len(X), dtype=np.intp)
     index[counts] = groups.ravel()

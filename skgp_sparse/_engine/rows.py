@@ -29,9 +29,9 @@ class Rows(Table):
         Known noise variance of the standardised targets is at least this.
     offset : ndarray of shape (n,) or None
         Known offsets of the latent values, for likelihoods.
+    original : ndarray of shape (k, d) or None
+        The user's own inputs, where X is another form of them.
     """
-
-    in_memory = True
 
     X: np.ndarray
     y: np.ndarray
@@ -41,6 +41,9 @@ class Rows(Table):
     y_scale: np.ndarray
     least_noise: float = 0.0
     offset: np.ndarray | None = None
+    original: np.ndarray | None = None
+
+    in_memory = True
 
     def __len__(self):
         return len(self.X)
@@ -67,8 +70,8 @@ class Rows(Table):
         )
 
     def inputs(self):
-        """Inputs (n, d)."""
-        return self.X
+        """The user's own inputs."""
+        return self.X if self.original is None else self.original
 
     def subset(self, rows):
         """The table of some rows, selected by an index array: a copy."""
@@ -79,4 +82,5 @@ class Rows(Table):
             noise=self.noise if np.ndim(self.noise) == 0 else self.noise[rows],
             weight=None if self.weight is None else self.weight[rows],
             offset=None if self.offset is None else self.offset[rows],
+            original=None,
         )

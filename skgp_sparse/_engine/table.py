@@ -13,7 +13,9 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.utils.random import sample_without_replacement
 
+from skgp_sparse._engine.moments import merge, moments_of, or_one, root_mean_square
 from skgp_sparse._ground.parallel import ordered_map
 
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
@@ -24,6 +26,7 @@ _SCRATCH = 5  # (rows, m) arrays that a thread works on at a time, besides those
 _SQUARES = 12  # (m, m) arrays of an evaluation
 _THREADS = 4  # whose scratch arrays fit half the memory, however little that is
 _AT_ONCE = 2000  # rows among which distinct inputs are looked for
+_TOGETHER = 1 << 20  # rows of which numbers of every row are in memory at a time
 _SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
 _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
 
@@ -114,7 +117,8 @@ class Table(ABC):
     weight : ndarray of shape (n,) or None
         A row of weight w counts as w rows; None where all weights are one.
     in_memory : bool
-        Whether a few rows are read as quickly from anywhere as in order.
+        Whether rows are at hand: a few are read as quickly from anywhere as in order, and several
+        problems may read them at the same time.
     """
 
     in_memory = False
@@ -130,6 +134,10 @@ class Table(ABC):
     @abstractmethod
     def subset(self, rows):
         """The table of the rows that an index array selects: a copy, small enough for memory."""
+
+    def read(self, layout, index):
+        """The `Block` of number `index` in a visit, whose threads may be slightly out of order."""
+        return self.block(layout.blocks[index])
 
     def inputs(self):
         """Inputs (n, d) for a user's own function: of all rows, or of some if they are too many."""
@@ -193,7 +201,7 @@ class Table(ABC):
             if spend:
                 for items in kept:
                     items[index] = None
-            sums, left = function(partial(self.block, layout.blocks[index]), *own)
+            sums, left = function(partial(self.read, layout, index), *own)
             return sums, left if keep is None or keep[index] else None
 
         total, waiting = None, []
@@ -202,10 +210,23 @@ class Table(ABC):
             waiting.append(left)
         return total, waiting
 
-    def targets(self):
-        """Standardised targets of all rows (n, p)."""
-        blocks = [self.block(rows) for rows in row_blocks(len(self), self.n_features)]
-        return np.concatenate([block.y for block in blocks])
+    def pieces(self):
+        """Slices of all rows, for what takes a few numbers of each: a million rows at a time."""
+        return [
+            slice(start, min(start + _TOGETHER, len(self)))
+            for start in range(0, len(self), _TOGETHER)
+        ]
+
+    def targets(self, rows=None):
+        """Standardised targets (n, p) of the rows of a slice, or of all rows."""
+        start, stop, _ = (rows or slice(None)).indices(len(self))
+        edges = row_blocks(stop - start, self.n_features)
+        parts = [slice(start + part.start, start + part.stop) for part in edges]
+        return np.concatenate([self.block(part).y for part in parts])
+
+    def weights(self, rows):
+        """Weights of the rows of a slice, None where all weights are one."""
+        return None if self.weight is None else self.weight[rows]
 
     def total_weight(self):
         """Number of rows, each counted as often as its weight says."""
@@ -219,21 +240,17 @@ class Table(ABC):
         ValueError
             If it, or what is derived from it, would overflow or underflow.
         """
-        y = self.targets()
-        size = root_mean_square(y, self.weight).max()
-        if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
-            raise ValueError(
-                f"The squares of y {'over' if size > 1 else 'under'}flow float64 (the root of "
-                f"their mean is {size:.1e}). Rescale y, or let normalize_y=True do it."
-            )
-        return np.average(y**2, axis=0, weights=self.weight).mean() if size > 0 else 1.0
+        roots, squares = self._squares()
+        size = roots.max()
+        _check_squares(size)
+        return squares.mean() if size > 0 else 1.0
 
     def scale(self):
         """Spread of every input column, 1 where it is constant."""
         origin = next(self._weighted_inputs())[0][:1]  # near the data: an offset costs no digits
         with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
             offsets = [np.abs(X - origin).max(axis=0) for X, _ in self._weighted_inputs()]
-            unit = _or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
+            unit = or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
             first, second = 0.0, 0.0
             for X, weight in self._weighted_inputs():
                 X = (X - origin) / unit
@@ -255,6 +272,8 @@ class Table(ABC):
 
     def sample(self, size, random_state):
         """Sorted indices of at most `size` rows, drawn without replacement by weight."""
+        if len(self) > _TOGETHER:
+            return _sample_of_many(self.weight, len(self), size, random_state)
         if self.weight is None:
             n, p = len(self), None
         else:
@@ -262,6 +281,16 @@ class Table(ABC):
         if size >= n:
             return np.arange(len(self)) if p is None else np.flatnonzero(p)
         return np.sort(random_state.choice(len(self), size, replace=False, p=p))
+
+    def _squares(self):
+        """Root mean squares of the standardised targets (p,), and mean squares (p,)."""
+        pieces = self.pieces()
+        if len(pieces) > 1:
+            found = merge(moments_of(self.targets(rows), self.weights(rows)) for rows in pieces)
+            return found.root_mean_square(), found.root_mean_square() ** 2
+        y = self.targets()
+        with np.errstate(over="ignore"):  # the roots tell
+            return root_mean_square(y, self.weight), np.average(y**2, axis=0, weights=self.weight)
 
     def _weighted_inputs(self):
         """Blocks of rows of positive weight (k, d), float64, and their weights (k,)."""
@@ -271,6 +300,41 @@ class Table(ABC):
                 yield block.X, np.ones(len(block.X))
             elif np.any(block.weight > 0):
                 yield block.X[block.weight > 0], block.weight[block.weight > 0]
+
+
+def _check_squares(size):
+    if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
+        raise ValueError(
+            f"The squares of y {'over' if size > 1 else 'under'}flow float64 (the root of "
+            f"their mean is {size:.1e}). Rescale y, or let normalize_y=True do it."
+        )
+
+
+def _sample_of_many(weight, n, size, random_state):
+    """What `Table.sample` draws, with few numbers in memory."""
+    if weight is None:
+        return np.sort(sample_without_replacement(n, min(size, n), random_state=random_state))
+    if size >= np.count_nonzero(weight):
+        return np.flatnonzero(weight)
+    return np.sort(_first_to_come(weight, size, random_state))
+
+
+def _first_to_come(weight, size, random_state):
+    """Rows that are drawn one after the other, each by the weights of those that are left.
+
+    Each row comes after an exponential time of rate w, and those that come first are drawn
+    (Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir").
+    """
+    chosen, times = np.empty(0, dtype=np.intp), np.empty(0)
+    for start in range(0, len(weight), _TOGETHER):
+        part = weight[start : start + _TOGETHER]
+        with np.errstate(divide="ignore"):
+            come = random_state.exponential(size=len(part)) / part
+        times = np.concatenate([times, come])
+        chosen = np.concatenate([chosen, np.arange(start, start + len(part))])
+        first = np.argsort(times, kind="stable")[:size]
+        times, chosen = times[first], chosen[first]
+    return chosen
 
 
 def _plus(total, more):
@@ -289,24 +353,3 @@ def row_blocks(n, m, budget=np.inf):
     count = max(-(-n // size), shares, 1)
     edges = [-(-n * share // count) for share in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]
-
-
-def mean_and_spread(values, weight):
-    """Mean and standard deviation of each column; no sum or square overflows or underflows."""
-    if weight is not None:
-        values, weight = values[weight > 0], weight[weight > 0]
-    unit = _or_one(np.abs(values).max(axis=0))
-    mean = unit * np.average(values / unit, axis=0, weights=weight)
-    return mean, root_mean_square(values - mean, weight)
-
-
-def root_mean_square(values, weight):
-    """Root of the mean square of each column; no square overflows or underflows."""
-    if weight is not None:
-        values, weight = values[weight > 0], weight[weight > 0]
-    unit = _or_one(np.abs(values).max(axis=0))
-    return unit * np.sqrt(np.average((values / unit) ** 2, axis=0, weights=weight))
-
-
-def _or_one(largest):
-    return np.where(largest > 0, largest, 1.0)

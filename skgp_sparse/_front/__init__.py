@@ -12,6 +12,10 @@ plans
     Parameters of an estimator become the plan of a fit.
 training_rows
     Arrays of a user become rows: small tables in one canonical form.
+surveys
+    The first pass through a source: every chunk is checked, and what they have in common is noted.
+source_rows
+    A source in the place of X becomes rows.
 targets
     Between standardised (n, p) targets and the y of a user.
 responses

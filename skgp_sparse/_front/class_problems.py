@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from skgp_sparse._engine.rows import Rows
+from skgp_sparse._engine.table import Table
 from skgp_sparse._front.default_kernels import same_structure
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import about, collected, warn
@@ -19,14 +19,17 @@ class ClassProblem(NamedTuple):
     """What is fitted, and how."""
 
     name: str  # "" if it is the only one
-    rows: Rows
+    rows: Table
     kernel: object
     before: tuple | None  # (kernel, Z) of an earlier fit
     plan: Plan
 
     def is_small(self):
-        """Whether its arrays (rows, m) are, of which an evaluation holds some ten."""
-        return len(self.rows) * self.plan.n_inducing <= _SMALL
+        """Whether its arrays (rows, m) are, of which an evaluation holds some ten.
+
+        Those of rows that have to be read never are.
+        """
+        return self.rows.in_memory and len(self.rows) * self.plan.n_inducing <= _SMALL
 
     def alone(self):
         """The same on one thread and without progress, as other processes take it."""
@@ -37,11 +40,13 @@ class ClassProblem(NamedTuple):
 def fit_all(problems, model, seed, n_jobs, watched):
     """Fits of all problems, in order; the same whatever `n_jobs`.
 
-    `watched` fits tell their progress, one after the other.
+    Fits that are `watched`, or whose rows have to be read, are made one after the other: the first
+    tell their progress, the second would send the reader back and forth.
     """
     if n_jobs is None and not watched and all(problem.is_small() for problem in problems):
         return _fit_side_by_side(problems, model, seed)
-    if n_jobs is None or len(problems) == 1 or resolve_n_jobs(n_jobs) == 1:
+    alone = len(problems) == 1 or resolve_n_jobs(n_jobs) == 1
+    if n_jobs is None or alone or not problems[0].rows.in_memory:
         return [_fit_one(problem, model, seed) for problem in problems]
     jobs = (delayed(_fit_elsewhere)(problem.alone(), model, seed) for problem in problems)
     fits = []

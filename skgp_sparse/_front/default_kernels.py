@@ -5,7 +5,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.table import mean_and_spread
+from skgp_sparse._engine.moments import merge, moments_of
 
 _NOISE = {"noise_level": 0.1, "noise_level_bounds": (1e-6, 1e3)}
 
@@ -37,10 +37,14 @@ def resolve_latent_kernel(kernel, likelihood, rows):
 
 def _spread(rows):
     """Standard deviation of the targets without their offsets, 1 where it is 0."""
-    y = rows.targets()
-    centred = y if rows.offset is None else y - rows.offset[:, None]
-    found = mean_and_spread(centred, rows.weight)[1][0]
+    found = merge(_moments_of_piece(rows, piece) for piece in rows.pieces()).spread[0]
     return found if found > 0 else 1.0
+
+
+def _moments_of_piece(rows, piece):
+    y = rows.targets(piece)
+    centred = y if rows.offset is None else y - rows.offset[piece, None]
+    return moments_of(centred, rows.weights(piece))
 
 
 def users_part(fitted, kernel):

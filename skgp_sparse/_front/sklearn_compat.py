@@ -1,6 +1,11 @@
 """What the package uses of scikit-learn that is private or absent in some supported versions."""
 
+from inspect import signature
+
 from sklearn.utils.validation import _check_sample_weight
+
+_ALLOW = "allow_all_zero_weights"  # a parameter of some versions, which refuse them otherwise
+_ZEROS = {_ALLOW: True} if _ALLOW in signature(_check_sample_weight).parameters else {}
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -14,12 +19,16 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
-def check_sample_weight(sample_weight, X):
-    """Weights as float64 (n,): non-negative and not all zero; None stays None."""
+def check_sample_weight(sample_weight, X, all_rows=True):
+    """Weights as float64 (n,), none of which is negative; None stays None.
+
+    Those of all rows must not all be zero.
+    """
     if sample_weight is None:
         return None
-    weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
-    if not weight.any():
+    options = {"dtype": float, "ensure_non_negative": True} | ({} if all_rows else _ZEROS)
+    weight = _check_sample_weight(sample_weight, X, **options)
+    if all_rows and not weight.any():
         raise ValueError(
             "sample_weight is zero for every row, but at least one weight must be positive."
         )

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from skgp_sparse._engine.moments import mean_and_spread, root_mean_square
 from skgp_sparse._engine.posterior import noise_variance
-from skgp_sparse._engine.table import mean_and_spread, root_mean_square, row_blocks
+from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 
 _LOG_2PI = np.log(2.0 * np.pi)
@@ -27,9 +28,13 @@ def standardisation(y, weight, normalize, shared):
     n_targets = y.shape[1]
     if not normalize:
         return np.zeros(n_targets), np.ones(n_targets)
-    mean, std = mean_and_spread(y, weight)
+    return scale_of(*mean_and_spread(y, weight), shared)
+
+
+def scale_of(mean, std, shared):
+    """Mean and scale (p,) from mean and standard deviation: 1 where targets are constant."""
     rounding = 4 * np.finfo(float).eps * np.abs(mean)
-    std[std <= rounding] = 0.0
+    std = np.where(std <= rounding, 0.0, std)
     if shared:
         std[:] = root_mean_square(std[:, None], None)
     return mean, np.where(std > 0, std, np.maximum(rounding, 1.0))

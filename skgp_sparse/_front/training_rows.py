@@ -19,6 +19,7 @@ from skgp_sparse._front.checks import check_number
 from skgp_sparse._front.targets import standardisation
 
 _SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s
+_MANY = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
 _SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
 
 
@@ -41,18 +42,20 @@ def training_rows(X, y, weight, *, alpha, normalize, name, offset=None):
     """
     y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
     noise = check_alpha(alpha, len(X), name)
-    if X.size <= _SMALL_TABLE:
+    original = X
+    if is_small(X.size):
         X, y, noise, weight, offset = _canonical(X, y, noise, weight, offset)
     centred = y if offset is None else y - offset[:, None]
     mean, scale = standardisation(centred, weight, normalize, shared=np.any(noise))
-    if not np.isfinite(np.max(noise) / scale[0] / scale[0]):
-        raise ValueError(
-            f"The 'alpha' parameter of {name} is too large for y: its largest value is "
-            f"{np.max(noise):.1e}, and y has a standard deviation of {scale[0]:.1e}. Rescale y, or "
-            "lower alpha."
-        )
+    check_noise(noise, scale, name)
     offset = None if offset is None else offset / scale[0]
-    return Rows(X, y, noise, weight, mean, scale, offset=offset)
+    original = None if X is original else original
+    return Rows(X, y, noise, weight, mean, scale, offset=offset, original=original)
+
+
+def is_small(size):
+    """Whether a table with so many numbers in X is brought into its canonical form."""
+    return size <= _SMALL_TABLE
 
 
 class Labelled(NamedTuple):
@@ -71,11 +74,30 @@ class Labelled(NamedTuple):
         return training_rows(X, label, weight, alpha=None, normalize=False, name=name)
 
 
+def observations(rows):
+    """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
+    if len(rows) > _MANY:
+        rows = rows.sampled(rows.sample(_MANY, np.random.RandomState(0)))
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
+    return rows.targets()[:, 0], weight, offset
+
+
 def with_noise_floor(rows, kernel):
     """The rows with known noise above what the arithmetic needs, where no noise is learned."""
     if kernels.has_noise(kernel):
         return rows
     return replace(rows, least_noise=_SMALLEST_NOISE)
+
+
+def check_noise(noise, scale, name):
+    """Raise if known noise overflows in units of the standardised targets."""
+    if not np.isfinite(np.max(noise) / scale[0] / scale[0]):
+        raise ValueError(
+            f"The 'alpha' parameter of {name} is too large for y: its largest value is "
+            f"{np.max(noise):.1e}, and y has a standard deviation of {scale[0]:.1e}. Rescale y, or "
+            "lower alpha."
+        )
 
 
 def check_alpha(alpha, n, name):

@@ -144,7 +144,7 @@ class GaussianModel(Model):
 
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; nothing in it is iterative."""
-        return ExactObjective(exact.group_rows(rows.block(slice(None))), options.n_jobs)
+        return ExactObjective(exact.group_table(rows), options.n_jobs)
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""

@@ -31,16 +31,13 @@ class SiteModel(Model):
     def sample(self, rows, size, random_state):
         """Indices of the rows of the small fit that comes first: a share of those of each kind."""
         chosen = rows.sample(size, random_state)
-        kinds = self.method.likelihood.kinds(rows.targets()[:, 0])
+        kinds = _kinds(rows, self.method.likelihood)
         counts = True if rows.weight is None else rows.weight > 0
-        for kind in np.unique(kinds):
+        for kind in range(kinds.max() + 1):
             own = (kinds == kind) & counts
             missing = int(size * _OF_A_KIND) - np.count_nonzero(own[chosen])
-            spare = np.setdiff1d(np.flatnonzero(own), chosen)
-            if missing > 0 and len(spare) > 0 and len(chosen) == size:
-                drawn = random_state.choice(spare, min(missing, len(spare)), replace=False)
-                others = random_state.permutation(chosen[~own[chosen]])[len(drawn) :]
-                chosen = np.sort(np.concatenate([chosen[own[chosen]], others, drawn]))
+            if missing > 0 and len(chosen) == size:
+                chosen = _with_more(chosen, own, missing, random_state)
         return chosen
 
     def informed_by(self, objective):
@@ -61,3 +58,25 @@ class SiteModel(Model):
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""
         return SiteObjective(rows, self.method, InducingPoints(Z), options, self.inner)
+
+
+def _kinds(rows, likelihood):
+    """Kinds of all rows, numbered in their order."""
+    parts = [likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
+    if len(parts) == 1:
+        return np.unique(parts[0], return_inverse=True)[1]
+    known = np.unique(np.concatenate([np.unique(part) for part in parts]))
+    smallest = np.min_scalar_type(len(known))
+    return np.concatenate([np.searchsorted(known, part).astype(smallest) for part in parts])
+
+
+def _with_more(chosen, own, missing, random_state):
+    """The chosen rows, some of which give way to `missing` further rows of a kind."""
+    spare = own.copy()
+    spare[chosen] = False
+    spare = np.flatnonzero(spare)
+    if len(spare) == 0:
+        return chosen
+    drawn = random_state.choice(spare, min(missing, len(spare)), replace=False)
+    others = random_state.permutation(chosen[~own[chosen]])[len(drawn) :]
+    return np.sort(np.concatenate([chosen[own[chosen]], others, drawn]))

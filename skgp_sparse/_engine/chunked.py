@@ -1,0 +1,186 @@
+"""The table whose rows are chunks that something else reads: files, a stream, anything.
+
+A block of rows is cut out of the chunks that overlap it. Of these only the last few are in memory,
+and they are read in order as far as the visits are in order.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from threading import Lock
+
+import numpy as np
+
+from skgp_sparse._engine.rows import Rows
+from skgp_sparse._engine.table import Table
+
+_INPUTS = 100_000  # rows that a user's own function sees
+
+
+class Reader:
+    """Chunks on demand, of which those that may be wanted again wait in memory.
+
+    Several threads may read, nearly in order. Chunks on the way to the one that the fastest of them
+    wants are kept for the others, so that what can only be read in order never starts again within
+    a visit.
+
+    Parameters
+    ----------
+    read : callable
+        ``k -> (X, y)``: inputs (n_k, d) and targets (n_k, p) of a chunk. One thread at a time
+        calls it.
+    sizes : sequence of int
+        Rows of all chunks.
+    """
+
+    def __init__(self, read, sizes):
+        self.read = read
+        self.edges = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        self._kept, self._lock = {}, Lock()
+
+    def __getstate__(self):
+        return {"read": self.read, "edges": self.edges}
+
+    def __setstate__(self, state):
+        vars(self).update(state, _kept={}, _lock=Lock())
+
+    def __len__(self):
+        return int(self.edges[-1])
+
+    def forget(self):
+        """Give back the chunks that wait."""
+        self._kept.clear()
+
+    def between(self, start, stop, behind=0):
+        """Yield (X, y) of consecutive rows, piece by piece; `behind` rows before stay in memory."""
+        first = int(np.searchsorted(self.edges, start, "right")) - 1
+        last = int(np.searchsorted(self.edges, stop, "left"))
+        for number in range(first, last):
+            edge = self.edges[number]
+            rows = slice(max(start - edge, 0), stop - edge)
+            yield tuple(column[rows] for column in self._chunk(number, behind))
+
+    def at(self, index):
+        """Yield (X, y) of rows whose sorted indices are given, piece by piece."""
+        places = np.searchsorted(index, self.edges)
+        for number, (start, stop) in enumerate(pairwise(places)):
+            if start < stop:
+                rows = index[start:stop] - self.edges[number]
+                yield tuple(column[rows] for column in self._chunk(number, 0))
+
+    def _chunk(self, number, behind):
+        with self._lock:
+            if number not in self._kept:
+                self._go_to(number, behind)
+            return self._kept[number]
+
+    def _go_to(self, number, behind):
+        """Read a chunk, and those before it that are near and have not been read."""
+        kept, near = self._kept, self.edges[number] - behind
+        nearest = max(min(int(np.searchsorted(self.edges, near, "right")) - 1, number), 0)
+        if kept and number < min(kept):
+            kept.clear()
+        for earlier in [k for k in kept if k < nearest]:
+            del kept[earlier]
+        for k in range(max(nearest, max(kept, default=-1) + 1), number + 1):
+            kept[k] = self.read(k)
+
+
+@dataclass(frozen=True, eq=False)
+class Chunked(Table):
+    """A training table that is read chunk by chunk.
+
+    Parameters
+    ----------
+    reader : Reader
+    n_features, n_targets : int
+    noise : float
+        Known noise variance in units of y².
+    weight : ndarray of shape (n,) or None
+        A row of weight w counts as w rows.
+    y_mean, y_scale : ndarray of shape (p,)
+        Targets are standardised as ``(y - y_mean) / y_scale``.
+    least_noise : float
+        Known noise variance of the standardised targets is at least this.
+    offset : ndarray of shape (n,) or None
+        Known offsets of the latent values, for likelihoods.
+    relabel : callable or None
+        From the targets of the reader to those of the table: numbers (n, p) for numbers (n, p).
+    known : dict
+        What all rows had to be read for.
+    """
+
+    reader: Reader
+    n_features: int
+    n_targets: int
+    noise: float
+    weight: np.ndarray | None
+    y_mean: np.ndarray
+    y_scale: np.ndarray
+    least_noise: float = 0.0
+    offset: np.ndarray | None = None
+    relabel: Callable | None = None
+    known: dict = field(default_factory=dict)
+
+    def __len__(self):
+        return len(self.reader)
+
+    def block(self, rows):
+        """Rows selected by a slice or an index array, as a `Block`."""
+        return self._rows(rows).block(slice(None))
+
+    def read(self, layout, index):
+        """The `Block` of number `index` in a visit: those just before it may still be wanted."""
+        rows = layout.blocks[index]
+        return self._rows(rows, (layout.threads + 1) * (rows.stop - rows.start)).block(slice(None))
+
+    def subset(self, rows):
+        """The table of some rows, selected by an index array, in memory."""
+        return self._rows(rows)
+
+    def inputs(self):
+        """Inputs of at most 100,000 rows, drawn by weight."""
+        return self.subset(self.sample(_INPUTS, np.random.RandomState(0))).X
+
+    def scale(self):
+        """As of all tables, read once."""
+        return self._once("scale", super().scale)
+
+    def target_variance(self):
+        """As of all tables, read once."""
+        return self._once("target_variance", super().target_variance)
+
+    def _once(self, name, find):
+        if name not in self.known:
+            self.known[name] = find()
+        return self.known[name]
+
+    def _rows(self, rows, behind=0):
+        X, y = self._taken(rows, behind)
+        y = y if self.relabel is None else self.relabel(y)
+        weight = None if self.weight is None else self.weight[rows]
+        offset = None if self.offset is None else self.offset[rows]
+        return Rows(X, y, self.noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
+
+    def _taken(self, rows, behind):
+        """Inputs and targets as the reader has them."""
+        if not isinstance(rows, slice):
+            return self._picked(np.asarray(rows))
+        start, stop, step = rows.indices(len(self))
+        if step != 1:
+            return self._picked(np.arange(start, stop, step))
+        return self._together(self.reader.between(start, max(start, stop), behind))
+
+    def _picked(self, index):
+        order = np.argsort(index, kind="stable")
+        X, y = self._together(self.reader.at(index[order]))
+        back = np.empty(len(index), dtype=np.intp)
+        back[order] = np.arange(len(index))
+        return X[back], y[back]
+
+    def _together(self, pieces):
+        found = list(pieces)
+        if not found:
+            return np.empty((0, self.n_features)), np.empty((0, self.n_targets))
+        X, y = zip(*found)
+        return np.concatenate(X), np.concatenate(y)

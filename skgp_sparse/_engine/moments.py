@@ -1,0 +1,67 @@
+"""Means and spreads of columns, whose squares neither overflow nor underflow.
+
+Those of some rows can be merged with those of others, so that a column need not be in memory:
+
+    m = m₁ + δ w₂/w,    s² = (w₁ s₁² + w₂ s₂²)/w + δ² w₁ w₂/w²,    δ = m₂ - m₁,    w = w₁ + w₂
+
+(Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", eq. 2.1).
+"""
+
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Moments(NamedTuple):
+    """Of some rows: their weight, and the mean and standard deviation of every column."""
+
+    weight: float
+    mean: np.ndarray  # (p,)
+    spread: np.ndarray  # (p,)
+
+    def merged(self, other):
+        """Moments of the rows of both."""
+        weight = self.weight + other.weight
+        share, rest = other.weight / weight, self.weight / weight
+        delta = other.mean - self.mean
+        within = np.hypot(np.sqrt(rest) * self.spread, np.sqrt(share) * other.spread)
+        spread = np.hypot(within, np.sqrt(rest * share) * delta)
+        return Moments(weight, self.mean + delta * share, spread)
+
+    def root_mean_square(self):
+        """Root of the mean square of every column."""
+        return np.hypot(self.mean, self.spread)
+
+
+def moments_of(values, weight):
+    """`Moments` of rows (n, p) with weights (n,) or None; None if no row has any."""
+    total = len(values) if weight is None else weight.sum()
+    return Moments(total, *mean_and_spread(values, weight)) if total > 0 else None
+
+
+def merge(moments):
+    """`Moments` of all rows, from those of parts of them, of which some may be None."""
+    return reduce(Moments.merged, filter(None, moments))
+
+
+def mean_and_spread(values, weight):
+    """Mean and standard deviation of each column; no sum or square overflows or underflows."""
+    if weight is not None:
+        values, weight = values[weight > 0], weight[weight > 0]
+    unit = or_one(np.abs(values).max(axis=0))
+    mean = unit * np.average(values / unit, axis=0, weights=weight)
+    return mean, root_mean_square(values - mean, weight)
+
+
+def root_mean_square(values, weight):
+    """Root of the mean square of each column; no square overflows or underflows."""
+    if weight is not None:
+        values, weight = values[weight > 0], weight[weight > 0]
+    unit = or_one(np.abs(values).max(axis=0))
+    return unit * np.sqrt(np.average((values / unit) ** 2, axis=0, weights=weight))
+
+
+def or_one(largest):
+    """Positive numbers as they are, 1 in the place of 0."""
+    return np.where(largest > 0, largest, 1.0)

@@ -1,0 +1,527 @@
+"""Training rows that are not an array: sources of chunks, which an estimator reads one by one.
+
+Pass a source in the place of X, and no y: ``SparseGPRegressor().fit(source)``. At any time a few
+chunks of it are in memory, and a fit reads them in order, many times. `Arrays` cuts arrays and
+memory maps, `Files` reads lists of files, and `Stream` takes a function that starts an iterator of
+chunks. Sources of at most a million numbers are read into memory, so that their fits are those of
+arrays.
+
+A source of your own is any object with two members:
+
+``chunk_sizes``
+    Sequence of int, the number of rows of every chunk. None if it is not known: the first pass then
+    finds out.
+``chunk(k)``
+    Chunk number k: a `Chunk`, or a tuple ``(X, y)``, ``(X, y, sample_weight)`` or
+    ``(X, y, sample_weight, offset)``, in which the last two may be None. It is the same chunk every
+    time. If `chunk_sizes` is None, the chunk after the last one is None. Numbers are asked for in
+    ascending order, again and again, and two threads never ask at the same time.
+
+It may have ``feature_names``, a list of strings, and ``close()``, which is called after a fit and
+gives back what is open; chunks may be asked for again later. All chunks have the same columns.
+Either all or none of them have weights, or offsets; these are as in `fit`. Weights and offsets are
+kept in memory, 8 bytes per row each. The fitted estimator holds the source for
+`log_marginal_likelihood`, but its pickle does not.
+"""
+
+import zipfile
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+_ROWS, _NUMBERS = 65_536, 1 << 22  # of a chunk at most, where nothing is said
+_NPZ_NAMES = ("X", "y")
+_END = object()  # of an iterator
+
+
+class Chunk(NamedTuple):
+    """Some consecutive training rows.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Inputs.
+    y : array-like of shape (n,) or (n, p)
+        Targets or class labels.
+    sample_weight : array-like of shape (n,), default=None
+        Sample weights.
+    offset : array-like of shape (n,), default=None
+        Known offsets of the latent values, for likelihoods.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.sources import Chunk
+    >>> Chunk(np.zeros((3, 2)), np.zeros(3)).X.shape
+    (3, 2)
+    """
+
+    X: object
+    y: object
+    sample_weight: object = None
+    offset: object = None
+
+
+def is_source(rows):
+    """Tell whether an object is a source of chunks.
+
+    Parameters
+    ----------
+    rows : object
+        Anything that could be passed to `fit` as X.
+
+    Returns
+    -------
+    bool
+        Whether it has the members of a source. Arrays and data frames are no sources.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.sources import Arrays, is_source
+    >>> is_source(Arrays(np.zeros((3, 2)), np.zeros(3))), is_source(np.zeros((3, 2)))
+    (True, False)
+    """
+    if isinstance(rows, type) or hasattr(rows, "shape") or hasattr(rows, "__array__"):
+        return False
+    return hasattr(rows, "chunk_sizes") and callable(getattr(rows, "chunk", None))
+
+
+class Arrays:
+    """Source that cuts arrays: memory maps, or whatever has a shape and can be sliced.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Inputs. Only slices of rows are read.
+    y : array of shape (n,) or (n, p)
+        Targets or class labels.
+    sample_weight : array of shape (n,), default=None
+        Sample weights.
+    offset : array of shape (n,), default=None
+        Known offsets of the latent values, for likelihoods.
+    chunk_size : int, default=None
+        Number of rows of a chunk. None means 65536, or fewer if X has more than 64 columns.
+
+    Attributes
+    ----------
+    chunk_sizes : list of int
+        Number of rows of every chunk.
+
+    Raises
+    ------
+    ValueError
+        If the arrays have different numbers of rows, or `chunk_size` is not a positive int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.sources import Arrays
+    >>> X = np.random.RandomState(0).uniform(-3, 3, size=(2000, 1))
+    >>> source = Arrays(X, np.sin(X[:, 0]), chunk_size=500)
+    >>> source.chunk_sizes
+    [500, 500, 500, 500]
+    >>> model = SparseGPRegressor(n_inducing=10, random_state=0).fit(source)
+    >>> bool(abs(model.predict([[0.5]])[0] - np.sin(0.5)) < 0.01)
+    True
+    """
+
+    def __init__(self, X, y, sample_weight=None, offset=None, *, chunk_size=None):
+        _check_size(chunk_size, type(self).__name__)
+        columns = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset}
+        self.columns = {name: _sliceable(c) for name, c in columns.items() if c is not None}
+        sizes = {name: column.shape[0] for name, column in self.columns.items()}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(
+                f"Arrays: all arrays must have the same number of rows. Got {_listed(sizes)}."
+            )
+        self.edges = _edges(self.columns["X"].shape, chunk_size)
+        self.chunk_sizes = [stop - start for start, stop in self.edges]
+
+    def chunk(self, k):
+        """Return some consecutive rows.
+
+        Parameters
+        ----------
+        k : int
+            Number of the chunk.
+
+        Returns
+        -------
+        Chunk
+            Slices of the arrays.
+        """
+        rows = slice(*self.edges[k])
+        return Chunk(**{name: column[rows] for name, column in self.columns.items()})
+
+
+class Stream:
+    """Source that runs through an iterator of chunks, and starts another one to go back.
+
+    Parameters
+    ----------
+    factory : callable
+        ``factory()`` returns an iterator of chunks, for example a generator, from the first chunk
+        on. It is called once or a few times in every evaluation of the objective, and has to give
+        the same chunks every time. `close` is called on iterators that have this method, unless
+        they are exhausted.
+
+    Attributes
+    ----------
+    chunk_sizes : None
+        The sizes of the chunks are not known before they are read.
+
+    Raises
+    ------
+    TypeError
+        If `factory` cannot be called. An iterator itself could not be started again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.sources import Stream
+    >>> def days():
+    ...     for day in range(5):
+    ...         X = np.random.RandomState(day).uniform(-3, 3, size=(200, 1))
+    ...         yield X, np.sin(X[:, 0])
+    >>> model = SparseGPRegressor(n_inducing=10, random_state=0).fit(Stream(days))
+    >>> bool(abs(model.predict([[0.5]])[0] - np.sin(0.5)) < 0.01)
+    True
+    """
+
+    chunk_sizes = None
+
+    def __init__(self, factory):
+        if not callable(factory):
+            raise TypeError(
+                "Stream takes a function that returns a new iterator of chunks each time it is "
+                f"called, because a fit reads the rows many times. Got {factory!r}. Pass the "
+                "generator function itself, without calling it."
+            )
+        self.factory, self._count = factory, None
+        self._rewind()
+
+    def __getstate__(self):
+        return {"factory": self.factory}  # iterators cannot be pickled, and start again
+
+    def __setstate__(self, state):
+        self.__init__(**state)
+
+    def chunk(self, k):
+        """Run to a chunk, from the first one if it is not ahead.
+
+        Parameters
+        ----------
+        k : int
+            Number of the chunk.
+
+        Returns
+        -------
+        Chunk, tuple or None
+            What the iterator gives; None if it has ended.
+        """
+        if self._iterator is None or k < self._next:
+            self.close()
+            self._iterator = iter(self.factory())
+        with _closed_on_failure(self):
+            while self._next < k and self._step() is not None:
+                pass
+            found = self._step() if self._next == k else None
+            if self._next == self._count:
+                self._end()
+        return found
+
+    def close(self):
+        """Close the iterator, so that what it has opened is given back."""
+        iterator = self._iterator
+        self._rewind()
+        if hasattr(iterator, "close"):
+            iterator.close()
+
+    def _step(self):
+        """The next chunk, None after the last one."""
+        found = next(self._iterator, _END)
+        if found is _END:
+            self._count = self._next
+            return None
+        if found is None:
+            raise TypeError(f"Stream: the iterator gave None in the place of chunk {self._next}.")
+        self._next += 1
+        return found
+
+    def _end(self):
+        """Nothing may follow the last chunk: the iterator ends and gives back what is open."""
+        if next(self._iterator, _END) is not _END:
+            raise ValueError(
+                f"Stream: the iterator went on after {self._count} chunks, which were all before. "
+                "It must give the same chunks each time."
+            )
+        self.close()
+
+    def _rewind(self):
+        self._iterator, self._next = None, 0
+
+
+class Files:
+    """Source that reads a list of files: .npy, .npz or Parquet, all of the same kind.
+
+    Files are opened when a chunk is read, and closed after.
+
+    Parameters
+    ----------
+    paths : sequence
+        Paths of .npz files or of .parquet files; or pairs of .npy files ``(X, y)``, which may go
+        on with files of the weights and the offsets, ``(X, y, sample_weight, offset)``. The pairs
+        are cut into chunks of `chunk_size` rows. Every .npz file is a chunk, and so is every row
+        group of a .parquet file.
+    target : str or list of str, default=None
+        Name of the column of y, or names if there are several. It is needed for Parquet files. In
+        .npz files, it is the name of an array, by default "y".
+    features : str or list of str, default=None
+        Names of the columns of X, by default all that have no other role. In .npz files, it is the
+        name of an array, by default "X".
+    sample_weight : str, default=None
+        Name of the column or array of the weights.
+    offset : str, default=None
+        Name of the column or array of the offsets.
+    chunk_size : int, default=None
+        Number of rows of a chunk of .npy files. None means 65536, or fewer if X has more than 64
+        columns.
+
+    Attributes
+    ----------
+    chunk_sizes : list of int
+        Number of rows of every chunk.
+    feature_names : list of str or None
+        Names of the columns of X in Parquet files.
+
+    Raises
+    ------
+    ValueError
+        If there are no files, or files of another kind, or if a name is missing.
+    ImportError
+        If there are Parquet files and pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from skgp_sparse.sources import Files
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> np.save(folder / "X.npy", np.zeros((100, 2)))
+    >>> np.save(folder / "y.npy", np.zeros(100))
+    >>> Files([(folder / "X.npy", folder / "y.npy")], chunk_size=60).chunk_sizes
+    [60, 40]
+    """
+
+    def __init__(
+        self,
+        paths,
+        *,
+        target=None,
+        features=None,
+        sample_weight=None,
+        offset=None,
+        chunk_size=None,
+    ):
+        _check_size(chunk_size, type(self).__name__)
+        paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
+        names = Chunk(features, target, sample_weight, offset)
+        kind = _kind_of(paths)
+        self.feature_names = None
+        if kind == ".parquet":
+            names = _columns_of(paths[0], names)
+            self.feature_names = list(names.X)
+        pieces = [piece for path in paths for piece in _CUT[kind](path, names, chunk_size)]
+        self.chunk_sizes = [rows for rows, _ in pieces]
+        self.readers = [read for _, read in pieces]
+
+    def chunk(self, k):
+        """Read some consecutive rows.
+
+        Parameters
+        ----------
+        k : int
+            Number of the chunk.
+
+        Returns
+        -------
+        Chunk
+            Arrays in memory.
+        """
+        return self.readers[k]()
+
+
+# -- .npy ------------------------------------------------------------------------------
+
+
+def _cut_npy(paths, names, chunk_size):
+    """Numbers of rows, and readers, of the chunks of some .npy files that belong together."""
+    sizes = {str(path): len(_mapped(path)) for path in paths}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(
+            f"Files: X.npy and y.npy of a pair must have as many rows. Got {_listed(sizes)}."
+        )
+    for start, stop in _edges(_mapped(paths[0]).shape, chunk_size):
+        yield stop - start, partial(_read_npy, paths, start, stop)
+
+
+def _read_npy(paths, start, stop):
+    return Chunk(*(np.array(_mapped(path)[start:stop]) for path in paths))
+
+
+def _mapped(path):
+    """A .npy file without its rows; it is open as long as the array lives."""
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+# -- .npz ------------------------------------------------------------------------------
+
+
+def _cut_npz(path, names, chunk_size):
+    names = Chunk(*(given or usual for given, usual in zip(names, (*_NPZ_NAMES, None, None))))
+    with zipfile.ZipFile(path) as archive:
+        present = [name.removesuffix(".npy") for name in archive.namelist()]
+        _check_names(path, [name for name in names if name], present, "arrays")
+        yield _rows_of_member(archive, f"{names.X}.npy"), partial(_read_npz, path, names)
+
+
+def _rows_of_member(archive, member):
+    """Number of rows of an array, from its header."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        reads = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+        return reads[version[0]](file)[0][0]
+
+
+def _read_npz(path, names):
+    with np.load(path, allow_pickle=False) as arrays:
+        return Chunk(*(None if name is None else arrays[name] for name in names))
+
+
+# -- Parquet ---------------------------------------------------------------------------
+
+
+def _columns_of(path, names):
+    """Lists of the columns of X and y, and the names of the others, of Parquet files."""
+    if names.y is None:
+        raise ValueError(
+            "Files: target must be the name of the column of y in Parquet files. Got None."
+        )
+    y = [names.y] if isinstance(names.y, str) else list(names.y)
+    with _parquet(path) as file:
+        present = file.schema_arrow.names
+    others = {*y, names.sample_weight, names.offset}
+    X = [name for name in present if name not in others] if names.X is None else names.X
+    return names._replace(X=[X] if isinstance(X, str) else list(X), y=y)
+
+
+def _cut_parquet(path, names, chunk_size):
+    wanted = [*names.X, *names.y, *filter(None, names[2:])]
+    with _parquet(path) as file:
+        _check_names(path, wanted, file.schema_arrow.names, "columns")
+        sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+    for k, rows in enumerate(sizes):
+        yield rows, partial(_read_parquet, path, names, k)
+
+
+def _read_parquet(path, names, k):
+    with _parquet(path) as file:
+        columns = [*names.X, *names.y, *filter(None, names[2:])]
+        table = file.read_row_group(k, columns=columns)
+    X = np.stack([table[name].to_numpy() for name in names.X], axis=1)
+    y = [table[name].to_numpy() for name in names.y]
+    others = [None if name is None else table[name].to_numpy() for name in names[2:]]
+    return Chunk(X, y[0] if len(y) == 1 else np.stack(y, axis=1), *others)
+
+
+def _parquet(path):
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise ImportError(
+            f"Files: reading {path} needs the package pyarrow. Install it, for example by "
+            'pip install "skgp-sparse[parquet]", or convert the files to .npy.'
+        ) from error
+    return ParquetFile(path)
+
+
+# -- what they share -------------------------------------------------------------------
+
+_CUT = {".npy": _cut_npy, ".npz": _cut_npz, ".parquet": _cut_parquet}
+
+
+def _kind_of(paths):
+    """The one ending of all files; a tuple of paths has that of .npy files."""
+    kinds = {_ending(path) for path in paths}
+    if len(kinds) == 1 and kinds <= _CUT.keys():
+        return kinds.pop()
+    raise ValueError(
+        "Files: paths must be a list of pairs of .npy files, of .npz files or of .parquet files. "
+        f"Got {'no files' if not paths else sorted(kinds)}."
+    )
+
+
+def _ending(path):
+    if isinstance(path, (str, Path)):
+        ending = Path(path).suffix
+        return "a single .npy file, where (X.npy, y.npy) is wanted" if ending == ".npy" else ending
+    endings = {_ending_of_part(part) for part in path}
+    return endings.pop() if endings == {".npy"} and 2 <= len(path) <= 4 else f"the group {path}"
+
+
+def _ending_of_part(path):
+    return Path(path).suffix
+
+
+def _check_names(path, wanted, present, what):
+    missing = [name for name in wanted if name not in present]
+    if missing:
+        raise ValueError(
+            f"Files: {path} has no {what} {missing}. It has {sorted(present)}. Pass the names as "
+            "target, features, sample_weight and offset."
+        )
+
+
+def _check_size(chunk_size, name):
+    if chunk_size is None:
+        return
+    is_int = isinstance(chunk_size, (int, np.integer)) and not isinstance(chunk_size, bool)
+    if not is_int or chunk_size < 1:
+        raise ValueError(
+            f"The 'chunk_size' parameter of {name} must be None or an int in the range [1, inf). "
+            f"Got {chunk_size!r} instead."
+        )
+
+
+def _edges(shape, size):
+    """First and last row of the chunks of an array of this shape."""
+    n, columns = shape[0], int(np.prod(shape[1:]))
+    size = size or max(1, min(_ROWS, _NUMBERS // max(columns, 1)))
+    return [(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def _sliceable(column):
+    """Rows by position: data frames have `iloc`, lists become arrays."""
+    if hasattr(column, "iloc"):
+        return column.to_numpy()
+    return column if hasattr(column, "shape") else np.asarray(column)
+
+
+def _listed(sizes):
+    return ", ".join(f"{rows} of {name}" for name, rows in sizes.items())
+
+
+@contextmanager
+def _closed_on_failure(source):
+    try:
+        yield
+    except BaseException:
+        source.close()
+        raise
