@@ -24,6 +24,7 @@ from skgp_sparse._front.estimator import (
     unchanged_on_failure,
     warn_at_bounds,
 )
+from skgp_sparse._front import regression_streams
 from skgp_sparse._front.plans import plan_of
 from skgp_sparse._front.responses import ResponseView
 from skgp_sparse._front.sklearn_compat import (
@@ -289,6 +290,48 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
             return self._fit(X, y, sample_weight, offset)
+
+    def partial_fit(self, X, y, sample_weight=None, classes=None, offset=None):
+        """Learn from rows that arrive later, in chunks.
+
+        The first call is a fit of its rows. Later calls add theirs. With Gaussian noise, at given
+        hyperparameters and inducing points, the posterior is that of all rows, however many they
+        are. Hyperparameters and inducing points move by a few iterations on a sample of the rows
+        that came, whenever the rows have doubled, or new rows are predicted clearly worse than
+        those before them. In the second case, the rows before may count less from then on. If
+        `optimizer` is None, hyperparameters and inducing points stay, all rows count, and chunks in
+        any order equal one fit if `kernel` and `inducing_init` (an array) are given. With another
+        `likelihood`, the posterior is inferred from a sample of at most 20,000 rows, whose weights
+        stand for all rows. After `fit`, calls go on from its result.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs of type float32 or float64.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Target values, of as many targets in every call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights. A row with weight w counts as w copies of it.
+        classes : None
+            Not used. It exists for loops over estimators of both kinds.
+        offset : float or array-like of shape (n_samples,), default=None
+            Known offset of the latent value of each row, as in `fit`.
+
+        Returns
+        -------
+        self : SparseGPRegressor
+            The fitted estimator. Its attribute `n_samples_seen_` is the number of rows that came,
+            counted by weight.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the data are invalid, if `alpha` is an array, if a parameter has
+            changed on which the sums of earlier rows depend, or if the estimator was loaded from a
+            pickle after `fit`, which does not contain its rows.
+        """
+        with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
+            return regression_streams.partial_fit(self, X, y, sample_weight, offset)
 
     def predict(self, X, return_std=False, return_cov=False, latent=False, offset=None):
         """Predict with the posterior, or with the prior if the model is not fitted.

@@ -28,11 +28,16 @@ def standardisation(y, weight, normalize, shared):
     if not normalize:
         return np.zeros(n_targets), np.ones(n_targets)
     mean, std = mean_and_spread(y, weight)
+    return mean, scale_of(mean, std, shared)
+
+
+def scale_of(mean, std, shared=False):
+    """Scale (p,) of targets with these means and standard deviations; 1 where they are constant."""
     rounding = 4 * np.finfo(float).eps * np.abs(mean)
-    std[std <= rounding] = 0.0
+    std = np.where(std <= rounding, 0.0, std)
     if shared:
         std[:] = root_mean_square(std[:, None], None)
-    return mean, np.where(std > 0, std, np.maximum(rounding, 1.0))
+    return np.where(std > 0, std, np.maximum(rounding, 1.0))
 
 
 class TargetView(NamedTuple):

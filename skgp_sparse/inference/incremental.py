@@ -1,0 +1,201 @@
+"""Rows that arrive later: when theta and Z move, and how.
+
+A move is a fit of few iterations on a sample of the rows that came, from where the last one ended.
+Rows that come without a move cost one visit. It pays to move
+
+- when the rows have doubled since the last move, as the model then knows little of half of them;
+- when new rows are predicted clearly worse than those before them, which is the case where the
+  function, or the inputs, are no longer what they were.
+
+In the second case, the rows before may mislead. How much they still count is chosen by what they
+say about the new rows: half of these join them, and predict the other half.
+
+As long as there are no more distinct rows than inducing points are wanted, all of them are inducing
+points. A move is then a fit from the start, which costs little.
+"""
+
+from enum import Enum
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skgp_sparse._engine.running_sums import RunningMoments
+from skgp_sparse._ground.warnings import collected, warn
+from skgp_sparse.inference.contracts import Solver
+from skgp_sparse.inference.objectives import value_or_minus_inf
+from skgp_sparse.inference.solvers import AsItIs
+from skgp_sparse.inference.training import train
+
+_GROWTH = 2.0  # of the number of rows, after which theta and Z move
+_ITERATIONS = 20  # of a move
+_ROWS_PER_POINT = 100  # that a move looks at, per inducing point ...
+_FEWEST_ROWS = 5000  # ... if there are not fewer
+_JUDGED_ROWS = 100  # whose densities are compared together
+_ERRORS, _NATS = 5.0, 0.1  # a density falls clearly: by so many standard errors and so many nats
+_MEMORIES = (1.0, 0.1, 0.01, 0.001)  # how much a row before a change may count
+
+
+class Step(Enum):
+    """What the arrival of rows leads to."""
+
+    START = "fit from the start"
+    GROW = "all rows are inducing points, or inducing points are chosen; theta stays"
+    MOVE = "theta and Z move"
+    HOLD = "theta and Z stay"
+
+
+class Learned(NamedTuple):
+    """What is known of theta and Z."""
+
+    kernel: object
+    Z: np.ndarray | None  # None: of another size than is wanted
+    likelihood: object = None  # with its parameters; None: Gaussian noise
+    few: bool = False  # every row is an inducing point
+
+
+class Watch(NamedTuple):
+    """Log densities of rows before they were learned from."""
+
+    usual: RunningMoments = RunningMoments()  # since the last move
+    recent: RunningMoments = RunningMoments()  # not judged so far
+
+    def told(self, densities, weight):
+        """The watch after more densities (n,), and whether they fell clearly."""
+        recent = self.recent + RunningMoments.of(densities, weight)
+        if recent.n < _JUDGED_ROWS:
+            return self._replace(recent=recent), False
+        fell = self.usual.n > 0 and _fell(self.usual, recent)
+        return Watch(self.usual + recent), fell
+
+
+def _fell(usual, recent):
+    error = np.sqrt(usual.squares / usual.n * (1.0 / usual.n + 1.0 / recent.n))
+    return usual.mean - recent.mean > max(_ERRORS * error, _NATS)
+
+
+def is_due(total, at_last_move):
+    """Whether the rows have doubled since theta and Z moved."""
+    return total >= _GROWTH * at_last_move
+
+
+def next_step(rows, plan, learned, due):
+    """The `Step` of a table, `learned` being None where nothing is known; `due`: to move, if any do."""
+    if learned is None:
+        return Step.START
+    if learned.few:
+        started = plan.solver.moves and (due or not _are_few(rows, plan))
+        return Step.START if started else Step.GROW
+    if plan.solver.moves and (due or learned.Z is None):
+        return Step.MOVE
+    return Step.GROW if learned.Z is None else Step.HOLD
+
+
+def take(step, rows, kernel, model, plan, learned, random_state):
+    """Take a `Step`; returns the `Fit` and what is `Learned`."""
+    plan = plan._replace(most_exact=0, most_quiet=0, n_restarts=plan.n_restarts)
+    choose = plan.initialise if plan.fixed_inducing else partial(_all_or_some, plan)
+    if step is not Step.START:
+        kernel = learned.kernel
+    if step is Step.START:
+        plan = plan._replace(initialise=choose)
+    elif step is Step.GROW:
+        plan = plan._replace(initialise=choose, solver=AsItIs())
+    elif step is Step.HOLD:
+        plan = plan._replace(initialise=_constant(learned.Z), solver=AsItIs())
+    else:
+        free = plan.optimize_inducing and not plan.fixed_inducing
+        fresh = choose if free or learned.Z is None else None
+        first = choose if learned.Z is None else _constant(learned.Z)
+        plan = plan._replace(initialise=first, solver=Move(plan.solver, fresh))
+    fit = train(rows, kernel, model, plan, random_state)
+    few = not plan.fixed_inducing and _are_few(rows, plan)
+    return fit, Learned(fit.kernel, fit.objective.inducing_points, _likelihood_of(fit), few)
+
+
+class Move(Solver):
+    """Moves theta and Z a little; inducing points chosen anew take part if they are better.
+
+    Parameters
+    ----------
+    solver : Solver
+    fresh : callable or None
+        ``(rows, kernel, random_state) -> Z``.
+    """
+
+    def __init__(self, solver, fresh):
+        self.solver, self.fresh = solver, fresh
+
+    def solve_exact(self, objective, kernel, n_restarts, plan, random_state):
+        """The same as at inducing points."""
+        return self.solve_sparse(objective, kernel, None, plan, random_state)
+
+    def solve_sparse(self, objective, kernel, model, plan, random_state):
+        """A `Fit` of all rows where few iterations on some of them ended."""
+        plan = plan._replace(solver=self.solver)
+        starts = [(objective, kernel)]
+        if self.fresh is not None:
+            other = objective.at(basis=self.fresh(objective.rows, kernel, random_state))
+            starts.append((other, model.adapt(kernel, other)))
+        objective, kernel = max(starts, key=lambda start: value_or_minus_inf(*start, False))
+        return moved(objective, kernel, model, plan, random_state)
+
+
+def moved(objective, kernel, model, plan, random_state):
+    """The `Fit` of all rows of an objective, after theta and Z have moved a little.
+
+    A stochastic solver may stand in the place of this function.
+    """
+    rows = objective.rows
+    size = max(_FEWEST_ROWS, _ROWS_PER_POINT * len(objective.inducing_points))
+    some = rows.sampled(model.sample(rows, size, random_state))
+    part = model.sparse(some, objective.inducing_points, plan.options)
+    plan = plan._replace(max_iter=min(plan.max_iter, _ITERATIONS), n_restarts=0)
+    with collected() as told:
+        found = plan.solver.solve_sparse(part, kernel, model, plan, random_state)
+    for message, category in told:
+        if not issubclass(category, ConvergenceWarning):  # a move need not end at an optimum
+            warn(message, category)
+    blocks = found.objective.blocks(found.kernel, move_basis=True)
+    values = {block.name: block.value for block in blocks if block.name != "kernel"}
+    held = AsItIs().solve_exact(objective.at(**values), found.kernel, 0, plan, random_state)
+    return held._replace(n_iter=found.n_iter)
+
+
+def best_memory(densities):
+    """How much rows before a change still count, from what they say about rows after it.
+
+    Parameters
+    ----------
+    densities : callable
+        Factor of the weights of the rows before -> log densities (n,) of some rows after.
+    """
+    everything = densities(_MEMORIES[0])
+    best, gain = _MEMORIES[0], 0.0
+    for factor in _MEMORIES[1:]:
+        apart = densities(factor) - everything
+        clearly = apart.mean() > 2.0 * apart.std() / np.sqrt(len(apart))
+        if clearly and apart.mean() > gain:
+            best, gain = factor, apart.mean()
+    return best
+
+
+def _are_few(rows, plan):
+    """Whether there are no more distinct rows than inducing points are wanted."""
+    return not plan.fixed_inducing and rows.distinct(most=plan.n_inducing) is not None
+
+
+def _all_or_some(plan, rows, kernel, random_state):
+    """All distinct rows, or inducing points that are chosen from more of them."""
+    everything = rows.distinct(most=plan.n_inducing)
+    return plan.initialise(rows, kernel, random_state) if everything is None else everything
+
+
+def _constant(Z):
+    return lambda rows, kernel, random_state: Z
+
+
+def _likelihood_of(fit):
+    method = getattr(fit.objective, "method", None)
+    return None if method is None else method.likelihood
