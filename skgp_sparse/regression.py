@@ -10,7 +10,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.posterior import Prior
-from skgp_sparse._front import checks
+from skgp_sparse._front import checks, regression_streams
 from skgp_sparse._front.choices import (
     is_of_positive,
     resolve_bound,
@@ -24,7 +24,6 @@ from skgp_sparse._front.estimator import (
     unchanged_on_failure,
     warn_at_bounds,
 )
-from skgp_sparse._front import regression_streams
 from skgp_sparse._front.plans import plan_of
 from skgp_sparse._front.responses import ResponseView
 from skgp_sparse._front.sklearn_compat import (

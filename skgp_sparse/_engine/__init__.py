@@ -14,6 +14,8 @@ forward, backward
     The two visits to the rows: sums, and the gradient.
 collapsed
     Value, gradient and posterior of the family of Gaussian objectives in `skgp_sparse.bounds`.
+running_sums
+    Sums over rows that keep coming, in any units of the targets.
 collapsed_sites
     Rows with Gaussian sites: everything O(n) of an inner iteration.
 exact, exact_sites

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.running_sums import RunningMoments, RunningSums
 from skgp_sparse._front import checks
@@ -72,7 +72,7 @@ class _RegressionSubject(Subject):
 
     def store(self, estimator, stream, fits):
         """Set the fitted attributes."""
-        (fit,), (learned,) = fits, stream.learned
+        (learned,) = stream.learned
         units = stream.units
         estimator._store(fits)
         estimator._likelihood = None if self.likelihood is None else learned.likelihood

@@ -81,7 +81,7 @@ def is_due(total, at_last_move):
 
 
 def next_step(rows, plan, learned, due):
-    """The `Step` of a table, `learned` being None where nothing is known; `due`: to move, if any do."""
+    """The `Step` that rows ask for; nothing is `Learned` where it is None. `due`: to move."""
     if learned is None:
         return Step.START
     if learned.few:
