@@ -478,3 +478,23 @@ def at_snapshot(kernel, Z, X, y, labels):
     fixed = {"inducing_init": Z, "optimize_inducing": False, "optimizer": None}
     make = classifier if labels else regressor
     return make(kernel, "titsias_new", len(Z), **fixed).fit(X, y)
+
+
+@contextlib.contextmanager
+def policy_of_streams(name):
+    """`partial_fit` with another rule of when theta and Z move."""
+    # ADAPT: to where the limits of the policy are.
+    from skgp_sparse.inference import incremental
+
+    limits = {
+        "none": {"_GROWTH": np.inf, "_ERRORS": np.inf},
+        "doubling": {"_ERRORS": np.inf},
+        "doubling and alarms": {},
+        "each chunk": {"_GROWTH": 1.0, "_ERRORS": np.inf},
+    }[name]
+    before = {key: getattr(incremental, key) for key in limits}
+    try:
+        vars(incremental).update(limits)
+        yield
+    finally:
+        vars(incremental).update(before)

@@ -29,7 +29,7 @@ from skgp_sparse._front.streams import (
 from skgp_sparse._front.training_rows import Labelled
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import about
-from skgp_sparse.inference.incremental import Learned, Step, next_step, take
+from skgp_sparse.inference.incremental import Action, Learned, next_action, take
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_model import SiteModel
 from skgp_sparse.inference.solvers import AsItIs
@@ -102,14 +102,14 @@ class _LabelSubject(Subject):
         plan = self._plan(rows, kernel)
         if not is_complete:
             plan = plan._replace(solver=AsItIs())
-        step = next_step(rows, plan, learned, due)
+        action = next_action(rows, plan, learned, due)
         likelihood = self.likelihood
-        if self.moves() and step is not Step.START:
+        if self.moves() and action is not Action.START:
             likelihood = learned.likelihood
         method = resolve_method(self.estimator.bound, likelihood, self.name)
         limits = self.estimator.tol, self.estimator.max_iter_predict, "max_iter_predict"
         model = SiteModel(method, Inner.within(*limits))
-        fit, learned = take(step, rows, kernel, model, plan, learned, random_state)
+        fit, learned = take(action, rows, kernel, model, plan, learned, random_state)
         return fit, learned if is_complete else None
 
     def _plan(self, rows, kernel):
@@ -140,8 +140,8 @@ def _classes(classes, stream, name):
         if before is None:
             raise ValueError(
                 f"classes must be passed on the first call to {name}.partial_fit, because the "
-                "first chunk need not have rows of all classes. Pass all labels that may come, such "
-                "as classes=np.unique(y_all)."
+                "first chunk need not have rows of all classes. Pass all labels that may come, "
+                "such as classes=np.unique(y_all)."
             )
         return before
     classes = unique_labels(classes)

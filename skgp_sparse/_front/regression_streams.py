@@ -32,7 +32,7 @@ from skgp_sparse._front.streams import (
 from skgp_sparse._front.targets import scale_of
 from skgp_sparse._front.training_rows import training_rows, with_noise_floor
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.inference.incremental import Learned, Step, next_step, take
+from skgp_sparse.inference.incremental import Action, Learned, next_action, take
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.solvers import Fit
 
@@ -110,17 +110,17 @@ class _GaussianSubject(_RegressionSubject):
         if kernel is None or learned.few:
             kernel = self.estimator._with_gaussian_noise(everything, self.name)[1]
         plan = self._plan(everything, kernel)
-        step = next_step(everything, plan, learned, due)
-        if step in (Step.START, Step.MOVE) or not self.moves():
+        action = next_action(everything, plan, learned, due)
+        if action in (Action.START, Action.MOVE) or not self.moves():
             stream = stream._replace(units=latest)
-        if step is Step.HOLD:
+        if action is Action.HOLD:
             rows = Rows(X, y, everything.noise, chunk.weight, *stream.units)
             problem = self._problem(rows, learned, plan)
             sums = stream.sums.plus(problem)
             n_iter = 0
         else:
             rows, kernel, model = self._model(everything, stream.units)
-            found = take(step, rows, kernel, model, plan, learned, stream.random_state())
+            found = take(action, rows, kernel, model, plan, learned, stream.random_state())
             learned, n_iter = found[1], found[0].n_iter
             problem = self._problem(rows, learned, plan)
             sums = RunningSums.of(problem)
@@ -170,12 +170,12 @@ class _SiteSubject(_RegressionSubject):
         rows, learned = self._rows(stream), stream.learned[0]
         kernel, model = self.estimator._with_likelihood(self.likelihood, rows, self.name)
         plan = self._plan(rows, kernel)
-        step = next_step(rows, plan, learned, due)
-        if self.moves() and step is not Step.START:
+        action = next_action(rows, plan, learned, due)
+        if self.moves() and action is not Action.START:
             model = replace(model, method=replace(model.method, likelihood=learned.likelihood))
-        if self.moves() and step in (Step.HOLD, Step.GROW):
+        if self.moves() and action in (Action.HOLD, Action.GROW):
             rows = _in_units(rows, stream.units)
-        fit, learned = take(step, rows, kernel, model, plan, learned, stream.random_state())
+        fit, learned = take(action, rows, kernel, model, plan, learned, stream.random_state())
         units = Units(rows.y_mean, rows.y_scale)
         return stream._replace(units=units, learned=(learned,)), [fit]
 

@@ -123,11 +123,12 @@ def advance(subject, stream, chunk):
         stream = stream.forgetting(_memory(subject, stream, chunk, random_state))
     stream = _with_rows(subject, stream, chunk, random_state)
     total = stream.reservoir.total
-    due = changed or (subject.moves() and is_due(total, stream.at_last_move))
+    grown = stream.calls == 0 or is_due(total, stream.at_last_move)
+    due = bool(changed or (grown and subject.moves()))
     stream, fits = subject.fits(stream, chunk, due)
     if due:
         stream = stream._replace(watch=Watch(), at_last_move=total)
-    n_iter = stream.n_iter + max(fit.n_iter for fit in fits) * due
+    n_iter = stream.n_iter + due * int(max(fit.n_iter for fit in fits))
     stream = stream._replace(calls=stream.calls + 1, n_iter=n_iter)
     subject.store(subject.estimator, stream, fits)
     subject.estimator.n_iter_ = max(n_iter, 1)

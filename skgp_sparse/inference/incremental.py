@@ -14,6 +14,7 @@ As long as there are no more distinct rows than inducing points are wanted, all 
 points. A move is then a fit from the start, which costs little.
 """
 
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.inference.objectives import value_or_minus_inf
 from skgp_sparse.inference.solvers import AsItIs
+from skgp_sparse.inference.start import fit_few
 from skgp_sparse.inference.training import train
 
 _GROWTH = 2.0  # of the number of rows, after which theta and Z move
@@ -34,10 +36,10 @@ _ROWS_PER_POINT = 100  # that a move looks at, per inducing point ...
 _FEWEST_ROWS = 5000  # ... if there are not fewer
 _JUDGED_ROWS = 100  # whose densities are compared together
 _ERRORS, _NATS = 5.0, 0.1  # a density falls clearly: by so many standard errors and so many nats
-_MEMORIES = (1.0, 0.1, 0.01, 0.001)  # how much a row before a change may count
+_MEMORIES = (1.0, 0.1, 0.01, 0.0)  # how much a row before a change may count
 
 
-class Step(Enum):
+class Action(Enum):
     """What the arrival of rows leads to."""
 
     START = "fit from the start"
@@ -80,52 +82,53 @@ def is_due(total, at_last_move):
     return total >= _GROWTH * at_last_move
 
 
-def next_step(rows, plan, learned, due):
-    """The `Step` that rows ask for; nothing is `Learned` where it is None. `due`: to move."""
+def next_action(rows, plan, learned, due):
+    """The `Action` that rows ask for; nothing is `Learned` where it is None. `due`: to move."""
     if learned is None:
-        return Step.START
+        return Action.START
     if learned.few:
         started = plan.solver.moves and (due or not _are_few(rows, plan))
-        return Step.START if started else Step.GROW
+        return Action.START if started else Action.GROW
     if plan.solver.moves and (due or learned.Z is None):
-        return Step.MOVE
-    return Step.GROW if learned.Z is None else Step.HOLD
+        return Action.MOVE
+    return Action.GROW if learned.Z is None else Action.HOLD
 
 
-def take(step, rows, kernel, model, plan, learned, random_state):
-    """Take a `Step`; returns the `Fit` and what is `Learned`."""
+def take(action, rows, kernel, model, plan, learned, random_state):
+    """Take a `Action`; returns the `Fit` and what is `Learned`."""
     plan = plan._replace(most_exact=0, most_quiet=0, n_restarts=plan.n_restarts)
     choose = plan.initialise if plan.fixed_inducing else partial(_all_or_some, plan)
-    if step is not Step.START:
-        kernel = learned.kernel
-    if step is Step.START:
-        plan = plan._replace(initialise=choose)
-    elif step is Step.GROW:
+    initial, kernel = kernel, kernel if learned is None else learned.kernel
+    if action is Action.START:
+        kernel, plan = initial, plan._replace(initialise=choose)
+    elif action is Action.GROW:
         plan = plan._replace(initialise=choose, solver=AsItIs())
-    elif step is Step.HOLD:
+    elif action is Action.HOLD:
         plan = plan._replace(initialise=_constant(learned.Z), solver=AsItIs())
     else:
-        free = plan.optimize_inducing and not plan.fixed_inducing
-        fresh = choose if free or learned.Z is None else None
+        free = plan.optimize_inducing and not plan.fixed_inducing and plan.solver.begins_small
+        fresh = choose if free else None
         first = choose if learned.Z is None else _constant(learned.Z)
-        plan = plan._replace(initialise=first, solver=Move(plan.solver, fresh))
+        plan = plan._replace(initialise=first, solver=Move(plan.solver, initial, fresh))
     fit = train(rows, kernel, model, plan, random_state)
     few = not plan.fixed_inducing and _are_few(rows, plan)
     return fit, Learned(fit.kernel, fit.objective.inducing_points, _likelihood_of(fit), few)
 
 
 class Move(Solver):
-    """Moves theta and Z a little; inducing points chosen anew take part if they are better.
+    """Moves theta and Z a little, from where they are or, if that is better, from a new start.
 
     Parameters
     ----------
     solver : Solver
+    initial : sklearn kernel
+        With which a new start begins.
     fresh : callable or None
-        ``(rows, kernel, random_state) -> Z``.
+        ``(rows, kernel, random_state) -> Z``, where inducing points may be chosen anew.
     """
 
-    def __init__(self, solver, fresh):
-        self.solver, self.fresh = solver, fresh
+    def __init__(self, solver, initial, fresh):
+        self.solver, self.initial, self.fresh = solver, initial, fresh
 
     def solve_exact(self, objective, kernel, n_restarts, plan, random_state):
         """The same as at inducing points."""
@@ -136,10 +139,25 @@ class Move(Solver):
         plan = plan._replace(solver=self.solver)
         starts = [(objective, kernel)]
         if self.fresh is not None:
-            other = objective.at(basis=self.fresh(objective.rows, kernel, random_state))
-            starts.append((other, model.adapt(kernel, other)))
+            starts.append(self._chosen_anew(objective, kernel, model, random_state))
+            starts.append(self._begun_anew(objective, model, plan, random_state))
         objective, kernel = max(starts, key=lambda start: value_or_minus_inf(*start, False))
         return moved(objective, kernel, model, plan, random_state)
+
+    def _chosen_anew(self, objective, kernel, model, random_state):
+        """The objective at other inducing points."""
+        other = objective.at(basis=self.fresh(objective.rows, kernel, random_state))
+        return other, model.adapt(kernel, other)
+
+    def _begun_anew(self, objective, model, plan, random_state):
+        """The objective after a small exact fit, as a fit begins."""
+        few = partial(fit_few, options=plan.options, n_restarts=0, tol=plan.tol)
+        model, kernel = few(
+            objective.rows, self.initial, model, plan.start_rows, random_state=random_state
+        )
+        Z = self.fresh(objective.rows, kernel, random_state)
+        other = model.sparse(objective.rows, Z, plan.options)
+        return other, model.adapt(kernel, other)
 
 
 def moved(objective, kernel, model, plan, random_state):
@@ -150,7 +168,7 @@ def moved(objective, kernel, model, plan, random_state):
     rows = objective.rows
     size = max(_FEWEST_ROWS, _ROWS_PER_POINT * len(objective.inducing_points))
     some = rows.sampled(model.sample(rows, size, random_state))
-    part = model.sparse(some, objective.inducing_points, plan.options)
+    part = replace(objective, rows=some)
     plan = plan._replace(max_iter=min(plan.max_iter, _ITERATIONS), n_restarts=0)
     with collected() as told:
         found = plan.solver.solve_sparse(part, kernel, model, plan, random_state)

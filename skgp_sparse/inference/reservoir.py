@@ -56,7 +56,9 @@ class Reservoir:
         return found * (self.total / found.sum())
 
     def times(self, factor):
-        """The same where every row that came so far counts less."""
+        """The same where every row that came so far counts less; they are gone if it is 0."""
+        if factor == 0:
+            return Reservoir.empty(self.columns)
         return replace(
             self,
             weight=factor * self.weight,
