@@ -167,8 +167,8 @@ def _chunk_of(estimator, X, y, sample_weight, classes, name):
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise ValueError(
-            f"{name}.partial_fit: y contains the label {unknown[0]!r}, which is not in classes "
-            f"({classes!r}). Pass all labels that may come as classes in the first call."
+            f"{name}.partial_fit: y contains the label '{unknown[0]}', which is not in classes "
+            f"({list(map(str, classes))}). Pass all labels that may come as classes in the first call."
         )
     weight = np.ones(len(X)) if weight is None else weight
     chunk = Chunk((X, np.searchsorted(classes, y)), weight)
