@@ -1,8 +1,8 @@
 """Rows with class labels that arrive later.
 
-Sites depend on all rows, and are inferred from those in the reservoir, whose weights stand for all
-rows. A class may be announced before its first row comes. Until a problem has rows of two kinds,
-nothing is learned from it: its kernel is the initial one.
+Rows have sites (`site_streams`) in every problem that they take part in. A class may be announced
+before its first row comes. Until a problem has rows of two kinds, nothing is learned from it: its
+kernel is the initial one.
 """
 
 import numpy as np
@@ -13,10 +13,10 @@ from skgp_sparse._front import checks, multiclass
 from skgp_sparse._front.choices import resolve_method, resolve_sigmoid, resolve_strategy
 from skgp_sparse._front.default_kernels import resolve_latent_kernel
 from skgp_sparse._front.plans import plan_of
+from skgp_sparse._front.site_streams import Prepared, SiteSubject
 from skgp_sparse._front.sklearn_compat import check_sample_weight
 from skgp_sparse._front.streams import (
     Chunk,
-    Subject,
     advance,
     check_held,
     check_same_features,
@@ -28,15 +28,12 @@ from skgp_sparse._front.streams import (
 )
 from skgp_sparse._front.training_rows import Labelled
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse._ground.warnings import about
-from skgp_sparse.inference.incremental import Action, Learned, next_action, take
+from skgp_sparse.inference.incremental import Learned
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_model import SiteModel
-from skgp_sparse.inference.solvers import AsItIs
 from skgp_sparse.likelihoods import Softmax
 
 _FLOATS = (np.float64, np.float32)
-_MOST_SITES = 20_000  # rows in the reservoir, all of whose sites are inferred in every call
 _LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not decide them
 _NOTHING = 1e-12  # weight of a row that only shows where rows are
 
@@ -61,9 +58,7 @@ def partial_fit(estimator, X, y, sample_weight, classes):
     return estimator
 
 
-class _LabelSubject(Subject):
-    most_rows = _MOST_SITES
-
+class _LabelSubject(SiteSubject):
     def __init__(self, estimator, classes, name):
         self.estimator, self.classes, self.name = estimator, classes, name
         sigmoid = resolve_sigmoid(estimator.likelihood, name)
@@ -77,16 +72,15 @@ class _LabelSubject(Subject):
         found = estimator._probabilities_of_classes(X)[np.arange(len(X)), index]
         return np.log(np.maximum(found, _LEAST_PROBABILITY))
 
-    def fits(self, stream, chunk, due):
-        """Sites of the rows in the reservoir, for every problem."""
-        (X, index), weight = stream.reservoir.columns, stream.reservoir.weights()
-        labelled = Labelled(X, index, weight, self.classes)
-        random_state, found = stream.random_state(), []
-        for task, learned in zip(self.tasks, stream.learned):
-            with about(task.name(self.classes) if len(self.tasks) > 1 else ""):
-                found.append(self._one(labelled, task, learned, due, random_state))
-        fits, learned = zip(*found)
-        return stream._replace(learned=learned), list(fits)
+    def prepare(self, chunk, one_form=False):
+        """The problems of all tasks."""
+        labelled = Labelled(*chunk.columns, chunk.weight, self.classes)
+        return [self._prepare_one(labelled, task, one_form) for task in self.tasks]
+
+    def counts(self, chunk):
+        """How many rows of a chunk each of the problems has."""
+        parts = [task.labels(chunk.columns[1])[0] for task in self.tasks]
+        return [len(chunk.weight) if part is None else len(part) for part in parts]
 
     def store(self, estimator, stream, fits):
         """Set the fitted attributes."""
@@ -95,22 +89,14 @@ class _LabelSubject(Subject):
         estimator._strategy = self.strategy
         estimator._likelihoods = [fit.objective.method.likelihood for fit in fits]
 
-    def _one(self, labelled, task, learned, due, random_state):
-        """The `Fit` of a problem and what is `Learned`; nothing from labels of one kind."""
-        rows, is_complete = _table(labelled, task, self.name)
+    def _prepare_one(self, labelled, task, one_form):
+        rows, is_complete = _table(labelled, task, self.name, one_form)
         kernel = resolve_latent_kernel(self.estimator.kernel, self.likelihood, rows)
-        plan = self._plan(rows, kernel)
-        if not is_complete:
-            plan = plan._replace(solver=AsItIs())
-        action = next_action(rows, plan, learned, due)
-        likelihood = self.likelihood
-        if self.moves() and action is not Action.START:
-            likelihood = learned.likelihood
-        method = resolve_method(self.estimator.bound, likelihood, self.name)
+        method = resolve_method(self.estimator.bound, self.likelihood, self.name)
         limits = self.estimator.tol, self.estimator.max_iter_predict, "max_iter_predict"
         model = SiteModel(method, Inner.within(*limits))
-        fit, learned = take(action, rows, kernel, model, plan, learned, random_state)
-        return fit, learned if is_complete else None
+        name = task.name(self.classes) if len(self.tasks) > 1 else ""
+        return Prepared(name, rows, kernel, model, self._plan(rows, kernel), is_complete)
 
     def _plan(self, rows, kernel):
         estimator = self.estimator
@@ -119,7 +105,7 @@ class _LabelSubject(Subject):
         return plan._replace(tol=estimator.tol / several)
 
 
-def _table(labelled, task, name):
+def _table(labelled, task, name, one_form):
     """The rows of a problem, and whether there are several kinds of them.
 
     A pair of classes without rows has those of the others, with weights that say nothing.
@@ -130,7 +116,7 @@ def _table(labelled, task, name):
             index=np.full_like(labelled.index, task.negative), weight=_NOTHING * labelled.weight
         )
     is_complete = len(label) > 0 and np.ptp(label) > 0
-    return labelled.table(task, name), is_complete
+    return labelled.table(task, name, one_form), is_complete
 
 
 def _classes(classes, stream, name):
@@ -168,7 +154,8 @@ def _chunk_of(estimator, X, y, sample_weight, classes, name):
     if len(unknown):
         raise ValueError(
             f"{name}.partial_fit: y contains the label '{unknown[0]}', which is not in classes "
-            f"({list(map(str, classes))}). Pass all labels that may come as classes in the first call."
+            f"({list(map(str, classes))}). Pass all labels that may come as classes in the first "
+            "call."
         )
     weight = np.ones(len(X)) if weight is None else weight
     chunk = Chunk((X, np.searchsorted(classes, y)), weight)

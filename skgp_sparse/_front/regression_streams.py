@@ -1,8 +1,7 @@
 """Rows of a regression that arrive later.
 
 With Gaussian noise, sums over all rows are kept, and rows that come are added to them: at given
-theta and Z, nothing is lost. With another likelihood, sites depend on all rows, and are inferred
-from those in the reservoir, whose weights stand for all rows.
+theta and Z, nothing is lost. With another likelihood, rows have sites (`site_streams`).
 """
 
 from dataclasses import replace
@@ -16,6 +15,7 @@ from skgp_sparse._engine.running_sums import RunningMoments, RunningSums
 from skgp_sparse._front import checks
 from skgp_sparse._front.choices import resolve_bound, resolve_likelihood
 from skgp_sparse._front.plans import plan_of
+from skgp_sparse._front.site_streams import Prepared, SiteSubject
 from skgp_sparse._front.streams import (
     Chunk,
     Subject,
@@ -36,8 +36,6 @@ from skgp_sparse.inference.incremental import Action, Learned, next_action, take
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.solvers import Fit
 
-_MOST_SITES = 20_000  # rows in the reservoir, all of whose sites are inferred in every call
-
 
 def partial_fit(estimator, X, y, sample_weight, offset):
     """What `SparseGPRegressor.partial_fit` does."""
@@ -45,7 +43,7 @@ def partial_fit(estimator, X, y, sample_weight, offset):
     checks.check_parameters(estimator, name)
     _check_alpha(estimator.alpha, name)
     likelihood = resolve_likelihood(estimator.likelihood, name)
-    kind = _GaussianSubject if likelihood is None else _SiteSubject
+    kind = _GaussianSubject if likelihood is None else _ResponseSubject
     subject = kind(estimator, likelihood, name)
     stream = _known_stream(subject)
     names = None if stream is None else getattr(estimator, "feature_names_in_", None)
@@ -106,6 +104,8 @@ class _GaussianSubject(_RegressionSubject):
         stream = stream._replace(moments=moments)
         latest, learned = self._latest_units(stream), stream.learned[0]
         everything = _rows_of(stream, stream.units or latest, self.estimator.alpha)
+        if stream.calls == 0:  # the reservoir may not hold all of them
+            everything = replace(everything, X=X, y=y, weight=chunk.weight)
         kernel = None if learned is None else learned.kernel
         if kernel is None or learned.few:
             kernel = self.estimator._with_gaussian_noise(everything, self.name)[1]
@@ -155,42 +155,45 @@ class _GaussianSubject(_RegressionSubject):
         return Fit(problem.kernel, objective, posterior, value, n_iter, jitter)
 
 
-class _SiteSubject(_RegressionSubject):
-    """Rows with another likelihood: the sites of those in the reservoir are inferred."""
-
-    most_rows = _MOST_SITES
+class _ResponseSubject(_RegressionSubject, SiteSubject):
+    """Rows with another likelihood."""
 
     def log_density(self, estimator, chunk):
         """Log densities of the targets (n,)."""
         X, y, offset = chunk.columns
         return estimator._view().log_density(X, y[:, 0], offset)
 
-    def fits(self, stream, chunk, due):
-        """Sites of the rows in the reservoir."""
-        rows, learned = self._rows(stream), stream.learned[0]
-        kernel, model = self.estimator._with_likelihood(self.likelihood, rows, self.name)
-        plan = self._plan(rows, kernel)
-        action = next_action(rows, plan, learned, due)
-        if self.moves() and action is not Action.START:
-            model = replace(model, method=replace(model.method, likelihood=learned.likelihood))
-        if self.moves() and action in (Action.HOLD, Action.GROW):
-            rows = _in_units(rows, stream.units)
-        fit, learned = take(action, rows, kernel, model, plan, learned, stream.random_state())
-        units = Units(rows.y_mean, rows.y_scale)
-        return stream._replace(units=units, learned=(learned,)), [fit]
-
-    def _rows(self, stream):
-        X, y, offset = stream.reservoir.columns
+    def prepare(self, chunk, one_form=False):
+        """The only problem there is."""
+        (X, y, offset), weight = chunk
         normalize = self.estimator.normalize_y and self.likelihood.standardises
-        return training_rows(
+        rows = training_rows(
             X,
             y,
-            stream.reservoir.weights(),
+            weight,
             alpha=None,
             normalize=normalize,
             name=self.name,
             offset=offset if offset.any() else None,
+            one_form=one_form,
         )
+        kernel, model = self.estimator._with_likelihood(self.likelihood, rows, self.name)
+        return [Prepared("", rows, kernel, model, self._plan(rows, kernel))]
+
+    def counts(self, chunk):
+        """All rows of the chunk."""
+        return [len(chunk.weight)]
+
+    def in_units(self, rows, units):
+        """A table whose targets have other units."""
+        offset = rows.offset
+        if offset is not None:
+            offset = offset * (rows.y_scale[0] / units.scale[0])
+        return replace(rows, y_mean=units.mean, y_scale=units.scale, offset=offset)
+
+    def units_of(self, rows):
+        """Those of a table."""
+        return Units(rows.y_mean, rows.y_scale)
 
 
 def _known_stream(subject):
@@ -234,14 +237,6 @@ def _rows_of(stream, units, alpha):
     X, y, _ = stream.reservoir.columns
     weight = stream.reservoir.weights()
     return Rows(X, y, float(alpha or 0.0), None if np.all(weight == 1) else weight, *units)
-
-
-def _in_units(rows, units):
-    """A table whose targets have other units."""
-    offset = rows.offset
-    if offset is not None:
-        offset = offset * (rows.y_scale[0] / units.scale[0])
-    return replace(rows, y_mean=units.mean, y_scale=units.scale, offset=offset)
 
 
 def _check_alpha(alpha, name):

@@ -59,6 +59,8 @@ class Stream(NamedTuple):
     units: Units | None = None  # in which theta was learned
     moments: RunningMoments | None = None  # of the targets, where noise is Gaussian
     sums: RunningSums | None = None  # the same
+    active: Chunk | None = None  # rows whose sites are inferred in the next call, too ...
+    settled: tuple | None = None  # ... and what the others say, for every problem
     watch: Watch = Watch()
     at_last_move: float = 0.0  # weight of the rows
     calls: int = 0
@@ -72,7 +74,10 @@ class Stream(NamedTuple):
 
     def forgetting(self, factor):
         """The stream whose rows count less."""
+        settled, active = self.settled, self.active
         return self._replace(
+            settled=None if settled is None else tuple(one.times(factor) for one in settled),
+            active=None if active is None else active._replace(weight=factor * active.weight),
             reservoir=self.reservoir.times(factor),
             moments=None if self.moments is None else self.moments.times(factor),
             sums=None if self.sums is None else self.sums.times(factor),

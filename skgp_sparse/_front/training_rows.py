@@ -22,7 +22,7 @@ _SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s
 _SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
 
 
-def training_rows(X, y, weight, *, alpha, normalize, name, offset=None):
+def training_rows(X, y, weight, *, alpha, normalize, name, offset=None, one_form=True):
     """Rows of a training table.
 
     Parameters
@@ -38,10 +38,12 @@ def training_rows(X, y, weight, *, alpha, normalize, name, offset=None):
         Of the estimator, for errors.
     offset : ndarray of shape (n,) or None
         Known offsets of the latent values, in units of y where these are scaled.
+    one_form : bool
+        Whether a small table is brought into the one form of all equal ones.
     """
     y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
     noise = check_alpha(alpha, len(X), name)
-    if X.size <= _SMALL_TABLE:
+    if one_form and X.size <= _SMALL_TABLE:
         X, y, noise, weight, offset = _canonical(X, y, noise, weight, offset)
     centred = y if offset is None else y - offset[:, None]
     mean, scale = standardisation(centred, weight, normalize, shared=np.any(noise))
@@ -63,12 +65,14 @@ class Labelled(NamedTuple):
     weight: np.ndarray | None
     classes: np.ndarray
 
-    def table(self, task, name):
+    def table(self, task, name, one_form=True):
         """The `Rows` of a `multiclass.Task`."""
         rows, label = task.labels(self.index)
         X = self.X if rows is None else self.X[rows]
         weight = self.weight if self.weight is None or rows is None else self.weight[rows]
-        return training_rows(X, label, weight, alpha=None, normalize=False, name=name)
+        return training_rows(
+            X, label, weight, alpha=None, normalize=False, name=name, one_form=one_form
+        )
 
 
 def with_noise_floor(rows, kernel):

@@ -31,8 +31,8 @@ from skgp_sparse.inference.start import fit_few
 from skgp_sparse.inference.training import train
 
 _GROWTH = 2.0  # of the number of rows, after which theta and Z move
-_ITERATIONS = 20  # of a move
-_ROWS_PER_POINT = 100  # that a move looks at, per inducing point ...
+_ITERATIONS = 50  # of a move
+_ROWS_PER_POINT = 400  # that a move looks at, per inducing point ...
 _FEWEST_ROWS = 5000  # ... if there are not fewer
 _JUDGED_ROWS = 100  # whose densities are compared together
 _ERRORS, _NATS = 5.0, 0.1  # a density falls clearly: by so many standard errors and so many nats
@@ -111,6 +111,8 @@ def take(action, rows, kernel, model, plan, learned, random_state):
         first = choose if learned.Z is None else _constant(learned.Z)
         plan = plan._replace(initialise=first, solver=Move(plan.solver, initial, fresh))
     fit = train(rows, kernel, model, plan, random_state)
+    if action is Action.HOLD:
+        return fit, learned._replace(likelihood=_likelihood_of(fit))
     few = not plan.fixed_inducing and _are_few(rows, plan)
     return fit, Learned(fit.kernel, fit.objective.inducing_points, _likelihood_of(fit), few)
 
