@@ -119,17 +119,17 @@ class Subject(ABC):
 def advance(subject, stream, chunk):
     """Learn from a chunk; the estimator has the new attributes, among them the new `Stream`."""
     random_state = stream.random_state()
-    changed = False
+    fall = 0.0
     if subject.moves() and stream.calls:
         densities = subject.log_density(subject.estimator, chunk)
-        watch, changed = stream.watch.told(densities, chunk.weight)
+        watch, fall = stream.watch.told(densities, chunk.weight)
         stream = stream._replace(watch=watch)
-    if changed:
-        stream = stream.forgetting(_memory(subject, stream, chunk, random_state))
+    if fall:
+        stream = stream.forgetting(_memory(subject, stream, chunk, fall, random_state))
     stream = _with_rows(subject, stream, chunk, random_state)
     total = stream.reservoir.total
     grown = stream.calls == 0 or is_due(total, stream.at_last_move)
-    due = bool(changed or (grown and subject.moves()))
+    due = bool(fall or (grown and subject.moves()))
     stream, fits = subject.fits(stream, chunk, due)
     if due:
         stream = stream._replace(watch=Watch(), at_last_move=total)
@@ -217,7 +217,7 @@ def _with_rows(subject, stream, chunk, random_state):
     return stream._replace(reservoir=reservoir, seen=stream.seen + chunk.weight.sum())
 
 
-def _memory(subject, stream, chunk, random_state):
+def _memory(subject, stream, chunk, fall, random_state):
     """How much the rows before still count; half of the new ones judge it."""
     order = random_state.permutation(len(chunk.weight))
     half = len(order) // 2
@@ -232,7 +232,7 @@ def _memory(subject, stream, chunk, random_state):
         return subject.log_density(estimator, judged)
 
     with single_threaded_blas():
-        return best_memory(densities)
+        return best_memory(densities, fall)
 
 
 def _number(total):

@@ -36,6 +36,7 @@ _ROWS_PER_POINT = 400  # that a move looks at, per inducing point ...
 _FEWEST_ROWS = 5000  # ... if there are not fewer
 _JUDGED_ROWS = 100  # whose densities are compared together
 _ERRORS, _NATS = 5.0, 0.1  # a density falls clearly: by so many standard errors and so many nats
+_WON_BACK = 0.5  # of what the density has lost, if rows before are to count less
 _MEMORIES = (1.0, 0.1, 0.01, 0.0)  # how much a row before a change may count
 
 
@@ -64,17 +65,19 @@ class Watch(NamedTuple):
     recent: RunningMoments = RunningMoments()  # not judged so far
 
     def told(self, densities, weight):
-        """The watch after more densities (n,), and whether they fell clearly."""
+        """The watch after more densities (n,), and by how much they fell; 0 if not clearly."""
         recent = self.recent + RunningMoments.of(densities, weight)
         if recent.n < _JUDGED_ROWS:
-            return self._replace(recent=recent), False
-        fell = self.usual.n > 0 and _fell(self.usual, recent)
-        return Watch(self.usual + recent), fell
+            return self._replace(recent=recent), 0.0
+        return Watch(self.usual + recent), _fall(self.usual, recent)
 
 
-def _fell(usual, recent):
+def _fall(usual, recent):
+    if usual.n == 0:
+        return 0.0
     error = np.sqrt(usual.squares / usual.n * (1.0 / usual.n + 1.0 / recent.n))
-    return usual.mean - recent.mean > max(_ERRORS * error, _NATS)
+    fall = float(usual.mean - recent.mean)
+    return fall if fall > max(_ERRORS * error, _NATS) else 0.0
 
 
 def is_due(total, at_last_move):
@@ -183,22 +186,31 @@ def moved(objective, kernel, model, plan, random_state):
     return held._replace(n_iter=found.n_iter)
 
 
-def best_memory(densities):
+def best_memory(densities, fall):
     """How much rows before a change still count, from what they say about rows after it.
+
+    Rows that predict badly need not mislead: seasons return. The rows before count less only if
+    that wins back much of what was lost.
 
     Parameters
     ----------
     densities : callable
         Factor of the weights of the rows before -> log densities (n,) of some rows after.
+    fall : float
+        Of the mean log density.
     """
     everything = densities(_MEMORIES[0])
-    best, gain = _MEMORIES[0], 0.0
-    for factor in _MEMORIES[1:]:
-        apart = densities(factor) - everything
-        clearly = apart.mean() > 2.0 * apart.std() / np.sqrt(len(apart))
-        if clearly and apart.mean() > gain:
-            best, gain = factor, apart.mean()
-    return best
+    apart = {factor: densities(factor) - everything for factor in _MEMORIES[1:]}
+    gains = {factor: gain.mean() for factor, gain in apart.items() if _is_clear(gain)}
+    most = max(gains.values(), default=0.0)
+    if most < _WON_BACK * fall:
+        return 1.0
+    return max(factor for factor in gains if gains[factor] >= most - _NATS)
+
+
+def _is_clear(gain):
+    error = gain.std() / np.sqrt(len(gain))
+    return gain.mean() > max(2.0 * error, _NATS)
 
 
 def _are_few(rows, plan):
