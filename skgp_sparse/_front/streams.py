@@ -125,7 +125,8 @@ def advance(subject, stream, chunk):
         watch, fall = stream.watch.told(densities, chunk.weight)
         stream = stream._replace(watch=watch)
     if fall:
-        stream = stream.forgetting(_memory(subject, stream, chunk, fall, random_state))
+        usual = densities.mean() + fall
+        stream = stream.forgetting(_memory(subject, stream, chunk, usual, random_state))
     stream = _with_rows(subject, stream, chunk, random_state)
     total = stream.reservoir.total
     grown = stream.calls == 0 or is_due(total, stream.at_last_move)
@@ -217,7 +218,7 @@ def _with_rows(subject, stream, chunk, random_state):
     return stream._replace(reservoir=reservoir, seen=stream.seen + chunk.weight.sum())
 
 
-def _memory(subject, stream, chunk, fall, random_state):
+def _memory(subject, stream, chunk, usual, random_state):
     """How much the rows before still count; half of the new ones judge it."""
     order = random_state.permutation(len(chunk.weight))
     half = len(order) // 2
@@ -232,7 +233,7 @@ def _memory(subject, stream, chunk, fall, random_state):
         return subject.log_density(estimator, judged)
 
     with single_threaded_blas():
-        return best_memory(densities, fall)
+        return best_memory(densities, usual)
 
 
 def _number(total):

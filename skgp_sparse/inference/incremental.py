@@ -36,7 +36,7 @@ _ROWS_PER_POINT = 400  # that a move looks at, per inducing point ...
 _FEWEST_ROWS = 5000  # ... if there are not fewer
 _JUDGED_ROWS = 100  # whose densities are compared together
 _ERRORS, _NATS = 5.0, 0.1  # a density falls clearly: by so many standard errors and so many nats
-_WON_BACK = 0.5  # of what the density has lost, if rows before are to count less
+_WON_BACK, _WORTH_IT = 0.5, 0.25  # of the loss, and in nats, if rows before are to count less
 _MEMORIES = (1.0, 0.1, 0.01, 0.0)  # how much a row before a change may count
 
 
@@ -186,24 +186,24 @@ def moved(objective, kernel, model, plan, random_state):
     return held._replace(n_iter=found.n_iter)
 
 
-def best_memory(densities, fall):
+def best_memory(densities, usual):
     """How much rows before a change still count, from what they say about rows after it.
 
     Rows that predict badly need not mislead: seasons return. The rows before count less only if
-    that wins back much of what was lost.
+    that wins back much of what is lost.
 
     Parameters
     ----------
     densities : callable
         Factor of the weights of the rows before -> log densities (n,) of some rows after.
-    fall : float
-        Of the mean log density.
+    usual : float
+        Mean log density before the change.
     """
     everything = densities(_MEMORIES[0])
     apart = {factor: densities(factor) - everything for factor in _MEMORIES[1:]}
     gains = {factor: gain.mean() for factor, gain in apart.items() if _is_clear(gain)}
     most = max(gains.values(), default=0.0)
-    if most < _WON_BACK * fall:
+    if most < max(_WON_BACK * (usual - everything.mean()), _WORTH_IT):
         return 1.0
     return max(factor for factor in gains if gains[factor] >= most - _NATS)
 
