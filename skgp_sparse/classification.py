@@ -156,6 +156,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal. With several binary problems, it is the maximum over
         the problems.
+    n_samples_seen_ : int or float
+        The number of rows that came through `partial_fit`, counted by weight. Defined only after
+        `partial_fit`.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
@@ -253,14 +256,18 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     def partial_fit(self, X, y, sample_weight=None, classes=None):
         """Learn from rows that arrive later, in chunks.
 
-        The first call is a fit of its rows. Later calls add theirs. The posterior is that of all
-        rows, up to 20,000 of them, and of a sample of this size for more, whose weights stand for
-        all rows. Hyperparameters and inducing points move by a few iterations, whenever the rows
-        have doubled, or new labels are predicted clearly worse than those before them. In the
-        second case, the rows before may count less from then on. If `optimizer` is None,
-        hyperparameters and inducing points stay, and chunks of up to 20,000 rows in any order equal
-        one fit if `kernel` and `inducing_init` (an array) are given. After `fit`, calls go on from
-        its result.
+        The first call is a fit of its rows. Later calls add theirs. Hyperparameters and inducing
+        points move by a few iterations on a sample of at most 100,000 of the rows that came,
+        whenever the rows have doubled, or new labels are predicted clearly worse than those before
+        them. In the second case, the rows before may count less from then on. As long as no more
+        than `n_inducing` distinct rows have come, all of them are inducing points.
+
+        Up to 20,000 rows are inferred together in every call. For more, the approximation of the
+        likelihood of earlier rows stays as it is, and that of the newest 5,000 follows. If
+        `optimizer` is None, hyperparameters and inducing points stay, and chunks of up to 20,000
+        rows in any order equal one fit if `kernel` and `inducing_init` (an array) are given.
+
+        After `fit`, calls go on from its result.
 
         Parameters
         ----------

@@ -172,6 +172,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     jitter_ : float
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal.
+    n_samples_seen_ : int or float
+        The number of rows that came through `partial_fit`, counted by weight. Defined only after
+        `partial_fit`.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
@@ -187,7 +190,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     The estimator keeps a reference to the training data for `log_marginal_likelihood`. If X has at
     most a million elements, it keeps the sorted distinct rows instead. The fit then depends
     neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles do not
-    contain the training data.
+    contain the training data, but after `partial_fit` the sample from which it goes on.
 
     References
     ----------
@@ -293,15 +296,21 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def partial_fit(self, X, y, sample_weight=None, classes=None, offset=None):
         """Learn from rows that arrive later, in chunks.
 
-        The first call is a fit of its rows. Later calls add theirs. With Gaussian noise, at given
-        hyperparameters and inducing points, the posterior is that of all rows, however many they
-        are. Hyperparameters and inducing points move by a few iterations on a sample of the rows
-        that came, whenever the rows have doubled, or new rows are predicted clearly worse than
-        those before them. In the second case, the rows before may count less from then on. If
-        `optimizer` is None, hyperparameters and inducing points stay, all rows count, and chunks in
-        any order equal one fit if `kernel` and `inducing_init` (an array) are given. With another
-        `likelihood`, the posterior is inferred from a sample of at most 20,000 rows, whose weights
-        stand for all rows. After `fit`, calls go on from its result.
+        The first call is a fit of its rows. Later calls add theirs. Hyperparameters and inducing
+        points move by a few iterations on a sample of at most 100,000 of the rows that came,
+        whenever the rows have doubled, or new rows are predicted clearly worse than those before
+        them. In the second case, the rows before may count less from then on. Between two moves,
+        the rows of every call are learned exactly. After a move, earlier rows count by the sample,
+        which holds all of them as long as it can. As long as no more than `n_inducing` distinct
+        rows have come, all of them are inducing points.
+
+        If `optimizer` is None, hyperparameters and inducing points stay, all rows count, and chunks
+        in any order equal one fit if `kernel` and `inducing_init` (an array) are given, and not
+        both `alpha` and `normalize_y`: the scale of y is then that of the first call. With another
+        `likelihood`, this holds for up to 20,000 rows. For more, the approximation of the
+        likelihood of earlier rows stays as it is, and that of the newest 5,000 follows.
+
+        After `fit`, calls go on from its result.
 
         Parameters
         ----------

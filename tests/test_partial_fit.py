@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._front import streams
+from skgp_sparse._front import site_streams, streams
 from skgp_sparse._front.choices import BOUNDS, LIKELIHOODS
 from skgp_sparse.bounds import PEP, Bound
 from skgp_sparse.inference import incremental
@@ -375,6 +375,61 @@ def test_constant_targets_first():
     for rows in np.split(np.arange(200), 4):
         model.partial_fit(X[rows], y[rows])
     agree_models(model, fixed().fit(X, y), X)
+
+
+# -- sites that settle ----------------------------------------------------------------
+
+
+@pytest.fixture
+def few_together(monkeypatch):
+    monkeypatch.setattr(site_streams, "MOST_TOGETHER", 200)
+    monkeypatch.setattr(site_streams, "WINDOW", 60)
+
+
+@pytest.mark.parametrize("bound", ["titsias", "titsias_new", "gfitc-ep"])
+@pytest.mark.parametrize("multi_class", STRATEGIES)
+def test_settled_sites_are_nearly_those_of_one_fit(few_together, bound, multi_class):
+    if (bound, multi_class) == ("gfitc-ep", "softmax"):
+        pytest.skip("a softmax has the variational bounds only")
+    X, y = labels(1000)
+    model = SparseGPClassifier(
+        KERNEL, bound=bound, inducing_init=inducing(20), optimizer=None, multi_class=multi_class
+    )
+    in_chunks(model, X, y, chunks=20, classes=np.unique(y))
+    assert len(model._stream.active.weight) == 60
+    whole = clone(model).fit(X, y)
+    few = clone(model).fit(X[:200], y[:200])
+    target = whole.predict_proba(X)
+    off = [np.abs(one.predict_proba(X) - target).mean() for one in (model, few)]
+    assert off[0] < 0.01 and off[0] < 0.3 * off[1]
+    assert np.isfinite(model.log_marginal_likelihood(model.kernel_.theta))
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_settled_sites_of_numbers(few_together, likelihood):
+    X = table(1000)[0]
+    y = np.random.RandomState(1).poisson(np.exp(1.0 + np.sin(X[:, 0]))) + 0.5
+    y = np.floor(y) if likelihood != "gamma" else y
+    model = SparseGPRegressor(
+        KERNEL, inducing_init=inducing(20), optimizer=None, likelihood=likelihood
+    )
+    in_chunks(model, X, y, None, 0.1 * X[:, 1], chunks=20)
+    whole = clone(model).fit(X, y, offset=0.1 * X[:, 1])
+    apart = model.predict(X, latent=True) - whole.predict(X, latent=True)
+    assert np.abs(apart).mean() < 0.03 * np.ptp(whole.predict(X, latent=True))
+
+
+def test_settled_sites_survive_moves_and_changes(few_together, monkeypatch):
+    monkeypatch.setattr(streams.Subject, "most_rows", 400)
+    model, scores, sizes = SparseGPClassifier(n_inducing=20, random_state=0), [], []
+    for chunk in range(24):
+        X, y = changing(100, 1.0 if chunk < 14 else -1.0, chunk)
+        if chunk:
+            scores.append(model.score(X, y > 0.0))
+        model.partial_fit(X, y > 0.0, classes=[False, True])
+        sizes.append(len(pickle.dumps(model)))
+    assert scores[12] > 0.9 and scores[13] < 0.5 and scores[-1] > 0.9
+    assert max(sizes) < sizes[8] + 20_000
 
 
 # -- labels that come late ------------------------------------------------------------
