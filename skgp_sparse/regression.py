@@ -568,7 +568,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         reporter.end()
         return self
 
-    def _training_rows(self, X, y, sample_weight, offset, likelihood, name):
+    def _training_rows(self, X, y, sample_weight, offset, likelihood, name, one_form=True):
         """The table of the user's rows, all of which are valid."""
         checks.check_inputs(X, self.kernel, name)
         checks.check_no_none(y)
@@ -583,7 +583,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if not is_gaussian:
             likelihood.check(y if weight is None else y[weight > 0], name)
         return training_rows(
-            X, y, weight, alpha=self.alpha, normalize=normalize, name=name, offset=offset
+            X,
+            y,
+            weight,
+            alpha=self.alpha,
+            normalize=normalize,
+            name=name,
+            offset=offset,
+            one_form=one_form,
         )
 
     def _with_gaussian_noise(self, rows, name):

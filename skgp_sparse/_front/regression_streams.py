@@ -50,7 +50,8 @@ def partial_fit(estimator, X, y, sample_weight, offset):
     if stream is not None:
         check_held(stream, estimator, name)
         check_same_features(estimator, X)
-    rows = estimator._training_rows(X, y, sample_weight, offset, likelihood, name)
+    given = X, y, sample_weight, offset, likelihood, name
+    rows = estimator._training_rows(*given, one_form=False)  # their order may be that of time
     keep_names(estimator, names)
     chunk = _chunk_of(rows)
     if stream is None:

@@ -125,8 +125,7 @@ def advance(subject, stream, chunk):
         watch, fall = stream.watch.told(densities, chunk.weight)
         stream = stream._replace(watch=watch)
     if fall:
-        usual = densities.mean() + fall
-        stream = stream.forgetting(_memory(subject, stream, chunk, usual, random_state))
+        stream = stream.forgetting(_memory(subject, stream, chunk, random_state))
     stream = _with_rows(subject, stream, chunk, random_state)
     total = stream.reservoir.total
     grown = stream.calls == 0 or is_due(total, stream.at_last_move)
@@ -218,13 +217,12 @@ def _with_rows(subject, stream, chunk, random_state):
     return stream._replace(reservoir=reservoir, seen=stream.seen + chunk.weight.sum())
 
 
-def _memory(subject, stream, chunk, usual, random_state):
-    """How much the rows before still count; half of the new ones judge it."""
-    order = random_state.permutation(len(chunk.weight))
-    half = len(order) // 2
+def _memory(subject, stream, chunk, random_state):
+    """How much the rows before still count; the later half of the new ones judges it."""
+    half = len(chunk.weight) // 2
     if half < 2 or any(one is None or one.few for one in stream.learned):
         return 1.0
-    learned, judged = chunk.subset(order[half:]), chunk.subset(order[:half])
+    learned, judged = chunk.subset(slice(half)), chunk.subset(slice(half, None))
 
     def densities(factor):
         trial = _with_rows(subject, stream.forgetting(factor), learned, random_state)
@@ -233,7 +231,7 @@ def _memory(subject, stream, chunk, usual, random_state):
         return subject.log_density(estimator, judged)
 
     with single_threaded_blas():
-        return best_memory(densities, usual)
+        return best_memory(densities)
 
 
 def _number(total):

@@ -8,7 +8,7 @@ Rows that come without a move cost one visit. It pays to move
   function, or the inputs, are no longer what they were.
 
 In the second case, the rows before may mislead. How much they still count is chosen by what they
-say about the new rows: half of these join them, and predict the other half.
+say about the new rows: the first half of these joins them, and they predict the other half.
 
 As long as there are no more distinct rows than inducing points are wanted, all of them are inducing
 points. A move is then a fit from the start, which costs little.
@@ -36,8 +36,8 @@ _ROWS_PER_POINT = 400  # that a move looks at, per inducing point ...
 _FEWEST_ROWS = 5000  # ... if there are not fewer
 _JUDGED_ROWS = 100  # whose densities are compared together
 _ERRORS, _NATS = 5.0, 0.1  # a density falls clearly: by so many standard errors and so many nats
-_WON_BACK, _WORTH_IT = 0.5, 0.25  # of the loss, and in nats, if rows before are to count less
-_MEMORIES = (1.0, 0.1, 0.01, 0.0)  # how much a row before a change may count
+_MEMORIES = (0.1, 0.01, 0.0)  # how much a row before a change may count instead of 1 ...
+_PRICE = 0.25  # ... and nats that each of these steps has to gain
 
 
 class Action(Enum):
@@ -186,31 +186,25 @@ def moved(objective, kernel, model, plan, random_state):
     return held._replace(n_iter=found.n_iter)
 
 
-def best_memory(densities, usual):
+def best_memory(densities):
     """How much rows before a change still count, from what they say about rows after it.
 
-    Rows that predict badly need not mislead: seasons return. The rows before count less only if
-    that wins back much of what is lost.
+    Rows that predict badly need not mislead: seasons return. What is forgotten is gone, so that it
+    has to be worth a price.
 
     Parameters
     ----------
     densities : callable
         Factor of the weights of the rows before -> log densities (n,) of some rows after.
-    usual : float
-        Mean log density before the change.
     """
-    everything = densities(_MEMORIES[0])
-    apart = {factor: densities(factor) - everything for factor in _MEMORIES[1:]}
-    gains = {factor: gain.mean() for factor, gain in apart.items() if _is_clear(gain)}
-    most = max(gains.values(), default=0.0)
-    if most < max(_WON_BACK * (usual - everything.mean()), _WORTH_IT):
-        return 1.0
-    return max(factor for factor in gains if gains[factor] >= most - _NATS)
-
-
-def _is_clear(gain):
-    error = gain.std() / np.sqrt(len(gain))
-    return gain.mean() > max(2.0 * error, _NATS)
+    everything = densities(1.0)
+    best, most = 1.0, 0.0
+    for steps, factor in enumerate(_MEMORIES, start=1):
+        gain = densities(factor) - everything
+        is_clear = gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain))
+        if is_clear and gain.mean() - steps * _PRICE > most:
+            best, most = factor, gain.mean() - steps * _PRICE
+    return best
 
 
 def _are_few(rows, plan):
