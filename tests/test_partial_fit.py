@@ -8,6 +8,7 @@ import pytest
 from conftest import agree
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
@@ -17,6 +18,7 @@ from skgp_sparse.bounds import PEP, Bound
 from skgp_sparse.inference import incremental
 from skgp_sparse.inference.reservoir import Reservoir
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 KERNEL = ConstantKernel(1.3) * RBF([1.0, 1.5])
 NOISY = KERNEL + WhiteKernel(0.05)
 STRATEGIES = ("one_vs_rest", "one_vs_one", "softmax")
@@ -235,6 +237,32 @@ def test_nothing_is_forgotten_where_nothing_changes():
     for chunk in range(12):
         model.partial_fit(*changing(200, 1.0, chunk))
     assert model._stream.reservoir.total == model.n_samples_seen_ == 2400
+
+
+def test_moves_need_not_converge_and_do_not_say_so(monkeypatch):
+    monkeypatch.setattr(incremental, "_ITERATIONS", 2)
+    model = small(n_inducing=20).partial_fit(*changing(200, 1.0, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        for chunk in range(1, 5):
+            model.partial_fit(*changing(200, 1.0, chunk))
+
+
+def test_inducing_points_that_should_stay_do(monkeypatch):
+    monkeypatch.setattr(incremental, "_GROWTH", 1.0)  # a move in every call
+    model = small(n_inducing=20, optimize_inducing=False).partial_fit(*changing(200, 1.0, 0))
+    theta, Z = model.kernel_.theta, model.inducing_points_.copy()
+    model.partial_fit(*changing(200, 1.0, 1))
+    np.testing.assert_array_equal(model.inducing_points_, Z)
+    assert not np.array_equal(model.kernel_.theta, theta)
+
+
+def test_known_noise_takes_part_in_the_watch():
+    model = small(kernel=RBF(), n_inducing=20, alpha=0.01)  # the kernel itself has no noise
+    for chunk in range(4):
+        model.partial_fit(*changing(200, 1.0, chunk))
+    assert model._stream.reservoir.total == 800
+    assert model.score(*changing(200, 1.0, 9)) > 0.9
 
 
 def test_an_own_optimizer_is_called_and_inducing_points_stay():
