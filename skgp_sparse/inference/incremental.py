@@ -99,7 +99,7 @@ def next_action(rows, plan, learned, due):
 
 def take(action, rows, kernel, model, plan, learned, random_state):
     """Take a `Action`; returns the `Fit` and what is `Learned`."""
-    plan = plan._replace(most_exact=0, most_quiet=0, n_restarts=plan.n_restarts)
+    plan = plan._replace(most_exact=0, most_quiet=0)
     choose = plan.initialise if plan.fixed_inducing else partial(_all_or_some, plan)
     initial, kernel = kernel, kernel if learned is None else learned.kernel
     if action is Action.START:
