@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skgp_sparse._front import checks, multiclass
+from skgp_sparse._front import checks, class_streams, multiclass
 from skgp_sparse._front.choices import resolve_method, resolve_sigmoid, resolve_strategy
 from skgp_sparse._front.class_problems import ClassProblem, fit_all
 from skgp_sparse._front.default_kernels import resolve_latent_kernel
@@ -179,6 +179,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal. With several binary problems, it is the maximum over
         the problems.
+    n_samples_seen_ : int or float
+        The number of rows that came through `partial_fit`, counted by weight. Defined only after
+        `partial_fit`.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
@@ -279,6 +282,51 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
             return self._fit(X, y, sample_weight)
 
+    def partial_fit(self, X, y, sample_weight=None, classes=None):
+        """Learn from rows that arrive later, in chunks.
+
+        The first call is a fit of its rows. Later calls add theirs. Hyperparameters and inducing
+        points move by a few iterations on a sample of at most 100,000 of the rows that came,
+        whenever the rows have doubled, or new labels are predicted clearly worse than those before
+        them. In the second case, the rows before may count less from then on. As long as no more
+        than `n_inducing` distinct rows have come, all of them are inducing points.
+
+        Up to 20,000 rows are inferred together in every call. For more, the approximation of the
+        likelihood of earlier rows stays as it is, and that of the newest 5,000 follows. If
+        `optimizer` is None, hyperparameters and inducing points stay, and chunks of up to 20,000
+        rows in any order equal one fit if `kernel` and `inducing_init` (an array) are given.
+
+        After `fit`, calls go on from its result.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs of type float32 or float64.
+        y : array-like of shape (n_samples,)
+            Class labels, all of which are in `classes`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights. A row with weight w counts as w copies of it.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that may come. They must be passed in the first call and may be left out in
+            later ones. Nothing is learned from the labels of a problem before there are two.
+
+        Returns
+        -------
+        self : SparseGPClassifier
+            The fitted estimator. Its attribute `n_samples_seen_` is the number of rows that came,
+            counted by weight.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the data are invalid, if `classes` is missing in the first call or has
+            changed, if a label is not in it, if a parameter has changed on which earlier results
+            depend, or if the estimator was loaded from a pickle after `fit`, which does not contain
+            its rows.
+        """
+        with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
+            return class_streams.partial_fit(self, X, y, sample_weight, classes)
+
     def predict(self, X):
         """Predict class labels.
 
@@ -313,12 +361,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ndarray of shape (n_samples, n_classes)
             Probabilities of the classes, in the order of `classes_`. Each row sums to 1.
         """
-        found = self._probabilities(self._checked(X))
-        if self.n_classes_ == 2:
-            return np.hstack([1.0 - found, found])
-        if self._strategy == "one_vs_one":
-            return multiclass.coupled(found, self.n_classes_)
-        return found if self._strategy == "softmax" else multiclass.normalised(found)
+        return self._probabilities_of_classes(self._checked(X))
 
     def latent_mean_and_variance(self, X):
         """Compute the mean and variance of the latent process, or of those of a softmax.
@@ -357,6 +400,15 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     def _checked(self, X):
         check_is_fitted(self)
         return validate_data(self, X, reset=False, dtype=_FLOATS)
+
+    def _probabilities_of_classes(self, X):
+        """Of all classes (n, n_classes)."""
+        found = self._probabilities(X)
+        if self.n_classes_ == 2:
+            return np.hstack([1.0 - found, found])
+        if self._strategy == "one_vs_one":
+            return multiclass.coupled(found, self.n_classes_)
+        return found if self._strategy == "softmax" else multiclass.normalised(found)
 
     def _probabilities(self, X):
         """Of the classes (n, n_classes) by softmax, otherwise of the positive class (n, problems).

@@ -11,7 +11,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.posterior import Prior
-from skgp_sparse._front import checks
+from skgp_sparse._front import checks, regression_streams
 from skgp_sparse._front.choices import (
     is_of_positive,
     resolve_bound,
@@ -197,6 +197,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     jitter_ : float
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal.
+    n_samples_seen_ : int or float
+        The number of rows that came through `partial_fit`, counted by weight. Defined only after
+        `partial_fit`.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
@@ -212,7 +215,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     The estimator keeps a reference to the training data for `log_marginal_likelihood`. If X has at
     most a million elements, it keeps the sorted distinct rows instead. The fit then depends
     neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles do not
-    contain the training data.
+    contain the training data, but after `partial_fit` the sample from which it goes on.
 
     References
     ----------
@@ -321,6 +324,54 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         # NumPy need not warn: the results are checked
         with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
             return self._fit(X, y, sample_weight, offset)
+
+    def partial_fit(self, X, y, sample_weight=None, classes=None, offset=None):
+        """Learn from rows that arrive later, in chunks.
+
+        The first call is a fit of its rows. Later calls add theirs. Hyperparameters and inducing
+        points move by a few iterations on a sample of at most 100,000 of the rows that came,
+        whenever the rows have doubled, or new rows are predicted clearly worse than those before
+        them. In the second case, the rows before may count less from then on. Between two moves,
+        the rows of every call are learned exactly. After a move, earlier rows count by the sample,
+        which holds all of them as long as it can. As long as no more than `n_inducing` distinct
+        rows have come, all of them are inducing points.
+
+        If `optimizer` is None, hyperparameters and inducing points stay, all rows count, and chunks
+        in any order equal one fit if `kernel` and `inducing_init` (an array) are given, and not
+        both `alpha` and `normalize_y`: the scale of y is then that of the first call. With another
+        `likelihood`, this holds for up to 20,000 rows. For more, the approximation of the
+        likelihood of earlier rows stays as it is, and that of the newest 5,000 follows.
+
+        After `fit`, calls go on from its result.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs of type float32 or float64.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Target values, of as many targets in every call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights. A row with weight w counts as w copies of it.
+        classes : None
+            Not used. It exists for loops over estimators of both kinds.
+        offset : float or array-like of shape (n_samples,), default=None
+            Known offset of the latent value of each row, as in `fit`.
+
+        Returns
+        -------
+        self : SparseGPRegressor
+            The fitted estimator. Its attribute `n_samples_seen_` is the number of rows that came,
+            counted by weight.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the data are invalid, if `alpha` is an array, if a parameter has
+            changed on which the sums of earlier rows depend, or if the estimator was loaded from a
+            pickle after `fit`, which does not contain its rows.
+        """
+        with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
+            return regression_streams.partial_fit(self, X, y, sample_weight, offset)
 
     def predict(self, X, return_std=False, return_cov=False, latent=False, offset=None):
         """Predict with the posterior, or with the prior if the model is not fitted.
@@ -549,7 +600,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         reporter.end()
         return self
 
-    def _training_rows(self, X, y, sample_weight, offset, likelihood, name):
+    def _training_rows(self, X, y, sample_weight, offset, likelihood, name, one_form=True):
         """The table of the user's rows, all of which are valid."""
         if isinstance(X, OpenSource):
             check_alone(name, y=y, sample_weight=sample_weight, offset=offset)
@@ -558,7 +609,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X, y, weight, offset = check(Chunk(X, y, sample_weight, offset))
         normalize = self._normalizes(likelihood)
         return training_rows(
-            X, y, weight, alpha=self.alpha, normalize=normalize, name=name, offset=offset
+            X,
+            y,
+            weight,
+            alpha=self.alpha,
+            normalize=normalize,
+            name=name,
+            offset=offset,
+            one_form=one_form,
         )
 
     def _rows_of_source(self, source, likelihood, name):

@@ -140,7 +140,7 @@ def test_a_full_batch_is_the_collapsed_objective(bound):
     noise = kernels.diagonal(case.kernel, case.X)[1]
     density = -0.5 * np.log(2 * np.pi * (variance + noise))
     density -= 0.5 * (case.y - mean[:, 0]) ** 2 / (variance + noise)
-    assert_allclose(batches.log_density(objective, case.kernel, means), density.mean(), rtol=1e-9)
+    assert_allclose(batches.log_densities(objective, case.kernel, means), density, rtol=1e-9)
 
 
 # -- likelihoods -----------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_passes_over_all_rows_end_where_the_inner_loop_does(name, spherical):
     means = batches.start(objective.on(few), case.kernel)
     value, posterior, _, _ = batches.conclude(objective, case.kernel, means)
     whole, its, _, _ = objective.conclude(case.kernel)
-    assert_allclose(value, whole, atol=1e-4)
+    assert_allclose(value, whole, atol=1e-3)
     for mine, other in zip(posterior.mean_and_variance(case.X), its.mean_and_variance(case.X)):
         agree(mine, other, 2e-2)
 

@@ -502,3 +502,26 @@ def gradient(model):
     # ADAPT: to what a fitted model keeps.
     with as_in_fit():
         return model._fits[0].objective.value_and_gradient(model.kernel_, inputs=True)
+
+
+# -- streams ---------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def policy_of_streams(name):
+    """`partial_fit` with another rule of when theta and Z move."""
+    # ADAPT: to where the limits of the policy are.
+    from skgp_sparse.inference import incremental
+
+    limits = {
+        "none": {"_GROWTH": np.inf, "_ERRORS": np.inf},
+        "doubling": {"_ERRORS": np.inf},
+        "doubling and alarms": {},
+        "each chunk": {"_GROWTH": 1.0, "_ERRORS": np.inf},
+    }[name]
+    before = {key: getattr(incremental, key) for key in limits}
+    try:
+        vars(incremental).update(limits)
+        yield
+    finally:
+        vars(incremental).update(before)

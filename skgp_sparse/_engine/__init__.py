@@ -20,6 +20,8 @@ collapsed
     Value, gradient and posterior of the family of Gaussian objectives in `skgp_sparse.bounds`.
 minibatch
     Gradients from some of the rows, with the posterior of the weights held.
+running_sums
+    Sums over rows that keep coming, in any units of the targets.
 collapsed_sites
     Rows with Gaussian sites: everything O(n) of an inner iteration.
 exact, exact_sites

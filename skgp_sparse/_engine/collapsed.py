@@ -64,7 +64,7 @@ def value_and_gradient(problem, inputs=True):
     """
     features, layout = problem.features(), problem.layout()
     statistics, waiting = first_visit(problem, features, layout, gradient=True)
-    solution = _solve(statistics, problem)
+    solution = solve(statistics, problem)
     probe = _see(problem, features, problem.rows.block(slice(0, 1)), None)[0]
     tau = common_slope(problem, probe, solution.reduce_slope)
     learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
@@ -124,9 +124,28 @@ def posterior(problem):
 def conclude(problem):
     """Objective, `Posterior` and the jitter that it took, from one visit to the rows."""
     features, solution = _solve_forward(problem)
+    return solution.value, posterior_of(features, solution, problem), features.jitter
+
+
+def solve(statistics, problem):
+    """The `FeatureWeights` that belong to sums over rows, at the bound of the problem."""
+    B = statistics.VaV.copy()
+    B.flat[:: len(B) + 1] += 1.0
+    LB = cholesky(B, problem.options.n_jobs)
+    TB = inverse_lower(LB, problem.options.n_jobs)
+    c = TB @ statistics.Vay
+    n_targets = c.shape[1]
+    log_n = -0.5 * n_targets * (statistics.log_noise + log_det_from_cholesky(LB))
+    log_n -= 0.5 * (statistics.yay - np.vdot(c, c))
+    penalty, reduce_slope = problem.bound.reduce(statistics.phi, statistics.n)
+    value = log_n - n_targets * penalty
+    return FeatureWeights(value, TB, c, statistics.VaV, statistics.a, reduce_slope)
+
+
+def posterior_of(features, solution, problem):
+    """The `Posterior` of a solution."""
     weights = features.weights(solution.TB.T @ solution.c)
-    found = Posterior(problem.kernel, features.for_prediction(), weights, solution.TB)
-    return solution.value, found, features.jitter
+    return Posterior(problem.kernel, features.for_prediction(), weights, solution.TB)
 
 
 def mean_noise_and_residual(problem, rows):
@@ -138,7 +157,7 @@ def mean_noise_and_residual(problem, rows):
 def _solve_forward(problem):
     features = problem.features()
     statistics, _ = first_visit(problem, features, problem.layout(), gradient=False)
-    return features, _solve(statistics, problem)
+    return features, solve(statistics, problem)
 
 
 def _by_process(site):
@@ -170,17 +189,3 @@ def _add_whitening(features, cots, sums, VtV, inputs):
     if inputs:
         gradient["basis"] = own_bar + of_whitening[1]
     return gradient
-
-
-def _solve(statistics, problem):
-    B = statistics.VaV.copy()
-    B.flat[:: len(B) + 1] += 1.0
-    LB = cholesky(B, problem.options.n_jobs)
-    TB = inverse_lower(LB, problem.options.n_jobs)
-    c = TB @ statistics.Vay
-    n_targets = c.shape[1]
-    log_n = -0.5 * n_targets * (statistics.log_noise + log_det_from_cholesky(LB))
-    log_n -= 0.5 * (statistics.yay - np.vdot(c, c))
-    penalty, reduce_slope = problem.bound.reduce(statistics.phi, statistics.n)
-    value = log_n - n_targets * penalty
-    return FeatureWeights(value, TB, c, statistics.VaV, statistics.a, reduce_slope)

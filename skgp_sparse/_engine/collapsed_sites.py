@@ -39,6 +39,7 @@ class Projected(NamedTuple):
     layout: Layout
     projections: list  # of the blocks, None where memory did not suffice
     observed: Observed  # of `PerRow`
+    settled: "Settled | None" = None  # what rows say that are no longer here
 
     @property
     def jitter(self):
@@ -53,8 +54,10 @@ class Projected(NamedTuple):
             return (V.T @ site[0].T, *(weighted_gram(V, a) for a in site[1])), None
 
         (Vb, *VaV), _ = self._visit(run, natural)
-        n_jobs = self.problem.options.n_jobs
-        return Cores(core_of(*pair, n_jobs) for pair in zip(VaV, Vb.T[:, :, None]))
+        n_jobs, pairs = self.problem.options.n_jobs, zip(VaV, Vb.T[:, :, None])
+        if self.settled is None:
+            return Cores(core_of(*pair, n_jobs) for pair in pairs)
+        return Cores(core_of(*pair, n_jobs, own) for pair, own in zip(pairs, self.settled.each()))
 
     def moments(self, cores):
         """Means ``μ`` and variances ``h`` of the rows, a `PerRow` (2, k, n)."""
@@ -95,11 +98,13 @@ class Core(NamedTuple):
     c: np.ndarray  # (m, 1)
     v: np.ndarray  # (m, 1)
     log_det: float  # log |B|
+    settled: float = 0.0  # E_q of the logarithms of settled sites
 
     def divergence(self):
-        """``KL[q(u) ‖ p(u)]``."""
+        """``KL[q(u) ‖ p(u)]``, p with the settled sites, up to a constant."""
         trace = np.vdot(self.TB, self.TB)
-        return 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
+        prior = 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
+        return prior - self.settled
 
     def log_normaliser(self):
         """``log E[exp(Σ b f - ½ a f²)]`` under the Nyström prior."""
@@ -118,8 +123,52 @@ class Cores(tuple):
         return sum(core.log_normaliser() for core in self)
 
 
-def core_of(VaV, Vb, n_jobs):
-    """The `Core` of ``V diag(a) Vᵀ`` and ``V b``; may raise ``LinAlgError``."""
+class Settled(NamedTuple):
+    """Sites that stay as they are: sums over their rows, for every process."""
+
+    VaV: np.ndarray  # (k, m, m)
+    Vb: np.ndarray  # (k, m)
+
+    def __add__(self, other):
+        return Settled(self.VaV + other.VaV, self.Vb + other.Vb)
+
+    def times(self, factor):
+        """The same with every weight multiplied."""
+        return Settled(factor * self.VaV, factor * self.Vb)
+
+    def each(self):
+        """The pair of every process, linear terms as a column."""
+        return zip(self.VaV, self.Vb[:, :, None])
+
+
+def settle(problem, sites, as_seen):
+    """The `Settled` sites of all rows of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    sites : ndarray of shape (2, k, n)
+        Natural parameters of every row.
+    as_seen : callable
+        ``(site, residual, weight) -> (2, k, n)``: linear terms and precisions as the basis sees
+        them, of all copies of a row.
+    """
+    features, layout = problem.features(), problem.layout()
+    parts = [sites[..., rows] for rows in layout.blocks]
+
+    def run(read, site):
+        block = read()
+        seen = problem.project(features, block.X)
+        linear, precision = as_seen(site, seen.residual, block.weight)
+        return (np.stack([weighted_gram(seen.V, a) for a in precision]), linear @ seen.V), None
+
+    return Settled(*problem.rows.visit(run, layout, parts)[0])
+
+
+def core_of(VaV, Vb, n_jobs, settled=None):
+    """The `Core` of ``V diag(a) Vᵀ`` and ``V b``, settled sites; may raise ``LinAlgError``."""
+    if settled is not None:
+        VaV, Vb = VaV + settled[0], Vb + settled[1]
     B = VaV.copy()
     B.flat[:: len(B) + 1] += 1.0
     try:
@@ -132,10 +181,17 @@ def core_of(VaV, Vb, n_jobs):
         ) from None
     TB = inverse_lower(LB, n_jobs)
     c = TB @ Vb
-    return Core(VaV, TB, c, TB.T @ c, log_det_from_cholesky(LB))
+    core = Core(VaV, TB, c, TB.T @ c, log_det_from_cholesky(LB))
+    return core if settled is None else core._replace(settled=_expected(core, *settled))
 
 
-def project_rows(problem):
+def _expected(core, VaV, Vb):
+    """``E_q[vᵀ Vb - ½ vᵀ VaV v]``."""
+    squares = np.vdot(core.v, VaV @ core.v) + np.vdot(core.TB, core.TB @ VaV)
+    return np.vdot(core.v, Vb) - 0.5 * squares
+
+
+def project_rows(problem, settled=None):
     """Find the features of every row, keeping what memory allows.
 
     Where it does not allow everything, features have precedence: the inner loop reads them many
@@ -158,7 +214,12 @@ def project_rows(problem):
     _, found = problem.rows.visit(run, layout, places)
     projections, observed = zip(*found)
     return Projected(
-        problem, features, layout, list(projections), Observed(*map(PerRow, zip(*observed)))
+        problem,
+        features,
+        layout,
+        list(projections),
+        Observed(*map(PerRow, zip(*observed))),
+        settled,
     )
 
 

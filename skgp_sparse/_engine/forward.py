@@ -66,7 +66,7 @@ def first_visit(problem, features, layout, gradient):
     def run(read):
         block = read()
         forward = forward_block(problem, problem.project(features, block.X), block)
-        return _statistics(forward, block), forward
+        return block_statistics(forward, block), forward
 
     keep = layout.whole if gradient else [False] * len(layout.blocks)
     sums, waiting = problem.rows.visit(run, layout, keep=keep)
@@ -98,7 +98,8 @@ def forward_block(problem, seen, block, site=None):
     return Forward(seen.V, seen.tape, precision, linear, x, own, a, share, phi, slope)
 
 
-def _statistics(forward, block):
+def block_statistics(forward, block):
+    """The `Statistics` of one block."""
     V, weight = forward.V, block.weight
     ay = forward.linear * np.reshape(weight / forward.own, (-1, 1))
     n = _sum(weight, block)

@@ -16,12 +16,14 @@ import numpy as np
 class Moments(NamedTuple):
     """Of some rows: their weight, and the mean and standard deviation of every column."""
 
-    weight: float
-    mean: np.ndarray  # (p,)
-    spread: np.ndarray  # (p,)
+    weight: float = 0.0
+    mean: np.ndarray | float = 0.0  # (p,)
+    spread: np.ndarray | float = 0.0  # (p,)
 
     def merged(self, other):
         """Moments of the rows of both."""
+        if self.weight == 0.0:
+            return other
         weight = self.weight + other.weight
         share, rest = other.weight / weight, self.weight / weight
         delta = other.mean - self.mean
@@ -29,13 +31,17 @@ class Moments(NamedTuple):
         spread = np.hypot(within, np.sqrt(rest * share) * delta)
         return Moments(weight, self.mean + delta * share, spread)
 
+    def times(self, factor):
+        """The same with every weight multiplied."""
+        return self._replace(weight=factor * self.weight)
+
     def root_mean_square(self):
         """Root of the mean square of every column."""
         return np.hypot(self.mean, self.spread)
 
 
 def moments_of(values, weight):
-    """`Moments` of rows (n, p) with weights (n,) or None; None if no row has any."""
+    """`Moments` of rows (n, p) or (n,) with weights or None; None if no row has any."""
     total = len(values) if weight is None else weight.sum()
     return Moments(total, *mean_and_spread(values, weight)) if total > 0 else None
 

@@ -26,6 +26,10 @@ multiclass
     Classes become problems to fit, and their answers become one.
 class_problems
     The problems of a classifier are fitted, here or in other processes.
+streams
+    Rows that arrive later: what an estimator keeps, and what a call of partial_fit does.
+regression_streams, class_streams, site_streams
+    The same for numbers, for labels, and for what has sites.
 sklearn_compat
     What is private or absent in some versions of scikit-learn.
 """

@@ -141,6 +141,8 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
 
     def _store(self, fits):
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
+        for of_a_stream in ("_stream", "n_samples_seen_"):  # that is over; `partial_fit` sets them
+            vars(self).pop(of_a_stream, None)
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         Z = [fit.objective.inducing_points for fit in fits]
         sizes, one = [len(points) for points in Z], len(fits) == 1

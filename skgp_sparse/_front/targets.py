@@ -28,16 +28,17 @@ def standardisation(y, weight, normalize, shared):
     n_targets = y.shape[1]
     if not normalize:
         return np.zeros(n_targets), np.ones(n_targets)
-    return scale_of(*mean_and_spread(y, weight), shared)
+    mean, std = mean_and_spread(y, weight)
+    return mean, scale_of(mean, std, shared)
 
 
-def scale_of(mean, std, shared):
-    """Mean and scale (p,) from mean and standard deviation: 1 where targets are constant."""
+def scale_of(mean, std, shared=False):
+    """Scale (p,) of targets with these means and standard deviations; 1 where they are constant."""
     rounding = 4 * np.finfo(float).eps * np.abs(mean)
     std = np.where(std <= rounding, 0.0, std)
     if shared:
         std[:] = root_mean_square(std[:, None], None)
-    return mean, np.where(std > 0, std, np.maximum(rounding, 1.0))
+    return np.where(std > 0, std, np.maximum(rounding, 1.0))
 
 
 class TargetView(NamedTuple):

@@ -23,7 +23,7 @@ _MANY = 1_000_000  # rows, of which as many are enough to estimate a level and a
 _SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
 
 
-def training_rows(X, y, weight, *, alpha, normalize, name, offset=None):
+def training_rows(X, y, weight, *, alpha, normalize, name, offset=None, one_form=True):
     """Rows of a training table.
 
     Parameters
@@ -39,11 +39,13 @@ def training_rows(X, y, weight, *, alpha, normalize, name, offset=None):
         Of the estimator, for errors.
     offset : ndarray of shape (n,) or None
         Known offsets of the latent values, in units of y where these are scaled.
+    one_form : bool
+        Whether a small table is brought into the one form of all equal ones.
     """
     y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
     noise = check_alpha(alpha, len(X), name)
     original = X
-    if is_small(X.size):
+    if one_form and is_small(X.size):
         X, y, noise, weight, offset = _canonical(X, y, noise, weight, offset)
     centred = y if offset is None else y - offset[:, None]
     mean, scale = standardisation(centred, weight, normalize, shared=np.any(noise))
@@ -66,12 +68,14 @@ class Labelled(NamedTuple):
     weight: np.ndarray | None
     classes: np.ndarray
 
-    def table(self, task, name):
+    def table(self, task, name, one_form=True):
         """The `Rows` of a `multiclass.Task`."""
         rows, label = task.labels(self.index)
         X = self.X if rows is None else self.X[rows]
         weight = self.weight if self.weight is None or rows is None else self.weight[rows]
-        return training_rows(X, label, weight, alpha=None, normalize=False, name=name)
+        return training_rows(
+            X, label, weight, alpha=None, normalize=False, name=name, one_form=one_form
+        )
 
 
 def observations(rows):

@@ -6,6 +6,10 @@ training
     The stages of a fit, in order.
 start
     Hyperparameters from a small exact fit.
+incremental
+    Rows that arrive later: when theta and Z move, and how.
+reservoir
+    A bounded sample of all rows that came.
 solvers
     Ways to find the hyperparameters, and what a fit found.
 stochastic

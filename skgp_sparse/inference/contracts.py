@@ -202,8 +202,8 @@ class Minibatches(ABC):
         """
 
     @abstractmethod
-    def log_density(self, objective, kernel, means):
-        """Mean log predictive density of the rows of an objective."""
+    def log_densities(self, objective, kernel, means):
+        """Log predictive densities (n,) of the rows of an objective."""
 
     @abstractmethod
     def conclude(self, objective, kernel, means):

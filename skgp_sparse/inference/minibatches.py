@@ -22,7 +22,7 @@ from skgp_sparse.inference.contracts import Concluded, Minibatches
 
 _LOG_2PI = np.log(2.0 * np.pi)
 _PASSES = 20  # over all rows, for sites
-_SETTLED = 1e-6  # nats per row that a pass gains when it is the last one
+_SETTLED = 1e-5  # nats per row that a pass gains when it is the last one
 
 
 class Means(NamedTuple):
@@ -68,15 +68,15 @@ class GaussianMinibatches(Minibatches):
         found = minibatch.gradient(problem, batch, means.cores, [bound], slope, inputs)
         return {name: part / batch.n for name, part in found.items()}, means
 
-    def log_density(self, objective, kernel, means):
-        """Mean log density of the rows of an objective."""
+    def log_densities(self, objective, kernel, means):
+        """Log densities (n,) of the rows of an objective, of several targets their means."""
         block = objective.rows.block(slice(None))
         mean, variance = _process(objective, kernel, means).mean_and_variance(
             block.X, objective.options.n_jobs
         )
         variance = (variance + noise_variance(kernel, block.X) + block.noise)[:, None]
         density = -0.5 * (_LOG_2PI + np.log(variance) + (block.y - mean) ** 2 / variance)
-        return _average(density.mean(axis=1), block)
+        return density.mean(axis=1)
 
     def conclude(self, objective, kernel, means):
         """`Concluded` from all rows of an objective: one pass."""
@@ -118,8 +118,8 @@ class SiteMinibatches(Minibatches):
         found = {name: part / batch.n for name, part in found.items()}
         return found, self._moved(means, batch, share, objective)
 
-    def log_density(self, objective, kernel, means):
-        """Mean log density of the rows of an objective."""
+    def log_densities(self, objective, kernel, means):
+        """Log densities (n,) of the rows of an objective, of several targets their means."""
         block = objective.rows.block(slice(None))
         mean, variance = _process(objective, kernel, means).mean_and_variance(
             block.X, objective.options.n_jobs
@@ -130,7 +130,7 @@ class SiteMinibatches(Minibatches):
         latent = mean.T + block.offset, variance.T
         if len(means.cores) == 1:
             latent = [part[0] for part in latent]
-        return _average(objective.method.likelihood.log_density(block.y[:, 0], *latent), block)
+        return objective.method.likelihood.log_density(block.y[:, 0], *latent)
 
     def conclude(self, objective, kernel, means):
         """`Concluded` from all rows of an objective: passes until one gains next to nothing.
@@ -216,7 +216,3 @@ def _process(objective, kernel, means):
         Posterior(kernel, features, features.weights(core.v), core.TB) for core in means.cores
     )
     return each[0] if len(each) == 1 else Posteriors(each)
-
-
-def _average(values, block):
-    return float(np.average(values, weights=np.broadcast_to(block.weight, len(values))))

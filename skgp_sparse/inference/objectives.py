@@ -29,6 +29,7 @@ class ExactObjective(Objective):
 
     groups: Groups
     n_jobs: int = 1
+    rows: Table | None = None  # that the groups are made of
 
     @property
     def inducing_points(self):
@@ -144,7 +145,7 @@ class GaussianModel(Model):
 
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; nothing in it is iterative."""
-        return ExactObjective(exact.group_table(rows), options.n_jobs)
+        return ExactObjective(exact.group_table(rows), options.n_jobs, rows)
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""

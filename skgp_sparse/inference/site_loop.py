@@ -118,7 +118,7 @@ class SiteLoop:
     def evaluate(self, state):
         """The `Step` from one state; may raise ``LinAlgError``."""
         method, observed, pieces = self.method, self.observed, self.pieces
-        seen = by_row(partial(_as_seen, method), state, observed.residual, observed.weight)
+        seen = by_row(partial(as_the_basis_sees, method), state, observed.residual, observed.weight)
         cores = self.projected.solve(pieces.split(seen))
         n = sum(map(np.sum, observed.weight))
         v = method.share(sum(map(_precision_of_residual, state, *observed[2:])) / n)
@@ -214,7 +214,7 @@ def _update(method, v, rows, moments, site):
     return rows.weight @ value, gap, target, found
 
 
-def _as_seen(method, site, residual, weight):
+def as_the_basis_sees(method, site, residual, weight):
     """Linear terms and precisions of all copies of a row, as the basis sees them."""
     return weight * method.at_site(site, residual, weight)
 

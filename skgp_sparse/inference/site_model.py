@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from skgp_sparse._engine import exact_sites
+from skgp_sparse._engine.collapsed_sites import Settled, project_rows
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse.inference.contracts import Method, Model
 from skgp_sparse.inference.site_loop import Inner
@@ -23,10 +24,13 @@ class SiteModel(Model):
     ----------
     method : Method
     inner : Inner
+    settled : Settled or None
+        What rows say that are no longer in the table, for objectives at inducing points.
     """
 
     method: Method
     inner: Inner = Inner()
+    settled: Settled | None = None
 
     def sample(self, rows, size, random_state):
         """Indices of the rows of the small fit that comes first: a share of those of each kind."""
@@ -57,7 +61,8 @@ class SiteModel(Model):
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""
-        return SiteObjective(rows, self.method, InducingPoints(Z), options, self.inner)
+        basis, project = InducingPoints(Z), partial(project_rows, settled=self.settled)
+        return SiteObjective(rows, self.method, basis, options, self.inner, project)
 
 
 def _kinds(rows, likelihood):

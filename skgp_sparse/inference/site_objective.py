@@ -7,6 +7,7 @@ the sites in the place of noise and targets, and nothing here is differentiated.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +21,13 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Concluded, Method, Objective
 from skgp_sparse.inference.minibatches import SiteMinibatches
 from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
-from skgp_sparse.inference.site_loop import ByRow, Inner, Memory, SiteLoop
+from skgp_sparse.inference.site_loop import (
+    ByRow,
+    Inner,
+    Memory,
+    SiteLoop,
+    as_the_basis_sees,
+)
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
@@ -139,6 +146,13 @@ class SiteObjective(Objective):
     def minibatches(self):
         """Gradients from some rows."""
         return SiteMinibatches(self.size())
+
+    def settled(self, kernel, stop):
+        """The sites of the first rows as `Settled`, where the last evaluation left them."""
+        sites = np.asarray(self.memory.sites)[..., :stop]
+        first = replace(self, rows=self.rows.subset(np.arange(stop)))
+        as_seen = partial(as_the_basis_sees, self.method)
+        return collapsed_sites.settle(first.problem(kernel), sites, as_seen)
 
     def infer(self, kernel, memory=None):
         """The sites, as a `Solution` of arrays, for tests and reports.

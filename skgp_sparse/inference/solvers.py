@@ -86,7 +86,8 @@ class LBFGS(Solver):
 class Stochastic(Solver):
     """All blocks jointly, on parts of the rows; see `skgp_sparse.inference.stochastic`.
 
-    Where the largest part would be all rows, and no minibatches follow, this is `LBFGS`.
+    Where a part that stands for all rows would be all rows, and no minibatches follow, this is
+    `LBFGS`.
 
     Parameters
     ----------
@@ -105,8 +106,8 @@ class Stochastic(Solver):
 
     def solve_sparse(self, objective, kernel, model, plan, random_state):
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
-        largest = stochastic.STAGES[-1].rows * len(objective.inducing_points)
-        if self.batch_size is None and largest >= len(objective.rows):
+        stages = stochastic.stages(len(objective.inducing_points), len(objective.rows))
+        if self.batch_size is None and not any(stage.stand_for_all for stage in stages):
             return LBFGS().solve_sparse(objective, kernel, model, plan, random_state)
         move_basis = plan.optimize_inducing and _can_move(kernel)
         if self.batch_size is not None and not objective.forgets:
@@ -116,8 +117,8 @@ class Stochastic(Solver):
                 "'titsias_new'."
             )
         search = stochastic.Search(objective, plan, move_basis, random_state)
-        state = stochastic.State(objective, kernel)
-        for stage in stochastic.STAGES:
+        state = search.begin(objective, kernel)
+        for stage in stages:
             if not search.stopped:
                 state = search.climb(state, stage)
         if search.unfinished:

@@ -41,6 +41,7 @@ STAGES = (
     Stage(160, np.inf, True),
     Stage(640, 25, True),
 )
+_CLEAR = 2.0  # standard errors of a loss that counts
 _HELD, _HELD_SHARE = 8000, 20  # rows held aside: at most so many, and this part of all
 _POOL = 1 << 20  # rows from which batches are drawn, where a table is not in memory
 _CYCLE, _MOST_LOST = 400, 2  # steps of the first cycle; cycles that may lose in a row
@@ -52,13 +53,23 @@ _DECAYS = 0.9, 0.99  # of Adam's moments
 _EVERY = 50  # steps between reports
 
 
+def stages(n_inducing, n):
+    """Those whose samples are less than n rows."""
+    return [stage for stage in STAGES if stage.rows * n_inducing < n]
+
+
 class State(NamedTuple):
     """Where the search is."""
 
     objective: Objective  # of all rows
     kernel: object
     means: object = None  # see `Minibatches`
-    density: float = -np.inf  # of the rows held aside
+    densities: np.ndarray | float = -np.inf  # log densities of the rows held aside
+
+    def gain_on(self, other):
+        """Mean gain in log density on another state, and its standard error."""
+        gains = self.densities - other.densities
+        return np.mean(gains), np.std(gains) / np.sqrt(np.size(gains))
 
 
 class Search:
@@ -82,6 +93,11 @@ class Search:
         self.held = self.rows.sampled(self.aside)
         self.started, self.seen = time.perf_counter(), 0
         self.n_iter, self.stopped, self.unfinished = 0, False, None
+
+    def begin(self, objective, kernel):
+        """The first state."""
+        sample = self._sample(STAGES[0].rows * self.width)
+        return self._better(State(objective, kernel), objective, kernel, sample)
 
     def climb(self, state, stage):
         """The state after a stage, or the one before if that was better."""
@@ -120,7 +136,7 @@ class Search:
             state = self._better(state, objective, kernel, self._sample(steps * batch_size))
             if state is before:
                 step_of_basis, lost = step_of_basis / 5.0, lost + 1
-            elif state.density - before.density < self.plan.tol:
+            elif state.gain_on(before)[0] < self.plan.tol:
                 break
             else:
                 steps, lost = 2 * steps, 0
@@ -153,15 +169,19 @@ class Search:
         return function.at(vector)
 
     def _better(self, before, objective, kernel, sample):
-        """The state at another point, with the posterior from a sample; or the one before."""
+        """The state at another point, with the posterior from a sample.
+
+        It is the one before where that is clearly better: a loss within two standard errors says
+        nothing.
+        """
         with arithmetic():
             part = objective.on(self._for_all(sample))
             means = self.minibatches.start(part, kernel)
             held = objective.on(self.held)
-            density = self.minibatches.log_density(held, kernel, means)
-        if density < before.density:
-            return before
-        return State(objective.on(self.rows), kernel, means, density)
+            densities = self.minibatches.log_densities(held, kernel, means)
+        found = State(objective.on(self.rows), kernel, means, densities)
+        gain, error = found.gain_on(before) if before.means else (np.inf, 0.0)
+        return before if gain < -_CLEAR * error else found
 
     def _report(self, iteration, state):
         """Tell the progress of a stage or a cycle; whether to stop."""
@@ -171,13 +191,15 @@ class Search:
         note = (
             f"{self.seen / len(self.rows):.2f} passes over the rows, "
             f"{time.perf_counter() - self.started:.1f} s, log density of rows held aside "
-            f"{state.density:.4f}"
+            f"{np.mean(state.densities):.4f}"
         )
-        self.stopped |= bool(self.plan.progress(iteration, state.density, note=note))
+        self.stopped |= bool(self.plan.progress(iteration, np.mean(state.densities), note=note))
         return self.stopped
 
     def _sample(self, size):
         """The table of random rows, none of those held aside."""
+        if self.rows.weight is not None:
+            return self._copies(size)
         size = min(size, len(self.rows) - len(self.aside))
         drawn = self.rows.sample(size + len(self.aside), self.random_state)
         others = np.setdiff1d(drawn, self.aside, assume_unique=True)
@@ -185,6 +207,15 @@ class Search:
         if spare > 0:
             others = np.delete(others, self.random_state.choice(len(others), spare, replace=False))
         return self.rows.sampled(others)
+
+    def _copies(self, size):
+        """The same where a row of weight w is w rows: so many of all of these, drawn at random."""
+        weight = self.rows.weight.copy()
+        weight[self.aside] = 0.0
+        edges = np.cumsum(weight)
+        drawn = np.searchsorted(edges, self.random_state.uniform(0.0, edges[-1], size), "right")
+        index, counts = np.unique(drawn, return_counts=True)
+        return replace(self.rows.subset(index), weight=counts.astype(float))
 
     def _for_all(self, sample):
         """The same rows, which count as many as all rows."""
@@ -197,8 +228,12 @@ class Search:
         return self._sample(len(self.rows) if self.rows.in_memory else _POOL)
 
     def _batch(self, pool, size):
-        index = np.sort(self.random_state.randint(len(pool), size=size))
-        return pool.subset(index)
+        if pool.weight is None:
+            index = np.sort(self.random_state.randint(len(pool), size=size))
+            return pool.subset(index)
+        edges = np.cumsum(pool.weight)
+        drawn = np.searchsorted(edges, self.random_state.uniform(0.0, edges[-1], size), "right")
+        return replace(pool.subset(np.sort(drawn)), weight=None)
 
 
 class Adam:
