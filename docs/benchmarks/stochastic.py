@@ -242,13 +242,15 @@ def with_data(fit, args, name, m):
 
 def density_groups(entries):
     """{(data set, m): {method: entry}}, the first seed; of the peers, the best rate."""
+    keys = [key.split("/") for key in entries if key.startswith("density/")]
     found = {}
-    for key in sorted(entries, key=lambda key: key.split("/")[3:]):
-        part, *words = key.split("/")
-        if part == "density":
-            name, m, _, method, *rate = words
-            group, entry = found.setdefault((name, int(m)), {}), entries[key]
-            if method not in group or (rate and is_better(entry, group[method])):
+    for name, m in {(words[1], int(words[2])) for words in keys}:
+        of_group = [words for words in keys if words[1:3] == [name, str(m)]]
+        first = min(of_group, key=lambda words: int(words[3]))[3]
+        group = found[name, m] = {}
+        for words in of_group:
+            method, entry = words[4], entries["/".join(words)]
+            if words[3] == first and (method not in group or is_better(entry, group[method])):
                 group[method] = entry
     return {
         (name, m): {
