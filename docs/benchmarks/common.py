@@ -237,7 +237,7 @@ def once(path, key, measure, again=False):
         entry = measure()
         if entry is not None:
             store(path, key, entry)
-            hidden = ("trace", "versions", "kernel")
+            hidden = ("trace", "versions", "kernel", "machine")
             progress(key, {k: v for k, v in entry.items() if k not in hidden})
     return entry
 

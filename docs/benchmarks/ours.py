@@ -6,6 +6,7 @@ changes this file only.
 
 import contextlib
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -525,3 +526,172 @@ def policy_of_streams(name):
         yield
     finally:
         vars(incremental).update(before)
+
+
+# -- fits on all rows or on parts of them ----------------------------------------------
+
+
+class Course:
+    """What a fit knew and when, how much it read, and how it ended.
+
+    `rows` holds (seconds, function of no argument that answers with the kernel and Z): the best so
+    far of every iteration of L-BFGS, be it on a sample, and what follows from a cycle of
+    minibatches. When time is up, the fit ends as if it had converged.
+    """
+
+    def __init__(self, limit):
+        self.limit, self.rows = limit, []
+        self.read, self.steps = 0, 0  # rows of evaluations and steps; iterations and steps
+        self.n_rows, self.last_pass, self.is_stochastic = None, None, False
+        self.time_was_up = False
+        self.start = time.perf_counter()
+
+    def seconds(self):
+        return time.perf_counter() - self.start
+
+    def is_over(self):
+        """Whether to end now."""
+        self.time_was_up |= self.seconds() >= self.limit
+        return self.time_was_up
+
+    def note(self, decode):
+        self.rows.append((self.seconds(), decode))
+
+    def reads(self, rows):
+        self.read += rows
+        return rows
+
+    def passes(self):
+        """Rows that evaluations and steps had, as a multiple of the rows of the table."""
+        return None if self.n_rows is None else self.read / self.n_rows
+
+    def chosen(self, count):
+        """[(seconds, kernel, Z)]: about `count` of them, at even steps of log seconds."""
+        if not self.rows:
+            return []
+        seconds = np.array([row[0] for row in self.rows])
+        wanted = np.geomspace(seconds[0], seconds[-1], count)
+        index = np.unique(np.searchsorted(seconds, wanted * (1 - 1e-12)))
+        return [(float(seconds[i]), *self.rows[i][1]()) for i in index]
+
+    # What takes the place of functions of the package.
+
+    def maximise(self, maximise):
+        """The optimiser, which notes the best point of every iteration."""
+
+        def reporting(function, *args, callback=None, **kwargs):
+            best, n = [None, -np.inf], len(function.objective.rows)
+            self.n_rows = max(n, self.n_rows or 0)
+
+            def watched(x):
+                value, gradient = function(x)
+                self.reads(n)
+                if value > best[1]:
+                    best[:] = np.array(x), value
+                return value, gradient
+
+            def report(iteration, value):
+                self.steps += 1
+                self.note(partial(_decoded, function, best[0]))
+                told = callback is not None and callback(iteration, value)
+                return bool(told) or self.is_over()
+
+            return maximise(watched, *args, callback=report, **kwargs)
+
+        return reporting
+
+    def report(self, report):
+        """`Search._report`, which stops when time is up."""
+
+        def reporting(search, iteration, state):
+            stopped = report(search, iteration, state)
+            search.stopped |= self.is_over()
+            return stopped or search.stopped
+
+        return reporting
+
+    def better(self, better):
+        """`Search._better`, after a sample or a cycle."""
+
+        def noting(search, before, objective, kernel, sample):
+            self.reads(len(sample))
+            state = better(search, before, objective, kernel, sample)
+            self.note(lambda: (state.kernel, state.objective.inducing_points))
+            return state
+
+        return noting
+
+    def batch(self, batch):
+        """`Search._batch`."""
+
+        def counting(search, pool, size):
+            self.steps += 1
+            self.reads(size)
+            return batch(search, pool, size)
+
+        return counting
+
+    def conclude(self, conclude):
+        """`Search.conclude`."""
+
+        def timing(search, state):
+            self.is_stochastic, self.n_rows = True, self.reads(len(search.rows))
+            begun = time.perf_counter()
+            found = conclude(search, state)
+            self.last_pass = time.perf_counter() - begun
+            return found
+
+        return timing
+
+
+def _decoded(function, vector):
+    objective, kernel = function.at(vector)
+    return kernel, objective.inducing_points
+
+
+def course_of_fit(model, X, y, limit=np.inf):
+    """`Course` of a complete fit of one target or two classes, and its seconds.
+
+    The clock starts before `fit`; the small exact fit counts, and its own iterations are no rows.
+    """
+    # ADAPT: to the names of the parts of a search, and to who calls `maximise`.
+    from skgp_sparse.inference import solvers, stochastic
+
+    course = Course(limit)
+    search = stochastic.Search
+    places = [(solvers, "maximise", course.maximise), (stochastic, "maximise", course.maximise)]
+    places += [(search, "_report", course.report), (search, "_better", course.better)]
+    places += [(search, "_batch", course.batch), (search, "conclude", course.conclude)]
+    with contextlib.ExitStack() as stack:
+        for owner, name, wrapped in places:
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, wrapped(getattr(owner, name)))
+        course.start = time.perf_counter()
+        model.fit(X, y)
+        seconds = course.seconds()
+    return course, seconds
+
+
+def begins_with_all_rows(n, m):
+    """Whether solver="stochastic" without minibatches is L-BFGS on all rows."""
+    from skgp_sparse.inference import stochastic
+
+    return not any(stage.stand_for_all for stage in stochastic.stages(m, n))
+
+
+@contextlib.contextmanager
+def samples_below(n, m):
+    """Leave out the samples that would have all rows: what a fit without them finds."""
+    from skgp_sparse.inference import stochastic
+
+    stages = stochastic.STAGES
+    stochastic.STAGES = tuple(one for one in stages if one.rows * m < n) or stages[:1]
+    try:
+        yield
+    finally:
+        stochastic.STAGES = stages
+
+
+def one_scale_kernel(nu=1.5):
+    """Constant times Matern with one length scale for all features, plus noise; all 1."""
+    return ConstantKernel(1.0) * Matern(1.0, nu=nu) + WhiteKernel(1.0)

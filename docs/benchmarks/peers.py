@@ -11,6 +11,7 @@ problem in an ``.npz`` file and read one line of JSON from its standard output::
     python peers.py gpflow-race problem.npz --limit 240 --batch 256
     python peers.py gpflow-sgpr-anytime problem.npz --limit 120
     python peers.py gpflow-svgp-anytime problem.npz --limit 120 --batch 256
+    python peers.py gpytorch-svgp-anytime problem.npz --limit 120 --batch 2000 --anneal 1
     python peers.py versions
 
 A problem holds ``X`` (n, d), ``y`` (n,), ``Z`` (m, d), ``variance``, ``lengthscales``
@@ -26,8 +27,10 @@ caller can check that everybody computed the same thing.
 
 ``gpflow-classify`` and ``gpflow-race`` are classification, ``y`` being 0 and 1: SVGP, by turns a
 natural-gradient step for q and a step of Adam for everything else, on all rows or on a random batch
-of them. The two that end in ``anytime`` want ``X_test`` and ``y_test``, too, and trace what they
-predict there; SVGP takes ``labels`` from the problem, 1 for classification and 0 for regression.
+of them. Those that end in ``anytime`` want ``X_test`` and ``y_test``, too, and trace what they
+predict there; SVGP takes ``labels`` from the problem, 1 for classification and 0 for regression
+(the only one of GPyTorch). With ``--anneal 1``, the step size of Adam falls to zero along a cosine
+over the limit, and that of the natural gradients with it, to a tenth.
 """
 
 import argparse
@@ -208,7 +211,7 @@ def svgp_step(model, X, Y, args):
     natural = gpflow.optimizers.NaturalGradient(args.gamma)
     if args.lbfgs:
         return svgp_step_of_lbfgs(model, X, Y, natural, args.lbfgs)
-    return svgp_step_of_adam(model, X, Y, natural, args)
+    return svgp_step_of_adam(model, X, Y, natural, args)[0]
 
 
 def svgp_step_of_lbfgs(model, X, Y, natural, iterations):
@@ -233,6 +236,7 @@ def svgp_step_of_lbfgs(model, X, Y, natural, iterations):
 
 
 def svgp_step_of_adam(model, X, Y, natural, args):
+    """The step, and the optimiser whose step size may be set."""
     import tensorflow as tf
 
     adam, variables = tf.optimizers.Adam(args.rate), model.trainable_variables
@@ -255,7 +259,7 @@ def svgp_step_of_adam(model, X, Y, natural, args):
         adam.apply_gradients(zip(tape.gradient(value, variables), variables))
         return value
 
-    return step
+    return step, adam
 
 
 def tensors(problem):
@@ -315,20 +319,36 @@ def gpflow_race(args):
     return raced(step, lambda: (float(bound()),), args.limit, 1.05) | {"versions": versions()}
 
 
-def raced(step, measure, limit, pace):
-    """Trace of (seconds of the steps, *measure()), each time when the seconds grew by `pace`."""
-    import tensorflow as tf
+def raced(step, measure, limit, pace, errors=None, anneal=None):
+    """Trace of (seconds of the steps, *measure()), each time when the seconds grew by `pace`.
 
-    first, second = timed(step, repeats=2, warm_up=0)
+    `anneal` is called with the share of the limit that is over, before every step; this takes time.
+    `errors` are those that say that a Cholesky factorisation failed, by default TensorFlow's.
+    """
+    if errors is None:
+        import tensorflow as tf
+
+        errors = tf.errors.InvalidArgumentError
+    one = step
+    if anneal is not None:
+        share = [0.0]
+
+        def one():
+            anneal(share[0])
+            step()
+
+    first, second = timed(one, repeats=2, warm_up=0)
     trace, elapsed, due, steps, message = [], 2.0 * second, 0.0, 2, "time is up"
     try:
         while elapsed < limit:
-            elapsed += timed(step, repeats=1, warm_up=0)[0]
+            if anneal is not None:
+                share[0] = elapsed / limit
+            elapsed += timed(one, repeats=1, warm_up=0)[0]
             steps += 1
             if elapsed >= min(due, limit):
                 trace.append((elapsed, *measure()))
                 due = pace * elapsed
-    except tf.errors.InvalidArgumentError as error:  # a Cholesky factorisation failed
+    except errors as error:
         message = str(error)[:200]
     return {
         "trace": trace,
@@ -424,6 +444,7 @@ def gpflow_sgpr_anytime(args):
 def gpflow_svgp_anytime(args):
     """The same of SVGP, on random batches of `--batch` rows."""
     import gpflow
+    import tensorflow as tf
 
     problem = read_problem(args.problem)
     if problem["labels"]:
@@ -431,10 +452,31 @@ def gpflow_svgp_anytime(args):
     else:
         likelihood = gpflow.likelihoods.Gaussian(float(problem["noise"]))
     model = svgp_model(problem, likelihood)
-    step = svgp_step(model, *tensors(problem), args)
     measure = test_scores(model, problem)
     measure()
-    return raced(step, measure, args.limit, PACE) | {"versions": versions()}
+    if not args.anneal:
+        step, anneal = svgp_step(model, *tensors(problem), args), None
+    else:
+        for part in (model.q_mu, model.q_sqrt):
+            gpflow.set_trainable(part, False)
+        gamma = tf.Variable(args.gamma, dtype=tf.float64)
+        natural = gpflow.optimizers.NaturalGradient(gamma)
+        step, adam = svgp_step_of_adam(model, *tensors(problem), natural, args)
+
+        def anneal(share):
+            adam.learning_rate.assign(args.rate * cosine(share))
+            gamma.assign(args.gamma * max(cosine(share), SMALLEST_GAMMA))
+
+    found = raced(step, measure, args.limit, PACE, anneal=anneal)
+    return found | {"versions": versions()}
+
+
+SMALLEST_GAMMA = 0.1  # times the first step size of natural gradients
+
+
+def cosine(share):
+    """From one to zero."""
+    return 0.5 * (1.0 + np.cos(np.pi * min(share, 1.0)))
 
 
 # -- GPflow, other likelihoods ---------------------------------------------------------
@@ -555,6 +597,94 @@ def gpytorch_eval(args):
     return {"seconds": seconds, "value": value, "versions": versions()}
 
 
+def gpytorch_svgp(problem):
+    """A variational process with natural parameters, zero mean, Matern 5/2, in float64."""
+    import gpytorch
+    import torch
+    from gpytorch import variational
+
+    Z = torch.tensor(problem["Z"])
+
+    class SVGP(gpytorch.models.ApproximateGP):
+        def __init__(self):
+            q = variational.NaturalVariationalDistribution(len(Z))
+            super().__init__(variational.VariationalStrategy(self, Z, q))
+            self.mean_module = gpytorch.means.ZeroMean()
+            base = gpytorch.kernels.MaternKernel(nu=2.5, ard_num_dims=Z.shape[1])
+            self.covar_module = gpytorch.kernels.ScaleKernel(base)
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean_module(x), self.covar_module(x)
+            )
+
+    model, likelihood = SVGP().double(), gpytorch.likelihoods.GaussianLikelihood().double()
+    model.covar_module.outputscale = float(problem["variance"])
+    model.covar_module.base_kernel.lengthscale = torch.tensor(problem["lengthscales"])
+    likelihood.noise = float(problem["noise"])
+    return model, likelihood
+
+
+def gpytorch_svgp_step(model, likelihood, X, y, args):
+    """A function of no argument: one step of both optimisers, and a function that anneals them.
+
+    Both take their steps from one gradient, as in GPyTorch's example of natural gradients.
+    """
+    import gpytorch
+    import torch
+
+    others = [*model.hyperparameters(), *likelihood.parameters()]
+    natural = gpytorch.optim.NGD(model.variational_parameters(), num_data=len(X), lr=args.gamma)
+    adam = torch.optim.Adam(others, lr=args.rate)
+    bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(X))
+    torch.manual_seed(0)
+
+    def step():
+        rows = torch.randint(len(X), (args.batch or len(X),))
+        natural.zero_grad()
+        adam.zero_grad()
+        loss = -bound(model(X[rows]), y[rows])
+        loss.backward()
+        natural.step()
+        adam.step()
+
+    def anneal(share):
+        adam.param_groups[0]["lr"] = args.rate * cosine(share)
+        natural.param_groups[0]["lr"] = args.gamma * max(cosine(share), SMALLEST_GAMMA)
+
+    return step, anneal
+
+
+def gpytorch_svgp_anytime(args):
+    """Trace of (seconds, density, error) of SVGP for regression; predictions do not count."""
+    import torch
+    from linear_operator.utils.errors import NanError, NotPSDError
+
+    problem = read_problem(args.problem)
+    X, y, X_test = (torch.tensor(problem[key]) for key in ("X", "y", "X_test"))
+    y_test = problem["y_test"]
+    model, likelihood = gpytorch_svgp(problem)
+
+    def measure():
+        model.eval()
+        likelihood.eval()
+        with torch.no_grad():
+            found = [likelihood(model(part)) for part in X_test.split(2000)]
+            mean = torch.cat([one.mean for one in found]).numpy()
+            variance = torch.cat([one.variance for one in found]).numpy()
+        model.train()
+        likelihood.train()
+        density = -0.5 * ((y_test - mean) ** 2 / variance + np.log(2 * np.pi * variance))
+        return float(np.mean(density)), float(np.sqrt(np.mean((y_test - mean) ** 2)))
+
+    model.train()
+    likelihood.train()
+    step, anneal = gpytorch_svgp_step(model, likelihood, X, y, args)
+    errors = (NanError, NotPSDError, torch.linalg.LinAlgError)
+    anneal = anneal if args.anneal else None
+    return raced(step, measure, args.limit, PACE, errors, anneal) | {"versions": versions()}
+
+
 # -- command line ----------------------------------------------------------------------
 
 
@@ -574,6 +704,7 @@ COMMANDS = {
     "gpflow-poisson": gpflow_poisson,
     "gpflow-softmax": gpflow_softmax,
     "gpytorch-eval": gpytorch_eval,
+    "gpytorch-svgp-anytime": gpytorch_svgp_anytime,
     "versions": versions,
 }
 
@@ -588,6 +719,7 @@ def main():
     parser.add_argument("--rate", type=float, default=0.02, help="of Adam")
     parser.add_argument("--lbfgs", type=int, default=0, help="iterations instead of Adam")
     parser.add_argument("--batch", type=int, default=0, help="rows; 0: all of them")
+    parser.add_argument("--anneal", type=int, default=0, help="1: to zero over the limit")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds")
     args = parser.parse_args()
     with contextlib.redirect_stdout(sys.stderr):  # standard output is for the JSON
