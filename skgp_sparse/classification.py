@@ -327,6 +327,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     def _checked(self, X):
         check_is_fitted(self)
+        checks.check_in_memory(type(self).__name__, X=X)
         return validate_data(self, X, reset=False, dtype=_FLOATS)
 
     def _probabilities(self, X):
@@ -369,6 +370,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     def _training_rows(self, X, y, sample_weight, name):
         """The user's rows, all of which are valid, as `Labelled` ones."""
+        checks.check_in_memory(name, X=X, y=y, sample_weight=sample_weight)
         checks.check_inputs(X, self.kernel, name)
         checks.check_no_none(y)
         X, y = validate_data(self, X, y, dtype=_FLOATS)

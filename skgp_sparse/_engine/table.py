@@ -113,7 +113,11 @@ class Table(ABC):
     n_features, n_targets : int
     weight : ndarray of shape (n,) or None
         A row of weight w counts as w rows; None where all weights are one.
+    travels : bool
+        Whether the table can be sent to another process, as a copy.
     """
+
+    travels = True
 
     @abstractmethod
     def __len__(self):
@@ -149,7 +153,7 @@ class Table(ABC):
         options : Options
         """
         arrays = _SCRATCH + footprint
-        blocks = row_blocks(len(self), width, 0.5 * options.memory / (arrays * _THREADS))
+        blocks = row_blocks(len(self), width, block_budget(footprint, options))
         sizes = np.array([block.stop - block.start for block in blocks])
         fitting_threads = 0.5 * options.memory / (8 * width * arrays * sizes[0])
         threads = int(max(1, min(options.n_jobs, fitting_threads)))
@@ -217,11 +221,7 @@ class Table(ABC):
         """
         y = self.targets()
         size = root_mean_square(y, self.weight).max()
-        if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
-            raise ValueError(
-                f"The squares of y {'over' if size > 1 else 'under'}flow float64 (the root of "
-                f"their mean is {size:.1e}). Rescale y, or let normalize_y=True do it."
-            )
+        check_squares(size)
         return np.average(y**2, axis=0, weights=self.weight).mean() if size > 0 else 1.0
 
     def scale(self):
@@ -236,7 +236,7 @@ class Table(ABC):
                 first, second = first + weight @ X, second + weight @ X**2
             mean = first / self.total_weight()
             spread = np.sqrt(np.maximum(second / self.total_weight() - mean**2, 0.0))
-            return np.where(spread <= _CONSTANT, 1.0, unit * spread)
+            return spread_or_one(spread, unit)
 
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
@@ -285,6 +285,25 @@ def row_blocks(n, m, budget=np.inf):
     count = max(-(-n // size), shares, 1)
     edges = [-(-n * share // count) for share in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]
+
+
+def block_budget(footprint, options):
+    """Bytes that a (rows, m) array of a block may take, if a pullback holds `footprint` of them."""
+    return 0.5 * options.memory / ((_SCRATCH + footprint) * _THREADS)
+
+
+def check_squares(size):
+    """Raise unless targets have squares whose own squares are numbers; `size` is their root."""
+    if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
+        raise ValueError(
+            f"The squares of y {'over' if size > 1 else 'under'}flow float64 (the root of "
+            f"their mean is {size:.1e}). Rescale y, or let normalize_y=True do it."
+        )
+
+
+def spread_or_one(spread, unit):
+    """``unit * spread``; 1 where it is rounding, as the spread is in units of the range."""
+    return np.where(spread <= _CONSTANT, 1.0, unit * spread)
 
 
 def mean_and_spread(values, weight):

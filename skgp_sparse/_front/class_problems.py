@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from skgp_sparse._engine.rows import Rows
+from skgp_sparse._engine.table import Table
 from skgp_sparse._front.default_kernels import same_structure
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import about, collected, warn
@@ -19,7 +19,7 @@ class ClassProblem(NamedTuple):
     """What is fitted, and how."""
 
     name: str  # "" if it is the only one
-    rows: Rows
+    rows: Table
     kernel: object
     before: tuple | None  # (kernel, Z) of an earlier fit
     plan: Plan
@@ -41,7 +41,8 @@ def fit_all(problems, model, seed, n_jobs, watched):
     """
     if n_jobs is None and not watched and all(problem.is_small() for problem in problems):
         return _fit_side_by_side(problems, model, seed)
-    if n_jobs is None or len(problems) == 1 or resolve_n_jobs(n_jobs) == 1:
+    rows_travel = all(problem.rows.travels for problem in problems)
+    if n_jobs is None or len(problems) == 1 or resolve_n_jobs(n_jobs) == 1 or not rows_travel:
         return [_fit_one(problem, model, seed) for problem in problems]
     jobs = (delayed(_fit_elsewhere)(problem.alone(), model, seed) for problem in problems)
     fits = []

@@ -1,5 +1,6 @@
 """What the package uses of scikit-learn that is private or absent in some supported versions."""
 
+import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 try:
@@ -19,11 +20,25 @@ def check_sample_weight(sample_weight, X):
     if sample_weight is None:
         return None
     weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
-    if not weight.any():
+    check_any_weight(weight.any())
+    return weight
+
+
+def check_weights_of_part(sample_weight, X):
+    """The same for some of the rows, whose weights may all be zero."""
+    if sample_weight is None:
+        return None
+    if np.shape(sample_weight) == (len(X),) and not np.any(sample_weight):
+        return np.zeros(len(X))
+    return _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
+
+
+def check_any_weight(found):
+    """Raise unless there is a positive weight."""
+    if not found:
         raise ValueError(
             "sample_weight is zero for every row, but at least one weight must be positive."
         )
-    return weight
 
 
 def has_callbacks(estimator):

@@ -27,9 +27,13 @@ def standardisation(y, weight, normalize, shared):
     n_targets = y.shape[1]
     if not normalize:
         return np.zeros(n_targets), np.ones(n_targets)
-    mean, std = mean_and_spread(y, weight)
+    return units_of(*mean_and_spread(y, weight), shared)
+
+
+def units_of(mean, std, shared):
+    """Mean and scale (p,) from mean and standard deviation (p,); see `standardisation`."""
     rounding = 4 * np.finfo(float).eps * np.abs(mean)
-    std[std <= rounding] = 0.0
+    std = np.where(std <= rounding, 0.0, std)
     if shared:
         std[:] = root_mean_square(std[:, None], None)
     return mean, np.where(std > 0, std, np.maximum(rounding, 1.0))

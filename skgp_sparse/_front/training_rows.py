@@ -41,16 +41,11 @@ def training_rows(X, y, weight, *, alpha, normalize, name, offset=None):
     """
     y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
     noise = check_alpha(alpha, len(X), name)
-    if X.size <= _SMALL_TABLE:
+    if is_small(X.size):
         X, y, noise, weight, offset = _canonical(X, y, noise, weight, offset)
     centred = y if offset is None else y - offset[:, None]
     mean, scale = standardisation(centred, weight, normalize, shared=np.any(noise))
-    if not np.isfinite(np.max(noise) / scale[0] / scale[0]):
-        raise ValueError(
-            f"The 'alpha' parameter of {name} is too large for y: its largest value is "
-            f"{np.max(noise):.1e}, and y has a standard deviation of {scale[0]:.1e}. Rescale y, or "
-            "lower alpha."
-        )
+    check_noise(np.max(noise), scale[0], name)
     offset = None if offset is None else offset / scale[0]
     return Rows(X, y, noise, weight, mean, scale, offset=offset)
 
@@ -69,6 +64,11 @@ class Labelled(NamedTuple):
         X = self.X if rows is None else self.X[rows]
         weight = self.weight if self.weight is None or rows is None else self.weight[rows]
         return training_rows(X, label, weight, alpha=None, normalize=False, name=name)
+
+
+def is_small(size):
+    """Whether a table with so many numbers in X is brought into its canonical form."""
+    return size <= _SMALL_TABLE
 
 
 def with_noise_floor(rows, kernel):
@@ -103,6 +103,16 @@ def check_alpha(alpha, n, name):
             f"The smallest value is {alpha.min()}."
         )
     return alpha
+
+
+def check_noise(largest, scale, name):
+    """Raise if known noise overflows in the units of the standardised targets."""
+    if not np.isfinite(largest / scale / scale):
+        raise ValueError(
+            f"The 'alpha' parameter of {name} is too large for y: its largest value is "
+            f"{largest:.1e}, and y has a standard deviation of {scale:.1e}. Rescale y, or "
+            "lower alpha."
+        )
 
 
 def _canonical(X, y, noise, weight, offset):
