@@ -244,7 +244,8 @@ def test_predictions_are_lazy_for_lazy_rows_and_arrays_for_arrays(client, table)
     density = model.log_predictive_density(dX, dy)
     assert np.array_equal(density.compute(), local.log_predictive_density(X, y))
     unknown = dX[dX[:, 0] > 0]
-    assert np.array_equal(model.predict(unknown).compute(), local.predict(X[X[:, 0] > 0]))
+    expected = local.predict(X[X[:, 0] > 0])  # blocks of other sizes: other last bits
+    assert model.predict(unknown).compute() == pytest.approx(expected, rel=1e-12)
     assert model.score(dX, dy) == pytest.approx(local.score(X, y), rel=1e-12)
     with pytest.raises(TypeError, match="block by block"):
         model.sample_y(dX)
@@ -252,6 +253,20 @@ def test_predictions_are_lazy_for_lazy_rows_and_arrays_for_arrays(client, table)
         model.predict(dX, return_cov=True)
     with pytest.raises(ValueError, match="2 columns"):
         model.predict(dX[:, :1])
+
+
+def test_offsets_of_predictions_stay_with_their_rows(client, table):
+    X, f, _ = table
+    y, offset = np.random.RandomState(1).poisson(np.exp(f)), 0.1 * X[:, 0]
+    dX, dy, doffset = lazily(X, y, offset)
+    model = DaskSparseGPRegressor(likelihood="poisson", **QUICK).fit(dX, dy, offset=doffset)
+    expected = model.to_local().predict(X, offset=offset)
+    for given in (doffset, doffset.rechunk(750), offset):
+        assert np.array_equal(model.predict(dX, offset=given).compute(), expected)
+    with pytest.raises(TypeError, match="offset must be a dask collection or a number"):
+        model.predict(dX[dX[:, 0] > 0], offset=offset[X[:, 0] > 0])
+    density = model.log_predictive_density(dX, y, offset=offset).compute()
+    assert np.array_equal(density, model.to_local().log_predictive_density(X, y, offset=offset))
 
 
 def test_an_empty_partition_has_no_predictions(client, table):
@@ -348,7 +363,7 @@ def test_errors_of_the_data_name_the_partition(client, on_workers, table):
     dX, dy, dbad = lazily(X, y, bad)
     with pytest.raises(ValueError, match="Partition 1: Input X contains NaN"):
         DaskSparseGPRegressor(**QUICK).fit(dbad, dy)
-    with pytest.raises(ValueError, match="Partition 0.*counts"):
+    with pytest.raises(ValueError, match="Partition .*counts"):
         DaskSparseGPRegressor(likelihood="poisson", **QUICK).fit(dX, dy - 10)
     with pytest.raises(ValueError, match="y has 2 partitions and X has 3"):
         DaskSparseGPRegressor(**QUICK).fit(dX[dX[:, 0] > 0], dy.rechunk(1500))
@@ -462,12 +477,14 @@ def test_workers_short_of_memory_use_their_disk(cluster, client, table):
     def resident():
         import psutil
 
+        import skgp_sparse.dask  # noqa: F401
+
         return psutil.Process().memory_info().rss
 
-    blocks = [da.from_delayed(delayed(block)(i), (40_000, 40), float) for i in range(12)]
-    X = da.concatenate(blocks)  # 154 MB
+    blocks = [da.from_delayed(delayed(block)(i), (40_000, 40), float) for i in range(18)]
+    X = da.concatenate(blocks)  # 230 MB
     y = X[:, 0] + X[:, 1]
-    limit = max(client.run(resident).values()) + 120_000_000
+    limit = max(client.run(resident).values()) + 180_000_000
     options = {"n_inducing": 5, "optimizer": None, "n_jobs": 1, "random_state": 0}
     with LocalCluster(
         n_workers=1, threads_per_worker=1, dashboard_address=":0", memory_limit=limit
@@ -475,7 +492,7 @@ def test_workers_short_of_memory_use_their_disk(cluster, client, table):
         with Client(small) as other:
             found = DaskSparseGPRegressor(client=other, **options).fit(X, y)
             assert_nothing_left(other)
-    rows = np.vstack([block(seed) for seed in range(12)])
+    rows = np.vstack([block(seed) for seed in range(18)])
     local = SparseGPRegressor(**options).fit(rows, rows[:, 0] + rows[:, 1])
     assert found.log_marginal_likelihood_value_ == pytest.approx(
         local.log_marginal_likelihood_value_, rel=1e-10
@@ -557,9 +574,9 @@ def test_backends_of_joblib_still_work(backend, client, table):
     labels = np.digitize(f, [-0.3, 0.3])
     options = {"n_inducing": 8, "max_iter": 2, "random_state": 0}
     expected = SparseGPClassifier(n_jobs=1, **options).fit(X, labels)
+    grid = GridSearchCV(SparseGPRegressor(**options), {"bound": ["titsias", "fitc"]}, cv=2)
     with joblib.parallel_config(backend=backend, n_jobs=2):
         found = SparseGPClassifier(n_jobs=2, **options).fit(X, labels)
-        grid = GridSearchCV(SparseGPRegressor(**options), {"bound": ["titsias", "fitc"]}, cv=2)
-        grid.fit(X, y)
+        scores = grid.fit(X, y).cv_results_["mean_test_score"]
     assert np.array_equal(found.kernel_.theta, expected.kernel_.theta)
-    assert grid.best_score_ > 0.5
+    assert np.array_equal(scores, clone(grid).fit(X, y).cv_results_["mean_test_score"])

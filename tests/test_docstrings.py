@@ -21,6 +21,7 @@ from skgp_sparse import (
 from skgp_sparse.kernels import _nodes
 
 validate = pytest.importorskip("numpydoc.validate").validate
+on_cluster = pytest.importorskip("skgp_sparse.dask", exc_type=ImportError)
 
 MODULES = [
     "skgp_sparse",
@@ -29,6 +30,8 @@ MODULES = [
 CLASSES = [
     SparseGPRegressor,
     SparseGPClassifier,
+    on_cluster.DaskSparseGPRegressor,
+    on_cluster.DaskSparseGPClassifier,
     bounds.Bound,
     bounds.Titsias,
     bounds.TitsiasNew,

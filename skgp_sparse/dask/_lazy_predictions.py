@@ -64,7 +64,7 @@ def _predict_lazily(local, method, probed_by, given):
             f"X must be one, too. Got {type(X).__name__}."
         )
     _check_columns(local, X)
-    others = {name: given.pop(name) for name in _BY_ROW if is_lazy(given.get(name))}
+    others = {name: given.pop(name) for name in _BY_ROW if _is_column(given.get(name))}
     blocks = blocks_of(X)
     columns = {name: _blocks_like(one, name, X, blocks) for name, one in others.items()}
     sizes = known_sizes(X) or [np.nan] * len(blocks)
@@ -111,7 +111,7 @@ def _on_probe(local, method, n_features, given, by_row):
         row = pandas.DataFrame(row, columns=local.feature_names_in_)
     if "y" in by_row:
         method = type(local).predict
-    return method(local, row, **{name: one for name, one in given.items() if np.ndim(one) == 0})
+    return method(local, row, **{n: one for n, one in given.items() if n not in _BY_ROW})
 
 
 def _check_columns(local, X):
@@ -123,7 +123,18 @@ def _check_columns(local, X):
         )
 
 
+def _is_column(value):
+    return is_lazy(value) or np.ndim(value) > 0
+
+
 def _blocks_like(column, name, X, blocks):
+    if not is_lazy(column):
+        if not known_sizes(X):
+            raise TypeError(
+                f"{name} must be a dask collection or a number, because the sizes of the "
+                f"partitions of X are not known. Got {type(column).__name__}."
+            )
+        column = da.from_array(np.asarray(column))
     if known_sizes(X) and known_sizes(column) and len(column) == len(X):
         column = column.rechunk({0: X.chunks[0]})
     found = blocks_of(column)

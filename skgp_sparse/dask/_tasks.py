@@ -91,7 +91,8 @@ def load(number, rules, X, y, weight, offset, noise):
     try:
         return _checked(rules, X, y, weight, offset, noise)
     except (ValueError, TypeError) as error:
-        raise type(error)(f"Partition {number}: {error}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"Partition {number}: {error}") from error
 
 
 def _checked(rules, X, y, weight, offset, noise):
@@ -116,7 +117,7 @@ def _numbers(y, name):
     y = check_array(
         y, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="y", estimator=name
     )
-    return y.reshape(len(y), -1) if y.ndim < 2 or len(y) else y
+    return y[:, None] if y.ndim == 1 else y
 
 
 def _labels(y, name):
