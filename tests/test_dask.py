@@ -16,8 +16,9 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse._front import training_rows
+from skgp_sparse.kernels import _nodes, _stationary
 
 pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -35,6 +36,17 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 N = 3000
 QUICK = {"n_inducing": 12, "max_iter": 4, "random_state": 0, "n_jobs": 1}
+
+
+class Renamed(RBF):
+    """A kernel without a rule of the package."""
+
+
+class RuleOfRenamed(_stationary.LengthScaleRule):
+    """A rule of a user."""
+
+    def __init__(self):
+        super().__init__(_stationary.squared_exponential, roots=False, footprint=1)
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +145,16 @@ def test_evaluations_with_sites_are_the_local_ones(likelihood, client, on_worker
     ours, our_gradient = evaluation(DaskSparseGPRegressor(RBF(), **given), dX, dy, offset=doffset)
     assert ours == pytest.approx(value, rel=1e-10)
     assert our_gradient == pytest.approx(gradient, abs=1e-7 * np.abs(gradient).max())
+
+
+def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
+    X, _, y = table
+    for known in ("_BUILDERS", "_OF_USERS"):
+        monkeypatch.setattr(_nodes, known, dict(getattr(_nodes, known)))
+    kernels.register(Renamed, RuleOfRenamed())
+    kernel = Renamed([1.0, 2.0]) + WhiteKernel(0.1)
+    local = SparseGPRegressor(kernel, **QUICK).fit(X, y)
+    assert_same_fit(DaskSparseGPRegressor(kernel, **QUICK).fit(*lazily(X, y)), local)
 
 
 # -- fits ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pkgutil
 import pytest
 
 import skgp_sparse
+import skgp_sparse.dask as on_cluster
 from skgp_sparse import (
     SparseGPClassifier,
     SparseGPRegressor,
@@ -21,7 +22,6 @@ from skgp_sparse import (
 from skgp_sparse.kernels import _nodes
 
 validate = pytest.importorskip("numpydoc.validate").validate
-on_cluster = pytest.importorskip("skgp_sparse.dask", exc_type=ImportError)
 
 MODULES = [
     "skgp_sparse",

@@ -146,7 +146,7 @@ class Partitions:
         Parameters
         ----------
         asked : tuple
-            The function and the `View`.
+            The function, the `View` and the user's rules of kernels.
         own : list of tuple
             What `visit` wants for each part.
         leave : bool

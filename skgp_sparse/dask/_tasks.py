@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
+from skgp_sparse import kernels
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.table import Layout, mean_and_spread, root_mean_square
 from skgp_sparse._front import checks
@@ -215,13 +216,15 @@ def visit(asked, part, own):
     Parameters
     ----------
     asked : tuple
-        The function and the `View`, the same for all parts.
+        The function, the `View` and the user's rules of kernels, the same for all parts.
     part : Part
     own : bytes
         A pickle of slices of its rows, what earlier visits left for each, and which of them are to
         leave something.
     """
-    function, view = asked
+    function, view, rules = asked
+    for pair in rules.items():
+        kernels.register(*pair)
     blocks, kept, keep = cloudpickle.loads(own)
     rows, layout = view.rows(part), Layout(blocks, 1, [], [])
     with single_threaded_blas(), np.errstate(all="ignore"):
