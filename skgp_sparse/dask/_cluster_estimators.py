@@ -165,7 +165,7 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
             return super()._training_rows(*local, likelihood, name)
         checks.check_n_targets(self.n_targets, shape.n_targets)
         normalize = self.normalize_y and (likelihood is None or likelihood.standardises)
-        return _regression_table(parts, sizes, shape, normalize, name, given[2:])
+        return regression_table(parts, sizes, shape, normalize, name, given[2:])
 
 
 @described(SparseGPClassifier)
@@ -262,7 +262,7 @@ class LabelledPartitions(NamedTuple):
         return DaskTable(parts, sizes, self.n_features, 1, inputs, view, self.weighted)
 
 
-def _regression_table(parts, sizes, shape, normalize, name, columns):
+def regression_table(parts, sizes, shape, normalize, name, columns):
     """The `DaskTable` of parts whose targets are numbers; weight and offset are not None if so."""
     found = [one for one in parts.each(_tasks.summarise, View()) if one.inputs is not None]
     check_any_weight(found)
