@@ -152,6 +152,7 @@ def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, 
     for known in ("_BUILDERS", "_OF_USERS"):
         monkeypatch.setattr(_nodes, known, dict(getattr(_nodes, known)))
     kernels.register(Renamed, RuleOfRenamed())
+    kernels.register(type("Elsewhere", (RBF,), {"__module__": "nowhere"}), RuleOfRenamed())
     kernel = Renamed([1.0, 2.0]) + WhiteKernel(0.1)
     local = SparseGPRegressor(kernel, **QUICK).fit(X, y)
     assert_same_fit(DaskSparseGPRegressor(kernel, **QUICK).fit(*lazily(X, y)), local)

@@ -12,7 +12,6 @@ from itertools import chain
 
 import numpy as np
 
-from skgp_sparse import kernels
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.table import (
     Layout,
@@ -136,8 +135,7 @@ class DaskTable(Table):
             for items in kept:
                 items[:] = [None] * len(items)
         leave = keep is None or any(keep)
-        asked = function, self.view, kernels.rules_of_users()
-        total, left = self.parts.sums(asked, own, leave)
+        total, left = self.parts.sums((function, self.view), own, leave)
         return total, [*chain.from_iterable(left)] if leave else [None] * len(layout.blocks)
 
     def targets(self):

@@ -8,6 +8,7 @@ import asyncio
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BytesIO
 
 import cloudpickle
 import dask
@@ -17,6 +18,7 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from skgp_sparse.dask import _tasks
+from skgp_sparse.kernels import rules_of_users
 
 _LOST = (asyncio.CancelledError, CancelledError, CommClosedError)
 _FAN_IN = 8  # sums that are added at once: a tree that depends on nothing but their number
@@ -98,7 +100,26 @@ def _check_running(client):
 
 def once(thing):
     """Anything as one delayed object, which the workers hand to each other and unpickle once."""
-    return delayed(cloudpickle.loads, pure=False)(cloudpickle.dumps(thing))
+    return delayed(cloudpickle.loads, pure=False)(packed(thing))
+
+
+def packed(thing):
+    """A pickle in which kernels carry the rules that the user registered for their classes."""
+    file = BytesIO()
+    _Pickler(file).dump(thing)
+    return file.getvalue()
+
+
+class _Pickler(cloudpickle.Pickler):
+    def __init__(self, file):
+        super().__init__(file)
+        self.rules = rules_of_users()
+
+    def reducer_override(self, thing):
+        rule = self.rules.get(type(thing))
+        if rule is None:
+            return super().reducer_override(thing)
+        return _tasks.kernel_with_rule, (type(thing), rule, vars(thing))
 
 
 def tree(function, leaves):
@@ -146,13 +167,13 @@ class Partitions:
         Parameters
         ----------
         asked : tuple
-            The function, the `View` and the user's rules of kernels.
+            The function and the `View`.
         own : list of tuple
             What `visit` wants for each part.
         leave : bool
             Whether anything is left.
         """
-        shared, told = once(asked), map(cloudpickle.dumps, own)
+        shared, told = once(asked), map(packed, own)
         call = delayed(_tasks.visit if leave else _tasks.sums_of_visit, pure=False)
         visits = [call(shared, *pair) for pair in zip(self.futures, told)]
         sums = [delayed(_tasks.first, pure=False)(found) for found in visits] if leave else visits

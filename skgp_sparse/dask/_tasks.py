@@ -134,6 +134,14 @@ def _labels(y, name):
     return y
 
 
+def kernel_with_rule(kind, rule, state):
+    """A kernel of a class to which the user gave a rule, for which the worker knows it from now."""
+    kernels.register(kind, rule)
+    kernel = kind.__new__(kind)
+    vars(kernel).update(state)
+    return kernel
+
+
 def shape_of(part):
     """Numbers of rows, of columns of X and of targets."""
     return len(part.X), part.X.shape[1], 1 if part.y.ndim == 1 else part.y.shape[1]
@@ -216,15 +224,13 @@ def visit(asked, part, own):
     Parameters
     ----------
     asked : tuple
-        The function, the `View` and the user's rules of kernels, the same for all parts.
+        The function and the `View`, the same for all parts.
     part : Part
     own : bytes
         A pickle of slices of its rows, what earlier visits left for each, and which of them are to
         leave something.
     """
-    function, view, rules = asked
-    for pair in rules.items():
-        kernels.register(*pair)
+    function, view = asked
     blocks, kept, keep = cloudpickle.loads(own)
     rows, layout = view.rows(part), Layout(blocks, 1, [], [])
     with single_threaded_blas(), np.errstate(all="ignore"):
