@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -374,6 +375,21 @@ def test_the_package_does_not_need_dask():
         "else:\n    raise AssertionError\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_example_of_the_guide_runs(tmp_path):
+    guide = Path(__file__).parent.parent / "docs" / "user_guide.md"
+    section = guide.read_text(encoding="utf-8").split("## Clusters: skgp_sparse.dask")[1]
+    (tmp_path / "example.py").write_text(section.split("```python")[1].split("```")[0])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(guide.parents[1]), *sys.path])}
+    command = [sys.executable, "example.py"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
+
+
+def test_samples_of_very_many_rows_are_drawn_in_little_memory(monkeypatch):
+    rows = DaskTable(None, [2**31, 2**31], 1, 1, None, None)
+    found = rows.sample(1000, np.random.RandomState(0))
+    assert len(np.unique(found)) == 1000 and found.max() > 2**31 and list(found) == sorted(found)
 
 
 # -- data that cannot be used --------------------------------------------------------------

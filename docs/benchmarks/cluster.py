@@ -205,13 +205,13 @@ def tasks_of_visit(parts):
 
 def predicted(n, m, cores, constants, rate, network=None):
     """Seconds of an evaluation by where they go; see docs/scaling.md."""
-    parts = max(2 * cores, int(np.ceil(n * 8 * (D + 1) / PART_BYTES)))
+    parts = cores * max(2, int(np.ceil(n * 8 * (D + 1) / PART_BYTES / cores)))
     square = 8.0 * m * m
     per_byte = constants["byte to a worker"] if network is None else 1.0 / network
     levels = int(np.ceil(np.log(max(parts, 2)) / np.log(FAN_IN)))
-    rows = rate["row (s)"] * n / cores * np.ceil(parts / cores) * cores / parts
+    rows = rate["row (s)"] * n / cores
     scheduler = 2 * constants["visit"] + 2 * constants["task"] * tasks_of_visit(parts)
-    sending = 4 * square * cores * per_byte
+    sending = 3 * square * cores * per_byte  # T, and T and B⁻¹ in the second visit
     sums = 2 * constants["byte of a part"] * square * parts / cores
     sums += 2 * levels * (FAN_IN - 1) * square * per_byte
     return {

@@ -11,6 +11,7 @@ from functools import cached_property, reduce
 from itertools import chain
 
 import numpy as np
+from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.table import (
@@ -25,7 +26,7 @@ from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions
 from skgp_sparse.dask._tasks import Moments, View
 
-_MOST_INPUTS = 1 << 27  # numbers (1 GB) that a user's own function sees in the client
+_MOST_INPUTS = 1 << 27  # numbers (1 GB) of one kind for each row that the client has at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +119,20 @@ class DaskTable(Table):
 
     def layout(self, width, footprint, options):
         """The `Layout`: no block crosses a part, and nothing waits."""
-        budget = block_budget(footprint, options)
+        key = width, block_budget(footprint, options), options.n_jobs
+        if key not in self._layouts:
+            self._layouts.clear()
+            self._layouts[key] = self._cut(*key)
+        return self._layouts[key]
+
+    def _cut(self, width, budget, threads):
         blocks = [
             slice(start + block.start, start + block.stop)
             for start, size in zip(self._edges.tolist(), self.sizes)
             for block in row_blocks(size, width, budget)
         ]
         nothing = [False] * len(blocks)
-        return Layout(blocks, options.n_jobs, nothing, nothing)
+        return Layout(blocks, threads, nothing, nothing)
 
     def visit(self, function, layout, *kept, keep=None, spend=False):
         """Apply a function to every block where its rows are; see `Table.visit`."""
@@ -168,6 +175,13 @@ class DaskTable(Table):
         with np.errstate(all="ignore"):
             return spread_or_one(spread / unit, unit)
 
+    def sample(self, size, random_state):
+        """Sorted indices of at most `size` rows; of very many rows in memory that does not grow."""
+        if self.weighted or len(self) <= _MOST_INPUTS:
+            return super().sample(size, random_state)
+        drawn = sample_without_replacement(len(self), size, random_state=random_state)
+        return np.sort(drawn)
+
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
         first = self.parts.each(_tasks.distinct, self.view, most, only=[0])
@@ -182,6 +196,11 @@ class DaskTable(Table):
             if len(found) > most:
                 return None
         return found
+
+    @cached_property
+    def _layouts(self):
+        """The one layout that was asked for last: there are a million blocks in 1e9 rows."""
+        return {}
 
     @cached_property
     def _edges(self):

@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
+from threading import Lock
 
 import cloudpickle
 import dask
@@ -18,10 +19,11 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from skgp_sparse.dask import _tasks
-from skgp_sparse.kernels import rules_of_users
+from skgp_sparse.kernels._nodes import rules_of_users
 
 _LOST = (asyncio.CancelledError, CancelledError, CommClosedError)
 _FAN_IN = 8  # sums that are added at once: a tree that depends on nothing but their number
+_CONFIG = Lock()  # what dask.config sets for a while, it sets for all threads
 _QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}  # it is meant to be large
 
 
@@ -56,7 +58,7 @@ def ask(client, wanted):
 
 def send(client, wanted):
     """Futures of delayed objects."""
-    with in_words(client), dask.config.set(_QUIET):
+    with in_words(client), _CONFIG, dask.config.set(_QUIET):
         return client.compute(wanted, optimize_graph=False)
 
 

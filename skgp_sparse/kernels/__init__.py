@@ -28,7 +28,7 @@ from __future__ import annotations
 from sklearn.gaussian_process import kernels as _sk
 
 from . import _composites, _dot_products, _nodes, _pairwise, _stationary
-from ._nodes import register, rules_of_users
+from ._nodes import register
 from ._rules import KernelRule
 from ._tree import (
     diagonal,
@@ -50,7 +50,6 @@ __all__ = [
     "length_scales",
     "linearize",
     "register",
-    "rules_of_users",
 ]
 
 
