@@ -36,6 +36,8 @@ def lazy(method, probed_by=None):
         given.pop("self")
         if not any(map(is_lazy, given.values())):
             return method(self, X, *args, **kwargs)
+        if given.get("return_cov"):
+            raise _belong_together(self, method, "a covariance is that of all pairs of rows")
         return _predict_lazily(self.to_local(), method, probed_by or method, given)
 
     return predict
@@ -47,13 +49,17 @@ def at_once(method, why):
     @wraps(method)
     def refuse(self, X, *args, **kwargs):
         if is_lazy(X):
-            raise TypeError(
-                f"{type(self).__name__}.{method.__name__}: {why}, so that it cannot be computed "
-                "block by block. Pass rows that fit into memory, such as X.compute()."
-            )
+            raise _belong_together(self, method, why)
         return method(self, X, *args, **kwargs)
 
     return refuse
+
+
+def _belong_together(estimator, method, why):
+    return TypeError(
+        f"{type(estimator).__name__}.{method.__name__}: {why}, so that it cannot be computed block "
+        "by block. Pass rows that fit into memory, such as X.compute()."
+    )
 
 
 def _predict_lazily(local, method, probed_by, given):
