@@ -8,7 +8,7 @@ and travel with the tasks.
 
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
@@ -132,17 +132,24 @@ class DaskTable(Table):
             for block in row_blocks(size, width, budget)
         ]
         nothing = [False] * len(blocks)
-        return Layout(blocks, threads, nothing, nothing)
+        layout = CutLayout(blocks, threads, nothing, nothing)
+        layout.cut = width, budget
+        return layout
 
     def visit(self, function, layout, *kept, keep=None, spend=False):
         """Apply a function to every block where its rows are; see `Table.visit`."""
-        places = self._places(layout)
-        own = [self._own(*place, layout, kept, keep) for place in places]
+        leave = keep is None or any(keep)
+        if any(map(_holds_something, kept)) or leave:
+            own = [
+                ([items[i:j] for items in kept], keep and keep[i:j]) for i, j in self._of(layout)
+            ]
+        else:
+            own = [([], [])] * len(self.sizes)
         if spend:
             for items in kept:
                 items[:] = [None] * len(items)
-        leave = keep is None or any(keep)
-        total, left = self.parts.sums((function, self.view), own, leave)
+        asked = function, self.view, layout.cut, len(kept)
+        total, left = self.parts.sums(asked, own, leave)
         return total, [*chain.from_iterable(left)] if leave else [None] * len(layout.blocks)
 
     def targets(self):
@@ -213,19 +220,25 @@ class DaskTable(Table):
     def _column(self, name):
         return np.concatenate(self.parts.each(_tasks.column, self.view, name))
 
-    def _places(self, layout):
-        """First row of each part, and the blocks that lie in it."""
+    def _of(self, layout):
+        """The first block of each part, and the one behind its last."""
         starts = np.array([block.start for block in layout.blocks])
-        edges = np.searchsorted(starts, [*self._edges, len(self)])
-        return list(zip(self._edges.tolist(), edges[:-1].tolist(), edges[1:].tolist()))
+        edges = np.searchsorted(starts, [*self._edges, len(self)]).tolist()
+        return pairwise(edges)
 
-    def _own(self, start, first, last, layout, kept, keep):
-        """What a part is told: its blocks, what was kept for them, and what it is to leave."""
-        blocks = [
-            slice(block.start - start, block.stop - start) for block in layout.blocks[first:last]
-        ]
-        own = [list(items[first:last]) for items in kept]
-        return blocks, own, None if keep is None else keep[first:last]
+
+class CutLayout(Layout):
+    """A `Layout` whose blocks workers cut again: those of a billion rows would be a long message.
+
+    Attributes
+    ----------
+    cut : tuple
+        What `row_blocks` wants besides the rows of a part.
+    """
+
+
+def _holds_something(items):
+    return any(item is not None for item in items)
 
 
 def merged(moments):

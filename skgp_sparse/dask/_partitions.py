@@ -169,7 +169,7 @@ class Partitions:
         Parameters
         ----------
         asked : tuple
-            The function and the `View`.
+            What `visit` wants for all parts.
         own : list of tuple
             What `visit` wants for each part.
         leave : bool

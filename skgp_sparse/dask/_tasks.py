@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._engine.table import Layout, mean_and_spread, root_mean_square
+from skgp_sparse._engine.table import Layout, mean_and_spread, root_mean_square, row_blocks
 from skgp_sparse._front import checks
 from skgp_sparse._front.multiclass import Task
 from skgp_sparse._front.sklearn_compat import check_weights_of_part
@@ -224,15 +224,21 @@ def visit(asked, part, own):
     Parameters
     ----------
     asked : tuple
-        The function and the `View`, the same for all parts.
+        The function, the `View`, how rows are cut into blocks and how many arguments the function
+        has besides: the same for all parts.
     part : Part
     own : bytes
-        A pickle of slices of its rows, what earlier visits left for each, and which of them are to
-        leave something.
+        A pickle of what earlier visits left for each block, or of nothing, and of which of them are
+        to leave something: all (None), or none (an empty list).
     """
-    function, view = asked
-    blocks, kept, keep = cloudpickle.loads(own)
-    rows, layout = view.rows(part), Layout(blocks, 1, [], [])
+    function, view, cut, n_kept = asked
+    rows = view.rows(part)
+    blocks = row_blocks(len(rows), *cut)
+    nothing = [None] * len(blocks)
+    kept, keep = cloudpickle.loads(own)
+    kept = kept or [nothing] * n_kept
+    keep = nothing if keep == [] else keep
+    layout = Layout(blocks, 1, [], [])
     with single_threaded_blas(), np.errstate(all="ignore"):
         return rows.visit(function, layout, *kept, keep=keep)
 
