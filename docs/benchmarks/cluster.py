@@ -230,7 +230,7 @@ def prediction_table(stored, network=NETWORK):
     lines = [
         "| n | m | cores | parts | rows (s) | tasks (s) | matrices (s) | sums (s) | algebra (s) | "
         "evaluation (s) | efficiency | 200 evaluations (h) |",
-        "| " + "---: | " * 12,
+        "|" + " ---: |" * 12,
     ]
     for n in (10**8, 10**9):
         for one in stored["rate"]["rates"]:
@@ -250,7 +250,7 @@ def prediction_table(stored, network=NETWORK):
 def where_it_stops(stored, network=NETWORK):
     """Lines of Markdown: cores from which half is overhead, and beyond which nothing is gained."""
     constants = stored["overhead"]["constants"]
-    lines = ["| n | m | half of the time is overhead from | no gain beyond |", "| ---: " * 4 + "|"]
+    lines = ["| n | m | half of the time is overhead from | no gain beyond |", "|" + " ---: |" * 4]
     candidates = np.unique(np.geomspace(1, 20_000, 400).astype(int))
     for n in (10**6, 10**7, 10**8, 10**9):
         for one in stored["rate"]["rates"]:
