@@ -26,18 +26,22 @@ def init_with_client(plain):
 def described(plain):
     """Decorator: the docstring of a class goes on with the parameters of the plain estimator.
 
-    What stands behind the first line of dashes of its own sections comes after these.
+    Its own siblings and examples come after these.
     """
     sections = inspect.getdoc(plain).split("\nParameters\n----------\n")[1]
     parameters, rest = sections.split("\n\nAttributes\n----------\n")
-    attributes = rest.split("\n\nSee Also\n")[0]
+    attributes, rest = rest.split("\n\nSee Also\n")
+    _, references = rest.split("\n\nReferences\n")
+    references, _ = references.split("\n\nExamples\n")
     client = "client_ : distributed.Client\n    The client that `fit` uses."
 
     def describe(cls):
         summary, own = inspect.getdoc(cls).split("\n\nSee Also\n")
+        siblings, examples = own.split("\n\nExamples\n")
         cls.__doc__ = (
             f"{summary}\n\nParameters\n----------\n{parameters}\n{_CLIENT}\n\n"
-            f"Attributes\n----------\n{attributes}\n{client}\n\nSee Also\n{own}\n"
+            f"Attributes\n----------\n{attributes}\n{client}\n\nSee Also\n{siblings}\n\n"
+            f"References\n{references}\n\nExamples\n{examples}\n"
         )
         return cls
 
