@@ -30,7 +30,12 @@ import pandas as pd
 from dask import delayed
 from distributed import Client, LocalCluster
 
-from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor, _collections
+from skgp_sparse.dask import (
+    DaskSparseGPClassifier,
+    DaskSparseGPRegressor,
+    _collections,
+    _partitions,
+)
 from skgp_sparse.dask._distributed_rows import DaskTable
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -153,6 +158,8 @@ def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, 
     for known in ("_BUILDERS", "_OF_USERS"):
         monkeypatch.setattr(_nodes, known, dict(getattr(_nodes, known)))
     kernels.register(Renamed, RuleOfRenamed())
+    arrived = pickle.loads(_partitions.packed(Renamed()))
+    assert b"RuleOfRenamed" in pickle.dumps(arrived)  # from worker to worker
     kernels.register(type("Elsewhere", (RBF,), {"__module__": "nowhere"}), RuleOfRenamed())
     kernel = Renamed([1.0, 2.0]) + WhiteKernel(0.1)
     local = SparseGPRegressor(kernel, **QUICK).fit(X, y)

@@ -3,6 +3,8 @@
 A task may run twice, on any worker, and gives the same answer: a worker may die.
 """
 
+import copyreg
+from functools import partial
 from typing import NamedTuple
 
 import cloudpickle
@@ -137,9 +139,14 @@ def _labels(y, name):
 def kernel_with_rule(kind, rule, state):
     """A kernel of a class to which the user gave a rule, for which the worker knows it from now."""
     kernels.register(kind, rule)
+    copyreg.pickle(kind, partial(_reduced, rule))  # workers hand it on to each other
     kernel = kind.__new__(kind)
     vars(kernel).update(state)
     return kernel
+
+
+def _reduced(rule, kernel):
+    return kernel_with_rule, (type(kernel), rule, vars(kernel))
 
 
 def shape_of(part):
