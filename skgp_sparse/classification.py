@@ -399,6 +399,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     def _checked(self, X):
         check_is_fitted(self)
+        checks.check_in_memory(type(self).__name__, X=X)
         return validate_data(self, X, reset=False, dtype=_FLOATS)
 
     def _probabilities_of_classes(self, X):
@@ -450,6 +451,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     def _training_rows(self, X, y, sample_weight, name):
         """The user's rows, all of which are valid, from which tables can be made."""
+        checks.check_in_memory(name, X=X, y=y, sample_weight=sample_weight)
         if isinstance(X, OpenSource):
             check_alone(name, y=y, sample_weight=sample_weight)
             return self._rows_of_source(X, name)

@@ -484,6 +484,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If a target is outside the domain of the likelihood, or if a predicted standard
             deviation is 0.
         """
+        checks.check_in_memory(type(self).__name__, y=y)
         X, view, offset = self._query(X, offset)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
@@ -548,6 +549,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     def _query(self, X, offset):
         """Query points, the fitted process or the prior in the units of y, and offsets."""
+        checks.check_in_memory(type(self).__name__, X=X, offset=offset)
         X = validate_data(self, X, reset=False, dtype=_FLOATS)
         view = self._view()
         likelihood = view.likelihood if isinstance(view, ResponseView) else None
@@ -602,6 +604,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     def _training_rows(self, X, y, sample_weight, offset, likelihood, name, one_form=True):
         """The table of the user's rows, all of which are valid."""
+        checks.check_in_memory(name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         if isinstance(X, OpenSource):
             check_alone(name, y=y, sample_weight=sample_weight, offset=offset)
             return self._rows_of_source(X, likelihood, name)

@@ -8,6 +8,7 @@ import pkgutil
 import pytest
 
 import skgp_sparse
+import skgp_sparse.dask as on_cluster
 from skgp_sparse import (
     SparseGPClassifier,
     SparseGPRegressor,
@@ -30,6 +31,8 @@ MODULES = [
 CLASSES = [
     SparseGPRegressor,
     SparseGPClassifier,
+    on_cluster.DaskSparseGPRegressor,
+    on_cluster.DaskSparseGPClassifier,
     bounds.Bound,
     bounds.Titsias,
     bounds.TitsiasNew,

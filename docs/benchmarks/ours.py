@@ -106,6 +106,52 @@ def table_rows(X, y):
     return Rows(X, y.reshape(-1, 1), 0.0, None, np.zeros(1), np.ones(1))
 
 
+@contextlib.contextmanager
+def cluster_rows(client, X, y):
+    """Standardised dask arrays as the table that `fit` makes of them, gone afterwards."""
+    # ADAPT: to how estimators on a cluster make their rows.
+    from skgp_sparse.dask import _collections
+    from skgp_sparse.dask._cluster_estimators import regression_table
+    from skgp_sparse.dask._tasks import Rules
+
+    with contextlib.ExitStack() as held:
+        rules = Rules("benchmark", None, labels=False)
+        loaded = _collections.load(client, rules, held, X, y=y, weight=None, offset=None, noise=0.0)
+        yield regression_table(*loaded, normalize=False, name="benchmark", columns=(None, None))
+
+
+def evaluation_of_rows(rows, kernel, Z, bound, n_jobs=None):
+    """A function of no argument: value and gradient (theta, Z) on a table, as in a fit."""
+    # ADAPT: to how objectives are made.
+    from skgp_sparse._engine.inducing_points import InducingPoints
+    from skgp_sparse.inference.objectives import CollapsedObjective
+
+    at = CollapsedObjective(rows, bound_named(bound), InducingPoints(Z), options(n_jobs))
+
+    def function():
+        with as_in_fit():
+            found = at.value_and_gradient(kernel, inputs=True)
+        return found.value, found.theta_bar, found.Z_bar
+
+    return function
+
+
+def idle_visit(rows, down, up):
+    """A function of no argument: a visit that does nothing, with `down` and `up` numbers to send.
+
+    The numbers go to every worker, and every part of the rows sends its own, which are added.
+    """
+    # ADAPT: to how tables are visited.
+    load = np.zeros(down)
+    layout = rows.layout(1, 1, options(1))
+    first = [block.start for block in layout.blocks]
+
+    def look(read):
+        return (np.full(up, float(load.size > 0)),), None
+
+    return lambda: rows.visit(look, layout, keep=[False] * len(first))
+
+
 def bound_named(name):
     from skgp_sparse import bounds
 

@@ -75,18 +75,22 @@ def second_visit(problem, features, layout, see, cots, inputs, want_gram, *kept)
         One item per block, used up.
     """
 
+    seen_by_rows = [cot if cot.shared is None else cot._replace(Binv=None) for cot in cots]
+
     def run(read, *own):
         block = read()
         forwards = see(block, *own)
         tape = forwards[0].tape or problem.tape(features, block.X)
-        parts = (_cotangents_of_block(*pair, block, want_gram) for pair in zip(forwards, cots))
+        pairs = zip(forwards, seen_by_rows)
+        parts = (_cotangents_of_block(*pair, block, want_gram) for pair in pairs)
         K_bar, t, noise_bar, VtV = reduce(_added, parts)
         theta_bar, own_bar = features.pull(tape.features, K_bar, inputs)
         n = len(block.X)
         theta_bar += tape.diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
         return (theta_bar, own_bar if inputs else 0.0, VtV), None
 
-    return problem.rows.visit(run, layout, *kept, spend=True)[0]
+    nothing = [False] * len(layout.blocks)
+    return problem.rows.visit(run, layout, *kept, keep=nothing, spend=True)[0]
 
 
 def pull_whitening(cots, VtV, inputs):

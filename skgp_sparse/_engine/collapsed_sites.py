@@ -49,11 +49,13 @@ class Projected(NamedTuple):
     def solve(self, natural):
         """The `Cores` for linear terms and precisions of the rows, a `PerRow` (2, k, n)."""
 
+        features_of = self._features_of()
+
         def run(read, seen, site):
-            V = self._features_of(read, seen)
+            V = features_of(read, seen)
             return (V.T @ site[0].T, *(weighted_gram(V, a) for a in site[1])), None
 
-        (Vb, *VaV), _ = self._visit(run, natural)
+        (Vb, *VaV), _ = self._visit(run, natural, keep=[False] * len(natural))
         n_jobs, pairs = self.problem.options.n_jobs, zip(VaV, Vb.T[:, :, None])
         if self.settled is None:
             return Cores(core_of(*pair, n_jobs) for pair in pairs)
@@ -62,8 +64,10 @@ class Projected(NamedTuple):
     def moments(self, cores):
         """Means ``μ`` and variances ``h`` of the rows, a `PerRow` (2, k, n)."""
 
+        features_of = self._features_of()
+
         def run(read, seen):
-            V = self._features_of(read, seen)
+            V = features_of(read, seen)
             mean = [(V @ core.v)[:, 0] for core in cores]
             return (), np.stack([mean, [product_norms(V, core.TB) for core in cores]])
 
@@ -83,11 +87,17 @@ class Projected(NamedTuple):
         u = self.features.weights(core.v)
         return Posterior(self.problem.kernel, self.features.for_prediction(), u, core.TB)
 
-    def _visit(self, function, *states):
-        return self.problem.rows.visit(function, self.layout, self.projections, *states)
+    def _visit(self, function, *states, keep=None):
+        return self.problem.rows.visit(function, self.layout, self.projections, *states, keep=keep)
 
-    def _features_of(self, read, seen):
-        return self.problem.project(self.features, read().X).V if seen is None else seen.V
+    def _features_of(self):
+        """``(read, seen) -> V``, which holds no numbers of rows: it may go where the rows are."""
+        problem, features = self.problem, self.features
+
+        def features_of(read, seen):
+            return problem.project(features, read().X).V if seen is None else seen.V
+
+        return features_of
 
 
 class Core(NamedTuple):

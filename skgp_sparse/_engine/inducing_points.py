@@ -76,6 +76,10 @@ class InducingFeatures(Features):
     pull_Kuu: object = None
     n_jobs: int = 1
 
+    def __getstate__(self):
+        """Without the pullback of the whitening, which stays where it was made."""
+        return {**vars(self), "pull_Kuu": None}
+
     @property
     def size(self):
         """Number of inducing points."""

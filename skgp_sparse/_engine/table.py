@@ -161,7 +161,7 @@ class Table(ABC):
         options : Options
         """
         arrays = _SCRATCH + footprint
-        blocks = row_blocks(len(self), width, 0.5 * options.memory / (arrays * _THREADS))
+        blocks = row_blocks(len(self), width, block_budget(footprint, options))
         sizes = np.array([block.stop - block.start for block in blocks])
         fitting_threads = 0.5 * options.memory / (8 * width * arrays * sizes[0])
         threads = int(max(1, min(options.n_jobs, fitting_threads)))
@@ -242,7 +242,7 @@ class Table(ABC):
         """
         roots, squares = self._squares()
         size = roots.max()
-        _check_squares(size)
+        check_squares(size)
         return squares.mean() if size > 0 else 1.0
 
     def scale(self):
@@ -257,7 +257,7 @@ class Table(ABC):
                 first, second = first + weight @ X, second + weight @ X**2
             mean = first / self.total_weight()
             spread = np.sqrt(np.maximum(second / self.total_weight() - mean**2, 0.0))
-            return np.where(spread <= _CONSTANT, 1.0, unit * spread)
+            return spread_or_one(spread, unit)
 
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
@@ -302,7 +302,8 @@ class Table(ABC):
                 yield block.X[block.weight > 0], block.weight[block.weight > 0]
 
 
-def _check_squares(size):
+def check_squares(size):
+    """Raise unless targets have squares whose own squares are numbers; `size` is their root."""
     if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
         raise ValueError(
             f"The squares of y {'over' if size > 1 else 'under'}flow float64 (the root of "
@@ -353,3 +354,13 @@ def row_blocks(n, m, budget=np.inf):
     count = max(-(-n // size), shares, 1)
     edges = [-(-n * share // count) for share in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]
+
+
+def block_budget(footprint, options):
+    """Bytes that a (rows, m) array of a block may take, if a pullback holds `footprint` of them."""
+    return 0.5 * options.memory / ((_SCRATCH + footprint) * _THREADS)
+
+
+def spread_or_one(spread, unit):
+    """``unit * spread``; 1 where it is rounding, as the spread is in units of the range."""
+    return np.where(spread <= _CONSTANT, 1.0, unit * spread)

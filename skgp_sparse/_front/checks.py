@@ -34,6 +34,23 @@ def check_kernel(kernel, name):
         raise ValueError(f"{name}: hyperparameters of a kernel must be positive. Got {kernel}.")
 
 
+def is_lazy(value):
+    """Whether a value is a collection of dask, whose numbers are not here."""
+    return hasattr(type(value), "__dask_graph__")
+
+
+def check_in_memory(name, **data):
+    """Raise if an argument of that name is a collection of dask, which would be loaded whole."""
+    for argument, value in data.items():
+        if is_lazy(value):
+            raise TypeError(
+                f"{argument} is a dask collection ({type(value).__name__}), which {name} would "
+                "have to load as a whole. Use DaskSparseGPRegressor or DaskSparseGPClassifier of "
+                "skgp_sparse.dask, which work where the partitions are, or pass "
+                f"{argument}.compute() if it fits into memory."
+            )
+
+
 def check_inputs(X, kernel, name):
     """Raise if inputs are sparse, or objects that only a structured kernel understands."""
     if issparse(X):

@@ -212,7 +212,7 @@ def _warn_at_bound(hyper, dim, side):
 def _rows_are_gone(estimator):
     """The error of an estimator that was loaded without its training rows."""
     return ValueError(
-        f"This {type(estimator).__name__} was loaded from a pickle (or copied), which does not "
-        "contain the training rows, so that its bound cannot be evaluated at another theta. Call "
-        "fit again, or use log_marginal_likelihood_value_."
+        f"This {type(estimator).__name__} was fitted on a cluster, or loaded from a pickle (or "
+        "copied). It does not contain the training rows, so that its bound cannot be evaluated at "
+        "another theta. Call fit again, or use log_marginal_likelihood_value_."
     )

@@ -28,11 +28,17 @@ def check_sample_weight(sample_weight, X, all_rows=True):
         return None
     options = {"dtype": float, "ensure_non_negative": True} | ({} if all_rows else _ZEROS)
     weight = _check_sample_weight(sample_weight, X, **options)
-    if all_rows and not weight.any():
+    if all_rows:
+        check_any_weight(weight.any())
+    return weight
+
+
+def check_any_weight(found):
+    """Raise unless there is a positive weight."""
+    if not found:
         raise ValueError(
             "sample_weight is zero for every row, but at least one weight must be positive."
         )
-    return weight
 
 
 def has_callbacks(estimator):

@@ -87,7 +87,8 @@ def chunked_rows(opened, found, *, alpha, normalize, name):
     noise, offset = check_alpha_of_source(alpha, name), found.offset
     mean, scale = np.zeros(found.n_targets), np.ones(found.n_targets)
     if normalize:
-        mean, scale = scale_of(*merge(found.notes)[1:], shared=noise > 0)
+        _, mean, spread = merge(found.notes)
+        scale = scale_of(mean, spread, shared=noise > 0)
     check_noise(noise, scale, name)
     return Chunked(
         reader=opened.reads(_Checked.of(opened, found, _as_targets, name), found.sizes),

@@ -134,6 +134,7 @@ class Opaque(Node):
 
 
 _BUILDERS = {}
+_OF_USERS = {}  # rules by kernel class, for other processes
 
 
 def node(kernel):
@@ -206,3 +207,10 @@ def register(kernel_class, rule):
             f"rule must be an instance of a subclass of KernelRule. Got {rule!r} instead."
         )
     add_family(kernel_class, lambda kernel: rule)
+    if not type(rule).__module__.startswith("skgp_sparse."):
+        _OF_USERS[kernel_class] = rule
+
+
+def rules_of_users():
+    """Rules by kernel class that this process was given, for another one to register."""
+    return dict(_OF_USERS)

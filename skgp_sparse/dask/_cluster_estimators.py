@@ -1,0 +1,295 @@
+"""The estimators `DaskSparseGPRegressor` and `DaskSparseGPClassifier`."""
+
+from contextlib import ExitStack
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.validation import validate_data
+
+from skgp_sparse._front import checks
+from skgp_sparse._front.sklearn_compat import check_any_weight
+from skgp_sparse._front.targets import scale_of
+from skgp_sparse._front.training_rows import check_noise, is_small
+from skgp_sparse.classification import SparseGPClassifier
+from skgp_sparse.dask import _collections, _tasks
+from skgp_sparse.dask._distributed_rows import DaskTable, merged
+from skgp_sparse.dask._inherited import described, init_with_client
+from skgp_sparse.dask._lazy_predictions import at_once, lazy
+from skgp_sparse.dask._partitions import Partitions, resolve_client
+from skgp_sparse.dask._tasks import Rules, View
+from skgp_sparse.regression import SparseGPRegressor
+
+
+class OnCluster:
+    """What both estimators add to the plain ones."""
+
+    @property
+    def client_(self):
+        """The client that `fit` uses: `client`, or the one that is current."""
+        return resolve_client(self.client, type(self).__name__)
+
+    def to_local(self):
+        """Make the plain estimator with the same parameters, fitted if this one is.
+
+        Returns
+        -------
+        SparseGPRegressor or SparseGPClassifier
+            An estimator that knows nothing of dask.
+        """
+        parameters = self.get_params(deep=False)
+        del parameters["client"]
+        local = self._plain(**parameters)
+        state = {name: one for name, one in vars(self).items() if name not in ("client", "_held")}
+        vars(local).update(state)
+        return local
+
+    def __sklearn_clone__(self):
+        found = super(OnCluster, copy(self)).__sklearn_clone__()  # the copy has no client
+        found.client = self.client
+        return found
+
+    def __getstate__(self):
+        state = super().__getstate__().copy()
+        state.pop("_held", None)
+        return {**state, "client": None}
+
+    def _fit(self, *args):
+        with ExitStack() as self._held:
+            try:
+                super()._fit(*args)
+            finally:
+                del self._held
+            fits = [fit for fit in self._fits if fit.objective is not None]
+            if any(isinstance(getattr(fit.objective, "rows", None), DaskTable) for fit in fits):
+                self._fits = [fit._replace(objective=None) for fit in fits]
+        return self
+
+    def _load(self, rules, X, y, weight, offset=None, noise=None):
+        """The user's collections as `Partitions`, rows of each, and their `Shape`."""
+        found = _collections.load(
+            self.client_, rules, self._held, X, y=y, weight=weight, offset=offset, noise=noise
+        )
+        self._know_columns(X, found[0])
+        return found
+
+    def _know_columns(self, X, parts):
+        """Set the names and the number of features, from one row."""
+        [first] = parts.each(_tasks.cut, 0, 1, only=[0])
+        validate_data(self, _like(X, first.X), dtype=None)
+
+
+@described(SparseGPRegressor)
+class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
+    """Sparse Gaussian process regression on a cluster of dask.
+
+    The same model as `SparseGPRegressor`, with the same result. `fit` takes dask arrays and
+    dataframes, whose partitions stay on the workers, and predictions for dask collections are lazy
+    dask arrays. NumPy arrays are treated as `SparseGPRegressor` does. Tables with up to a million
+    numbers in X are fitted in the client. Where the likelihood is not Gaussian, and where there are
+    weights, some numbers of every row are in the memory of the client.
+
+    See Also
+    --------
+    skgp_sparse.SparseGPRegressor : The plain estimator, which describes all methods.
+    DaskSparseGPClassifier : Classification on a cluster of dask.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from skgp_sparse.dask import DaskSparseGPRegressor
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, size=(400, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=400)
+    >>> client = Client(processes=False, dashboard_address=None)
+    >>> X, y = da.from_array(X, chunks=(100, 1)), da.from_array(y, chunks=100)
+    >>> model = DaskSparseGPRegressor(n_inducing=10, random_state=0, client=client).fit(X, y)
+    >>> model.predict(X)
+    dask.array<concatenate, shape=(400,), dtype=float64, chunksize=(100,), chunktype=numpy.ndarray>
+    >>> model.to_local().predict([[0.0]]).round(1) + 0.0
+    array([0.])
+    >>> client.close()
+    """
+
+    _plain = SparseGPRegressor
+    __init__ = init_with_client(SparseGPRegressor)
+
+    predict = lazy(SparseGPRegressor.predict)
+    predict_quantiles = lazy(SparseGPRegressor.predict_quantiles)
+    log_predictive_density = lazy(
+        SparseGPRegressor.log_predictive_density, SparseGPRegressor.predict
+    )
+    sample_y = at_once(SparseGPRegressor.sample_y, "samples are drawn jointly for all rows")
+
+    def score(self, X, y, sample_weight=None, offset=None):
+        """Compute the coefficient of determination R² of the predicted means.
+
+        Parameters
+        ----------
+        X : dask collection or array-like of shape (n_samples, n_features)
+            Test inputs.
+        y : dask collection or array-like of shape (n_samples,) or (n_samples, n_targets)
+            True target values.
+        sample_weight : dask collection or array-like of shape (n_samples,), default=None
+            Sample weights.
+        offset : float, dask collection or array-like of shape (n_samples,), default=None
+            Known offset of the latent value of each row, as in `fit`. None is 0.
+
+        Returns
+        -------
+        float
+            R² of ``predict(X, offset=offset)``, computed at once.
+        """
+        predicted = self.predict(X, offset=offset)
+        y, predicted, weight = _computed(self, y, predicted, sample_weight)
+        return r2_score(y, predicted, sample_weight=weight)
+
+    def _training_rows(self, X, y, sample_weight, offset, likelihood, name):
+        given = X, y, sample_weight, offset
+        if not any(map(checks.is_lazy, given)):
+            return super()._training_rows(*given, likelihood, name)
+        if likelihood is None and offset is not None:
+            checks.check_offset(0.0, [], likelihood, name)  # which refuses it in words
+        rules = Rules(name, self.kernel, labels=False, likelihood=likelihood)
+        parts, sizes, shape = self._load(rules, *given, self.alpha)
+        y_like = np.empty((0, shape.n_targets))
+        if likelihood is not None:
+            self._check_likelihood(y_like, name)
+        if is_small(shape.rows * shape.n_features):
+            own = _tasks.joined(parts.each(_tasks.whole))
+            targets = own.y[:, 0] if shape.n_targets == 1 else own.y
+            local = _like(X, own.X), targets, own.weight, own.offset
+            return super()._training_rows(*local, likelihood, name)
+        checks.check_n_targets(self.n_targets, shape.n_targets)
+        normalize = self.normalize_y and (likelihood is None or likelihood.standardises)
+        return regression_table(parts, sizes, shape, normalize, name, given[2:])
+
+
+@described(SparseGPClassifier)
+class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
+    """Sparse Gaussian process classification on a cluster of dask.
+
+    The same model as `SparseGPClassifier`, with the same result. `fit` takes dask arrays and
+    dataframes, whose partitions stay on the workers, and predictions for dask collections are lazy
+    dask arrays. NumPy arrays are treated as `SparseGPClassifier` does. Tables with up to a million
+    numbers in X are fitted in the client. Some numbers of every row, its label, weight and site
+    among them, are in the memory of the client. Binary problems are fitted one after the other,
+    each of them by all workers, whatever `n_jobs`.
+
+    See Also
+    --------
+    skgp_sparse.SparseGPClassifier : The plain estimator, which describes all methods.
+    DaskSparseGPRegressor : Regression on a cluster of dask.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from skgp_sparse.dask import DaskSparseGPClassifier
+    >>> X = np.random.RandomState(0).uniform(-3, 3, size=(400, 2))
+    >>> y = np.where(np.hypot(X[:, 0], X[:, 1]) < 2, "inside", "outside")
+    >>> client = Client(processes=False, dashboard_address=None)
+    >>> X, y = da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100)
+    >>> model = DaskSparseGPClassifier(n_inducing=30, random_state=0, client=client).fit(X, y)
+    >>> model.predict([[0.0, 0.0], [3.0, 3.0]])
+    array(['inside', 'outside'], dtype='<U7')
+    >>> client.close()
+    """
+
+    _plain = SparseGPClassifier
+    __init__ = init_with_client(SparseGPClassifier)
+
+    predict = lazy(SparseGPClassifier.predict)
+    predict_proba = lazy(SparseGPClassifier.predict_proba)
+    latent_mean_and_variance = lazy(SparseGPClassifier.latent_mean_and_variance)
+
+    def score(self, X, y, sample_weight=None):
+        """Compute the accuracy of the predicted labels.
+
+        Parameters
+        ----------
+        X : dask collection or array-like of shape (n_samples, n_features)
+            Test inputs.
+        y : dask collection or array-like of shape (n_samples,)
+            True labels.
+        sample_weight : dask collection or array-like of shape (n_samples,), default=None
+            Sample weights.
+
+        Returns
+        -------
+        float
+            Accuracy of ``predict(X)``, computed at once.
+        """
+        y, predicted, weight = _computed(self, y, self.predict(X), sample_weight)
+        return accuracy_score(y, predicted, sample_weight=weight)
+
+    def _training_rows(self, X, y, sample_weight, name):
+        given = X, y, sample_weight
+        if not any(map(checks.is_lazy, given)):
+            return super()._training_rows(*given, name)
+        rules = Rules(name, self.kernel, labels=True)
+        parts, sizes, shape = self._load(rules, *given)
+        if is_small(shape.rows * shape.n_features):
+            own = _tasks.joined(parts.each(_tasks.whole))
+            return super()._training_rows(_like(X, own.X), own.y, own.weight, name)
+        labels, weight = map(np.concatenate, zip(*parts.each(_tasks.labels_of)))
+        check_any_weight(weight.any())
+        has_weight = None if sample_weight is None else weight
+        classes, _ = checks.check_classes(labels, has_weight, name)
+        return LabelledPartitions(parts, shape.n_features, classes, sample_weight is not None)
+
+
+class LabelledPartitions(NamedTuple):
+    """Rows of several classes on the workers, from which the table of any problem can be made."""
+
+    parts: Partitions
+    n_features: int
+    classes: np.ndarray
+    weighted: bool
+
+    def table(self, task, name):
+        """The `DaskTable` of a `multiclass.Task`."""
+        view = View(np.zeros(1), np.ones(1), task=task, classes=self.classes)
+        found = self.parts.each(_tasks.summarise, view)
+        full = [index for index, summary in enumerate(found) if summary.rows]
+        parts = Partitions(self.parts.client, [self.parts.futures[index] for index in full])
+        sizes = [found[index].rows for index in full]
+        inputs = merged([one.inputs for one in found if one.inputs is not None])
+        return DaskTable(parts, sizes, self.n_features, 1, inputs, view, self.weighted)
+
+
+def regression_table(parts, sizes, shape, normalize, name, columns):
+    """The `DaskTable` of parts whose targets are numbers; weight and offset are not None if so."""
+    found = [one for one in parts.each(_tasks.summarise, View()) if one.inputs is not None]
+    check_any_weight(found)
+    mean, scale = np.zeros(shape.n_targets), np.ones(shape.n_targets)
+    noise = max(one.largest_noise for one in found)
+    if normalize:
+        targets = merged([one.targets for one in found])
+        mean, scale = targets.mean, scale_of(targets.mean, targets.spread, shared=noise > 0)
+    check_noise(noise, scale, name)
+    inputs = merged([one.inputs for one in found])
+    has = [column is not None for column in columns]
+    return DaskTable(
+        parts, sizes, shape.n_features, shape.n_targets, inputs, View(mean, scale), *has
+    )
+
+
+def _like(X, rows):
+    """Rows of the user's X, with the names of its columns if it has any."""
+    if not hasattr(X, "columns"):
+        return rows
+    import pandas
+
+    return pandas.DataFrame(rows, columns=list(X.columns))
+
+
+def _computed(estimator, *values):
+    """Values in memory; the cluster computes those that are lazy."""
+    if not any(map(checks.is_lazy, values)):
+        return values
+    return estimator.client_.gather(estimator.client_.compute(list(values)))

@@ -1,0 +1,184 @@
+"""Futures of the parts of the rows, and the one way to ask workers for something.
+
+Only these futures live as long as a fit. Those of an answer are released when it has come, or has
+not. What is lost with a worker is computed again by dask: nothing is scattered.
+"""
+
+import asyncio
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import BytesIO
+from threading import Lock
+
+import cloudpickle
+import dask
+from dask import delayed
+from distributed import Client, get_client
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
+
+from skgp_sparse.dask import _tasks
+from skgp_sparse.kernels._nodes import rules_of_users
+
+_LOST = (asyncio.CancelledError, CancelledError, CommClosedError)
+_FAN_IN = 8  # sums that are added at once: a tree that depends on nothing but their number
+_CONFIG = Lock()  # what dask.config sets for a while, it sets for all threads
+_QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}  # it is meant to be large
+
+
+def resolve_client(client, name):
+    """The user's client, or the one that is current."""
+    if client is None:
+        try:
+            client = get_client()
+        except ValueError:
+            raise RuntimeError(
+                f"{name} works on a cluster of dask, and there is no client. Create one before, "
+                "for example distributed.Client(), or pass it as client."
+            ) from None
+    if not isinstance(client, Client) or client.asynchronous:
+        raise TypeError(
+            f"The 'client' parameter of {name} must be None or a distributed.Client that is not "
+            f"asynchronous. Got {client!r} instead."
+        )
+    _check_running(client)
+    return client
+
+
+def ask(client, wanted):
+    """What workers answer to a list of delayed objects; nothing stays on the cluster."""
+    futures = send(client, wanted)
+    try:
+        with in_words(client):
+            return client.gather(futures)
+    finally:
+        release(futures)
+
+
+def send(client, wanted):
+    """Futures of delayed objects."""
+    with in_words(client), _CONFIG, dask.config.set(_QUIET):
+        return client.compute(wanted, optimize_graph=False)
+
+
+def release(futures):
+    """Let the cluster forget, whether it is still there or not."""
+    for future in futures:
+        with suppress(Exception):
+            future.release()
+
+
+@contextmanager
+def in_words(client):
+    """Context in which an error that comes from the cluster says what to do."""
+    _check_running(client)
+    try:
+        yield
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"{error.allowed_failures + 1} workers of the cluster died in the same task of the "
+            "fit. In most cases they lack memory: use smaller partitions, fewer threads per "
+            "worker, or more memory per worker. The logs of the workers say more."
+        ) from error
+    except _LOST as error:
+        _check_running(client)
+        raise RuntimeError(
+            "The cluster lost rows of the table and cannot compute them again, or cancelled the "
+            f"fit: {error}. Persist or load the table again, and call fit again."
+        ) from error
+    except Exception:
+        _check_running(client)
+        raise
+
+
+def _check_running(client):
+    if client.status not in ("running", "connecting"):
+        raise RuntimeError(
+            f"The client of the cluster is not connected (its status is {client.status!r}). Pass "
+            "a client that is open until fit is over, and call fit again."
+        )
+
+
+def once(thing):
+    """Anything as one delayed object, which the workers hand to each other and unpickle once."""
+    return delayed(cloudpickle.loads, pure=False)(packed(thing))
+
+
+def packed(thing):
+    """A pickle in which kernels carry the rules that the user registered for their classes."""
+    file = BytesIO()
+    _Pickler(file).dump(thing)
+    return file.getvalue()
+
+
+class _Pickler(cloudpickle.Pickler):
+    def __init__(self, file):
+        super().__init__(file)
+        self.rules = rules_of_users()
+
+    def reducer_override(self, thing):
+        rule = self.rules.get(type(thing))
+        if rule is None:
+            return super().reducer_override(thing)
+        return _tasks.kernel_with_rule, (type(thing), rule, vars(thing))
+
+
+def tree(function, leaves):
+    """``function(*answers)`` of some neighbours at a time, until one is left."""
+    while len(leaves) > 1:
+        leaves = [
+            delayed(function, pure=False)(*leaves[start : start + _FAN_IN])
+            for start in range(0, len(leaves), _FAN_IN)
+        ]
+    return leaves[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """Parts of the rows on the workers, none of which is empty.
+
+    Parameters
+    ----------
+    client : Client
+    futures : list of Future of Part
+    """
+
+    client: Client
+    futures: list
+
+    def __len__(self):
+        return len(self.futures)
+
+    def each(self, function, *args, only=None):
+        """``function(part, *args)`` of all parts, or only of some, in order."""
+        shared = [once(arg) for arg in args]
+        chosen = self.futures if only is None else [self.futures[index] for index in only]
+        call = delayed(function, pure=False)
+        return ask(self.client, [call(part, *shared) for part in chosen])
+
+    def take(self, view, rows):
+        """Rows of some parts, as a list of `Part`; `rows` are local indices by part."""
+        call, shared = delayed(_tasks.take, pure=False), once(view)
+        wanted = [call(self.futures[part], shared, index) for part, index in rows.items()]
+        return ask(self.client, wanted)
+
+    def sums(self, asked, own, leave):
+        """Sums of a visit, and what it left of each part.
+
+        Parameters
+        ----------
+        asked : tuple
+            What `visit` wants for all parts.
+        own : list of tuple
+            What `visit` wants for each part.
+        leave : bool
+            Whether anything is left.
+        """
+        shared, told = once(asked), map(packed, own)
+        call = delayed(_tasks.visit if leave else _tasks.sums_of_visit, pure=False)
+        visits = [call(shared, *pair) for pair in zip(self.futures, told)]
+        sums = [delayed(_tasks.first, pure=False)(found) for found in visits] if leave else visits
+        left = [delayed(_tasks.second, pure=False)(found) for found in visits] if leave else []
+        total, *left = ask(self.client, [tree(_tasks.add, sums), *left])
+        return total, left

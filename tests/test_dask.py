@@ -1,0 +1,628 @@
+"""Estimators on a cluster of processes: equal to local ones, whatever happens to the workers."""
+
+import copy
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.model_selection import GridSearchCV
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
+from skgp_sparse._front import training_rows
+from skgp_sparse.kernels import _nodes, _stationary
+
+pytest.importorskip("dask")
+pytest.importorskip("distributed")
+
+import dask.array as da
+import dask.dataframe as dd
+import pandas as pd
+from dask import delayed
+from distributed import Client, LocalCluster
+
+from skgp_sparse.dask import (
+    DaskSparseGPClassifier,
+    DaskSparseGPRegressor,
+    _collections,
+    _partitions,
+)
+from skgp_sparse.dask._distributed_rows import DaskTable
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+N = 3000
+QUICK = {"n_inducing": 12, "max_iter": 4, "random_state": 0, "n_jobs": 1}
+
+
+class Renamed(RBF):
+    """A kernel without a rule of the package."""
+
+
+class RuleOfRenamed(_stationary.LengthScaleRule):
+    """A rule of a user."""
+
+    def __init__(self):
+        super().__init__(_stationary.squared_exponential, roots=False, footprint=1)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as found:
+        yield found
+
+
+@pytest.fixture
+def client(cluster):
+    """A client of workers who know nothing, and who know nothing when it is closed."""
+    with Client(cluster) as found:
+        found.wait_for_workers(2, timeout=60)
+        yield found
+        assert_nothing_left(found)
+
+
+@pytest.fixture
+def on_workers(monkeypatch):
+    """Tables of any size stay on the workers, and local ones are not sorted."""
+    monkeypatch.setattr(training_rows, "_SMALL_TABLE", 0)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, (N, 2))
+    f = np.sin(2 * X[:, 0]) * np.cos(X[:, 1])
+    return X, f, f + 0.1 * rng.normal(size=N) + 5.0
+
+
+def known_to(client):
+    """Keys of the tasks that the scheduler knows."""
+    return client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
+
+
+def assert_nothing_left(client):
+    if client.status != "running":
+        return
+    for _ in range(100):
+        if not client.futures and not known_to(client):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"still there: {list(client.futures)}, {known_to(client)}")
+
+
+def lazily(*arrays, rows=1000):
+    return [da.from_array(array, chunks=(rows, *array.shape[1:])) for array in arrays]
+
+
+def assert_same_fit(model, expected, tol=1e-10):
+    """Values per row, hyperparameters and inducing points."""
+    value, other = model.log_marginal_likelihood_value_, expected.log_marginal_likelihood_value_
+    assert value == pytest.approx(other, rel=tol, abs=tol * N)
+    assert model.kernel_.theta == pytest.approx(expected.kernel_.theta, abs=100 * tol)
+    pairs = zip(np.atleast_3d(model.inducing_points_), np.atleast_3d(expected.inducing_points_))
+    assert all(one == pytest.approx(two, abs=100 * tol) for one, two in pairs)
+
+
+# -- evaluations ---------------------------------------------------------------------------
+
+
+def evaluation(model, X, y, **fit):
+    """Value and gradient at one theta, before any digit is lost to an optimiser."""
+    found = []
+
+    def look(objective, theta, bounds):
+        value, gradient = objective(theta)
+        found.append((value, gradient))
+        return theta, value
+
+    model.set_params(optimizer=look).fit(X, y, **fit)
+    return found[0]
+
+
+@pytest.mark.parametrize("bound", ["titsias", "titsias_new", "fitc", "pep", "artemev", "dtc"])
+def test_evaluations_of_regression_are_the_local_ones(bound, client, on_workers, table):
+    X, _, y = table
+    kernel = RBF([1.0, 2.0]) + WhiteKernel(0.1)
+    value, gradient = evaluation(SparseGPRegressor(kernel, bound=bound, **QUICK), X, y)
+    model = DaskSparseGPRegressor(kernel, bound=bound, client=client, **QUICK)
+    ours, our_gradient = evaluation(model, *lazily(X, y))
+    assert ours == pytest.approx(value, rel=1e-12)
+    assert our_gradient == pytest.approx(gradient, abs=1e-11 * np.abs(gradient).max())
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "student_t"])
+def test_evaluations_with_sites_are_the_local_ones(likelihood, client, on_workers, table):
+    X, f, _ = table
+    rng = np.random.RandomState(1)
+    y = rng.poisson(np.exp(f)).astype(float)
+    offset = 0.1 * X[:, 0]
+    given = {"likelihood": likelihood, **QUICK}
+    value, gradient = evaluation(SparseGPRegressor(RBF(), **given), X, y, offset=offset)
+    dX, dy, doffset = lazily(X, y, offset)
+    ours, our_gradient = evaluation(DaskSparseGPRegressor(RBF(), **given), dX, dy, offset=doffset)
+    assert ours == pytest.approx(value, rel=1e-10)
+    assert our_gradient == pytest.approx(gradient, abs=1e-7 * np.abs(gradient).max())
+
+
+def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
+    X, _, y = table
+    for known in ("_BUILDERS", "_OF_USERS"):
+        monkeypatch.setattr(_nodes, known, dict(getattr(_nodes, known)))
+    kernels.register(Renamed, RuleOfRenamed())
+    arrived = pickle.loads(_partitions.packed(Renamed()))
+    assert b"RuleOfRenamed" in pickle.dumps(arrived)  # from worker to worker
+    kernels.register(type("Elsewhere", (RBF,), {"__module__": "nowhere"}), RuleOfRenamed())
+    kernel = Renamed([1.0, 2.0]) + WhiteKernel(0.1)
+    local = SparseGPRegressor(kernel, **QUICK).fit(X, y)
+    assert_same_fit(DaskSparseGPRegressor(kernel, **QUICK).fit(*lazily(X, y)), local)
+
+
+# -- fits ----------------------------------------------------------------------------------
+
+
+def test_a_fit_of_arrays_is_the_local_one(client, on_workers, table):
+    X, _, y = table
+    local = SparseGPRegressor(**QUICK).fit(X, y)
+    ragged = da.from_array(X, chunks=((500, 1500, 1000), (1, 1)))
+    model = DaskSparseGPRegressor(**QUICK).fit(ragged, da.from_array(y, chunks=600))
+    assert_same_fit(model, local)
+    assert model.n_features_in_ == 2 and not hasattr(model, "feature_names_in_")
+    assert model.client_ is client
+
+
+def test_a_fit_of_dataframes_is_the_local_one_and_knows_the_columns(client, on_workers, table):
+    X, _, y = table
+    frame = pd.DataFrame(X, columns=["u", "v"])
+    local = SparseGPRegressor(**QUICK).fit(frame, y)
+    lazy = dd.from_pandas(frame.assign(y=y), npartitions=3)
+    model = DaskSparseGPRegressor(**QUICK).fit(lazy[["u", "v"]], lazy["y"])
+    assert_same_fit(model, local)
+    assert list(model.feature_names_in_) == ["u", "v"]
+    found = model.predict(lazy[["u", "v"]])
+    assert isinstance(found, da.Array)
+    assert found.compute() == pytest.approx(local.predict(frame), abs=1e-8)
+
+
+def test_weights_and_known_noise_stay_with_their_rows(client, on_workers, table):
+    X, _, y = table
+    rng = np.random.RandomState(2)
+    weight, alpha = rng.randint(0, 3, N), rng.uniform(0.01, 0.1, N)
+    weight[:1000] = 0  # a partition without any
+    local = SparseGPRegressor(RBF(), alpha=alpha, **QUICK).fit(X, y, sample_weight=weight)
+    dX, dy, dweight = lazily(X, y, weight)
+    model = DaskSparseGPRegressor(RBF(), alpha=alpha, **QUICK)
+    assert_same_fit(model.fit(dX, dy, sample_weight=dweight), local)
+    assert_same_fit(model.fit(dX, dy, sample_weight=weight), local)
+
+
+def test_several_targets(client, on_workers, table):
+    X, f, y = table
+    Y = np.column_stack([y, f])
+    local = SparseGPRegressor(**QUICK).fit(X, Y)
+    dX, dY = lazily(X, Y)
+    model = DaskSparseGPRegressor(**QUICK).fit(dX, dY.rechunk((1000, 1)))
+    assert_same_fit(model, local)
+    assert model.predict(dX).compute() == pytest.approx(local.predict(X), abs=1e-8)
+
+
+def test_small_tables_are_fitted_to_the_same_bits_in_the_client(client, table):
+    X, _, y = table
+    local = SparseGPRegressor(**QUICK).fit(X, y)
+    model = DaskSparseGPRegressor(**QUICK).fit(*lazily(X, y))
+    assert np.array_equal(model.kernel_.theta, local.kernel_.theta)
+    assert np.array_equal(model.inducing_points_, local.inducing_points_)
+    labels = np.where(y > 5, "high", "low")
+    local = SparseGPClassifier(**QUICK).fit(X, labels)
+    model = DaskSparseGPClassifier(**QUICK).fit(*lazily(X, labels))
+    assert np.array_equal(model.kernel_.theta, local.kernel_.theta)
+    assert np.array_equal(model.predict(X), local.predict(X))
+
+
+def test_the_exact_process_of_few_distinct_rows(client, on_workers, table):
+    X, _, y = table
+    X, options = np.round(X), {**QUICK, "n_inducing": 60}
+    local = SparseGPRegressor(**options).fit(X, y)
+    model = DaskSparseGPRegressor(**options).fit(*lazily(X, y))
+    assert_same_fit(model, local)
+
+
+@pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
+def test_fits_of_several_classes_are_the_local_ones(multi_class, client, on_workers, table):
+    X, f, _ = table
+    labels = np.array(["a", "b", "c"])[np.digitize(f, [-0.3, 0.3])]
+    order = np.argsort(labels, kind="stable")  # partitions without some classes
+    X, labels = X[order], labels[order]
+    options = {**QUICK, "max_iter": 2, "tol": 1e-2, "multi_class": multi_class, "n_inducing": 6}
+    local = SparseGPClassifier(**options).fit(X, labels)
+    dX, dlabels = lazily(X, labels, rows=1500)
+    model = DaskSparseGPClassifier(**{**options, "n_jobs": 2}).fit(dX, dlabels)
+    assert list(model.classes_) == ["a", "b", "c"]
+    assert model.log_marginal_likelihood_value_ == pytest.approx(
+        local.log_marginal_likelihood_value_, rel=1e-9
+    )
+    lazy = model.predict_proba(dX)
+    assert lazy.shape == (N, 3)
+    assert lazy.compute() == pytest.approx(local.predict_proba(X), abs=1e-8)
+    assert np.array_equal(model.predict(dX).compute(), local.predict(X))
+    assert model.score(dX, dlabels) == local.score(X, labels)
+
+
+# -- predictions ---------------------------------------------------------------------------
+
+
+def test_predictions_are_lazy_for_lazy_rows_and_arrays_for_arrays(client, table):
+    X, _, y = table
+    dX, dy = lazily(X, y)
+    model = DaskSparseGPRegressor(**QUICK).fit(dX, dy)
+    local = model.to_local()
+    assert isinstance(model.predict(X), np.ndarray)
+    pair = model.predict(dX, return_std=True)
+    for one, other in zip(pair, local.predict(X, return_std=True)):
+        assert one.chunks == ((1000,) * 3,) and one.dtype == float
+        assert np.array_equal(one.compute(), other)
+    quantiles = model.predict_quantiles(dX, [0.1, 0.9])
+    assert quantiles.shape == (N, 2)
+    assert np.array_equal(quantiles.compute(), local.predict_quantiles(X, [0.1, 0.9]))
+    density = model.log_predictive_density(dX, dy)
+    assert np.array_equal(density.compute(), local.log_predictive_density(X, y))
+    unknown = dX[dX[:, 0] > 0]
+    expected = local.predict(X[X[:, 0] > 0])  # blocks of other sizes: other last bits
+    assert model.predict(unknown).compute() == pytest.approx(expected, rel=1e-12)
+    assert model.score(dX, dy) == pytest.approx(local.score(X, y), rel=1e-12)
+    with pytest.raises(TypeError, match="block by block"):
+        model.sample_y(dX)
+    with pytest.raises(TypeError, match="block by block"):
+        model.predict(dX, return_cov=True)
+    with pytest.raises(ValueError, match="2 columns"):
+        model.predict(dX[:, :1])
+
+
+def test_offsets_of_predictions_stay_with_their_rows(client, table):
+    X, f, _ = table
+    y, offset = np.random.RandomState(1).poisson(np.exp(f)), 0.1 * X[:, 0]
+    dX, dy, doffset = lazily(X, y, offset)
+    model = DaskSparseGPRegressor(likelihood="poisson", **QUICK).fit(dX, dy, offset=doffset)
+    expected = model.to_local().predict(X, offset=offset)
+    for given in (doffset, doffset.rechunk(750), offset):
+        assert np.array_equal(model.predict(dX, offset=given).compute(), expected)
+    with pytest.raises(TypeError, match="offset must be a dask collection or a number"):
+        model.predict(dX[dX[:, 0] > 0], offset=offset[X[:, 0] > 0])
+    density = model.log_predictive_density(dX, y, offset=offset).compute()
+    assert np.array_equal(density, model.to_local().log_predictive_density(X, y, offset=offset))
+
+
+def test_an_empty_partition_has_no_predictions(client, table):
+    X, _, y = table
+    dX, dy = lazily(X, y)
+    model = DaskSparseGPRegressor(**QUICK).fit(dX, dy)
+    some = dX[dX[:, 0] > 10]
+    assert model.predict(some).compute().shape == (0,)
+    mean, std = model.predict(some, return_std=True)
+    assert mean.compute().shape == std.compute().shape == (0,)
+
+
+# -- estimators ----------------------------------------------------------------------------
+
+
+def test_parameters_are_those_of_the_plain_estimators_and_client():
+    for ours, plain in (
+        (DaskSparseGPRegressor(), SparseGPRegressor()),
+        (DaskSparseGPClassifier(), SparseGPClassifier()),
+    ):
+        parameters = ours.get_params()
+        assert parameters.pop("client") is None
+        assert parameters == plain.get_params()
+        assert type(ours.to_local()) is type(plain)
+    with pytest.raises(TypeError, match="nonsense"):
+        DaskSparseGPRegressor(nonsense=1)
+
+
+def test_clones_share_the_client_and_copies_have_none(client, table):
+    X, _, y = table
+    model = DaskSparseGPRegressor(**QUICK, client=client).fit(*lazily(X, y))
+    assert clone(model).client is client and not hasattr(clone(model), "kernel_")
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert other.client is None
+        assert np.array_equal(other.predict(X[:5]), model.predict(X[:5]))
+    local = pickle.loads(pickle.dumps(model.to_local()))
+    assert type(local) is SparseGPRegressor and not hasattr(local, "client")
+    assert np.array_equal(local.predict(X[:5]), model.predict(X[:5]))
+
+
+def test_the_bound_at_another_theta_needs_rows_that_have_gone(client, on_workers, table):
+    X, _, y = table
+    model = DaskSparseGPRegressor(**QUICK).fit(*lazily(X, y))
+    assert np.isfinite(model.log_marginal_likelihood())
+    with pytest.raises(ValueError, match="fitted on a cluster"):
+        model.log_marginal_likelihood(model.kernel_.theta)
+
+
+def test_without_a_client_there_is_an_error_in_words(table):
+    X, _, y = table
+    with pytest.raises(RuntimeError, match="there is no client"):
+        DaskSparseGPRegressor().fit(*lazily(X, y))
+    with pytest.raises(TypeError, match="must be None or a distributed.Client"):
+        DaskSparseGPRegressor(client="here").fit(*lazily(X, y))
+
+
+@pytest.mark.parametrize("plain", [SparseGPRegressor, SparseGPClassifier])
+def test_plain_estimators_refuse_dask_collections(plain, table):
+    X, _, y = table
+    y = np.where(y > 5, 1.0, 0.0)
+    dX, dy = lazily(X, y)
+    fitted = plain(**{**QUICK, "max_iter": 1}).fit(X[:100], y[:100])
+    frame = dd.from_pandas(pd.DataFrame(X), npartitions=2)
+    for call in (
+        lambda: plain().fit(dX, dy),
+        lambda: plain().fit(X, dy),
+        lambda: plain().fit(frame, y),
+        lambda: plain().fit(X, y, sample_weight=dy),
+        lambda: fitted.predict(dX),
+    ):
+        with pytest.raises(TypeError, match="DaskSparseGPRegressor or DaskSparseGPClassifier"):
+            call()
+
+
+def test_the_package_does_not_need_dask():
+    script = (
+        "import sys, skgp_sparse\n"
+        "assert 'dask' not in sys.modules and 'distributed' not in sys.modules\n"
+        "sys.modules['distributed'] = None\n"
+        "try:\n    import skgp_sparse.dask\n"
+        "except ImportError as error:\n    assert 'skgp-sparse[dask]' in str(error), error\n"
+        "else:\n    raise AssertionError\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_example_of_the_guide_runs(tmp_path):
+    guide = Path(__file__).parent.parent / "docs" / "user_guide.md"
+    section = guide.read_text(encoding="utf-8").split("## Clusters: skgp_sparse.dask")[1]
+    (tmp_path / "example.py").write_text(section.split("```python")[1].split("```")[0])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(guide.parents[1]), *sys.path])}
+    command = [sys.executable, "example.py"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
+
+
+def test_samples_of_very_many_rows_are_drawn_in_little_memory(monkeypatch):
+    rows = DaskTable(None, [2**31, 2**31], 1, 1, None, None)
+    found = rows.sample(1000, np.random.RandomState(0))
+    assert len(np.unique(found)) == 1000 and found.max() > 2**31 and list(found) == sorted(found)
+
+
+# -- data that cannot be used --------------------------------------------------------------
+
+
+def test_errors_of_the_data_name_the_partition(client, on_workers, table):
+    X, _, y = table
+    bad = X.copy()
+    bad[1500, 0] = np.nan
+    dX, dy, dbad = lazily(X, y, bad)
+    with pytest.raises(ValueError, match="Partition 1: Input X contains NaN"):
+        DaskSparseGPRegressor(**QUICK).fit(dbad, dy)
+    with pytest.raises(ValueError, match="Partition .*counts"):
+        DaskSparseGPRegressor(likelihood="poisson", **QUICK).fit(dX, dy - 10)
+    with pytest.raises(ValueError, match="y has 2 partitions and X has 3"):
+        DaskSparseGPRegressor(**QUICK).fit(dX[dX[:, 0] > 0], dy.rechunk(1500))
+    with pytest.raises(ValueError, match="must hold the same rows"):
+        DaskSparseGPRegressor(**QUICK).fit(dX[dX[:, 0] > 0], dy)
+    with pytest.raises(TypeError, match="X must be a dask array"):
+        DaskSparseGPRegressor(**QUICK).fit(X, dy)
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
+        DaskSparseGPRegressor(**QUICK).fit(dX, dy, sample_weight=dy * 0)
+    with pytest.raises(ValueError, match="offset is not available"):
+        DaskSparseGPRegressor(**QUICK).fit(dX, dy, offset=dy)
+    with pytest.raises(ValueError, match="requires 2 or more distinct classes"):
+        DaskSparseGPClassifier(**QUICK).fit(dX, (dy > 100).astype(int))
+    with pytest.raises(ValueError, match="all partitions of X are empty"):
+        DaskSparseGPRegressor(**QUICK).fit(dX[dX[:, 0] > 10], dy[dX[:, 0] > 10])
+
+
+# -- partitions of all kinds ---------------------------------------------------------------
+
+
+def test_empty_partitions_and_unknown_sizes(client, on_workers, table):
+    X, _, y = table
+    chosen = (X[:, 0] > 0) & ((np.arange(N) < 1000) | (np.arange(N) >= 2000))
+    local = SparseGPRegressor(**QUICK).fit(X[chosen], y[chosen])
+    dX, dy, dchosen = lazily(X, y, chosen)
+    some, targets = dX[dchosen], dy[dchosen]
+    assert np.isnan(some.chunks[0]).all()
+    assert_same_fit(DaskSparseGPRegressor(**QUICK).fit(some, targets), local)
+    assert_same_fit(DaskSparseGPRegressor(**QUICK).fit(some, y[chosen]), local)
+
+
+def test_a_partition_far_larger_than_the_rest_is_cut(client, on_workers, table, monkeypatch):
+    X, _, y = table
+    monkeypatch.setattr(_collections, "_FEWEST_ROWS", 300)
+    seen, layout = [], DaskTable.layout
+
+    def look(self, *args):
+        seen.append(self.sizes)
+        return layout(self, *args)
+
+    monkeypatch.setattr(DaskTable, "layout", look)
+    local = SparseGPRegressor(**QUICK).fit(X, y)
+    chunks = (10, 2900, 90)
+    dX, dy = da.from_array(X, chunks=(chunks, 2)), da.from_array(y, chunks=(chunks,))
+    assert_same_fit(DaskSparseGPRegressor(**QUICK).fit(dX, dy), local)
+    assert len(seen[0]) == 12 and max(seen[0]) <= 300 and sum(seen[0]) == N
+
+
+# -- faults --------------------------------------------------------------------------------
+
+
+def at_visit(number, action, monkeypatch):
+    """Do something when a fit begins its visit of that number."""
+    visits, visit = [], DaskTable.visit
+
+    def act(self, *args, **kwargs):
+        visits.append(len(visits))
+        if len(visits) == number:
+            action()
+        return visit(self, *args, **kwargs)
+
+    monkeypatch.setattr(DaskTable, "visit", act)
+    return visits
+
+
+def test_a_fit_survives_the_death_of_a_worker_to_the_last_bit(
+    client, on_workers, table, monkeypatch
+):
+    X, _, y = table
+    dX, dy = lazily(X, y, rows=500)
+    expected = DaskSparseGPRegressor(**QUICK).fit(dX, dy)
+    workers = client.run(os.getpid)
+
+    def kill():
+        victim = next(iter(workers.values()))
+        threading.Timer(0.02, os.kill, (victim, signal.SIGKILL)).start()
+
+    visits = at_visit(4, kill, monkeypatch)
+    model = DaskSparseGPRegressor(**QUICK).fit(dX, dy)
+    assert len(visits) > 6
+    client.wait_for_workers(2, timeout=60)
+    assert set(client.run(os.getpid).values()) != set(workers.values())
+    assert np.array_equal(model.kernel_.theta, expected.kernel_.theta)
+    assert np.array_equal(model.inducing_points_, expected.inducing_points_)
+
+
+class Deadly(RBF):
+    """A kernel that kills the process of a worker."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        from distributed.worker import _worker_cvar as current  # set in tasks only
+
+        if current.get(None) is not None:
+            os._exit(1)
+        return super().__call__(X, Y, eval_gradient)
+
+
+def test_a_task_that_kills_every_worker_ends_in_words(client, on_workers, table):
+    X, _, y = table
+    model = DaskSparseGPRegressor(Deadly(), optimizer=None, n_inducing=12, random_state=0)
+    with pytest.raises(RuntimeError, match="In most cases they lack memory"):
+        model.fit(*lazily(X, y))
+    assert not hasattr(model, "kernel_") and not hasattr(model, "_held")
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_workers_short_of_memory_use_their_disk(cluster, client, table):
+    def block(seed):
+        return np.random.RandomState(seed).uniform(-3, 3, (40_000, 40))
+
+    def resident():
+        import psutil
+
+        import skgp_sparse.dask  # noqa: F401
+
+        return psutil.Process().memory_info().rss
+
+    blocks = [da.from_delayed(delayed(block)(i), (40_000, 40), float) for i in range(18)]
+    X = da.concatenate(blocks)  # 230 MB
+    y = X[:, 0] + X[:, 1]
+    limit = max(client.run(resident).values()) + 180_000_000
+    options = {"n_inducing": 5, "optimizer": None, "n_jobs": 1, "random_state": 0}
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=":0", memory_limit=limit
+    ) as small:
+        with Client(small) as other:
+            found = DaskSparseGPRegressor(client=other, **options).fit(X, y)
+            assert_nothing_left(other)
+    rows = np.vstack([block(seed) for seed in range(18)])
+    local = SparseGPRegressor(**options).fit(rows, rows[:, 0] + rows[:, 1])
+    assert found.log_marginal_likelihood_value_ == pytest.approx(
+        local.log_marginal_likelihood_value_, rel=1e-10
+    )
+
+
+def test_a_client_closed_in_the_middle_is_an_error_in_words(
+    cluster, client, on_workers, table, monkeypatch
+):
+    X, _, y = table
+    mine = Client(cluster, set_as_default=False)
+    model = DaskSparseGPRegressor(client=mine, **QUICK).fit(*lazily(X, y))
+    before = model.kernel_
+    at_visit(3, mine.close, monkeypatch)
+    with pytest.raises(RuntimeError, match="client of the cluster is not connected"):
+        model.fit(*lazily(X, y))
+    assert model.kernel_ is before and not hasattr(model, "_held")
+    with pytest.raises(RuntimeError, match="client of the cluster is not connected"):
+        model.fit(*lazily(X, y))
+    assert_nothing_left(client)
+
+
+def test_a_client_closed_while_workers_are_busy_is_an_error_in_words(
+    cluster, client, on_workers, table, monkeypatch
+):
+    X, _, y = table
+    mine = Client(cluster, set_as_default=False)
+    closing = threading.Timer(0.01, mine.close)
+    at_visit(3, closing.start, monkeypatch)
+    with pytest.raises(RuntimeError, match="client of the cluster is not connected"):
+        DaskSparseGPRegressor(client=mine, **QUICK).fit(*lazily(X, y))
+    closing.join()
+    assert_nothing_left(client)
+
+
+@pytest.mark.parametrize("after", [0.0, 0.03])
+def test_an_interrupt_leaves_nothing_behind(after, client, on_workers, table, monkeypatch):
+    X, _, y = table
+    threads = set(threading.enumerate())
+
+    def interrupt():
+        if after == 0.0:
+            raise KeyboardInterrupt
+        me = threading.main_thread().ident
+        threading.Timer(after, signal.pthread_kill, (me, signal.SIGINT)).start()
+
+    at_visit(3, interrupt, monkeypatch)
+    model = DaskSparseGPRegressor(**{**QUICK, "max_iter": 100, "tol": 0.0})
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*lazily(X, y))
+    assert_nothing_left(client)
+    assert not vars(model).keys() & {"kernel_", "_held"}
+    time.sleep(0.1)
+    assert not [one for one in set(threading.enumerate()) - threads if not one.daemon]
+
+
+def test_a_fit_leaves_no_thread_process_file_or_future(client, on_workers, table):
+    psutil = pytest.importorskip("psutil")
+    X, _, y = table
+    DaskSparseGPRegressor(**QUICK).fit(*lazily(X, y))
+    me = psutil.Process()
+
+    def seen():
+        return me.num_fds(), len(me.children(recursive=True)), threading.active_count()
+
+    before = seen()
+    DaskSparseGPRegressor(**QUICK).fit(*lazily(X, y))
+    assert_nothing_left(client)
+    assert seen() <= before
+
+
+# -- joblib --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["loky", "dask"])
+def test_backends_of_joblib_still_work(backend, client, table):
+    X, f, y = table
+    X, f, y = X[:300], f[:300], y[:300]
+    labels = np.digitize(f, [-0.3, 0.3])
+    options = {"n_inducing": 8, "max_iter": 2, "random_state": 0}
+    expected = SparseGPClassifier(n_jobs=1, **options).fit(X, labels)
+    grid = GridSearchCV(SparseGPRegressor(**options), {"bound": ["titsias", "fitc"]}, cv=2)
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        found = SparseGPClassifier(n_jobs=2, **options).fit(X, labels)
+        scores = grid.fit(X, y).cv_results_["mean_test_score"]
+    assert np.array_equal(found.kernel_.theta, expected.kernel_.theta)
+    assert np.array_equal(scores, clone(grid).fit(X, y).cv_results_["mean_test_score"])
