@@ -37,6 +37,7 @@ from skgp_sparse.dask import (
     _partitions,
 )
 from skgp_sparse.dask._distributed_rows import DaskTable
+from skgp_sparse.inference import stochastic
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -626,3 +627,22 @@ def test_backends_of_joblib_still_work(backend, client, table):
         scores = grid.fit(X, y).cv_results_["mean_test_score"]
     assert np.array_equal(found.kernel_.theta, expected.kernel_.theta)
     assert np.array_equal(scores, clone(grid).fit(X, y).cv_results_["mean_test_score"])
+
+
+# -- training on parts of the rows ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_size", ["auto", 50])
+def test_training_on_parts_of_the_rows_is_the_local_one(
+    batch_size, client, on_workers, table, monkeypatch
+):
+    stages = stochastic.Stage(10, 3, False), stochastic.Stage(40, 3, True)
+    monkeypatch.setattr(stochastic, "STAGES", stages)
+    X, _, y = table
+    options = {"n_inducing": 6, "solver": "stochastic", "batch_size": batch_size, "max_iter": 3}
+    local = SparseGPRegressor(**options, random_state=0).fit(X, y)
+    model = DaskSparseGPRegressor(**options, random_state=0).fit(*lazily(X, y))
+    assert model.log_marginal_likelihood_value_ == pytest.approx(
+        local.log_marginal_likelihood_value_, rel=1e-8
+    )
+    assert model.predict(X) == pytest.approx(local.predict(X), abs=1e-6)

@@ -11,7 +11,6 @@ from functools import cached_property, reduce
 from itertools import chain, pairwise
 
 import numpy as np
-from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.table import (
@@ -152,8 +151,10 @@ class DaskTable(Table):
         total, left = self.parts.sums(asked, own, leave)
         return total, [*chain.from_iterable(left)] if leave else [None] * len(layout.blocks)
 
-    def targets(self):
-        """Standardised targets of all rows (n, p), which come to the client."""
+    def targets(self, rows=None):
+        """Standardised targets (n, p), which come to the client; see `Table.targets`."""
+        if rows is not None and rows != slice(0, len(self)):
+            return self.subset(np.arange(*rows.indices(len(self)))).targets()
         return (self._column("y") - self.y_mean) / self.y_scale
 
     def total_weight(self):
@@ -181,13 +182,6 @@ class DaskTable(Table):
         unit = np.where(unit > 0, unit, 1.0)
         with np.errstate(all="ignore"):
             return spread_or_one(spread / unit, unit)
-
-    def sample(self, size, random_state):
-        """Sorted indices of at most `size` rows; of very many rows in memory that does not grow."""
-        if self.weighted or len(self) <= _MOST_INPUTS:
-            return super().sample(size, random_state)
-        drawn = sample_without_replacement(len(self), size, random_state=random_state)
-        return np.sort(drawn)
 
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
