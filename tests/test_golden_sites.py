@@ -242,7 +242,7 @@ def test_softmax_whose_classes_have_kernels_of_their_own(prefix):
     ]
 
     def project(problem):
-        return PerClass([one.project(one._problem(kernel)) for one, kernel in parts])
+        return PerClass([one.project(one.problem(kernel)) for one, kernel in parts])
 
     found = replace(parts[0][0], project=project)
     evaluation = found.value_and_gradient(parts[0][1], inputs=True)

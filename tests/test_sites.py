@@ -452,7 +452,7 @@ def test_exact_posterior_where_precisions_are_tiny_and_large():
     case = unequal(labelled("matern_1.5", n=60))
     kernel, rng = 100.0 * case.kernel, np.random.default_rng(0)
     found = exact(case._replace(kernel=kernel), "vfe_probit")
-    joint = found.project(found._problem(kernel))
+    joint = found.project(found.problem(kernel))
     K, n = kernel(found.inducing_points), len(found.inducing_points)
     for a in (10.0 ** rng.uniform(-30, 1, n), np.full(n, 1e-30), np.full(n, 3e-7), np.ones(n)):
         b, s = np.sqrt(a) * rng.normal(size=n), np.sqrt(a)
