@@ -38,6 +38,7 @@ class Maximum(NamedTuple):
     n_iter: int
     converged: bool
     message: str
+    curvature: object = None  # what was learned of it, for a start near the end
 
 
 class _Point(NamedTuple):
@@ -129,7 +130,9 @@ class _Curvature:
             self.diagonal[seen] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)
 
 
-def maximise(function, x0, limits, *, max_iter, tol, scale=1.0, first=1.0, callback=None):
+def maximise(
+    function, x0, limits, *, max_iter, tol, scale=1.0, first=1.0, callback=None, curvature=None
+):
     """Maximise within limits.
 
     Parameters
@@ -149,6 +152,9 @@ def maximise(function, x0, limits, *, max_iter, tol, scale=1.0, first=1.0, callb
         Length of a step of which no curvature is known, in the units of the diagonal.
     callback : callable or None
         Called as ``callback(iteration, value)``; may return True to stop.
+    curvature : object or None
+        That of an earlier `Maximum`, of nearly the same function with the same scale; it is
+        changed.
 
     Returns
     -------
@@ -158,8 +164,8 @@ def maximise(function, x0, limits, *, max_iter, tol, scale=1.0, first=1.0, callb
     point = minimand.start(x0)
     if len(x0) == 0:
         return Maximum(point.x, -scale * point.value, 0, True, "nothing to optimise")
-    curvature = _Curvature(len(x0))
-    if len(x0) > _MANY:
+    is_known, curvature = curvature is not None, curvature or _Curvature(len(x0))
+    if len(x0) > _MANY and not is_known:
         _measure(minimand, point, curvature)
     history, ended = [point.value], None
     while ended is None and len(history) <= max_iter:
@@ -172,7 +178,8 @@ def maximise(function, x0, limits, *, max_iter, tol, scale=1.0, first=1.0, callb
                 ended = "converged"
     converged = ended not in (None, _STUCK)
     message = ended or f"the limit of {max_iter} iterations was reached"
-    return Maximum(point.x, -scale * point.value, len(history) - 1, converged, message)
+    n_iter = len(history) - 1
+    return Maximum(point.x, -scale * point.value, n_iter, converged, message, curvature)
 
 
 def _measure(minimand, point, curvature):

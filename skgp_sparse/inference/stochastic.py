@@ -39,7 +39,7 @@ STAGES = (
     Stage(20, 40, False),
     Stage(80, 30, False),
     Stage(160, np.inf, True),
-    Stage(640, 25, True),
+    Stage(640, 10, True),
 )
 _CLEAR = 2.0  # standard errors of a loss that counts
 _HELD, _HELD_SHARE = 8000, 20  # rows held aside: at most so many, and this part of all
@@ -65,6 +65,7 @@ class State(NamedTuple):
     kernel: object
     means: object = None  # see `Minibatches`
     densities: np.ndarray | float = -np.inf  # log densities of the rows held aside
+    climbed: tuple | None = None  # function of a vector and `Maximum`, of rows that stand for all
 
     def gain_on(self, other):
         """Mean gain in log density on another state, and its standard error."""
@@ -104,7 +105,7 @@ class Search:
         sample = self._sample(stage.rows * self.width)
         rows = self._for_all(sample) if stage.stand_for_all else sample
         part = state.objective.on(rows)
-        function = VectorFunction(part, state.kernel, self.move_basis)
+        function, vector, curvature = self._function(part, state)
         most = int(min(stage.most, self.plan.max_iter))
 
         def report(iteration, value):
@@ -113,16 +114,19 @@ class Search:
 
         found = maximise(
             function,
-            function.parameters.pack(),
+            vector,
             function.parameters.limits(),
             max_iter=most,
             tol=self.plan.tol,
             scale=part.size(),
             callback=report,
+            curvature=curvature,
         )
         is_cut = not found.converged and found.n_iter == self.plan.max_iter
         self.unfinished = found if is_cut else None
-        return self._better(state, *function.at(found.x), sample)
+        better = self._better(state, *function.at(found.x), sample)
+        goes_on = stage.stand_for_all and better is not state
+        return better._replace(climbed=(function, found) if goes_on else None)
 
     def cycles(self, state, batch_size):
         """The state after cycles of minibatches."""
@@ -167,6 +171,17 @@ class Search:
             if (step + 1) % _EVERY == 0 and self._report((step + 1) // _EVERY, state):
                 break
         return function.at(vector)
+
+    def _function(self, part, state):
+        """The function of a stage, the vector where it begins, and the curvature that is known.
+
+        After a stage whose rows stood for all, too, the function is nearly the same.
+        """
+        if state.climbed is None:
+            function = VectorFunction(part, state.kernel, self.move_basis)
+            return function, function.parameters.pack(), None
+        function, found = state.climbed
+        return function.on(part.rows), found.x, found.curvature
 
     def _better(self, before, objective, kernel, sample):
         """The state at another point, with the posterior from a sample.

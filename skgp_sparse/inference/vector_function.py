@@ -1,5 +1,7 @@
 """An objective as the optimiser sees it: a function of one vector."""
 
+from copy import copy
+
 from skgp_sparse.inference.objectives import arithmetic
 from skgp_sparse.inference.parameters import Parameters
 
@@ -25,6 +27,12 @@ class VectorFunction:
             found = objective.value_and_gradient(kernel, self.inputs, self.memory)
         self.memory = found.memory
         return found.value, self.parameters.pack_gradient(found.gradient)
+
+    def on(self, rows):
+        """The same function of other rows, in the same units."""
+        other = copy(self)
+        other.objective, other.memory = self.objective.on(rows), None
+        return other
 
     def at(self, vector):
         """The objective and the kernel at a vector."""
