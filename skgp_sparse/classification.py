@@ -100,9 +100,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The rows with which "fmin_l_bfgs_b" learns hyperparameters and inducing points:
 
         - "lbfgs": all rows in every iteration.
-        - "stochastic": growing random samples of the rows. The largest sample has 160 rows per
-          inducing point, or is all rows if there are fewer. The posterior is then computed from
-          all rows. The time of the fit hardly grows with the number of rows.
+        - "stochastic": growing random samples of the rows, with 20, 80, 160 and 640 rows per
+          inducing point as far as there are so many. The posterior is then computed from all
+          rows. The time of the fit hardly grows with the number of rows. With at most 160 rows
+          per inducing point, this is "lbfgs".
         - "auto": "stochastic" for more than 400 rows per inducing point, "lbfgs" otherwise.
     batch_size : int or "auto", default="auto"
         The number of rows of a minibatch. With a number, ``solver="stochastic"`` continues after
@@ -115,8 +116,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         sampled log-uniformly from within their bounds. If the kernel has periods, every second
         restart samples only the periods.
     max_iter : int, default=1000
-        The maximum number of L-BFGS iterations. A fit normally ends earlier, by the criterion of
-        `tol`.
+        The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
+        fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
+        iteration.
     tol : float, default=1e-3
         The tolerance of the stopping criterion. The fit ends when ten iterations (five if only
         hyperparameters are learned) have improved the bound by less than `tol` nats per row in
@@ -141,8 +143,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         a latent process, and the processes share the kernel and the inducing points.
     random_state : int, RandomState instance or None, default=None
         Controls the randomness of the initialisation: the choice of the rows for the first fit,
-        the restarts of the optimizer, and the initial inducing points. Pass an int for
-        reproducible results across multiple function calls.
+        the restarts of the optimizer, the initial inducing points, and the samples of
+        ``solver="stochastic"``. Pass an int for reproducible results across multiple function
+        calls.
     n_jobs : int, default=None
         With one problem (two classes, or a softmax), the number of threads that process blocks of
         rows. With several binary problems, the number of processes that fit them; progress is then
@@ -152,6 +155,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         depend on `n_jobs`.
     verbose : int, default=0
         Controls the verbosity. If it is positive, the bound is printed every `verbose` iterations.
+        With ``solver="stochastic"``, it is the number of passes over the rows, the seconds, and the
+        log density of rows that are held aside.
 
     Attributes
     ----------
@@ -173,8 +178,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The number of inducing points. With several binary problems, it is a list of one number
         per problem.
     n_iter_ : int
-        The number of iterations of the optimizer. With several binary problems, it is the maximum
-        over the problems.
+        The number of iterations of the optimizer, on all samples together. With several binary
+        problems, it is the maximum over the problems.
     jitter_ : float
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal. With several binary problems, it is the maximum over
@@ -435,6 +440,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         strategy = resolve_strategy(self.multi_class, len(classes), name)
         likelihood = Softmax(len(classes)) if strategy == "softmax" else sigmoid
         method = resolve_method(self.bound, likelihood, name)
+        checks.check_minibatches(self, method, name)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         progress = progress_of(self, reporter)
         problems = self._problems(rows, likelihood, strategy, progress)

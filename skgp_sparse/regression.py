@@ -139,9 +139,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The rows with which "fmin_l_bfgs_b" learns hyperparameters and inducing points:
 
         - "lbfgs": all rows in every iteration.
-        - "stochastic": growing random samples of the rows. The largest sample has 160 rows per
-          inducing point, or is all rows if there are fewer. The posterior is then computed from
-          all rows. The time of the fit hardly grows with the number of rows.
+        - "stochastic": growing random samples of the rows, with 20, 80, 160 and 640 rows per
+          inducing point as far as there are so many. The posterior is then computed from all
+          rows. The time of the fit hardly grows with the number of rows. With at most 160 rows
+          per inducing point, this is "lbfgs".
         - "auto": "stochastic" for more than 400 rows per inducing point, "lbfgs" otherwise.
     batch_size : int or "auto", default="auto"
         The number of rows of a minibatch. With a number, ``solver="stochastic"`` continues after
@@ -154,8 +155,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         are sampled log-uniformly from within their bounds. If the kernel has periods, every second
         restart samples only the periods.
     max_iter : int, default=1000
-        The maximum number of L-BFGS iterations. A fit normally ends earlier, by the criterion of
-        `tol`.
+        The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
+        fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
+        iteration.
     tol : float, default=1e-3
         The tolerance of the stopping criterion. The fit ends when ten iterations (five if only
         hyperparameters are learned) have improved the bound by less than `tol` nats per row in
@@ -170,13 +172,16 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         when predicting from the prior distribution, and `fit` checks it.
     random_state : int, RandomState instance or None, default=None
         Controls the randomness of the initialisation: the choice of the rows for the first fit,
-        the restarts of the optimizer, and the initial inducing points. Pass an int for
-        reproducible results across multiple function calls.
+        the restarts of the optimizer, the initial inducing points, and the samples of
+        ``solver="stochastic"``. Pass an int for reproducible results across multiple function
+        calls.
     n_jobs : int, default=None
         The number of threads that process blocks of rows. None means as many threads as BLAS may
         use. The results do not depend on it.
     verbose : int, default=0
         Controls the verbosity. If it is positive, the bound is printed every `verbose` iterations.
+        With ``solver="stochastic"``, it is the number of passes over the rows, the seconds, and the
+        log density of rows that are held aside.
 
     Attributes
     ----------
@@ -193,7 +198,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     n_inducing_ : int
         The number of inducing points. If the model is exact, it is the number of distinct rows.
     n_iter_ : int
-        The number of iterations of the optimizer.
+        The number of iterations of the optimizer, on all samples together.
     jitter_ : float
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal.
@@ -668,6 +673,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         likelihood = likelihood.rescaled(rows.y_mean[0], rows.y_scale[0])
         likelihood = likelihood.started(*observations(rows))
         method = resolve_method(self.bound, likelihood, name)
+        checks.check_minibatches(self, method, name)
         kernel = resolve_latent_kernel(self.kernel, likelihood, rows)
         return kernel, SiteModel(method, Inner.within(self.tol))
 

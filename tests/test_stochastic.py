@@ -7,12 +7,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse._engine import table as engine_table
+from skgp_sparse._engine.rows import Rows
 from skgp_sparse._front.choices import BOUNDS, LIKELIHOODS
 from skgp_sparse.inference import stochastic
+from skgp_sparse.inference.minibatches import GaussianMinibatches
+from skgp_sparse.inference.samples import Samples
 
 N, M = 8000, 16  # 500 rows per inducing point: more than the largest sample of the tests
+SHIPPED = stochastic.STAGES
 STAGES = (stochastic.Stage(10, 15, False), stochastic.Stage(40, np.inf, True))
 
 
@@ -111,7 +117,8 @@ def test_likelihoods_of_numbers(likelihood):
 
 @pytest.mark.parametrize("batch_size", ["auto", 100])
 @pytest.mark.parametrize("make, data", [(regressor, numbers), (classifier, labels)])
-def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, batch_size):
+def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, batch_size, monkeypatch):
+    monkeypatch.setattr(engine_table, "_WORTH_SHARING", 256)  # samples have several blocks, too
     X, y = data()
     fits = [
         make(batch_size=batch_size, max_iter=20, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 3, 1)
@@ -145,24 +152,166 @@ def test_a_cycle_of_minibatches_climbs_from_a_poor_start(monkeypatch):
 
 def test_minibatches_need_sites_that_forget():
     X, y = labels()
-    with pytest.raises(ValueError, match="expectation propagation.*batch_size"):
+    with pytest.raises(ValueError, match="expectation propagation.*batch_size=100"):
         classifier(bound="gfitc-ep", batch_size=100).fit(X, y)
 
 
 def test_weights_are_counts():
+    """Rows that count a hundred times are learned as if they were there a hundred times."""
+    X, f, rng = table()
+    y = np.where(X[:, 0] > 0, f, -f) + 0.2 * rng.normal(size=N)
+    weight = np.where(X[:, 0] > 0, 100.0, 1.0)
+    right, left = (X[:, 0] > 0.2), (X[:, 0] < -0.2)
+    even = regressor(alpha=0.04, inducing_init="random").fit(X, y)
+    skewed = regressor(alpha=0.04, inducing_init="random").fit(X, y, weight)
+    gain = [skewed.score(X[side], y[side]) - even.score(X[side], y[side]) for side in (right, left)]
+    assert gain[0] > gain[1]
+
+
+def test_rows_without_weight_are_not_there():
     X, y = numbers()
-    weight = np.random.RandomState(0).randint(0, 4, N).astype(float)
-    found = regressor(alpha=0.01).fit(X, y, weight)
-    again = SparseGPRegressor(
-        found.kernel_,
-        inducing_init=found.inducing_points_,
-        optimizer=None,
-        optimize_inducing=False,
-        alpha=0.01,
-    ).fit(X, y, weight)
-    assert_allclose(found.predict(X[:50]), again.predict(X[:50]), rtol=1e-8)
-    value = again.log_marginal_likelihood_value_
-    assert_allclose(found.log_marginal_likelihood_value_, value, rtol=1e-9)
+    weight = np.zeros(N)
+    weight[::2] = 1.0
+    found = regressor(max_iter=10).fit(X, y, weight)
+    again = regressor(max_iter=10).fit(X[::2], y[::2])
+    assert_allclose(found.log_marginal_likelihood_value_, again.log_marginal_likelihood_value_)
+
+
+def samples_of(weight=None, kinds=None, n=1000):
+    X = np.arange(n, dtype=float)[:, None]
+    rows = Rows(X, X.copy(), 0.0, weight, np.zeros(1), np.ones(1))
+    return Samples(rows, kinds, np.random.RandomState(0))
+
+
+def test_samples_have_none_of_the_rows_held_aside():
+    samples = samples_of()
+    held = set(samples.held.X[:, 0])
+    assert len(held) == 50
+    assert not held & set(samples.draw(1000).X[:, 0])
+    batch = samples.batches(5000)()
+    assert len(batch) == 5000
+    assert not held & set(batch.X[:, 0])
+    assert len(np.unique(samples.draw(100).X)) == 100
+
+
+@pytest.mark.parametrize("few", [1, 30, 500])
+def test_samples_of_weighted_rows_are_copies(few):
+    weight = np.zeros(1000)
+    weight[:few] = np.arange(1.0, few + 1.0)
+    samples = samples_of(weight)
+    assert len(samples.held) == max(few // 20, 1)
+    if few == 1:
+        return
+    drawn = samples.draw(20_000)
+    assert drawn.weight.sum() == 20_000
+    expected = weight[drawn.X[:, 0].astype(int)]
+    expected *= 20_000 / np.delete(weight, samples.aside).sum()
+    assert_allclose(drawn.weight, expected, atol=6 * np.sqrt(expected.max()))
+    assert np.all(weight[samples.batches(300)().X[:, 0].astype(int)] > 0)
+
+
+def test_samples_have_rows_of_every_kind_and_weights_that_undo_it():
+    kinds = np.zeros(10_000, dtype=int)
+    kinds[:100] = 1
+    sample = samples_of(kinds=kinds, n=10_000).draw(500)
+    rare = sample.X[:, 0] < 100
+    assert rare.sum() == 50
+    assert_allclose(sample.weight[rare].sum() / sample.weight.sum(), 0.01, rtol=0.1)
+    assert samples_of(kinds=np.arange(10_000) % 2, n=10_000).draw(500).weight is None
+
+
+def test_a_rare_class_is_learned(monkeypatch):
+    monkeypatch.setattr(stochastic, "STAGES", SHIPPED)
+    X, f, _ = table(20_000)
+    y = (f > 1.93).astype(int)
+    assert 20 < y.sum() < 400
+    models = [classifier(max_iter=30, solver=solver) for solver in ("stochastic", "lbfgs")]
+    mine, its = (log_loss(y, model.fit(X, y).predict_proba(X)) for model in models)
+    nothing = log_loss(y, np.full(len(y), y.mean()))
+    assert mine < 0.8 * nothing
+    assert mine < its + 0.1 * nothing
+
+
+def losing(monkeypatch, by=1.0, after=1):
+    """Every state after the first ones is worse by so much, as far as rows held aside tell."""
+    count = []
+    log_densities = GaussianMinibatches.log_densities
+
+    def worse(*args):
+        count.append(1)
+        return log_densities(*args) - by * max(len(count) - after, 0)
+
+    monkeypatch.setattr(GaussianMinibatches, "log_densities", worse)
+    return count
+
+
+@pytest.mark.parametrize("by", [1.0, np.nan])
+def test_a_stage_that_loses_is_undone(monkeypatch, by):
+    X, y = numbers()
+    start = regressor(max_iter=1000)
+    monkeypatch.setattr(stochastic, "STAGES", (stochastic.Stage(10, 0, True),))
+    start.fit(X, y)
+    monkeypatch.setattr(stochastic, "STAGES", STAGES)
+    losing(monkeypatch, by)
+    found = regressor(max_iter=1000).fit(X, y)
+    assert_allclose(found.kernel_.theta, start.kernel_.theta, rtol=1e-10)
+
+
+def test_two_cycles_that_lose_in_a_row_end_the_search(monkeypatch):
+    X, y = numbers()
+    without = regressor().fit(X, y)
+    seen, steps = [], stochastic.Search._cycle
+
+    def cycle(self, state, batch, n_steps, step_of_basis):
+        seen.append((n_steps, step_of_basis))
+        return steps(self, state, batch, n_steps, step_of_basis)
+
+    monkeypatch.setattr(stochastic.Search, "_cycle", cycle)
+    losing(monkeypatch, after=3)
+    found = regressor(batch_size=50).fit(X, y)
+    assert seen == [(40, 0.005), (40, 0.001)]
+    assert_array_equal(found.inducing_points_, without.inducing_points_)
+
+
+@pytest.mark.parametrize("where", ["_climb", "_cycle"])
+def test_what_fails_is_told_and_left_out(monkeypatch, where):
+    X, y = numbers()
+
+    def fail(*args):
+        raise np.linalg.LinAlgError("It is not positive definite.")
+
+    monkeypatch.setattr(stochastic.Search, where, fail)
+    with pytest.warns(ConvergenceWarning, match="goes on from what it had before"):
+        model = regressor(batch_size=50).fit(X, y)
+    assert np.isfinite(model.predict(X[:5])).all()
+
+
+def test_a_callback_ends_a_fit_within_a_stage():
+    X, y = numbers()
+    model = regressor(max_iter=1000)
+    if not hasattr(model, "set_callbacks"):
+        pytest.skip("this version of scikit-learn has no callbacks")
+
+    class Stop:
+        max_estimator_depth = 1
+        count = 0
+
+        def setup(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context, **kwargs):
+            pass
+
+        def on_fit_task_end(self, estimator, context, **kwargs):
+            self.count += 1
+            return self.count >= 5
+
+        def teardown(self, estimator, context):
+            pass
+
+    model.set_callbacks(Stop()).fit(X, y)
+    assert model.n_iter_ < 10
+    assert np.isfinite(model.predict(X[:5])).all()
 
 
 def test_few_rows_are_a_full_batch():
@@ -223,6 +372,7 @@ def test_a_kernel_of_the_user_and_several_targets():
         ({"batch_size": 2.5}, "batch_size"),
         ({"batch_size": "all"}, "batch_size"),
         ({"solver": "lbfgs", "batch_size": 100}, "solver='stochastic' only"),
+        ({"solver": "auto", "batch_size": 100}, "solver='stochastic' only"),
     ],
 )
 @pytest.mark.parametrize("make, data", [(regressor, numbers), (classifier, labels)])

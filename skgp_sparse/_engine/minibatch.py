@@ -77,7 +77,8 @@ def look(problem, view, keep=True):
         parts = [part for forward in forwards for part in _sums(forward, block)]
         return (n, np.asarray(own, dtype=float), *parts), forwards if keep else None
 
-    (n, own, *parts), waiting = problem.rows.visit(run, layout)
+    kept = None if keep else [False] * len(layout.blocks)
+    (n, own, *parts), waiting = problem.rows.visit(run, layout, keep=kept)
     sums = [Sums(*parts[k : k + 3]) for k in range(0, len(parts), 3)]
     return Batch(features, layout, waiting, sums, n, own)
 

@@ -265,11 +265,21 @@ def _check_solver(estimator, name):
     if isinstance(estimator.batch_size, str) and estimator.batch_size == "auto":
         return
     check_number(estimator.batch_size, "batch_size", name, Integral, low=1)
-    if estimator.solver == "lbfgs":
+    if estimator.solver != "stochastic":
         raise ValueError(
             f"The 'batch_size' parameter of {name} is used with solver='stochastic' only. Got "
-            f"{estimator.batch_size!r} with solver='lbfgs'. Set batch_size to 'auto', or solver to "
-            "'stochastic'."
+            f"{estimator.batch_size!r} with solver={estimator.solver!r}. Set batch_size to 'auto', "
+            "or solver to 'stochastic'."
+        )
+
+
+def check_minibatches(estimator, method, name):
+    """Raise if minibatches are asked for, and the method has none."""
+    if method.has_memory and estimator.batch_size != "auto":
+        raise ValueError(
+            f"{name}: bound={estimator.bound!r} is expectation propagation, which has no "
+            "minibatches, because the next site of a row depends on its last one. Got batch_size="
+            f"{estimator.batch_size!r}. Set batch_size to 'auto', or bound to 'titsias_new'."
         )
 
 

@@ -25,6 +25,7 @@ def plan_of(estimator, rows, kernel, progress, name, n_labels=None):
     """
     n_inducing, exact, quiet = _resolve_size(estimator.n_inducing, kernel, n_labels is not None)
     initialise, fixed = resolve_inducing(estimator.inducing_init, n_inducing, rows.n_features, name)
+    width = len(estimator.inducing_init) if fixed else n_inducing
     memory = get_config()["working_memory"] * 2**20
     return Plan(
         n_inducing=n_inducing,
@@ -33,7 +34,7 @@ def plan_of(estimator, rows, kernel, progress, name, n_labels=None):
         initialise=initialise,
         fixed_inducing=fixed,
         optimize_inducing=estimator.optimize_inducing,
-        solver=resolve_solver(estimator, len(rows), n_inducing),
+        solver=resolve_solver(estimator, len(rows), width),
         n_restarts=estimator.n_restarts_optimizer,
         max_iter=estimator.max_iter,
         tol=estimator.tol,

@@ -14,6 +14,8 @@ solvers
     Ways to find the hyperparameters, and what a fit found.
 stochastic
     Training on parts of the rows: samples that grow, minibatches.
+samples
+    Random rows: those held aside, samples of the others, batches.
 minibatches
     Gradients from some rows, and a running posterior.
 objectives

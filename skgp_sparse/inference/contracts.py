@@ -23,11 +23,7 @@ class Objective(ABC):
     ----------
     inducing_points : ndarray of shape (m, d)
         Parameters of the basis.
-    forgets : bool
-        Whether nothing needs to be remembered of a row, so that minibatches are possible.
     """
-
-    forgets = True
 
     @abstractmethod
     def size(self):
@@ -91,6 +87,10 @@ class Model(ABC):
     @abstractmethod
     def sparse(self, rows, Z, options):
         """`Objective` at inducing points Z."""
+
+    def kinds(self, rows):
+        """Numbers (n,) of kinds of rows, each of which samples should have; None: all are alike."""
+        return None
 
     def informed_by(self, objective):
         """The model that goes on from the parameters of a small exact fit."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import collapsed, minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
@@ -144,21 +145,23 @@ class SiteMinibatches(Minibatches):
         for _ in range(_PASSES):
             batch, _ = self._look(objective, problem, means, keep=False)
             found = self._value(objective, batch, means)
+            if best is None and not np.isfinite(found):
+                raise np.linalg.LinAlgError("The bound of all rows is not finite.")
             gain = found - value
+            settled = share == 1.0 and abs(gain) < _SETTLED * self.total
             if gain > 0.0:
                 best, value, share = (means, batch), found, 1.0
             else:
                 share *= 0.5
-            if abs(gain) < _SETTLED * self.total:
+            if settled:
                 break
             means = self._moved(*best, share, objective)
-        if not np.isfinite(value):
-            raise np.linalg.LinAlgError("The bound of all rows is not finite.")
-        if abs(gain) >= _SETTLED * self.total:
+        if not settled:
             warn(
                 f"The sites of all rows did not converge in {_PASSES} passes (the last one changed "
                 f"the bound by {gain / self.total:.1e} nats per row). Lower the upper bound of the "
-                "kernel's variance, or use solver='lbfgs'."
+                "kernel's variance, or use solver='lbfgs'.",
+                ConvergenceWarning,
             )
         means = best[0]._replace(features=best[1].features)
         return Concluded(value, _process(objective, kernel, means), means.features.jitter, None)

@@ -35,7 +35,7 @@ class SiteModel(Model):
     def sample(self, rows, size, random_state):
         """Indices of the rows of the small fit that comes first: a share of those of each kind."""
         chosen = rows.sample(size, random_state)
-        kinds = _kinds(rows, self.method.likelihood)
+        kinds = self.kinds(rows)
         counts = True if rows.weight is None else rows.weight > 0
         for kind in range(kinds.max() + 1):
             own = (kinds == kind) & counts
@@ -43,6 +43,16 @@ class SiteModel(Model):
             if missing > 0 and len(chosen) == size:
                 chosen = _with_more(chosen, own, missing, random_state)
         return chosen
+
+    def kinds(self, rows):
+        """Kinds of all rows, numbered in their order."""
+        likelihood = self.method.likelihood
+        parts = [likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
+        if len(parts) == 1:
+            return np.unique(parts[0], return_inverse=True)[1]
+        known = np.unique(np.concatenate([np.unique(part) for part in parts]))
+        smallest = np.min_scalar_type(len(known))
+        return np.concatenate([np.searchsorted(known, part).astype(smallest) for part in parts])
 
     def informed_by(self, objective):
         """The model with the parameters of the likelihood that a small fit found."""
@@ -63,16 +73,6 @@ class SiteModel(Model):
         """Objective at inducing points Z."""
         basis, project = InducingPoints(Z), partial(project_rows, settled=self.settled)
         return SiteObjective(rows, self.method, basis, options, self.inner, project)
-
-
-def _kinds(rows, likelihood):
-    """Kinds of all rows, numbered in their order."""
-    parts = [likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
-    if len(parts) == 1:
-        return np.unique(parts[0], return_inverse=True)[1]
-    known = np.unique(np.concatenate([np.unique(part) for part in parts]))
-    smallest = np.min_scalar_type(len(known))
-    return np.concatenate([np.searchsorted(known, part).astype(smallest) for part in parts])
 
 
 def _with_more(chosen, own, missing, random_state):

@@ -67,11 +67,6 @@ class SiteObjective(Objective):
         return self.basis.parameters
 
     @property
-    def forgets(self):
-        """Whether the site of a row follows from its marginal."""
-        return not self.method.has_memory
-
-    @property
     def inner_iterations(self):
         """Of the evaluations of the fit that this objective comes from."""
         return self.memory.counts if self.memory else ()

@@ -110,13 +110,7 @@ class Stochastic(Solver):
         if self.batch_size is None and not any(stage.stand_for_all for stage in stages):
             return LBFGS().solve_sparse(objective, kernel, model, plan, random_state)
         move_basis = plan.optimize_inducing and _can_move(kernel)
-        if self.batch_size is not None and not objective.forgets:
-            raise ValueError(
-                "Minibatches need sites that follow from the marginals of their rows, and those of "
-                "expectation propagation do not. Set batch_size to 'auto', or bound to "
-                "'titsias_new'."
-            )
-        search = stochastic.Search(objective, plan, move_basis, random_state)
+        search = stochastic.Search(objective, model, plan, move_basis, random_state)
         state = search.begin(objective, kernel)
         for stage in stages:
             if not search.stopped:
@@ -126,6 +120,7 @@ class Stochastic(Solver):
         if self.batch_size is not None:
             state = search.cycles(state, self.batch_size)
         value, posterior, jitter, memory = search.conclude(state)
+        _check_value(value, state.kernel)
         model.warn_of(state.objective, state.kernel)
         found = state.objective.frozen(memory)
         return Fit(state.kernel, found, posterior, value, max(search.n_iter, 1), jitter)
@@ -202,12 +197,16 @@ def _can_move(kernel):
     return False
 
 
-def _finish(objective, kernel, value, n_iter, memory=None):
+def _check_value(value, kernel):
     if not np.isfinite(value):
         raise np.linalg.LinAlgError(
             f"The objective is not finite (got {value}) with the kernel {kernel}. Check the scale "
             "of X and y and the hyperparameters."
         )
+
+
+def _finish(objective, kernel, value, n_iter, memory=None):
+    _check_value(value, kernel)
     with arithmetic():
         posterior, jitter, memory = objective.posterior(kernel, memory)
     return Fit(kernel, objective.frozen(memory), posterior, value, max(n_iter, 1), jitter)

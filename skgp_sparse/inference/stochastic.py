@@ -10,20 +10,22 @@ posterior. What precedes it costs what the rows of the samples cost, however man
    step size that falls to zero along a cosine.
 3. The posterior given all rows.
 
-A stage or a cycle is judged by the log density of rows that were held aside. One that loses is
-undone; after a cycle that lost, the steps of Z are a fifth. Cycles double in length until one of
-them gains less than the tolerance.
+A stage or a cycle is judged by the log density of rows that were held aside. One that loses by more
+than two standard errors is undone; after a cycle that lost, the steps of Z are a fifth. Cycles
+double in length until one of them gains less than the tolerance.
 """
 
 import time
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Objective
 from skgp_sparse.inference.objectives import arithmetic
 from skgp_sparse.inference.optimizers import maximise
+from skgp_sparse.inference.samples import MOST, Samples
 from skgp_sparse.inference.vector_function import VectorFunction
 
 
@@ -42,8 +44,6 @@ STAGES = (
     Stage(640, 10, True),
 )
 _CLEAR = 2.0  # standard errors of a loss that counts
-_HELD, _HELD_SHARE = 8000, 20  # rows held aside: at most so many, and this part of all
-_POOL = 1 << 20  # rows from which batches are drawn, where a table is not in memory
 _CYCLE, _MOST_LOST = 400, 2  # steps of the first cycle; cycles that may lose in a row
 _STEPS_OF_AN_ITERATION = 10  # where `max_iter` counts steps
 _WARM = 20  # steps until the step size is reached
@@ -80,30 +80,36 @@ class Search:
     ----------
     objective : Objective
         Of all rows.
+    model : Model
     plan : Plan
     move_basis : bool
     random_state : RandomState
     """
 
-    def __init__(self, objective, plan, move_basis, random_state):
-        self.plan, self.move_basis, self.random_state = plan, move_basis, random_state
+    def __init__(self, objective, model, plan, move_basis, random_state):
+        self.plan, self.move_basis = plan, move_basis
         self.rows, self.width = objective.rows, len(objective.inducing_points)
         self.minibatches = objective.minibatches()
-        few = max(min(_HELD, len(self.rows) // _HELD_SHARE), 1)
-        self.aside = self.rows.sample(few, random_state)
-        self.held = self.rows.sampled(self.aside)
+        self.samples = Samples(self.rows, model.kinds(self.rows), random_state)
         self.started, self.seen = time.perf_counter(), 0
         self.n_iter, self.stopped, self.unfinished = 0, False, None
 
     def begin(self, objective, kernel):
         """The first state."""
-        sample = self._sample(STAGES[0].rows * self.width)
+        sample = self.samples.draw(STAGES[0].rows * self.width)
         return self._better(State(objective, kernel), objective, kernel, sample)
 
     def climb(self, state, stage):
         """The state after a stage, or the one before if that was better."""
-        sample = self._sample(stage.rows * self.width)
-        rows = self._for_all(sample) if stage.stand_for_all else sample
+        sample = self.samples.draw(stage.rows * self.width)
+        try:
+            return self._climb(state, stage, sample)
+        except np.linalg.LinAlgError as error:
+            _warn_of_failure(f"A sample of {len(sample)} rows could not be fitted", error)
+            return state._replace(climbed=None)
+
+    def _climb(self, state, stage, sample):
+        rows = self.samples.for_all(sample) if stage.stand_for_all else sample
         part = state.objective.on(rows)
         function, vector, curvature = self._function(part, state)
         most = int(min(stage.most, self.plan.max_iter))
@@ -122,22 +128,26 @@ class Search:
             callback=report,
             curvature=curvature,
         )
-        is_cut = not found.converged and found.n_iter == self.plan.max_iter
-        self.unfinished = found if is_cut else None
+        if np.isinf(stage.most) and not found.converged:
+            self.unfinished = found
         better = self._better(state, *function.at(found.x), sample)
         goes_on = stage.stand_for_all and better is not state
         return better._replace(climbed=(function, found) if goes_on else None)
 
     def cycles(self, state, batch_size):
         """The state after cycles of minibatches."""
-        pool = self._pool()
+        batch = self.samples.batches(batch_size)
         steps, step_of_basis, lost = _CYCLE, _STEP_OF_BASIS, 0
         left = _STEPS_OF_AN_ITERATION * self.plan.max_iter
         while not self.stopped and lost < _MOST_LOST and left > 0:
             before, steps = state, min(steps, left)
             left -= steps
-            objective, kernel = self._cycle(state, pool, batch_size, steps, step_of_basis)
-            state = self._better(state, objective, kernel, self._sample(steps * batch_size))
+            try:
+                found = self._cycle(state, batch, steps, step_of_basis)
+                sample = self.samples.draw(min(steps * batch_size, MOST))
+                state = self._better(state, *found, sample)
+            except np.linalg.LinAlgError as error:
+                _warn_of_failure(f"A cycle of {steps} minibatches failed", error)
             if state is before:
                 step_of_basis, lost = step_of_basis / 5.0, lost + 1
             elif state.gain_on(before)[0] < self.plan.tol:
@@ -151,7 +161,7 @@ class Search:
         with arithmetic():
             return self.minibatches.conclude(state.objective, state.kernel, state.means)
 
-    def _cycle(self, state, pool, batch_size, steps, step_of_basis):
+    def _cycle(self, state, batch, steps, step_of_basis):
         """The objective and the kernel after Adam's steps."""
         function = VectorFunction(state.objective, state.kernel, self.move_basis)
         parameters = function.parameters
@@ -162,12 +172,14 @@ class Search:
             rate = min(1.0, (step + 1) / _WARM) * 0.5 * (1.0 + np.cos(np.pi * step / steps))
             share = max(rate / _WINDOW, 1.0 / _LONGEST_WINDOW)
             objective, kernel = function.at(vector)
-            part = objective.on(self._batch(pool, batch_size))
+            part = objective.on(batch())
             with arithmetic():
                 gradient, means = self.minibatches.step(part, kernel, means, share, self.move_basis)
             direction = adam.direction(parameters.pack_gradient(gradient))
+            if not np.all(np.isfinite(direction)):
+                raise np.linalg.LinAlgError("The gradient of a minibatch is not finite.")
             vector = np.clip(vector + rate * units * direction, *limits)
-            self.seen += batch_size
+            self.seen += len(part.rows)
             if (step + 1) % _EVERY == 0 and self._report((step + 1) // _EVERY, state):
                 break
         return function.at(vector)
@@ -190,13 +202,15 @@ class Search:
         nothing.
         """
         with arithmetic():
-            part = objective.on(self._for_all(sample))
+            part = objective.on(self.samples.for_all(sample))
             means = self.minibatches.start(part, kernel)
-            held = objective.on(self.held)
+            held = objective.on(self.samples.held)
             densities = self.minibatches.log_densities(held, kernel, means)
         found = State(objective.on(self.rows), kernel, means, densities)
         gain, error = found.gain_on(before) if before.means else (np.inf, 0.0)
-        return before if gain < -_CLEAR * error else found
+        return (
+            found if gain >= -_CLEAR * error else before
+        )  # which a loss that is no number is, too
 
     def _report(self, iteration, state):
         """Tell the progress of a stage or a cycle; whether to stop."""
@@ -211,44 +225,9 @@ class Search:
         self.stopped |= bool(self.plan.progress(iteration, np.mean(state.densities), note=note))
         return self.stopped
 
-    def _sample(self, size):
-        """The table of random rows, none of those held aside."""
-        if self.rows.weight is not None:
-            return self._copies(size)
-        size = min(size, len(self.rows) - len(self.aside))
-        drawn = self.rows.sample(size + len(self.aside), self.random_state)
-        others = np.setdiff1d(drawn, self.aside, assume_unique=True)
-        spare = len(others) - size
-        if spare > 0:
-            others = np.delete(others, self.random_state.choice(len(others), spare, replace=False))
-        return self.rows.sampled(others)
 
-    def _copies(self, size):
-        """The same where a row of weight w is w rows: so many of all of these, drawn at random."""
-        weight = self.rows.weight.copy()
-        weight[self.aside] = 0.0
-        edges = np.cumsum(weight)
-        drawn = np.searchsorted(edges, self.random_state.uniform(0.0, edges[-1], size), "right")
-        index, counts = np.unique(drawn, return_counts=True)
-        return replace(self.rows.subset(index), weight=counts.astype(float))
-
-    def _for_all(self, sample):
-        """The same rows, which count as many as all rows."""
-        share = self.rows.total_weight() / sample.total_weight()
-        weight = 1.0 if sample.weight is None else sample.weight
-        return replace(sample, weight=np.broadcast_to(share * weight, len(sample)))
-
-    def _pool(self):
-        """The table in memory from which batches are drawn."""
-        return self._sample(len(self.rows) if self.rows.in_memory else _POOL)
-
-    def _batch(self, pool, size):
-        if pool.weight is None:
-            index = np.sort(self.random_state.randint(len(pool), size=size))
-            return pool.subset(index)
-        edges = np.cumsum(pool.weight)
-        drawn = np.searchsorted(edges, self.random_state.uniform(0.0, edges[-1], size), "right")
-        return replace(pool.subset(np.sort(drawn)), weight=None)
+def _warn_of_failure(what, error):
+    warn(f"{what}, so that the fit goes on from what it had before. {error}", ConvergenceWarning)
 
 
 class Adam:

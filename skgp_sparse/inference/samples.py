@@ -1,0 +1,122 @@
+"""Random rows of a table: those held aside, samples of the others, and batches."""
+
+from dataclasses import replace
+
+import numpy as np
+
+_HELD, _HELD_SHARE = 8000, 20  # rows held aside: at most so many, and this part of all
+_OF_A_KIND = 0.1  # of a sample, where there are so many
+MOST = 1 << 20  # rows that are in memory for batches, where the table is not
+
+
+class Samples:
+    """Draws rows that count; some of them are held aside, and never drawn.
+
+    Parameters
+    ----------
+    rows : Table
+    kinds : ndarray of shape (n,) or None
+        Number of the kind of every row, so that samples have rows of all kinds.
+    random_state : RandomState
+    """
+
+    def __init__(self, rows, kinds, random_state):
+        self.rows, self.random_state = rows, random_state
+        self.aside = self._hold_aside()
+        self.held = replace(rows.subset(self.aside), weight=None)
+        self.edges = self._edges()
+        self.kinds = kinds if rows.weight is None else None
+
+    def draw(self, size):
+        """The table of about so many rows; a row of weight w counts as w rows."""
+        if self.edges is not None:
+            index, counts = np.unique(self._copies(size), return_counts=True)
+            return replace(self.rows.subset(index), weight=counts.astype(float))
+        index, weight = self._others(size), None
+        if self.kinds is not None:
+            index, weight = self._with_all_kinds(index)
+        return replace(self.rows.subset(index), weight=weight)
+
+    def for_all(self, sample):
+        """The same rows, which count as many as all rows."""
+        share = self.rows.total_weight() / sample.total_weight()
+        weight = 1.0 if sample.weight is None else sample.weight
+        return replace(sample, weight=np.broadcast_to(share * weight, len(sample)))
+
+    def batches(self, size):
+        """A function of no argument that draws batches: tables in memory of so many rows."""
+        if self.rows.in_memory:
+            return lambda: replace(self.rows.subset(self._batch(size)), weight=None)
+        pool = Samples.of_all(self.draw(MOST), self.random_state)
+        return lambda: replace(pool.rows.subset(pool._batch(size)), weight=None)
+
+    @classmethod
+    def of_all(cls, rows, random_state):
+        """Those of a table of which nothing is held aside."""
+        found = cls.__new__(cls)
+        found.rows, found.random_state = rows, random_state
+        found.aside, found.kinds = np.empty(0, dtype=np.intp), None
+        found.edges = found._edges()
+        return found
+
+    def _hold_aside(self):
+        if self.rows.weight is None:
+            few = max(min(_HELD, len(self.rows) // _HELD_SHARE), 1)
+            return self.rows.sample(few, self.random_state)
+        counting = np.flatnonzero(self.rows.weight)
+        few = max(min(_HELD, len(counting) // _HELD_SHARE), 1)
+        return np.sort(self.random_state.choice(counting, few, replace=False))
+
+    def _edges(self):
+        """Cumulated weights of the rows that may be drawn, None where all weights are one."""
+        if self.rows.weight is None:
+            return None
+        weight = self.rows.weight.copy()
+        weight[self.aside] = 0.0
+        return np.cumsum(weight, out=weight)
+
+    def _copies(self, size):
+        """Rows, drawn as often as their weights say."""
+        places = self.random_state.uniform(0.0, self.edges[-1], size)
+        return np.searchsorted(self.edges, places, "right")
+
+    def _others(self, size):
+        """Sorted rows, drawn without replacement."""
+        size = min(size, len(self.rows) - len(self.aside))
+        drawn = self.rows.sample(size + len(self.aside), self.random_state)
+        others = np.setdiff1d(drawn, self.aside, assume_unique=True)
+        spare = len(others) - size
+        if spare > 0:
+            others = np.delete(others, self.random_state.choice(len(others), spare, replace=False))
+        return others
+
+    def _batch(self, size):
+        """Sorted rows, drawn with replacement."""
+        if self.edges is not None:
+            return np.sort(self._copies(size))
+        drawn = self.random_state.randint(len(self.rows), size=size)
+        while np.any(again := np.isin(drawn, self.aside)):
+            drawn[again] = self.random_state.randint(len(self.rows), size=again.sum())
+        return np.sort(drawn)
+
+    def _with_all_kinds(self, index):
+        """The sample and more rows of rare kinds, whose weights undo that there are more of them.
+
+        The weights are None where no kind is missing.
+        """
+        total = np.bincount(self.kinds) - np.bincount(
+            self.kinds[self.aside], minlength=self.kinds.max() + 1
+        )
+        found = np.bincount(self.kinds[index], minlength=len(total))
+        missing = np.minimum(total, int(_OF_A_KIND * len(index))) - found
+        for kind in np.flatnonzero(missing > 0):
+            spare = np.setdiff1d(np.flatnonzero(self.kinds == kind), self.aside)
+            spare = np.setdiff1d(spare, index)
+            more = self.random_state.choice(spare, missing[kind], replace=False)
+            index = np.concatenate([index, more])
+        if not np.any(missing > 0):
+            return index, None
+        index = np.sort(index)
+        found = np.bincount(self.kinds[index], minlength=len(total))
+        share = total / np.maximum(found, 1) * (len(index) / total.sum())
+        return index, share[self.kinds[index]]
