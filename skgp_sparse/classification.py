@@ -29,6 +29,7 @@ from skgp_sparse._front.source_rows import (
     OpenSource,
     as_passed,
     check_alone,
+    check_query,
     labelled_chunks,
     labels_and_weights,
     opened,
@@ -287,7 +288,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
             return self._fit(X, y, sample_weight)
 
-    def partial_fit(self, X, y, sample_weight=None, classes=None):
+    def partial_fit(self, X, y=None, sample_weight=None, classes=None):
         """Learn from rows that arrive later, in chunks.
 
         The first call is a fit of its rows. Later calls add theirs. Hyperparameters and inducing
@@ -301,14 +302,15 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         `optimizer` is None, hyperparameters and inducing points stay, and chunks of up to 20,000
         rows in any order equal one fit if `kernel` and `inducing_init` (an array) are given.
 
-        After `fit`, calls go on from its result.
+        After `fit`, calls go on from its result. All calls use L-BFGS on the sample, whatever
+        `solver` is. Callbacks are not told of the progress.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Inputs of type float32 or float64.
-        y : array-like of shape (n_samples,)
-            Class labels, all of which are in `classes`.
+        y : array-like of shape (n_samples,), default=None
+            Class labels, all of which are in `classes`. They must be passed.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. A row with weight w counts as w copies of it.
         classes : array-like of shape (n_classes,), default=None
@@ -326,8 +328,11 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid, if `classes` is missing in the first call or has
             changed, if a label is not in it, if a parameter has changed on which earlier results
-            depend, or if the estimator was loaded from a pickle after `fit`, which does not contain
-            its rows.
+            depend, or if the rows of an earlier `fit` are not in memory, because it was on a
+            cluster or from a large source, or the estimator was loaded from a pickle after it.
+        TypeError
+            If X is a source of rows, or an argument is a dask collection. Pass their chunks or
+            partitions one by one.
         """
         with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
             return class_streams.partial_fit(self, X, y, sample_weight, classes)
@@ -405,6 +410,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     def _checked(self, X):
         check_is_fitted(self)
         checks.check_in_memory(type(self).__name__, X=X)
+        check_query(X, type(self).__name__)
         return validate_data(self, X, reset=False, dtype=_FLOATS)
 
     def _probabilities_of_classes(self, X):

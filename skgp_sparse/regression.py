@@ -37,6 +37,7 @@ from skgp_sparse._front.source_rows import (
     as_passed,
     check_alone,
     check_alpha_of_source,
+    check_query,
     chunked_rows,
     moments_of_targets,
     opened,
@@ -330,7 +331,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
             return self._fit(X, y, sample_weight, offset)
 
-    def partial_fit(self, X, y, sample_weight=None, classes=None, offset=None):
+    def partial_fit(self, X, y=None, sample_weight=None, classes=None, offset=None):
         """Learn from rows that arrive later, in chunks.
 
         The first call is a fit of its rows. Later calls add theirs. Hyperparameters and inducing
@@ -347,14 +348,16 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         `likelihood`, this holds for up to 20,000 rows. For more, the approximation of the
         likelihood of earlier rows stays as it is, and that of the newest 5,000 follows.
 
-        After `fit`, calls go on from its result.
+        After `fit`, calls go on from its result. Moves use L-BFGS on the sample, whatever `solver`
+        is, and with another `likelihood` the first call does, too. Callbacks are not told of the
+        progress.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Inputs of type float32 or float64.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Target values, of as many targets in every call.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            Target values, of as many targets in every call. They must be passed.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. A row with weight w counts as w copies of it.
         classes : None
@@ -372,8 +375,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ------
         ValueError
             If a parameter or the data are invalid, if `alpha` is an array, if a parameter has
-            changed on which the sums of earlier rows depend, or if the estimator was loaded from a
-            pickle after `fit`, which does not contain its rows.
+            changed on which the sums of earlier rows depend, or if the rows of an earlier `fit`
+            are not in memory, because it was on a cluster or from a large source, or the estimator
+            was loaded from a pickle after it.
+        TypeError
+            If X is a source of rows, or an argument is a dask collection. Pass their chunks or
+            partitions one by one.
         """
         with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
             return regression_streams.partial_fit(self, X, y, sample_weight, offset)
@@ -555,6 +562,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def _query(self, X, offset):
         """Query points, the fitted process or the prior in the units of y, and offsets."""
         checks.check_in_memory(type(self).__name__, X=X, offset=offset)
+        check_query(X, type(self).__name__)
         X = validate_data(self, X, reset=False, dtype=_FLOATS)
         view = self._view()
         likelihood = view.likelihood if isinstance(view, ResponseView) else None

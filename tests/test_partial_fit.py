@@ -12,11 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._front import site_streams, streams
+from skgp_sparse._front import site_streams, streams, training_rows
 from skgp_sparse._front.choices import BOUNDS, LIKELIHOODS
 from skgp_sparse.bounds import PEP, Bound
 from skgp_sparse.inference import incremental
 from skgp_sparse.inference.reservoir import Reservoir
+from skgp_sparse.inference.solvers import Stochastic
+from skgp_sparse.sources import Arrays
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 KERNEL = ConstantKernel(1.3) * RBF([1.0, 1.5])
@@ -281,6 +283,30 @@ def test_an_own_optimizer_is_called_and_inducing_points_stay():
     assert len(calls) >= 2
 
 
+def test_moves_take_no_parts_of_their_sample(monkeypatch):
+    X, y = changing(400, 1.0, 0)
+    model = small(solver="stochastic", n_inducing=10).partial_fit(X[:200], y[:200])
+    monkeypatch.setattr(Stochastic, "solve_sparse", None)
+    before = model.kernel_.theta
+    model.partial_fit(X[200:], y[200:])
+    assert not np.array_equal(model.kernel_.theta, before)
+
+
+@pytest.mark.parametrize("together", [200, 20_000])
+@pytest.mark.parametrize("kind", ["labels", "poisson"])
+def test_a_large_first_chunk_of_sites(kind, together, monkeypatch):
+    monkeypatch.setattr(site_streams, "MOST_TOGETHER", together)
+    X, y = changing(2000, 1.0, 0)  # more than 400 rows per inducing point
+    if kind == "labels":
+        model, y = SparseGPClassifier(n_inducing=4, random_state=0), y > 0.0
+        model.partial_fit(X, y, classes=[False, True])
+    else:
+        y = np.random.RandomState(0).poisson(np.exp(1.0 + y))
+        model = small(likelihood="poisson", n_inducing=4).partial_fit(X, y)
+    model.partial_fit(X[:50], y[:50])
+    assert model.n_samples_seen_ == 2050 and model.score(X, y) > 0.3
+
+
 # -- fit and partial_fit --------------------------------------------------------------
 
 
@@ -320,8 +346,39 @@ def test_after_a_fit_and_a_pickle_the_rows_are_unknown(model):
     X, y, _ = table()
     y = y[:, 0] if isinstance(model, SparseGPRegressor) else y[:, 0] > 10.0
     loaded = pickle.loads(pickle.dumps(model.fit(X, y)))
-    with pytest.raises(ValueError, match="loaded from a pickle.*does not contain"):
+    with pytest.raises(ValueError, match="on a cluster, or loaded from a pickle.*not contain"):
         loaded.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("model", [small(), SparseGPClassifier(n_inducing=12)], ids=["y", "labels"])
+def test_after_a_fit_of_a_large_source_the_rows_are_not_in_memory(model, monkeypatch):
+    monkeypatch.setattr(training_rows, "_SMALL_TABLE", 0)
+    X, y, _ = table()
+    y = y[:, 0] if isinstance(model, SparseGPRegressor) else y[:, 0] > 10.0
+    model.set_params(max_iter=3).fit(Arrays(X, y))
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="fitted from a source.*pass the chunks.*from the start"):
+        model.partial_fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize("change", [{"bound": "fitc"}, {"likelihood": "student_t"}, {"alpha": 0.1}])
+def test_parameters_may_not_change_after_a_fit(change):
+    X, y, _ = table()
+    model = small(max_iter=3).fit(X, y[:, 0]).set_params(**change)
+    [parameter] = change
+    with pytest.raises(ValueError, match=f"were seen with {parameter}=.*Set it back"):
+        model.partial_fit(X, y[:, 0])
+    loaded = pickle.loads(pickle.dumps(small(max_iter=3).partial_fit(X, y[:, 0])))
+    with pytest.raises(ValueError, match=f"were seen with {parameter}=.*Set it back"):
+        loaded.set_params(**change).partial_fit(X, y[:, 0])
+
+
+def test_the_strategy_may_not_change_after_a_fit():
+    X, y = labels()
+    model = SparseGPClassifier(n_inducing=12, max_iter=3).fit(X, y)
+    with pytest.raises(ValueError, match="multi_class='one_vs_rest', but multi_class is 'softmax'"):
+        model.set_params(multi_class="softmax").partial_fit(X, y)
 
 
 def test_pickles_go_on_where_they_were():
@@ -507,6 +564,47 @@ def test_wrong_numbers_are_explained():
         model.partial_fit(np.ones((4, 3)), y[:4])
     with pytest.raises(ValueError, match="bound='titsias_new', but bound is 'fitc' now"):
         model.set_params(bound="fitc").partial_fit(X, y)
+
+
+class Lazy:
+    """Looks like a collection of dask."""
+
+    def __dask_graph__(self):
+        raise AssertionError("loaded")
+
+
+@pytest.mark.parametrize("model", [small(), SparseGPClassifier(n_inducing=12)], ids=["y", "labels"])
+def test_chunks_are_arrays(model):
+    X, y, _ = table()
+    y = y[:, 0] > 10.0
+    classes = {"classes": [False, True]}
+    for given in ((Lazy(), y), (X, Lazy()), (X, y, Lazy())):
+        with pytest.raises(TypeError, match="is a dask collection .Lazy.*partitions one by one"):
+            model.partial_fit(*given, **classes)
+    with pytest.raises(TypeError, match="source of rows .Arrays.*Pass its chunks one by one"):
+        model.partial_fit(Arrays(X, y), **classes)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        model.partial_fit(X, **classes)
+    assert not hasattr(model, "_stream")
+    source = Arrays(X, y, chunk_size=100)
+    for k in range(2):  # as the message says
+        model.partial_fit(*source.chunk(k)[:2], **classes)
+    model.predict(source.chunk(0)[0])
+    for method in (model.predict, getattr(model, "predict_proba", model.predict)):
+        with pytest.raises(TypeError, match="source of rows .Arrays.*chunks one by one"):
+            method(source)
+
+
+@pytest.mark.parametrize("kind", ["DaskSparseGPRegressor", "DaskSparseGPClassifier"])
+def test_chunks_are_arrays_on_a_cluster_too(kind):
+    array = pytest.importorskip("dask.array")
+    cluster = pytest.importorskip("skgp_sparse.dask")
+    X, y, _ = table()
+    y = y[:, 0] > 10.0
+    model = getattr(cluster, kind)(n_inducing=12)
+    for given in ((array.from_array(X), y), (X, array.from_array(y))):
+        with pytest.raises(TypeError, match="is a dask collection .Array.*partitions one by one"):
+            model.partial_fit(*given, classes=[False, True])
 
 
 def test_a_call_that_fails_changes_nothing():

@@ -18,11 +18,12 @@ from skgp_sparse._front.sklearn_compat import check_sample_weight
 from skgp_sparse._front.streams import (
     NewRows,
     advance,
-    check_held,
+    check_chunk,
+    check_kept,
+    check_rows_of_fit,
     check_same_features,
     keep_names,
     new_stream,
-    rows_are_unknown,
     seeded,
     told,
 )
@@ -41,11 +42,12 @@ _NOTHING = 1e-12  # weight of a row that only shows where rows are
 def partial_fit(estimator, X, y, sample_weight, classes):
     """What `SparseGPClassifier.partial_fit` does."""
     name = type(estimator).__name__
+    check_chunk(name, X, y=y, sample_weight=sample_weight)
     checks.check_parameters(estimator, name)
+    check_kept(estimator, name)
     stream = _known_stream(estimator, name)
     names = None if stream is None else getattr(estimator, "feature_names_in_", None)
     if stream is not None:
-        check_held(stream, estimator, name)
         check_same_features(estimator, X)
     classes = _classes(classes, stream, name)
     chunk = _chunk_of(estimator, X, y, sample_weight, classes, name)
@@ -166,9 +168,8 @@ def _known_stream(estimator, name):
     """What is known of the rows before; None if there were none."""
     if hasattr(estimator, "_stream") or not hasattr(estimator, "kernel_"):
         return getattr(estimator, "_stream", None)
+    check_rows_of_fit(estimator, name)
     fits, classes = estimator._fits, estimator.classes_
-    if fits[0].objective is None:
-        raise rows_are_unknown(name)
     subject = _LabelSubject(estimator, classes, name)
     chunk = _rows_of_all(fits, subject.tasks, len(classes))
     stream = new_stream(estimator, chunk, len(fits), classes)

@@ -15,6 +15,15 @@ from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.objectives import value_or_minus_inf
 
+_KEPT = (
+    "kernel",
+    "bound",
+    "likelihood",
+    "alpha",
+    "normalize_y",
+    "multi_class",
+)  # parameters on which sums and sites of earlier rows depend
+
 
 @contextmanager
 def unchanged_on_failure(estimator):
@@ -153,12 +162,19 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
         self._fits = fits
+        self._fitted_with = kept_parameters(self)
 
     def _view(self, problem=0):
         """A fitted process in its own units."""
         posterior = self._fits[problem].posterior
         size = posterior.features.size
         return TargetView(posterior, size, np.zeros(1), np.ones(1), True, self.n_jobs)
+
+
+def kept_parameters(estimator):
+    """Parameters that may not change before `partial_fit` goes on, as text."""
+    given = estimator.get_params(deep=False)
+    return {name: repr(given[name]) for name in _KEPT if name in given}
 
 
 def progress_of(estimator, reporter):

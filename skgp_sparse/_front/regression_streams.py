@@ -22,11 +22,12 @@ from skgp_sparse._front.streams import (
     Subject,
     Units,
     advance,
-    check_held,
+    check_chunk,
+    check_kept,
+    check_rows_of_fit,
     check_same_features,
     keep_names,
     new_stream,
-    rows_are_unknown,
     seeded,
     told,
 )
@@ -41,7 +42,9 @@ from skgp_sparse.inference.solvers import Fit
 def partial_fit(estimator, X, y, sample_weight, offset):
     """What `SparseGPRegressor.partial_fit` does."""
     name = type(estimator).__name__
+    check_chunk(name, X, y=y, sample_weight=sample_weight, offset=offset)
     checks.check_parameters(estimator, name)
+    check_kept(estimator, name)
     _check_alpha(estimator.alpha, name)
     likelihood = resolve_likelihood(estimator.likelihood, name)
     kind = _GaussianSubject if likelihood is None else _ResponseSubject
@@ -49,7 +52,6 @@ def partial_fit(estimator, X, y, sample_weight, offset):
     stream = _known_stream(subject)
     names = None if stream is None else getattr(estimator, "feature_names_in_", None)
     if stream is not None:
-        check_held(stream, estimator, name)
         check_same_features(estimator, X)
     given = X, y, sample_weight, offset, likelihood, name
     rows = estimator._training_rows(*given, one_form=False)  # their order may be that of time
@@ -107,7 +109,7 @@ class _GaussianSubject(_RegressionSubject):
         latest, learned = self._latest_units(stream), stream.learned[0]
         everything = _rows_of(stream, stream.units or latest, self.estimator.alpha)
         if stream.calls == 0:  # the reservoir may not hold all of them
-            everything = replace(everything, X=X, y=y, weight=chunk.weight)
+            everything = replace(everything, X=X, y=y, weight=_or_none(chunk.weight))
         kernel = None if learned is None else learned.kernel
         if kernel is None or learned.few:
             kernel = self.estimator._with_gaussian_noise(everything, self.name)[1]
@@ -116,7 +118,7 @@ class _GaussianSubject(_RegressionSubject):
         if action in (Action.START, Action.MOVE) or not self.moves():
             stream = stream._replace(units=latest)
         if action is Action.HOLD:
-            rows = Rows(X, y, everything.noise, chunk.weight, *stream.units)
+            rows = Rows(X, y, everything.noise, _or_none(chunk.weight), *stream.units)
             problem = self._problem(rows, learned, plan)
             sums = stream.sums.plus(problem)
             n_iter = 0
@@ -203,9 +205,8 @@ def _known_stream(subject):
     estimator, name = subject.estimator, subject.name
     if hasattr(estimator, "_stream") or not hasattr(estimator, "kernel_"):
         return getattr(estimator, "_stream", None)
+    check_rows_of_fit(estimator, name)
     fit = estimator._fits[0]
-    if fit.objective is None:
-        raise rows_are_unknown(name)
     rows = fit.objective.rows
     chunk = _chunk_of(rows)
     plan = subject._plan(rows, fit.kernel)
@@ -237,8 +238,13 @@ def _chunk_of(rows):
 def _rows_of(stream, units, alpha):
     """The rows in the reservoir as a table, by reference."""
     X, y, _ = stream.reservoir.columns
-    weight = stream.reservoir.weights()
-    return Rows(X, y, float(alpha or 0.0), None if np.all(weight == 1) else weight, *units)
+    weight = _or_none(stream.reservoir.weights())
+    return Rows(X, y, float(alpha or 0.0), weight, *units)
+
+
+def _or_none(weight):
+    """Weights, None where each row counts once."""
+    return None if np.all(weight == 1) else weight
 
 
 def _check_alpha(alpha, name):

@@ -16,7 +16,7 @@ from skgp_sparse._engine.collapsed_sites import project_rows
 from skgp_sparse._engine.table import Table
 from skgp_sparse._front.streams import NewRows, Subject
 from skgp_sparse._ground.warnings import about
-from skgp_sparse.inference.incremental import Action, next_action, take
+from skgp_sparse.inference.incremental import Action, next_action, of_few_rows, take
 from skgp_sparse.inference.solvers import AsItIs
 from skgp_sparse.inference.training import Plan
 
@@ -79,9 +79,9 @@ class SiteSubject(Subject):
         return stream._replace(learned=learned, units=self.units_of(rows[0])), list(fits)
 
     def _infer_one(self, stream, one, learned, settled, due, random_state):
-        rows, model, plan = one.rows, one.model, one.plan
-        if not one.is_complete:
-            plan = plan._replace(solver=AsItIs())
+        rows, model = one.rows, one.model
+        solver = of_few_rows(one.plan.solver) if one.is_complete else AsItIs()
+        plan = one.plan._replace(solver=solver)  # one that keeps the sites of all rows
         held = learned is not None and (self.moves() or stream.settled is not None)
         action = next_action(rows, plan, learned, due) if settled is None else Action.HOLD
         if held and action is not Action.START:

@@ -55,6 +55,21 @@ def as_passed(X):
     return X.source if isinstance(X, OpenSource) else X
 
 
+def check_no_source(X, what, remedy):
+    """Raise if X is a source, where rows have to be an array."""
+    if is_source(X):
+        raise TypeError(
+            f"X is a source of rows ({type(X).__name__}), but {what} takes an array of rows. "
+            f"{remedy}"
+        )
+
+
+def check_query(X, name):
+    """Raise if points at which an estimator is evaluated come from a source."""
+    remedy = "Pass the inputs of its chunks one by one, such as source.chunk(k)[0]."
+    check_no_source(X, f"a prediction or score of {name}", remedy)
+
+
 def check_alone(name, **others):
     """Raise if something was passed that the chunks of a source have themselves."""
     passed = [other for other, value in others.items() if value is not None]

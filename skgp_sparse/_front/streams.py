@@ -16,20 +16,14 @@ from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.moments import Moments
 from skgp_sparse._engine.running_sums import RunningSums
-from skgp_sparse._front.estimator import progress_of
+from skgp_sparse._front import checks
+from skgp_sparse._front.estimator import kept_parameters, progress_of
+from skgp_sparse._front.source_rows import check_no_source
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.incremental import Watch, best_memory, is_due
 from skgp_sparse.inference.reservoir import Reservoir
 
 _SHARE_OF_MEMORY = 1 / 16  # of scikit-learn's working_memory
-_HELD = (
-    "kernel",
-    "bound",
-    "likelihood",
-    "alpha",
-    "normalize_y",
-    "multi_class",
-)  # parameters on which sums and sites depend
 
 
 class NewRows(NamedTuple):
@@ -54,7 +48,6 @@ class StreamState(NamedTuple):
     """What is kept between two calls."""
 
     reservoir: Reservoir
-    held: dict  # parameters of the estimator that may not change
     seed: int
     learned: tuple  # `Learned` of every problem, or None
     units: Units | None = None  # in which theta was learned
@@ -152,27 +145,39 @@ def new_stream(estimator, chunk, n_problems, others=None):
     """A stream to which no row has come, for chunks like this one."""
     return StreamState(
         reservoir=Reservoir.empty(chunk.columns),
-        held=held_parameters(estimator),
         seed=check_random_state(estimator.random_state).randint(2**31 - 1),
         learned=(None,) * n_problems,
         others=others,
     )
 
 
-def held_parameters(estimator):
-    """Parameters that may not change between calls, as text."""
-    given = estimator.get_params(deep=False)
-    return {name: repr(given[name]) for name in _HELD if name in given}
+def check_chunk(name, X, **others):
+    """Raise unless the rows of a call can be in memory."""
+    check_no_source(
+        X,
+        f"{name}.partial_fit",
+        "Pass its chunks one by one, such as partial_fit(*source.chunk(k)[:2]) for the arrays X "
+        "and y of chunk number k, or the source itself to fit.",
+    )
+    for argument, value in {"X": X, **others}.items():
+        if checks.is_lazy(value):
+            raise TypeError(
+                f"{argument} is a dask collection ({type(value).__name__}), but {name}.partial_fit "
+                "takes one chunk of rows in memory in every call. Pass the partitions one by one, "
+                "each after compute(), or all rows to fit of DaskSparseGPRegressor or "
+                "DaskSparseGPClassifier of skgp_sparse.dask."
+            )
 
 
-def check_held(stream, estimator, name):
-    """Raise if a parameter has changed on which what was kept depends."""
-    for parameter, now in held_parameters(estimator).items():
-        if now != stream.held[parameter]:
+def check_kept(estimator, name):
+    """Raise if a parameter has changed on which what was kept of earlier rows depends."""
+    before = getattr(estimator, "_fitted_with", {})
+    for parameter, now in kept_parameters(estimator).items():
+        if now != before.get(parameter, now):
             raise ValueError(
                 f"{name}.partial_fit goes on from rows that were seen with "
-                f"{parameter}={stream.held[parameter]}, but {parameter} is {now} now. Set it back, "
-                "or call fit with all rows to begin anew."
+                f"{parameter}={before[parameter]}, but {parameter} is {now} now. Set it back, or "
+                "call fit with all rows to begin anew."
             )
 
 
@@ -187,13 +192,22 @@ def keep_names(estimator, names):
         estimator.feature_names_in_ = names
 
 
-def rows_are_unknown(name):
-    """The error of an estimator that was loaded from a pickle after `fit`."""
-    return ValueError(
-        f"{name}.partial_fit goes on from the rows of fit, but this estimator was loaded from a "
-        "pickle (or copied), which does not contain them. Call fit or, on a clone, partial_fit "
-        "with these rows first. Estimators that were trained by partial_fit alone can be pickled."
-    )
+def check_rows_of_fit(estimator, name):
+    """Raise unless the rows of `fit`, from which `partial_fit` would go on, are in memory."""
+    objective = estimator._fits[0].objective
+    if objective is None:
+        raise ValueError(
+            f"{name}.partial_fit goes on from the rows of fit, but this estimator was fitted on a "
+            "cluster, or loaded from a pickle (or copied). It does not contain them. Call fit or, "
+            "on a clone, partial_fit with these rows first. Estimators that were trained by "
+            "partial_fit alone can be pickled."
+        )
+    if not objective.rows.in_memory:
+        raise ValueError(
+            f"{name}.partial_fit goes on from the rows of fit, but this estimator was fitted from "
+            "a source of rows that is too large for memory. On a clone, pass the chunks of the "
+            "source to partial_fit from the start, or call fit with arrays or memory maps."
+        )
 
 
 def told(estimator):

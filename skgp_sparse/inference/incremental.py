@@ -14,7 +14,6 @@ As long as there are no more distinct rows than inducing points are wanted, all 
 points. A move is then a fit from the start, which costs little.
 """
 
-from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -26,7 +25,7 @@ from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.inference.objectives import value_or_minus_inf
-from skgp_sparse.inference.solvers import AsItIs
+from skgp_sparse.inference.solvers import LBFGS, AsItIs, Stochastic
 from skgp_sparse.inference.start import fit_few
 from skgp_sparse.inference.training import train
 
@@ -166,17 +165,14 @@ class Move(Solver):
 
 
 def moved(objective, kernel, model, plan, random_state):
-    """The `Fit` of all rows of an objective, after theta and Z have moved a little.
-
-    A stochastic solver may stand in the place of this function.
-    """
+    """The `Fit` of all rows of an objective, after theta and Z have moved a little."""
     rows = objective.rows
     size = max(_FEWEST_ROWS, _ROWS_PER_POINT * len(objective.inducing_points))
     some = rows.sampled(model.sample(rows, size, random_state))
-    part = replace(objective, rows=some)
+    part = objective.on(some)
     plan = plan._replace(max_iter=min(plan.max_iter, _ITERATIONS), n_restarts=0)
     with collected() as told:
-        found = plan.solver.solve_sparse(part, kernel, model, plan, random_state)
+        found = of_few_rows(plan.solver).solve_sparse(part, kernel, model, plan, random_state)
     for message, category in told:
         if not issubclass(category, ConvergenceWarning):  # a move need not end at an optimum
             warn(message, category)
@@ -184,6 +180,11 @@ def moved(objective, kernel, model, plan, random_state):
     values = {block.name: block.value for block in blocks if block.name != "kernel"}
     held = AsItIs().solve_exact(objective.at(**values), found.kernel, 0, plan, random_state)
     return held._replace(n_iter=found.n_iter)
+
+
+def of_few_rows(solver):
+    """The solver for a sample of bounded size, where parts of it would save next to nothing."""
+    return LBFGS() if isinstance(solver, Stochastic) else solver
 
 
 def best_memory(densities):
