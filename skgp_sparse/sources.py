@@ -20,8 +20,8 @@ A source of your own is any object with two members:
 It may have ``feature_names``, a list of strings, and ``close()``, which is called after a fit and
 gives back what is open; chunks may be asked for again later. All chunks have the same columns.
 Either all or none of them have weights, or offsets; these are as in `fit`. Weights and offsets are
-kept in memory, 8 bytes per row each. The fitted estimator holds the source for
-`log_marginal_likelihood`, but its pickle does not.
+kept in memory, 8 bytes per row each, and for classifiers a byte or two for every label. The fitted
+estimator holds the source for `log_marginal_likelihood`, but its pickle does not.
 """
 
 import zipfile
@@ -224,6 +224,13 @@ class Stream:
         -------
         Chunk, tuple or None
             What the iterator gives; None if it has ended.
+
+        Raises
+        ------
+        TypeError
+            If the iterator gives None in the place of a chunk.
+        ValueError
+            If the iterator goes on after the chunk that was the last one before.
         """
         if self._iterator is None or k < self._next:
             self.close()
@@ -303,7 +310,8 @@ class Files:
     Raises
     ------
     ValueError
-        If there are no files, or files of another kind, or if a name is missing.
+        If there are no files, or files of another kind, if a name is missing, or if an argument is
+        given that files of this kind do not use.
     ImportError
         If there are Parquet files and pyarrow is not installed.
 
@@ -321,19 +329,13 @@ class Files:
     """
 
     def __init__(
-        self,
-        paths,
-        *,
-        target=None,
-        features=None,
-        sample_weight=None,
-        offset=None,
-        chunk_size=None,
+        self, paths, *, target=None, features=None, sample_weight=None, offset=None, chunk_size=None
     ):
         _check_size(chunk_size, type(self).__name__)
         paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        names = Chunk(features, target, sample_weight, offset)
-        kind = _kind_of(paths)
+        kind, others = _kind_of(paths), {"sample_weight": sample_weight, "offset": offset}
+        _check_used(kind, target=target, features=features, **others, chunk_size=chunk_size)
+        names = Chunk(features, target, **others)
         self.feature_names = None
         if kind == ".parquet":
             names = _columns_of(paths[0], names)
@@ -455,6 +457,11 @@ def _parquet(path):
 # -- what they share -------------------------------------------------------------------
 
 _CUT = {".npy": _cut_npy, ".npz": _cut_npz, ".parquet": _cut_parquet}
+_CHUNKS = {
+    ".npy": "Leave it out, and pass tuples of files (X, y, sample_weight, offset).",
+    ".npz": "Leave it out: every file is a chunk. Write smaller files for smaller chunks.",
+    ".parquet": "Leave it out: every row group is a chunk. Write smaller ones for smaller chunks.",
+}
 
 
 def _kind_of(paths):
@@ -472,12 +479,19 @@ def _ending(path):
     if isinstance(path, (str, Path)):
         ending = Path(path).suffix
         return "a single .npy file, where (X.npy, y.npy) is wanted" if ending == ".npy" else ending
-    endings = {_ending_of_part(part) for part in path}
+    endings = {Path(part).suffix for part in path}
     return endings.pop() if endings == {".npy"} and 2 <= len(path) <= 4 else f"the group {path}"
 
 
-def _ending_of_part(path):
-    return Path(path).suffix
+def _check_used(kind, **given):
+    """Raise if something is given that files of a kind do not use."""
+    unused = [
+        f"{name}={value!r}"
+        for name, value in given.items()
+        if value is not None and (name == "chunk_size") != (kind == ".npy")
+    ]
+    if unused:
+        raise ValueError(f"Files: {kind} files do not use {', '.join(unused)}. {_CHUNKS[kind]}")
 
 
 def _check_names(path, wanted, present, what):

@@ -35,6 +35,7 @@ from skgp_sparse.dask import (
     DaskSparseGPRegressor,
     _collections,
     _partitions,
+    _tasks,
 )
 from skgp_sparse.dask._distributed_rows import DaskTable
 from skgp_sparse.inference import stochastic
@@ -47,6 +48,10 @@ QUICK = {"n_inducing": 12, "max_iter": 4, "random_state": 0, "n_jobs": 1}
 
 class Renamed(RBF):
     """A kernel without a rule of the package."""
+
+
+class Another(RBF):
+    """The same, of which workers know nothing yet."""
 
 
 class RuleOfRenamed(_stationary.LengthScaleRule):
@@ -301,6 +306,21 @@ def test_offsets_of_predictions_stay_with_their_rows(client, table):
     assert np.array_equal(density, model.to_local().log_predictive_density(X, y, offset=offset))
 
 
+def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
+    X, _, y = table
+    for known in ("_BUILDERS", "_OF_USERS"):
+        monkeypatch.setattr(_nodes, known, dict(getattr(_nodes, known)))
+    kernels.register(Another, RuleOfRenamed())
+    model = DaskSparseGPRegressor(Another() + WhiteKernel(), **QUICK).fit(X, y)
+    assert not any(client.run(knows_another).values())
+    assert model.predict(*lazily(X)).compute() == pytest.approx(model.predict(X), rel=1e-12)
+    assert any(client.run(knows_another).values())
+
+
+def knows_another():
+    return Another in _nodes.rules_of_users()
+
+
 def test_an_empty_partition_has_no_predictions(client, table):
     X, _, y = table
     dX, dy = lazily(X, y)
@@ -345,6 +365,28 @@ def test_the_bound_at_another_theta_needs_rows_that_have_gone(client, on_workers
     assert np.isfinite(model.log_marginal_likelihood())
     with pytest.raises(ValueError, match="fitted on a cluster"):
         model.log_marginal_likelihood(model.kernel_.theta)
+
+
+def test_chunks_that_arrive_later_are_arrays(client, table):
+    X, _, y = table
+    X, y = X[:400], y[:400]
+    labels = y > 5
+    for ours, plain, targets, first in (
+        (DaskSparseGPRegressor, SparseGPRegressor, y, {}),
+        (DaskSparseGPClassifier, SparseGPClassifier, labels, {"classes": [False, True]}),
+    ):
+        model, local = ours(**QUICK), plain(**QUICK)
+        for rows, given in ((slice(200), first), (slice(200, 400), {})):
+            model.partial_fit(X[rows], targets[rows], **given)
+            local.partial_fit(X[rows], targets[rows], **given)
+        assert np.array_equal(model.kernel_.theta, local.kernel_.theta)
+        assert np.array_equal(model.predict(X), local.predict(X))
+        assert model.to_local().partial_fit(X, targets).n_samples_seen_ == 800
+        dX, dy = lazily(X, targets)
+        with pytest.raises(TypeError, match="partial_fit takes arrays.*Array. as X.*fit all rows"):
+            model.partial_fit(dX, targets)
+        with pytest.raises(TypeError, match="partial_fit takes arrays.*Array. as y"):
+            model.partial_fit(X, y=dy)
 
 
 def test_without_a_client_there_is_an_error_in_words(table):
@@ -392,6 +434,25 @@ def test_the_example_of_the_guide_runs(tmp_path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(guide.parents[1]), *sys.path])}
     command = [sys.executable, "example.py"]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
+
+
+def test_targets_of_a_slice_come_without_their_inputs(client, table, monkeypatch):
+    def refuse(*args):
+        raise AssertionError("inputs travel")
+
+    monkeypatch.setattr(DaskTable, "subset", refuse)
+    y = np.arange(10.0)[:, None]
+    sizes = [4, 1, 5]
+    parts = [
+        _tasks.Part(np.zeros((len(own), 3)), own, None, None, 0.0)
+        for own in np.split(y, np.cumsum(sizes)[:-1])
+    ]
+    view = _tasks.View(np.ones(1), np.full(1, 2.0))
+    futures = client.scatter(parts)
+    rows = DaskTable(_partitions.Partitions(client, futures), sizes, 3, 1, None, view)
+    for start, stop in ((0, 10), (0, 4), (3, 5), (4, 5), (5, 10), (2, 9)):
+        assert np.array_equal(rows.targets(slice(start, stop)), (y[start:stop] - 1.0) / 2.0)
+    assert np.array_equal(rows.targets(), (y - 1.0) / 2.0)
 
 
 def test_samples_of_very_many_rows_are_drawn_in_little_memory(monkeypatch):
@@ -632,17 +693,41 @@ def test_backends_of_joblib_still_work(backend, client, table):
 # -- training on parts of the rows ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch_size", ["auto", 50])
-def test_training_on_parts_of_the_rows_is_the_local_one(
-    batch_size, client, on_workers, table, monkeypatch
-):
+@pytest.fixture
+def few_stages(monkeypatch):
     stages = stochastic.Stage(10, 3, False), stochastic.Stage(40, 3, True)
     monkeypatch.setattr(stochastic, "STAGES", stages)
+    monkeypatch.setattr(stochastic, "_POOL", N)  # of weighted rows, as many as a local fit draws
+
+
+PARTS = {"n_inducing": 6, "solver": "stochastic", "max_iter": 3, "random_state": 0}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("batch_size", ["auto", 50])
+def test_training_on_parts_of_the_rows_is_the_local_one(
+    batch_size, weighted, client, on_workers, few_stages, table
+):
     X, _, y = table
-    options = {"n_inducing": 6, "solver": "stochastic", "batch_size": batch_size, "max_iter": 3}
-    local = SparseGPRegressor(**options, random_state=0).fit(X, y)
-    model = DaskSparseGPRegressor(**options, random_state=0).fit(*lazily(X, y))
+    weight = np.random.RandomState(2).randint(0, 3, N).astype(float) if weighted else None
+    options = {**PARTS, "batch_size": batch_size}
+    local = SparseGPRegressor(**options).fit(X, y, sample_weight=weight)
+    lazy_weight = lazily(weight)[0] if weighted else None
+    model = DaskSparseGPRegressor(**options).fit(*lazily(X, y), sample_weight=lazy_weight)
     assert model.log_marginal_likelihood_value_ == pytest.approx(
         local.log_marginal_likelihood_value_, rel=1e-8
     )
     assert model.predict(X) == pytest.approx(local.predict(X), abs=1e-6)
+
+
+def test_a_classifier_trained_on_parts_of_the_rows_is_the_local_one(
+    client, on_workers, few_stages, table
+):
+    X, f, _ = table
+    labels = np.where(f > 0, "high", "low")
+    local = SparseGPClassifier(**PARTS).fit(X, labels)
+    model = DaskSparseGPClassifier(**PARTS).fit(*lazily(X, labels))
+    assert model.log_marginal_likelihood_value_ == pytest.approx(
+        local.log_marginal_likelihood_value_, rel=1e-8
+    )
+    assert model.predict_proba(X) == pytest.approx(local.predict_proba(X), abs=1e-6)

@@ -27,6 +27,7 @@ from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._front import training_rows
 from skgp_sparse.bounds import TitsiasNew
+from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_model import SiteModel
 from skgp_sparse.likelihoods import Probit
@@ -283,6 +284,21 @@ def test_classes(weight, strategy, n_jobs, large):
     np.testing.assert_array_equal(actual.classes_, ["no", "perhaps", "yes"])
 
 
+@pytest.mark.parametrize("weight", [None, weights()])
+@pytest.mark.parametrize("kind", [SparseGPRegressor, SparseGPClassifier])
+def test_training_on_parts_of_the_rows(kind, weight, large, monkeypatch):
+    stages = stochastic.Stage(10, 3, False), stochastic.Stage(40, 3, True)
+    monkeypatch.setattr(stochastic, "STAGES", stages)
+    X, y = rows()
+    y = y > 0 if kind is SparseGPClassifier else y
+    model = kind(n_inducing=6, solver="stochastic", max_iter=3, random_state=0)
+    actual, expected = clone(model).fit(stream(X, y, weight)), clone(model).fit(X, y, weight)
+    value = expected.log_marginal_likelihood_value_
+    agree(actual.log_marginal_likelihood_value_, value, 1e-6)
+    predict = "predict_proba" if kind is SparseGPClassifier else "predict"
+    agree(getattr(actual, predict)(X), getattr(expected, predict)(X), 1e-6)
+
+
 def test_two_classes_of_sorted_labels(large):
     X, y = rows()
     order = np.argsort(y)
@@ -492,6 +508,15 @@ def test_constructors_say_what_is_wrong(tmp_path):
         Files("table.csv")
     with pytest.raises(ValueError, match=r"t.npz has no arrays \['y'\]. It has \['X'\]"):
         Files(tmp_path / "t.npz")
+    pair, archive = (tmp_path / "X.npy", tmp_path / "X.npy"), tmp_path / "t.npz"
+    with pytest.raises(ValueError, match="npy files do not use target='y', offset='o'.*tuples"):
+        Files([pair], target="y", offset="o")
+    with pytest.raises(
+        ValueError, match="npz files do not use chunk_size=5.*every file is a chunk"
+    ):
+        Files(archive, target="X", chunk_size=5)
+    with pytest.raises(ValueError, match="parquet files do not use chunk_size=5.*row group"):
+        Files("0.parquet", target="y", chunk_size=5)
     with pytest.raises(FileNotFoundError):
         Files([(tmp_path / "A.npy", tmp_path / "B.npy")])
     with pytest.raises(TypeError, match="None in the place of chunk 0"):

@@ -105,7 +105,8 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
         ------
         ValueError
             If `eval_gradient` is True and theta is None, if theta has a wrong length, or if the
-            estimator was loaded from a pickle, which does not contain the training rows.
+            estimator does not contain the training rows, because it was fitted on a cluster or
+            loaded from a pickle.
         """
         check_is_fitted(self, "kernel_")
         if theta is None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse._front.sklearn_compat import check_any_weight
 from skgp_sparse._front.training_rows import is_small
 from skgp_sparse.sources import Chunk
 
@@ -65,7 +66,7 @@ def survey(source, check, note, name):
         sizes=sizes,
         n_features=outline.n_features,
         n_targets=int(np.prod(outline.columns_of_y)),
-        **_joined_others(others, name),
+        **_joined_others(others),
         notes=notes,
         arrays=few and Chunk(*map(_joined, zip(*few))),
         feature_names=_names_of(source, outline.n_features, name),
@@ -160,13 +161,9 @@ def _joined(columns):
     return None if columns[0] is None else np.concatenate(columns)
 
 
-def _joined_others(others, name):
+def _joined_others(others):
     weight, offset = map(_joined, zip(*others))
-    if weight is not None and not weight.any():
-        raise ValueError(
-            f"{name}: sample_weight is zero for every row, but at least one weight must be "
-            "positive."
-        )
+    check_any_weight(weight is None or weight.any())
     return {"weight": weight, "offset": offset}
 
 

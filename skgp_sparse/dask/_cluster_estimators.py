@@ -2,23 +2,25 @@
 
 from contextlib import ExitStack
 from copy import copy
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import validate_data
 
+from skgp_sparse._engine.moments import merge
 from skgp_sparse._front import checks
 from skgp_sparse._front.sklearn_compat import check_any_weight
 from skgp_sparse._front.targets import scale_of
 from skgp_sparse._front.training_rows import check_noise, is_small
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.dask import _collections, _tasks
-from skgp_sparse.dask._distributed_rows import DaskTable, merged
+from skgp_sparse.dask._distributed_rows import DaskTable
 from skgp_sparse.dask._inherited import described, init_with_client
-from skgp_sparse.dask._lazy_predictions import at_once, lazy
+from skgp_sparse.dask._lazy_predictions import at_once, lazy, of_arrays
 from skgp_sparse.dask._partitions import Partitions, resolve_client
-from skgp_sparse.dask._tasks import Rules, View
+from skgp_sparse.dask._tasks import ColumnMoments, Rules, View
 from skgp_sparse.regression import SparseGPRegressor
 
 
@@ -87,8 +89,9 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
     The same model as `SparseGPRegressor`, with the same result. `fit` takes dask arrays and
     dataframes, whose partitions stay on the workers, and predictions for dask collections are lazy
     dask arrays. NumPy arrays are treated as `SparseGPRegressor` does. Tables with up to a million
-    numbers in X are fitted in the client. Where the likelihood is not Gaussian, and where there are
-    weights, some numbers of every row are in the memory of the client.
+    numbers in X are fitted in the client. Weights and offsets of all rows are in the memory of the
+    client. Where the likelihood is not Gaussian, so are some 50 numbers of every row with
+    ``solver="lbfgs"`` or expectation propagation. `partial_fit` takes arrays only.
 
     See Also
     --------
@@ -117,6 +120,7 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
     _plain = SparseGPRegressor
     __init__ = init_with_client(SparseGPRegressor)
 
+    partial_fit = of_arrays(SparseGPRegressor.partial_fit)
     predict = lazy(SparseGPRegressor.predict)
     predict_quantiles = lazy(SparseGPRegressor.predict_quantiles)
     log_predictive_density = lazy(
@@ -147,10 +151,10 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
         y, predicted, weight = _computed(self, y, predicted, sample_weight)
         return r2_score(y, predicted, sample_weight=weight)
 
-    def _training_rows(self, X, y, sample_weight, offset, likelihood, name):
+    def _training_rows(self, X, y, sample_weight, offset, likelihood, name, one_form=True):
         given = X, y, sample_weight, offset
         if not any(map(checks.is_lazy, given)):
-            return super()._training_rows(*given, likelihood, name)
+            return super()._training_rows(*given, likelihood, name, one_form)
         if likelihood is None and offset is not None:
             checks.check_offset(0.0, [], likelihood, name)  # which refuses it in words
         rules = Rules(name, self.kernel, labels=False, likelihood=likelihood)
@@ -162,9 +166,9 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
             own = _tasks.joined(parts.each(_tasks.whole))
             targets = own.y[:, 0] if shape.n_targets == 1 else own.y
             local = _like(X, own.X), targets, own.weight, own.offset
-            return super()._training_rows(*local, likelihood, name)
+            return super()._training_rows(*local, likelihood, name, one_form)
         checks.check_n_targets(self.n_targets, shape.n_targets)
-        normalize = self.normalize_y and (likelihood is None or likelihood.standardises)
+        normalize = self._normalizes(likelihood)
         return regression_table(parts, sizes, shape, normalize, name, given[2:])
 
 
@@ -175,9 +179,10 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
     The same model as `SparseGPClassifier`, with the same result. `fit` takes dask arrays and
     dataframes, whose partitions stay on the workers, and predictions for dask collections are lazy
     dask arrays. NumPy arrays are treated as `SparseGPClassifier` does. Tables with up to a million
-    numbers in X are fitted in the client. Some numbers of every row, its label, weight and site
-    among them, are in the memory of the client. Binary problems are fitted one after the other,
-    each of them by all workers, whatever `n_jobs`.
+    numbers in X are fitted in the client. Weights of all rows, and a byte or two for each label,
+    are in the memory of the client, and with ``solver="lbfgs"`` or expectation propagation some 50
+    numbers of every row. Binary problems are fitted one after the other, each of them by all
+    workers, whatever `n_jobs`. `partial_fit` takes arrays only.
 
     See Also
     --------
@@ -203,6 +208,7 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
     _plain = SparseGPClassifier
     __init__ = init_with_client(SparseGPClassifier)
 
+    partial_fit = of_arrays(SparseGPClassifier.partial_fit)
     predict = lazy(SparseGPClassifier.predict)
     predict_proba = lazy(SparseGPClassifier.predict_proba)
     latent_mean_and_variance = lazy(SparseGPClassifier.latent_mean_and_variance)
@@ -258,7 +264,7 @@ class LabelledPartitions(NamedTuple):
         full = [index for index, summary in enumerate(found) if summary.rows]
         parts = Partitions(self.parts.client, [self.parts.futures[index] for index in full])
         sizes = [found[index].rows for index in full]
-        inputs = merged([one.inputs for one in found if one.inputs is not None])
+        inputs = reduce(ColumnMoments.merged, filter(None, (one.inputs for one in found)))
         return DaskTable(parts, sizes, self.n_features, 1, inputs, view, self.weighted)
 
 
@@ -269,10 +275,10 @@ def regression_table(parts, sizes, shape, normalize, name, columns):
     mean, scale = np.zeros(shape.n_targets), np.ones(shape.n_targets)
     noise = max(one.largest_noise for one in found)
     if normalize:
-        targets = merged([one.targets for one in found])
+        targets = merge(one.targets for one in found)
         mean, scale = targets.mean, scale_of(targets.mean, targets.spread, shared=noise > 0)
     check_noise(noise, scale, name)
-    inputs = merged([one.inputs for one in found])
+    inputs = reduce(ColumnMoments.merged, (one.inputs for one in found))
     has = [column is not None for column in columns]
     return DaskTable(
         parts, sizes, shape.n_features, shape.n_targets, inputs, View(mean, scale), *has

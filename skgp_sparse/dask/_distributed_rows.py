@@ -7,7 +7,7 @@ and travel with the tasks.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import chain, pairwise
 
 import numpy as np
@@ -107,7 +107,8 @@ class DaskTable(Table):
         order = np.argsort(part, kind="stable")
         chosen, first = np.unique(part[order], return_index=True)
         local = np.split(rows[order] - self._edges[part[order]], first[1:])
-        found = _tasks.joined(self.parts.take(self.view, dict(zip(chosen.tolist(), local))))
+        own = dict(zip(chosen.tolist(), local))
+        found = _tasks.joined(self.parts.of_some(_tasks.take, own, self.view))
         X, y, weight, offset, noise = found.take(np.argsort(order))
         return Rows(X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
 
@@ -153,13 +154,11 @@ class DaskTable(Table):
 
     def targets(self, rows=None):
         """Standardised targets (n, p), which come to the client; see `Table.targets`."""
-        if rows is not None and rows != slice(0, len(self)):
-            return self.subset(np.arange(*rows.indices(len(self)))).targets()
-        return (self._column("y") - self.y_mean) / self.y_scale
+        return (self._column("y", rows or slice(None)) - self.y_mean) / self.y_scale
 
     def total_weight(self):
         """Number of rows, each counted as often as its weight says."""
-        return self.inputs_moments.weight
+        return float(self.inputs_moments.moments.weight)
 
     @cached_property
     def _target_variance(self):
@@ -177,7 +176,7 @@ class DaskTable(Table):
 
     def scale(self):
         """Spread of every input column, 1 where it is constant."""
-        _, mean, spread, low, high = self.inputs_moments
+        (_, mean, spread), low, high = self.inputs_moments
         unit = np.maximum(high - mean, mean - low)
         unit = np.where(unit > 0, unit, 1.0)
         with np.errstate(all="ignore"):
@@ -211,8 +210,17 @@ class DaskTable(Table):
     def _first(self):
         return self.subset(np.array([0])).block(slice(None))
 
-    def _column(self, name):
-        return np.concatenate(self.parts.each(_tasks.column, self.view, name))
+    def _column(self, name, rows=slice(None)):
+        """A column of the rows of a slice, from the parts that overlap it."""
+        start, stop, _ = rows.indices(len(self))
+        first = np.searchsorted(self._edges, start, side="right") - 1
+        last = np.searchsorted(self._edges, stop, side="left")
+        own = {
+            part: slice(max(start - edge, 0), stop - edge)
+            for part, edge in enumerate(self._edges.tolist())
+            if first <= part < last
+        }
+        return np.concatenate(self.parts.of_some(_tasks.column, own, self.view, name))
 
     def _of(self, layout):
         """The first block of each part, and the one behind its last."""
@@ -233,24 +241,3 @@ class CutLayout(Layout):
 
 def _holds_something(items):
     return any(item is not None for item in items)
-
-
-def merged(moments):
-    """The `ColumnMoments` of all rows from those of the parts."""
-    return reduce(_merged, moments)
-
-
-def _merged(one, other):
-    """Chan, Golub and LeVeque (1983), eq. 2.1, with weights and without squares that overflow."""
-    weight = one.weight + other.weight
-    share = other.weight / weight
-    distance = other.mean - one.mean
-    between = np.sqrt(share * (1.0 - share)) * np.abs(distance)
-    within = np.hypot(np.sqrt(1.0 - share) * one.spread, np.sqrt(share) * other.spread)
-    return ColumnMoments(
-        weight,
-        one.mean + share * distance,
-        np.hypot(within, between),
-        np.minimum(one.low, other.low),
-        np.maximum(one.high, other.high),
-    )

@@ -1,6 +1,7 @@
 """Predictions of dask collections: dask arrays whose blocks a plain estimator computes.
 
-The estimator travels as one object of the graph, which dask hands from worker to worker.
+The estimator travels as one object of the graph, which dask hands from worker to worker. Methods
+whose rows belong together are refused here.
 """
 
 import inspect
@@ -14,6 +15,7 @@ from dask import delayed
 from skgp_sparse._front.checks import is_lazy
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.dask._collections import blocks_of, known_sizes
+from skgp_sparse.dask._partitions import once
 
 _BY_ROW = ("y", "offset")  # arguments of which each block of X has its own
 
@@ -55,6 +57,24 @@ def at_once(method, why):
     return refuse
 
 
+def of_arrays(method):
+    """A method of the plain estimator that learns from arrays, whose order may be that of time."""
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def refuse(self, *args, **kwargs):
+        for argument, value in signature.bind(self, *args, **kwargs).arguments.items():
+            if is_lazy(value):
+                raise TypeError(
+                    f"{type(self).__name__}.{method.__name__} takes arrays. Got a dask collection "
+                    f"({type(value).__name__}) as {argument}. Pass the chunks as arrays, such as "
+                    f"{argument}.compute(), or fit all rows at once with fit."
+                )
+        return method(self, *args, **kwargs)
+
+    return refuse
+
+
 def _belong_together(estimator, method, why):
     return TypeError(
         f"{type(estimator).__name__}.{method.__name__}: {why}, so that it cannot be computed block "
@@ -75,7 +95,7 @@ def _predict_lazily(local, method, probed_by, given):
     columns = {name: _blocks_like(one, name, X, blocks) for name, one in others.items()}
     sizes = known_sizes(X) or [np.nan] * len(blocks)
     found = _probe(local, probed_by, X, given)
-    estimator = delayed(local, pure=False, traverse=False)
+    estimator = once(local)
     call = delayed(_predicted, pure=False)
     answers = [
         call(estimator, method.__name__, block, given, {name: columns[name][i] for name in columns})

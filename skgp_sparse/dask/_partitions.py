@@ -157,11 +157,11 @@ class Partitions:
         call = delayed(function, pure=False)
         return ask(self.client, [call(part, *shared) for part in chosen])
 
-    def take(self, view, rows):
-        """Rows of some parts, as a list of `Part`; `rows` are local indices by part."""
-        call, shared = delayed(_tasks.take, pure=False), once(view)
-        wanted = [call(self.futures[part], shared, index) for part, index in rows.items()]
-        return ask(self.client, wanted)
+    def of_some(self, function, own, *args):
+        """``function(part, *args, own[k])`` of the parts whose numbers k are keys of `own`."""
+        shared = [once(arg) for arg in args]
+        call = delayed(function, pure=False)
+        return ask(self.client, [call(self.futures[k], *shared, mine) for k, mine in own.items()])
 
     def sums(self, asked, own, leave):
         """Sums of a visit, and what it left of each part.

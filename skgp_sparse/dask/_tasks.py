@@ -13,14 +13,16 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.moments import mean_and_spread, root_mean_square
+from skgp_sparse._engine.moments import Moments, moments_of, root_mean_square
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.table import Layout, row_blocks
 from skgp_sparse._front import checks
 from skgp_sparse._front.multiclass import Task
 from skgp_sparse._front.sklearn_compat import check_sample_weight
+from skgp_sparse._front.source_rows import labels_and_weights
 from skgp_sparse._front.training_rows import check_alpha
 from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse.sources import Chunk
 
 _FLOATS = (np.float64, np.float32)
 
@@ -72,13 +74,22 @@ class View(NamedTuple):
 
 
 class ColumnMoments(NamedTuple):
-    """Weighted mean and spread of columns of some rows, and their range; additive by `merged`."""
+    """`Moments` of columns of some rows, and the range of those that have weight."""
 
-    weight: float
-    mean: np.ndarray
-    spread: np.ndarray
+    moments: Moments
     low: np.ndarray
     high: np.ndarray
+
+    @classmethod
+    def of(cls, values, weight):
+        """Those of rows (n, d), some of which have weight."""
+        seen = values if weight is None else values[weight > 0]
+        return cls(moments_of(values, weight), seen.min(axis=0), seen.max(axis=0))
+
+    def merged(self, other):
+        """Those of the rows of both."""
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        return ColumnMoments(self.moments.merged(other.moments), low, high)
 
 
 class Summary(NamedTuple):
@@ -86,7 +97,7 @@ class Summary(NamedTuple):
 
     rows: int
     inputs: ColumnMoments | None  # None where no row has weight
-    targets: ColumnMoments | None
+    targets: Moments | None
     largest_noise: float
 
 
@@ -184,13 +195,12 @@ def take(part, view, rows):
 
 def labels_of(part):
     """Classes, and the weight of each."""
-    classes, index = np.unique(part.y, return_inverse=True)
-    return classes, np.bincount(index, part.weight, minlength=len(classes))
+    return labels_and_weights(Chunk(part.X, part.y, part.weight))
 
 
-def column(part, view, name):
-    """`weight`, `offset` or `y` of the rows of a table."""
-    return getattr(view.rows(part), name)
+def column(part, view, name, rows):
+    """`weight`, `offset` or `y` of a slice of the rows of a table."""
+    return getattr(view.rows(part), name)[rows]
 
 
 def distinct(part, view, most):
@@ -214,16 +224,9 @@ def summarise(part, view):
     centred = rows.y if rows.offset is None else rows.y - rows.offset[:, None]
     weight = rows.weight
     with np.errstate(all="ignore"):  # an overflow ends as NaN, for the client
-        X = rows.X.astype(np.float64)
-        moments = _moments(X, weight), _moments(centred, weight)
-    return Summary(len(rows), *moments, float(np.max(rows.noise)))
-
-
-def _moments(values, weight):
-    total = float(len(values) if weight is None else weight.sum())
-    mean, spread = mean_and_spread(values, weight)
-    values = values if weight is None else values[weight > 0]
-    return ColumnMoments(total, mean, spread, values.min(axis=0), values.max(axis=0))
+        inputs = ColumnMoments.of(rows.X.astype(np.float64), weight)
+        targets = moments_of(centred, weight)
+    return Summary(len(rows), inputs, targets, float(np.max(rows.noise)))
 
 
 def visit(asked, part, own):

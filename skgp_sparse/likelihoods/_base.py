@@ -203,6 +203,9 @@ class Likelihood(BaseEstimator, ABC):
     def log_density(self, y, mean, variance):
         """Compute the log predictive density ``log E[p(y | f)]`` for ``f ~ N(mean, variance)``.
 
+        The stochastic solver judges rows that it held aside by it. By default, it is the value of
+        `tilted`. Likelihoods without `tilted`, or of several latent values per row, override it.
+
         Parameters
         ----------
         y : ndarray of shape (n,)
@@ -214,6 +217,11 @@ class Likelihood(BaseEstimator, ABC):
         -------
         ndarray of shape (n,)
             Log densities in nats; of labels and counts, logarithms of probabilities.
+
+        Raises
+        ------
+        NotImplementedError
+            If the likelihood defines neither this method nor `tilted`.
         """
         return self.tilted(y, mean, variance)[0]
 

@@ -114,6 +114,8 @@ class Softmax(Labels):
     def log_density(self, y, mean, variance):
         """Compute the log probabilities of labels; see `Likelihood.log_density`.
 
+        They are logarithms of `probability`, so that those below about 1e-11 are inaccurate.
+
         Parameters
         ----------
         y : ndarray of shape (n,)
@@ -124,7 +126,8 @@ class Softmax(Labels):
         Returns
         -------
         ndarray of shape (n,)
-            Log probabilities in nats.
+            Log probabilities in nats, which are finite: a probability of zero counts as the
+            smallest normal number of float64, whose logarithm is about -708.
         """
         found = self.probability(mean, variance)[y.astype(int), np.arange(len(y))]
         return np.log(np.maximum(found, np.finfo(float).tiny))
