@@ -624,7 +624,7 @@ def test_memory_does_not_grow_with_the_number_of_chunks(monkeypatch):
         collapsed.value_and_gradient(problem)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.2 * peaks[0]
+    assert peaks[1] - peaks[0] < 3 * 180_000  # bytes: a kilobyte for each block of 400 rows
 
 
 def open_files(folder):
