@@ -667,13 +667,18 @@ class Course:
 
         return noting
 
-    def batch(self, batch):
-        """`Search._batch`."""
+    def batches(self, batches):
+        """`Samples.batches`."""
 
-        def counting(search, pool, size):
-            self.steps += 1
-            self.reads(size)
-            return batch(search, pool, size)
+        def counting(samples, size):
+            draw = batches(samples, size)
+
+            def counted():
+                self.steps += 1
+                self.reads(size)
+                return draw()
+
+            return counted
 
         return counting
 
@@ -702,12 +707,13 @@ def course_of_fit(model, X, y, limit=np.inf):
     """
     # ADAPT: to the names of the parts of a search, and to who calls `maximise`.
     from skgp_sparse.inference import solvers, stochastic
+    from skgp_sparse.inference.samples import Samples
 
     course = Course(limit)
     search = stochastic.Search
     places = [(solvers, "maximise", course.maximise), (stochastic, "maximise", course.maximise)]
     places += [(search, "_report", course.report), (search, "_better", course.better)]
-    places += [(search, "_batch", course.batch), (search, "conclude", course.conclude)]
+    places += [(search, "conclude", course.conclude), (Samples, "batches", course.batches)]
     with contextlib.ExitStack() as stack:
         for owner, name, wrapped in places:
             stack.callback(setattr, owner, name, getattr(owner, name))
