@@ -208,9 +208,8 @@ class Search:
             densities = self.minibatches.log_densities(held, kernel, means)
         found = State(objective.on(self.rows), kernel, means, densities)
         gain, error = found.gain_on(before) if before.means else (np.inf, 0.0)
-        return (
-            found if gain >= -_CLEAR * error else before
-        )  # which a loss that is no number is, too
+        is_kept = gain >= -_CLEAR * error  # not if the gain is no number
+        return found if is_kept else before
 
     def _report(self, iteration, state):
         """Tell the progress of a stage or a cycle; whether to stop."""
