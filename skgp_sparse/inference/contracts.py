@@ -203,7 +203,7 @@ class Minibatches(ABC):
 
     @abstractmethod
     def log_densities(self, objective, kernel, means):
-        """Log predictive densities (n,) of the rows of an objective."""
+        """Log predictive densities (n,) of the rows of an objective, where the means were seen."""
 
     @abstractmethod
     def conclude(self, objective, kernel, means):

@@ -72,7 +72,7 @@ class GaussianMinibatches(Minibatches):
     def log_densities(self, objective, kernel, means):
         """Log densities (n,) of the rows of an objective, of several targets their means."""
         block = objective.rows.block(slice(None))
-        mean, variance = _process(objective, kernel, means).mean_and_variance(
+        mean, variance = _process(kernel, means).mean_and_variance(
             block.X, objective.options.n_jobs
         )
         variance = (variance + noise_variance(kernel, block.X) + block.noise)[:, None]
@@ -122,7 +122,7 @@ class SiteMinibatches(Minibatches):
     def log_densities(self, objective, kernel, means):
         """Log densities (n,) of the rows of an objective, of several targets their means."""
         block = objective.rows.block(slice(None))
-        mean, variance = _process(objective, kernel, means).mean_and_variance(
+        mean, variance = _process(kernel, means).mean_and_variance(
             block.X, objective.options.n_jobs
         )
         variance = variance.reshape(len(mean), -1) + np.reshape(
@@ -164,7 +164,7 @@ class SiteMinibatches(Minibatches):
                 ConvergenceWarning,
             )
         means = best[0]._replace(features=best[1].features)
-        return Concluded(value, _process(objective, kernel, means), means.features.jitter, None)
+        return Concluded(value, _process(kernel, means), means.features.jitter, None)
 
     def _look(self, objective, problem, means, keep):
         method = objective.method
@@ -212,9 +212,9 @@ def _sums_of(core):
     return minibatch.Sums(core.VaV, core.VaV @ core.v + core.v, 1.0)
 
 
-def _process(objective, kernel, means):
-    """The posterior process, at the features of now."""
-    features = objective.problem(kernel).features().for_prediction()
+def _process(kernel, means):
+    """The posterior process, at the features where the rows were seen last."""
+    features = means.features.for_prediction()
     each = tuple(
         Posterior(kernel, features, features.weights(core.v), core.TB) for core in means.cores
     )
