@@ -471,7 +471,7 @@ def _kind_of(paths):
         return kinds.pop()
     raise ValueError(
         "Files: paths must be a list of pairs of .npy files, of .npz files or of .parquet files. "
-        f"Got {'no files' if not paths else sorted(kinds)}."
+        f"Got {' beside '.join(sorted(kinds)) or 'no files'}."
     )
 
 
