@@ -101,7 +101,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The rows with which "fmin_l_bfgs_b" learns hyperparameters and inducing points:
 
         - "lbfgs": all rows in every iteration.
-        - "stochastic": growing random samples of the rows, with 20, 80, 160 and 640 rows per
+        - "stochastic": growing random samples of the rows, with 20, 80, 160 and 320 rows per
           inducing point as far as there are so many. The posterior is then computed from all
           rows. The time of the fit hardly grows with the number of rows. With at most 160 rows
           per inducing point, this is "lbfgs".

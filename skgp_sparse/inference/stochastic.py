@@ -39,9 +39,9 @@ class Stage(NamedTuple):
 
 STAGES = (
     Stage(20, 40, False),
-    Stage(80, 30, False),
+    Stage(80, 100, True),
     Stage(160, np.inf, True),
-    Stage(640, 10, True),
+    Stage(320, 10, True),
 )
 _CLEAR = 2.0  # standard errors of a loss that counts
 _CYCLE, _MOST_LOST = 400, 2  # steps of the first cycle; cycles that may lose in a row
