@@ -46,7 +46,7 @@ class FeatureWeights(NamedTuple):
 
 def value(problem):
     """Objective at the kernel and the basis of the problem."""
-    return _solve_forward(problem)[1].value
+    return solve_forward(problem)[1].value
 
 
 def value_and_gradient(problem, inputs=True):
@@ -123,7 +123,7 @@ def posterior(problem):
 
 def conclude(problem):
     """Objective, `Posterior` and the jitter that it took, from one visit to the rows."""
-    features, solution = _solve_forward(problem)
+    features, solution = solve_forward(problem)
     return solution.value, posterior_of(features, solution, problem), features.jitter
 
 
@@ -154,7 +154,8 @@ def mean_noise_and_residual(problem, rows):
     return np.mean(1.0 / forward.precision), np.mean(forward.x / forward.precision)
 
 
-def _solve_forward(problem):
+def solve_forward(problem):
+    """The features of a problem, and the `FeatureWeights` given its rows."""
     features = problem.features()
     statistics, _ = first_visit(problem, features, problem.layout(), gradient=False)
     return features, solve(statistics, problem)

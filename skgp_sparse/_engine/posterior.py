@@ -47,17 +47,17 @@ class Prior:
 
     def mean_and_variance(self, X, n_jobs=1):
         """Zeros (n, p) and prior variance (n,)."""
-        signal = kernels.diagonal(self.kernel, _float64(X))[0]
+        signal = kernels.diagonal(self.kernel, float64(X))[0]
         return self.mean(X), np.array(np.broadcast_to(signal, len(X)))
 
     def covariance(self, X):
         """Prior covariance (n, n)."""
-        X = _float64(X)
+        X = float64(X)
         return kernels.evaluate(self.kernel, X, X).copy()
 
     def deviations(self, X, n_samples, random_state):
         """Latent samples (n, n_samples) of mean zero, joint over all rows."""
-        return _joint(self, X, n_samples, random_state)
+        return joint_deviations(self, X, n_samples, random_state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +79,16 @@ class Posterior:
     u: np.ndarray
     TB: np.ndarray | None
 
+    @property
+    def kind(self):
+        """What the data are given by, as the attribute `posterior_` of an estimator says."""
+        return "exact" if self.TB is None else "inducing"
+
+    @property
+    def width(self):
+        """Numbers that a prediction computes per query."""
+        return self.features.size
+
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""
         return self._by_blocks(X, lambda block: self.features.raw(block) @ self.u, n_jobs)
@@ -86,18 +96,18 @@ class Posterior:
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
         joined = self._by_blocks(X, self._mean_variance_and_signal, n_jobs)
-        return joined[:, :-2], _clipped(joined[:, -2], joined[:, -1])
+        return joined[:, :-2], without_negative(joined[:, -2], joined[:, -1])
 
     def covariance(self, X):
         """Latent covariance (n, n)."""
-        X = _float64(X)
+        X = float64(X)
         V = self.features.whiten(self.features.raw(X))
         cov = self.features.rest_covariance(X, V)
         if self.TB is not None:
             W = times_lower_transposed(V, self.TB)
             cov += W @ W.T
         signal = kernels.diagonal(self.kernel, X)[0]
-        cov.flat[:: len(cov) + 1] = _clipped(cov.diagonal(), signal)
+        cov.flat[:: len(cov) + 1] = without_negative(cov.diagonal(), signal)
         return cov
 
     def deviations(self, X, n_samples, random_state):
@@ -106,7 +116,7 @@ class Posterior:
         Joint for few rows; for many, joint through the features and independent beyond.
         """
         if len(X) <= _JOINT_ROWS:
-            return _joint(self, X, n_samples, random_state)
+            return joint_deviations(self, X, n_samples, random_state)
         features, weights = self._draw(n_samples, random_state)
 
         def deviate(block):
@@ -123,7 +133,7 @@ class Posterior:
             normal = random_state.normal(size=(n_samples, len(self.TB))).T
             return self.features, self.TB.T @ normal
         features = self.features.without_data()  # the exact process: its basis are the rows
-        at_Z = _joint(self, features.Z, n_samples, random_state)
+        at_Z = joint_deviations(self, features.Z, n_samples, random_state)
         return features, features.T @ at_Z
 
     def _mean_variance_and_signal(self, X):
@@ -137,7 +147,7 @@ class Posterior:
 
     def _by_blocks(self, X, function, n_jobs):
         blocks = row_blocks(len(X), self.features.size)
-        results = list(ordered_map(lambda rows: function(_float64(X[rows])), blocks, n_jobs))
+        results = list(ordered_map(lambda rows: function(float64(X[rows])), blocks, n_jobs))
         return results[0] if len(results) == 1 else np.concatenate(results)
 
 
@@ -162,6 +172,11 @@ class Posteriors:
         """Those of the first process; the inducing points of all are the same."""
         return self.each[0].features
 
+    @property
+    def width(self):
+        """Numbers that a prediction computes per query and process."""
+        return self.features.size
+
     def mean_and_variance(self, X, n_jobs=1):
         """Means and latent variances, both (n, k)."""
         found = [one.mean_and_variance(X, n_jobs) for one in self.each]
@@ -171,25 +186,27 @@ class Posteriors:
 
 def noise_variance(kernel, X):
     """Learned noise variance at the rows of X, scalar or (n,)."""
-    return kernels.diagonal(kernel, _float64(X))[1]
+    return kernels.diagonal(kernel, float64(X))[1]
 
 
-def _float64(X):
+def float64(X):
+    """The rows in double precision, C-ordered."""
     return np.ascontiguousarray(X, dtype=np.float64)
 
 
-def _joint(process, X, n_samples, random_state):
+def joint_deviations(process, X, n_samples, random_state):
     """Latent samples of mean zero; jitter is in units of the prior, whose rounding is in cov."""
     covariance = process.covariance(X)
     normal = random_state.normal(size=(n_samples, len(X))).T  # one sample after the other
     if not covariance.any():
         return 0.0 * normal
-    unit = np.mean(kernels.diagonal(process.kernel, _float64(X))[0])
+    unit = np.mean(kernels.diagonal(process.kernel, float64(X))[0])
     L = jittered_cholesky(covariance / unit, Jitter(0.0, relative=False))[0]
     return np.sqrt(unit) * (L @ normal)
 
 
-def _clipped(variance, signal):
+def without_negative(variance, signal):
+    """The variances, rounding below 0 removed; more than rounding is worth a warning."""
     if np.any(variance < -_ROUNDING * signal):
         warn("Predicted variances smaller than 0. Setting those variances to 0.")
     return np.maximum(variance, 0.0)

@@ -9,6 +9,7 @@ from sklearn.utils import check_array
 
 _BOOLS = (bool, np.bool_)
 SOLVERS = ("auto", "lbfgs", "stochastic")
+POSTERIORS = ("auto", "inducing", "rows")
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _ESTIMATED = ("level", "scale")  # parameters of likelihoods that may be None
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
@@ -97,6 +98,16 @@ def check_parameters(estimator, name):
     check_kernel(estimator.kernel, name)
     _check_optimizer(estimator.optimizer, name)
     _check_solver(estimator, name)
+    if "posterior" in given:
+        _check_posterior(estimator.posterior, name)
+
+
+def _check_posterior(posterior, name):
+    if not isinstance(posterior, str) or posterior not in POSTERIORS:
+        raise ValueError(
+            f"The 'posterior' parameter of {name} must be one of {POSTERIORS}. Got {posterior!r} "
+            "instead."
+        )
 
 
 def check_n_targets(n_targets, seen):
@@ -271,6 +282,33 @@ def _check_solver(estimator, name):
             f"{estimator.batch_size!r} with solver={estimator.solver!r}. Set batch_size to 'auto', "
             "or solver to 'stochastic'."
         )
+
+
+def check_posterior(estimator, likelihood, rows, name):
+    """Raise if the posterior cannot be given all rows, and should be."""
+    reason = None
+    if likelihood is not None:
+        reason = f"has no posterior given all rows with likelihood={estimator.likelihood!r}"
+    elif not rows.in_memory:
+        reason = "needs arrays for a posterior given all rows, and X is read in parts"
+    if estimator.posterior == "rows" and reason is not None:
+        raise ValueError(f"{name} {reason}. Set posterior to 'inducing'.")
+
+
+def check_mean_basis(estimator, bound, likelihood, name):
+    """Raise if the mean cannot have a basis of its own, and should have one."""
+    if estimator.n_mean is None:
+        return
+    check_number(estimator.n_mean, "n_mean", name, Integral, low=1)
+    reason = None
+    if likelihood is not None:
+        reason = f"likelihood='gaussian'. Got likelihood={estimator.likelihood!r}"
+    elif estimator.posterior == "rows":
+        reason = "inducing points. Got posterior='rows', whose mean has all rows for a basis"
+    elif np.any(bound.noise_share):
+        reason = f"a bound whose noise is that of the rows. Got bound={estimator.bound!r}"
+    if reason is not None:
+        raise ValueError(f"The 'n_mean' parameter of {name} needs {reason}. Set n_mean to None.")
 
 
 def check_minibatches(estimator, method, name):

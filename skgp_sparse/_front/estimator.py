@@ -168,8 +168,7 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
     def _view(self, problem=0):
         """A fitted process in its own units."""
         posterior = self._fits[problem].posterior
-        size = posterior.features.size
-        return TargetView(posterior, size, np.zeros(1), np.ones(1), True, self.n_jobs)
+        return TargetView(posterior, posterior.width, np.zeros(1), np.ones(1), True, self.n_jobs)
 
 
 def kept_parameters(estimator):

@@ -45,6 +45,7 @@ def partial_fit(estimator, X, y, sample_weight, offset):
     check_chunk(name, X, y=y, sample_weight=sample_weight, offset=offset)
     checks.check_parameters(estimator, name)
     check_kept(estimator, name)
+    _check_posterior(estimator, name)
     _check_alpha(estimator.alpha, name)
     likelihood = resolve_likelihood(estimator.likelihood, name)
     kind = _GaussianSubject if likelihood is None else _ResponseSubject
@@ -78,6 +79,7 @@ class _RegressionSubject(Subject):
         units = stream.units
         estimator._store(fits)
         estimator._likelihood = None if self.likelihood is None else learned.likelihood
+        estimator.posterior_ = fits[0].posterior.kind
         estimator._y_train_mean, estimator._y_train_std = units
         estimator._one_column = len(units.mean) == 1
         estimator.likelihood_ = None
@@ -245,6 +247,15 @@ def _rows_of(stream, units, alpha):
 def _or_none(weight):
     """Weights, None where each row counts once."""
     return None if np.all(weight == 1) else weight
+
+
+def _check_posterior(estimator, name):
+    if estimator.posterior == "rows" or estimator.n_mean is not None:
+        raise ValueError(
+            f"{name}.partial_fit: rows that arrive later are learned with one basis of inducing "
+            f"points. Got posterior={estimator.posterior!r} and n_mean={estimator.n_mean!r}. Set "
+            "posterior to 'inducing' and n_mean to None, or call fit with all rows."
+        )
 
 
 def _check_alpha(alpha, name):

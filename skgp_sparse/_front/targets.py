@@ -45,7 +45,7 @@ class TargetView(NamedTuple):
     """A process with Gaussian noise, in the units and the shape of y."""
 
     process: object
-    n_inducing: int
+    width: int  # numbers that a prediction computes per query
     y_mean: np.ndarray
     y_scale: np.ndarray
     one_column: bool
@@ -127,7 +127,7 @@ class TargetView(NamedTuple):
     def _by_blocks(self, method, X):
         """One thread per block of rows and one BLAS thread each; all of BLAS's for one block."""
         with np.errstate(all="ignore"):
-            if len(row_blocks(len(X), self.n_inducing)) == 1:
+            if len(row_blocks(len(X), self.width)) == 1:
                 return method(X, 1)
             n_jobs = resolve_n_jobs(self.n_jobs)
             with single_threaded_blas():

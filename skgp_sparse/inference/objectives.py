@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import collapsed, exact
+from skgp_sparse._engine import collapsed, decoupled, exact
 from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.inducing_points import InducingPoints
@@ -125,6 +125,56 @@ class CollapsedObjective(Objective):
     def problem(self, kernel):
         """The question of an evaluation."""
         return Problem(kernel, self.basis, self.rows, self.bound, self.options)
+
+
+@dataclass(frozen=True, eq=False)
+class DecoupledObjective(Objective):
+    """A collapsed bound whose mean has a basis of its own."""
+
+    objective: CollapsedObjective  # of the covariance
+    basis: Basis  # of the mean
+
+    @property
+    def rows(self):
+        """The training rows."""
+        return self.objective.rows
+
+    @property
+    def inducing_points(self):
+        """Parameters of the basis of the covariance (m, d)."""
+        return self.objective.inducing_points
+
+    def size(self):
+        """Number of rows, each counted as often as its weight says, times targets."""
+        return self.objective.size()
+
+    def blocks(self, kernel, move_basis=False):
+        """The kernel alone: both bases stay."""
+        return [kernel_block(kernel)]
+
+    def at(self):
+        """The same objective: it has no parameters but the kernel's."""
+        return self
+
+    def value(self, kernel, memory=None):
+        """The bound."""
+        return decoupled.conclude(*self._problems(kernel))[0]
+
+    def value_and_gradient(self, kernel, inputs=False, memory=None):
+        """`Evaluation` with the gradient wrt theta."""
+        return decoupled.value_and_gradient(*self._problems(kernel))
+
+    def posterior(self, kernel, memory=None):
+        """`Decoupled`, the jitter that it took, and nothing to remember."""
+        return *decoupled.conclude(*self._problems(kernel))[1:], None
+
+    def conclude(self, kernel):
+        """The bound, `Decoupled` and the jitter."""
+        return decoupled.conclude(*self._problems(kernel))
+
+    def _problems(self, kernel):
+        of_covariance = self.objective.problem(kernel)
+        return of_covariance._replace(basis=self.basis), of_covariance
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@
    small exact fit ends (`start`).
 2. Otherwise hyperparameters from a small exact fit. If it finds little noise, and the rows are not
    too many, the exact process follows from there.
-3. Otherwise inducing points in the metric that the small fit learned, then theta and Z jointly by
+3. Otherwise, if the noise is small and the rows can be solved for, the posterior given all rows at
+   hyperparameters of a larger exact fit (`near_exact`).
+4. Otherwise inducing points in the metric that the small fit learned, then theta and Z jointly by
    L-BFGS on the bound.
 
 A warm start goes on from the kernel and the inducing points of an earlier fit, if the objective is
@@ -20,9 +22,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options
+from skgp_sparse.inference.near_exact import fit_all_rows
 from skgp_sparse.inference.contracts import Solver
-from skgp_sparse.inference.objectives import value_or_minus_inf
+from skgp_sparse.inference.objectives import (
+    DecoupledObjective,
+    arithmetic,
+    value_or_minus_inf,
+)
 from skgp_sparse.inference.start import fit_few
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
@@ -45,6 +53,10 @@ class Plan(NamedTuple):
     options: Options
     progress: Callable | None = None  # (iteration, value) -> stop?
     warm: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
+    posterior: str = "inducing"  # what it is given: "inducing" points, all "rows", or "auto"
+    most_rows: int = 0  # up to which "auto" may be "rows"
+    n_leading: int = 0  # rows of the preconditioner of all
+    n_mean: int = 0  # inducing points of the mean, if they are more than the others
 
 
 def train(rows, kernel, model, plan, random_state):
@@ -64,12 +76,14 @@ def train(rows, kernel, model, plan, random_state):
     """
     if plan.most_exact and rows.distinct(most=plan.most_exact) is not None:
         return _train_exact(rows, kernel, model, plan, random_state)
+    if plan.posterior == "rows":
+        return _train_all_rows(rows, kernel, model, plan, random_state)
     if plan.solver.begins_small:
         return _train_from_start(rows, kernel, model, plan, random_state)
     Z = plan.initialise(rows, kernel, random_state)
     objective = model.sparse(rows, Z, plan.options)
     _, kernel = _best_start((objective, kernel), _warm_start(objective, plan))
-    return plan.solver.solve_sparse(objective, kernel, model, plan, random_state)
+    return _solve_sparse(objective, kernel, model, plan, random_state)
 
 
 def _train_exact(rows, kernel, model, plan, random_state):
@@ -80,6 +94,13 @@ def _train_exact(rows, kernel, model, plan, random_state):
     objective = model.exact(rows, plan.options)
     _, kernel = _best_start((objective, kernel), _warm_start(objective, plan))
     return plan.solver.solve_exact(objective, kernel, n_restarts, plan, random_state)
+
+
+def _train_all_rows(rows, kernel, model, plan, random_state):
+    if plan.solver.begins_small:
+        model, kernel = _small_fit(rows, kernel, model, plan, random_state)
+        plan = plan._replace(n_restarts=0)
+    return fit_all_rows(rows, kernel, model, plan, random_state)
 
 
 def _train_from_start(rows, kernel, model, plan, random_state):
@@ -93,13 +114,29 @@ def _train_from_start(rows, kernel, model, plan, random_state):
     if few and model.is_quiet(kernel, rows):
         exact = model.exact(rows, plan.options)
         return plan.solver.solve_exact(exact, kernel, 0, plan, random_state)
+    if plan.posterior == "auto" and len(rows) <= plan.most_rows and model.is_quiet(kernel, rows):
+        plan = plan._replace(n_restarts=0)
+        return fit_all_rows(rows, kernel, model, plan, random_state)
     Z = plan.initialise(rows, kernel, random_state)
     objective = model.sparse(rows, Z, plan.options)
     kernel = model.adapt(kernel, objective)
     known = _known_inducing_points(rows, plan)
     warm = _warm_start(objective if known is None else objective.at(basis=known), plan)
     objective, kernel = _best_start((objective, kernel), warm)
-    return plan.solver.solve_sparse(objective, kernel, model, plan, random_state)
+    return _solve_sparse(objective, kernel, model, plan, random_state)
+
+
+def _solve_sparse(objective, kernel, model, plan, random_state):
+    """The fit at inducing points, and where the mean is to have more of them, these as well."""
+    fit = plan.solver.solve_sparse(objective, kernel, model, plan, random_state)
+    if plan.n_mean <= len(fit.objective.inducing_points):
+        return fit
+    rows, Z = objective.rows, fit.objective.inducing_points
+    more = rows.subset(rows.sample(plan.n_mean - len(Z), random_state)).block(slice(None)).X
+    found = DecoupledObjective(fit.objective, InducingPoints(np.vstack([Z, more])))
+    with arithmetic():
+        value, posterior, jitter = found.conclude(fit.kernel)
+    return fit._replace(objective=found, posterior=posterior, value=value, jitter=jitter)
 
 
 def _small_fit(rows, kernel, model, plan, random_state):

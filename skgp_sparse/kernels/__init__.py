@@ -30,6 +30,7 @@ from sklearn.gaussian_process import kernels as _sk
 from . import _composites, _dot_products, _nodes, _pairwise, _stationary
 from ._nodes import register
 from ._rules import KernelRule
+from ._single import single
 from ._tree import (
     diagonal,
     differentiable,
@@ -50,6 +51,7 @@ __all__ = [
     "length_scales",
     "linearize",
     "register",
+    "single",
 ]
 
 

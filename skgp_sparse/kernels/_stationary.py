@@ -110,7 +110,7 @@ class LengthScaleRule(KernelRule):
     """
 
     def __init__(self, profile, roots, footprint, nu=np.inf):
-        self.profile, self.roots, self.footprint = profile, roots, footprint
+        self.profile, self.roots, self.footprint, self.nu = profile, roots, footprint, nu
         self.far = max(LOWEST, LOWEST**2 / (4.0 * nu))
 
     def cross(self, kernel, X, Z):

@@ -1,0 +1,175 @@
+r"""The process given all training rows, without inducing points in its mean.
+
+    mean = K*f α,     (K + D) α = y,
+
+with ``D = σ²/w`` and α from conjugate gradients. A variance would need a solve per query. Here it
+is the one given some of the rows only, a few leading ones, which are spread over the table, and
+those nearest to the query. It is at least the variance given all rows:
+
+    V = L⁻¹ K_L·,   L Lᵀ = K_LL + D_L,      C = K - VᵀV         given the leading rows
+    var = C** - C*N (C_NN + D_N)⁻¹ C_N*                         given the nearest rows N, too
+
+Nearest is in units of the length scales. Joint covariances have the correlations given the leading
+rows and all those that are near to any of the queries, and the variances above.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from sklearn.gaussian_process.kernels import ConstantKernel
+from sklearn.neighbors import NearestNeighbors
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.inducing_points import InducingFeatures
+from skgp_sparse._engine.posterior import float64, joint_deviations, without_negative
+from skgp_sparse._engine.table import row_blocks
+from skgp_sparse._ground.linalg import Jitter, inverse_lower, jittered_cholesky
+from skgp_sparse._ground.parallel import ordered_map
+
+_NEAREST = 200  # rows given which a variance is computed
+_QUERIES = 64  # rows of X whose nearest rows are looked up together
+_ACROSS = 512  # rows of X in a tile of the mean
+_JOINT_ROWS = 4096  # largest covariance that is factorised
+
+
+def leading_rows(kernel, X, noise, n_jobs=1):
+    """Features of the process given noisy rows, and the jitter that these took."""
+    K = kernels.evaluate(kernel, X, X)
+    K.flat[:: len(K) + 1] += noise
+    L, jitter = jittered_cholesky(K, Jitter(0.0), n_jobs)
+    return InducingFeatures(kernel, X, inverse_lower(L, n_jobs)), jitter
+
+
+@dataclass(frozen=True, eq=False)
+class AllRows:
+    """The process given all rows.
+
+    Parameters
+    ----------
+    prior : sklearn kernel, its white noise included
+        Of the process before any data.
+    X : ndarray of shape (n, d)
+        Training inputs, by reference.
+    noise : ndarray of shape (n,)
+        D.
+    alpha : ndarray of shape (n, p)
+    features : InducingFeatures
+        Given the leading rows.
+    others : ndarray of int
+        Training rows that are not among these.
+    scale : ndarray of shape (d,)
+        Units in which near is near.
+    factor : float
+        Of all variances, those of the noise included: ``factor * prior`` has the same mean.
+    """
+
+    prior: object
+    X: np.ndarray
+    noise: np.ndarray
+    alpha: np.ndarray
+    features: InducingFeatures
+    others: np.ndarray
+    scale: np.ndarray
+    factor: float = 1.0
+
+    kind = "rows"
+
+    @property
+    def kernel(self):
+        """The kernel of the predicted variances."""
+        return ConstantKernel(self.factor, "fixed") * self.prior
+
+    @property
+    def width(self):
+        """Numbers that a prediction computes per query."""
+        return len(self.X)
+
+    def scaled(self, factor):
+        """The same process with this factor of its variances."""
+        return replace(self, factor=factor)
+
+    def mean(self, X, n_jobs=1):
+        """Mean (n, p)."""
+
+        def of_block(rows):
+            block, mean = float64(X[rows]), 0.0
+            for part in row_blocks(len(self.X), len(block)):
+                K = kernels.evaluate(self.prior, block, float64(self.X[part]))
+                mean = mean + K @ self.alpha[part]
+            return mean
+
+        return np.concatenate(list(ordered_map(of_block, _cut(len(X), _ACROSS), n_jobs)))
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean (n, p) and latent variance (n,)."""
+        return self.mean(X, n_jobs), self.variance(X, self.nearest(X), n_jobs)
+
+    def covariance(self, X):
+        """Latent covariance (n, n)."""
+        X, near = float64(X), self.nearest(X)
+        used = near[:, : max(_JOINT_ROWS // len(X), 1)]
+        cov = self._covariance_given(X, np.unique(used))
+        ratio = self.variance(X, near) / np.maximum(cov.diagonal(), np.finfo(float).tiny)
+        return cov * np.sqrt(ratio) * np.sqrt(ratio)[:, None]
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the mean (n, n_samples), independent where there are many rows.
+
+        Given all training rows, the process is correlated over short distances only.
+        """
+        if len(X) <= _JOINT_ROWS:
+            return joint_deviations(self, X, n_samples, random_state)
+        std = np.sqrt(self.variance(X, self.nearest(X)))
+        return std[:, None] * random_state.normal(size=(n_samples, len(X))).T
+
+    def nearest(self, X, most=_NEAREST):
+        """Training rows (n, k) that are nearest to those of X, the leading ones left out."""
+        most = min(most, len(self.others))
+        if most == 0:
+            return np.empty((len(X), 0), dtype=int)
+        search = NearestNeighbors(n_neighbors=most).fit(self.X[self.others] / self.scale)
+        return self.others[search.kneighbors(X / self.scale, return_distance=False)]
+
+    def variance(self, X, near, n_jobs=1):
+        """Latent variance (n,) given the leading rows and those `near` each row of X (n, k)."""
+        signal = np.broadcast_to(kernels.diagonal(self.prior, float64(X))[0], len(X))
+        each = _cut(len(X), _QUERIES)
+        parts = ordered_map(
+            lambda rows: self._variances(float64(X[rows]), near[rows]), each, n_jobs
+        )
+        return self.factor * without_negative(np.concatenate(list(parts)), signal)
+
+    def _variances(self, X, near):
+        rows, places = np.unique(near, return_inverse=True)
+        known, V = self._seen(self.X[rows])
+        own, VX = self._seen(X)
+        variance = self.features.rest(own, VX, kernels.diagonal(self.prior, own)[0])
+        across = kernels.evaluate(self.prior, own, known) - VX @ V.T
+        for query, at in enumerate(places.reshape(near.shape)):
+            C = kernels.evaluate(self.prior, known[at], known[at]) - V[at] @ V[at].T
+            half = self._half(C, rows[at], across[query, at])
+            variance[query] -= half @ half
+        return variance
+
+    def _covariance_given(self, X, rows):
+        known, V = self._seen(self.X[rows])
+        own, VX = self._seen(X)
+        cov = self.features.rest_covariance(own, VX)
+        C = self.features.rest_covariance(known, V)
+        half = self._half(C, rows, (kernels.evaluate(self.prior, known, own) - V @ VX.T))
+        return cov - half.T @ half
+
+    def _seen(self, X):
+        X = float64(X)
+        return X, self.features.whiten(self.features.raw(X))
+
+    def _half(self, C, rows, across):
+        """``L⁻¹ across`` with ``L Lᵀ = C + D``."""
+        C.flat[:: len(C) + 1] += self.noise[rows]
+        L = jittered_cholesky(C, Jitter(0.0))[0]
+        return solve_triangular(L, across, lower=True, check_finite=False)
+
+
+def _cut(n, size):
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

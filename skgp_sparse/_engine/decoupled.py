@@ -1,0 +1,110 @@
+r"""A basis of its own for the mean, larger than the one for the covariance.
+
+The mean ``Q_Mff (Q_Mff + D)⁻¹ y`` of the basis M is the best one in its span, and any mean of the
+span gives a bound (Cheng and Boots 2017, eq. 14, with another log-determinant):
+
+    F = -½ [ (y - μ)ᵀ D⁻¹ (y - μ) + ‖μ‖² + n log 2π + log |Q_m + D| ] - reduce(Σ φ)
+      = F_m(0) + F_M(y) - F_M(0)
+
+with ``‖μ‖`` the norm of the process, and F_m, F_M the collapsed bounds of either basis, whose noise
+is D, for the targets y or for zeros. It is the bound F_m with the quadratic term of F_M.
+"""
+
+from dataclasses import dataclass
+
+from skgp_sparse._engine import collapsed
+from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.problem import Evaluation, Problem
+from skgp_sparse._engine.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Decoupled:
+    """The process given data, its mean in another basis than its covariance.
+
+    Parameters
+    ----------
+    of_mean, of_covariance : Posterior
+        The same kernel at either basis.
+    """
+
+    of_mean: Posterior
+    of_covariance: Posterior
+
+    kind = "inducing"
+
+    @property
+    def kernel(self):
+        """That of both."""
+        return self.of_covariance.kernel
+
+    @property
+    def features(self):
+        """Those of the covariance."""
+        return self.of_covariance.features
+
+    @property
+    def width(self):
+        """Numbers that a prediction computes per query."""
+        return self.of_mean.width
+
+    def mean(self, X, n_jobs=1):
+        """Mean (n, p)."""
+        return self.of_mean.mean(X, n_jobs)
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean (n, p) and latent variance (n,)."""
+        return self.mean(X, n_jobs), self.of_covariance.mean_and_variance(X, n_jobs)[1]
+
+    def covariance(self, X):
+        """Latent covariance (n, n)."""
+        return self.of_covariance.covariance(X)
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the mean (n, n_samples)."""
+        return self.of_covariance.deviations(X, n_samples, random_state)
+
+
+class Silent(Table):
+    """A table whose targets are zero."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.n_features, self.n_targets = rows.n_features, rows.n_targets
+        self.weight, self.in_memory = rows.weight, rows.in_memory
+
+    def __len__(self):
+        return len(self.rows)
+
+    def block(self, rows):
+        """The rows without their targets."""
+        found = self.rows.block(rows)
+        return found._replace(y=0.0 * found.y)
+
+    def subset(self, rows):
+        """The same of some rows."""
+        return Silent(self.rows.subset(rows))
+
+
+def conclude(of_mean: Problem, of_covariance: Problem):
+    """The bound, the `Decoupled` posterior and the jitter, from a visit for each basis."""
+    value, found, jitter = 0.0, [], 0.0
+    for problem, sign in (of_mean, 1.0), (of_covariance, -1.0):
+        features, solution = collapsed.solve_forward(problem)
+        value += 0.5 * sign * (solution.c**2).sum()
+        found.append(collapsed.posterior_of(features, solution, problem))
+        jitter = max(jitter, features.jitter)
+    return value + solution.value, Decoupled(*found), jitter
+
+
+def value_and_gradient(of_mean: Problem, of_covariance: Problem):
+    """`Evaluation` with the gradient wrt theta."""
+    silent = Silent(of_mean.rows)
+    parts = [
+        (collapsed.value_and_gradient(of_covariance._replace(rows=silent), False), 1.0),
+        (collapsed.value_and_gradient(of_mean, False), 1.0),
+        (collapsed.value_and_gradient(of_mean._replace(rows=silent), False), -1.0),
+    ]
+    value = sum(sign * part.value for part, sign in parts)
+    theta_bar = sum(sign * part.theta_bar for part, sign in parts)
+    return Evaluation(value, {"kernel": theta_bar}, max(part.jitter for part, _ in parts))

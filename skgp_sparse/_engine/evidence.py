@@ -1,0 +1,111 @@
+r"""Bounds of the exact log marginal likelihood, from below and from above, for given theta.
+
+With ``K̂ = K + D``, ``Q = V Vᵀ`` of some inducing points, ``r = diag(K - Q)``, any ``v`` and its
+residual ``e = y - K̂ v``,
+
+    log p(y) = -½ [ n log 2π + log |K̂| + yᵀ K̂⁻¹ y ]
+
+    2 yᵀv - vᵀK̂v   ≤   yᵀ K̂⁻¹ y   ≤   2 yᵀv - vᵀK̂v + eᵀ (Q + D)⁻¹ e
+    log |Q + D|     ≤   log |K̂|     ≤   log |Q + D| + Σ log(1 + r_i/D_i)
+                                    ≤   Σ log( var(f_i | some earlier rows) + D_i )
+
+The first line is exact at ``v = K̂⁻¹ y`` and holds as ``K̂ ⪰ Q + D``. The second one is that of
+Titsias (2009, 2025); the third one is the chain rule, in which fewer rows to condition on can only
+enlarge a variance. Proofs are in docs/maths.md.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.all_rows import AllRows, leading_rows
+from skgp_sparse._engine.conjugate_gradients import solve
+from skgp_sparse._engine.kernel_product import KernelProduct
+from skgp_sparse._engine.preconditioner import preconditioner
+
+_LOG_2PI = np.log(2.0 * np.pi)
+_LEADING = 500  # rows that come first in the chain rule
+_GROWTH = 1.25  # of the rows that are known, from one link of the chain to the next
+
+
+class Certificate(NamedTuple):
+    """Bounds of the exact log marginal likelihood, of the standardised targets."""
+
+    conjugate_gradients: float  # lower: the third line replaced by the second
+    nearest_neighbours: float  # lower: the third line
+    upper: float
+    residual: float  # of the solve, relative
+
+
+def certify(kernel, features, rows, n_jobs, *, tol, max_iter, report=None):
+    """Compute the `Certificate`.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel, its white noise included
+    features : Features
+        Of inducing points.
+    rows : Block
+        All rows.
+    n_jobs : int
+    tol : float
+        Residual of the solve.
+    max_iter : int
+    report : callable or None
+    """
+    weight = np.broadcast_to(rows.weight, len(rows.X))
+    used = weight > 0
+    X, y, weight = rows.X[used], rows.y[used], weight[used]
+    learned = kernels.diagonal(kernel, X)[1]
+    s2 = np.broadcast_to(rows.noise, len(used))[used] + learned
+    D, n_targets = s2 / weight, y.shape[1]
+    # a row of weight w is its mean, and what w copies of it have beside that
+    constant = weight @ (np.log(s2) + _LOG_2PI) - np.log(D).sum()
+    P = preconditioner(kernel, features, X, D, n_jobs)
+    product = KernelProduct(kernel, X, n_jobs)
+    rough = product.rough()
+    found = solve(
+        lambda V: product(V) + D[:, None] * V,
+        P,
+        y,
+        tol=tol,
+        max_iter=max_iter,
+        rough=rough and (lambda V: rough(V) + D[:, None] * V),
+        report=report,
+    )
+    Q = preconditioner(kernel, features, X, D, n_jobs, with_residual=False, dtype=np.float64)
+    least = np.vdot(y, found.x) + np.vdot(found.x, found.residual)  # 2 yᵀv - vᵀ(y - e)
+    most = least + np.vdot(found.residual, Q(found.residual))
+    nystrom = Q.log_det()
+    of_residuals = np.log1p((P.own - D) / D).sum()
+    chained = _chain(kernel, X, D, n_jobs)
+
+    def evidence(log_det, quadratic):
+        return -0.5 * (n_targets * (constant + log_det) + quadratic)
+
+    return Certificate(
+        evidence(nystrom + of_residuals, most),
+        evidence(chained, most),
+        evidence(nystrom, least),
+        found.relative,
+    )
+
+
+def _chain(kernel, X, D, n_jobs):
+    """``Σ log var(y_i | earlier rows)``: leading ones, and those nearest of the others."""
+    n = len(X)
+    order = np.random.RandomState(0).permutation(n)
+    X, D = X[order], D[order]
+    known = min(_LEADING, n)
+    features, _ = leading_rows(kernel, X[:known], D[:known], n_jobs)
+    scale = kernels.length_scales(kernel, np.ones(X.shape[1]))
+    total = -2.0 * np.log(features.T.diagonal()).sum()
+    while known < n:
+        stop = min(max(int(_GROWTH * known), known + 1), n)
+        earlier = np.arange(min(_LEADING, n), known)
+        before = AllRows(kernel, X[:known], D[:known], None, features, earlier, scale)
+        new = X[known:stop]
+        total += np.log(before.variance(new, before.nearest(new), n_jobs) + D[known:stop]).sum()
+        known = stop
+    return total

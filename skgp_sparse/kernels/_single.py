@@ -1,0 +1,105 @@
+"""Tiles of ``k(X, X)`` in single precision, for iterations that check themselves.
+
+Their entries are off by some ``1e-7 |x|^2``, where x is in units of the length scales: enough to
+lead conjugate gradients the right way, not enough to say where they are. Kernels without a formula
+here, and rows that are spread over many length scales, have no such tiles.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ._composites import ProductNode, SumNode
+from ._dot_products import ConstantRule
+from ._nodes import Leaf, White, node
+from ._stationary import LengthScaleRule, length_scale
+
+_WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
+_LOWEST = np.float32(80.0)  # minus the exponent of the smallest value
+_CLOSED_FORMS = {0.5: 1.0, 1.5: 3.0, 2.5: 5.0}  # s^2 / r^2 of Matern kernels, by nu
+
+
+def single(kernel, X):
+    """Return a function that makes tiles of ``k(X, X)`` in single precision.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    X : ndarray of shape (n, d)
+        Point set, float64.
+
+    Returns
+    -------
+    tile : callable or None
+        The function ``tile(rows, columns)`` returns the noise-free kernel matrix between the rows
+        of X that two slices select, as a new float32 array.  It is None if the kernel has no such
+        tiles, or if they would be too inexact.
+    """
+    found = _tile(node(kernel), X)
+    return None if found is None or np.isscalar(found) else found
+
+
+def _tile(at, X):
+    """A function of two slices, a number that is the same for all pairs, or None."""
+    if isinstance(at, White):
+        return 0.0
+    if isinstance(at, SumNode | ProductNode):
+        combine = np.add if isinstance(at, SumNode) else np.multiply
+        return _combined(combine, _tile(at.left, X), _tile(at.right, X))
+    rule = at.rule if isinstance(at, Leaf) else None
+    if isinstance(rule, ConstantRule):
+        return float(at.kernel.constant_value)
+    if isinstance(rule, LengthScaleRule) and (rule.nu in _CLOSED_FORMS or np.isinf(rule.nu)):
+        return _stationary(rule.nu, X, length_scale(at.kernel, X.shape[1]))
+    return None
+
+
+def _combined(combine, left, right):
+    if left is None or right is None:
+        return None
+    if np.isscalar(left) and np.isscalar(right):
+        return float(combine(left, right))
+    return partial(_combine_tiles, combine, left, right)
+
+
+def _combine_tiles(combine, left, right, rows, columns):
+    parts = [
+        np.float32(part) if np.isscalar(part) else part(rows, columns) for part in (left, right)
+    ]
+    out = parts[1] if isinstance(parts[1], np.ndarray) else parts[0]
+    return combine(*parts, out=out)
+
+
+def _stationary(nu, X, scale):
+    x = (X - np.median(X, axis=0)) / scale
+    norms = np.einsum("ij,ij->i", x, x)
+    if not norms.max() <= _WIDEST:
+        return None
+    factor = _CLOSED_FORMS.get(nu, -0.5)
+    one = np.ones(len(x))
+    first = np.column_stack([-2.0 * factor * x, factor * norms, one]).astype(np.float32)
+    second = np.column_stack([x, one, factor * norms]).astype(np.float32)
+    return partial(_stationary_tile, nu, first, second)
+
+
+def _stationary_tile(nu, first, second, rows, columns):
+    squares = first[rows] @ second[columns].T  # -r^2 / 2 of RBF, s^2 of Matern kernels
+    if rows == columns:
+        np.fill_diagonal(squares, 0.0)
+    if np.isinf(nu):
+        np.clip(squares, -_LOWEST, 0.0, out=squares)
+        return np.exp(squares, out=squares)
+    s = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
+    K = np.exp(np.maximum(-s, -_LOWEST))
+    if nu == 0.5:
+        return K
+    if nu == 1.5:
+        s += 1.0
+    else:  # 1 + s + s^2 / 3
+        s *= s / 3.0 + 1.0
+        s += 1.0
+    K *= s
+    return K

@@ -1,0 +1,358 @@
+"""The posterior given all rows: products, solves, predictions against dense algebra."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skgp_sparse import SparseGPRegressor, kernels
+from skgp_sparse._engine.all_rows import AllRows, leading_rows
+from skgp_sparse._engine.conjugate_gradients import solve
+from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.kernel_product import KernelProduct
+from skgp_sparse._engine.preconditioner import preconditioner
+from skgp_sparse._engine.problem import Options
+
+KERNELS = [
+    2.0 * RBF(0.7) + WhiteKernel(0.1),
+    1.5 * Matern([0.5, 1.0, 2.0], nu=0.5),
+    1.5 * Matern([0.5, 1.0, 2.0], nu=1.5),
+    1.5 * Matern(0.8, nu=2.5) + 0.3 * RBF(2.0),
+    0.7 * Matern(0.8, nu=1.0),
+    RationalQuadratic(1.0, 0.7) + ConstantKernel(0.2),
+    DotProduct(1.0) ** 2 + Matern(1.0, nu=1.5),
+    RationalQuadratic(2.0, 1.0) * RBF(2.0),
+]
+SINGLE = [KERNELS[index] for index in (0, 1, 2, 3)]
+
+
+def table(n=900, d=3, p=1, seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(n, d))
+    y = np.sin(2 * X[:, :1]) * np.cos(X[:, 1:2]) + 0.05 * rng.normal(size=(n, p))
+    return X, y
+
+
+def smooth(n, seed=0):
+    """A table of little noise, and targets of one column."""
+    X, y = table(n, seed=seed)
+    return X, np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.01 * (y[:, 0] - y.mean())
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_products_are_those_of_the_matrix(kernel, n_jobs):
+    X, _ = table(1700)
+    V = np.random.RandomState(1).normal(size=(len(X), 2))
+    K = kernels.evaluate(kernel, X, X)
+    np.testing.assert_allclose(KernelProduct(kernel, X, n_jobs)(V), K @ V, rtol=1e-10, atol=1e-9)
+
+
+def test_products_do_not_depend_on_threads():
+    X, y = table(2500)
+    one, four = (KernelProduct(KERNELS[3], X, n_jobs) for n_jobs in (1, 4))
+    assert np.array_equal(one(y), four(y))
+    assert np.array_equal(one.rough()(y), four.rough()(y))
+
+
+@pytest.mark.parametrize("kernel", SINGLE, ids=str)
+def test_rough_products_have_the_digits_of_single_precision(kernel):
+    X, y = table(1700)
+    product = KernelProduct(kernel, X, 2)
+    exact = product(y)
+    np.testing.assert_allclose(product.rough()(y), exact, atol=1e-5 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS[4:], ids=str)
+def test_kernels_without_single_precision_have_exact_products_only(kernel):
+    X, _ = table(50)
+    assert KernelProduct(kernel, X).rough() is None
+
+
+def test_rows_far_apart_have_exact_products_only():
+    X, _ = table(50)
+    assert kernels.single(KERNELS[0], X) is not None
+    assert kernels.single(KERNELS[0], 1e3 * X) is None
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("is_rough", [False, True])
+@pytest.mark.parametrize("p", [1, 3])
+def test_solutions_have_the_residual_that_is_asked_for(kernel, is_rough, p):
+    X, y = table(p=p)
+    noise = np.random.RandomState(2).uniform(1e-3, 1e-1, size=len(X))
+    product = KernelProduct(kernel, X, 2)
+    rough = product.rough() if is_rough else None
+    if is_rough and rough is None:
+        pytest.skip("no tiles in single precision")
+    Z = X[:100]
+    features, _ = leading_rows(kernel, Z, noise[:100])
+    found = solve(
+        lambda V: product(V) + noise[:, None] * V,
+        preconditioner(kernel, features, X, noise, 2),
+        y,
+        tol=1e-4,
+        max_iter=500,
+        rough=rough and (lambda V: rough(V) + noise[:, None] * V),
+    )
+    K = kernels.evaluate(kernel, X, X) + np.diag(noise)
+    residual = np.linalg.norm(y - K @ found.x, axis=0) / np.linalg.norm(y, axis=0)
+    assert residual.max() <= 1.001e-4
+    np.testing.assert_allclose(found.relative, residual.max(), rtol=1e-4)
+    np.testing.assert_allclose(y - K @ found.x, found.residual, atol=1e-8)
+
+
+def test_a_solution_of_nothing_is_nothing():
+    y = np.zeros((30, 2))
+    found = solve(lambda V: V, lambda V: V, y, tol=1e-2, max_iter=10)
+    assert found.n_iter == 0 and not found.x.any()
+
+
+def test_a_column_that_is_solved_waits_for_the_others():
+    rng = np.random.RandomState(0)
+    A = np.diag(rng.uniform(1, 50, size=40))
+    Y = np.column_stack([np.eye(40)[0], rng.normal(size=40), np.zeros(40)])
+    found = solve(lambda V: A @ V, lambda V: V, Y, tol=1e-10, max_iter=100)
+    np.testing.assert_allclose(found.x, np.linalg.solve(A, Y), atol=1e-9)
+
+
+@pytest.mark.parametrize("with_residual", [True, False])
+@pytest.mark.parametrize("Z_is_rows", [True, False])
+def test_the_preconditioner_is_the_inverse_of_its_matrix(with_residual, Z_is_rows):
+    X, y = table(p=2)
+    kernel, noise = KERNELS[2], np.random.RandomState(2).uniform(1e-3, 1e-1, size=len(X))
+    if Z_is_rows:
+        features, _ = leading_rows(kernel, X[:60], noise[:60])
+        core = kernels.evaluate(kernel, X[:60], X[:60]) + np.diag(noise[:60])
+        Z = X[:60]
+    else:
+        Z = np.random.RandomState(3).normal(size=(60, 3))
+        features = InducingPoints(Z).at(kernel, Options())
+        core = kernels.evaluate(kernel, Z, Z)
+        core += features.jitter * np.mean(np.diag(core)) * np.eye(60)
+    found = preconditioner(
+        kernel, features, X, noise, 2, with_residual=with_residual, dtype=np.float64
+    )
+    across = kernels.evaluate(kernel, X, Z)
+    P = across @ np.linalg.solve(core, across.T) + np.diag(noise)
+    if with_residual:
+        rest = kernels.diagonal(kernel, X)[0] - np.diag(across @ np.linalg.solve(core, across.T))
+        P += np.diag(rest)
+    np.testing.assert_allclose(found(y), np.linalg.solve(P, y), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.log_det(), np.linalg.slogdet(P)[1], rtol=1e-9)
+
+
+def dense(kernel, X, y, noise, Xt):
+    """Exact mean and latent covariance."""
+    K = kernels.evaluate(kernel, X, X) + np.diag(noise)
+    across = kernels.evaluate(kernel, Xt, X)
+    mean = across @ np.linalg.solve(K, y)
+    return mean, kernels.evaluate(kernel, Xt, Xt) - across @ np.linalg.solve(K, across.T)
+
+
+def posterior(kernel, X, y, noise, n_leading=50):
+    K = kernels.evaluate(kernel, X, X) + np.diag(noise)
+    features, _ = leading_rows(kernel, X[:n_leading], noise[:n_leading])
+    others = np.arange(n_leading, len(X))
+    scale = kernels.length_scales(kernel, np.ones(X.shape[1]))
+    return AllRows(kernel, X, noise, np.linalg.solve(K, y), features, others, scale)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_predictions_of_few_rows_are_exact(kernel):
+    # the leading rows and the 200 nearest others are all there are
+    X, y = table(240, p=2)
+    noise = np.random.RandomState(2).uniform(1e-2, 1e-1, size=len(X))
+    Xt = np.random.RandomState(4).normal(size=(70, 3))
+    found = posterior(kernel, X, y, noise)
+    mean, covariance = dense(kernel, X, y, noise, Xt)
+    found_mean, variance = found.mean_and_variance(Xt)
+    np.testing.assert_allclose(found_mean, mean, atol=1e-8)
+    np.testing.assert_allclose(variance, np.diag(covariance), atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_variances_are_never_less_than_exact_ones(kernel):
+    X, y = table(800)
+    noise = np.full(len(X), 1e-2)
+    Xt = np.random.RandomState(4).normal(size=(70, 3))
+    found = posterior(kernel, X, y, noise)
+    exact = np.diag(dense(kernel, X, y, noise, Xt)[1])
+    variance = found.mean_and_variance(Xt)[1]
+    assert np.all(variance >= exact - 1e-8)
+    assert np.median(variance / exact) < 1.5
+
+
+def test_covariances_have_the_variances_on_their_diagonal():
+    X, y = table(800)
+    found = posterior(KERNELS[2], X, y, np.full(len(X), 1e-2))
+    Xt = np.random.RandomState(4).normal(size=(60, 3))
+    covariance = found.covariance(Xt)
+    exact = dense(KERNELS[2], X, y, np.full(len(X), 1e-2), Xt)[1]
+    np.testing.assert_allclose(np.diag(covariance), found.mean_and_variance(Xt)[1], rtol=1e-9)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-10
+    np.testing.assert_allclose(covariance, exact, atol=0.03)
+
+
+def test_samples_have_the_predicted_moments():
+    X, y = smooth(1500)
+    model = SparseGPRegressor(posterior="rows", n_inducing=200, random_state=0).fit(X, y)
+    Xt = X[:8] + 0.1
+    mean, std = model.predict(Xt, return_std=True)
+    draws = model.sample_y(Xt, 4000, random_state=1)
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=4 * std.max() / np.sqrt(4000))
+    np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.06)
+    many = np.tile(Xt, (600, 1))
+    np.testing.assert_allclose(
+        model.sample_y(many, 3, random_state=1).reshape(600, 8, 3).std(axis=(0, 2)), std, rtol=0.08
+    )
+
+
+def test_the_fit_is_close_to_the_exact_process():
+    X, y = smooth(3000)
+    kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 1.0]) + WhiteKernel(1e-2)
+    model = SparseGPRegressor(
+        kernel, posterior="rows", n_inducing=500, tol=1e-5, random_state=0
+    ).fit(X[:2500], y[:2500])
+    exact = GaussianProcessRegressor(model.kernel_, optimizer=None, normalize_y=True)
+    exact.fit(X[:2500], y[:2500])
+    mean = model.predict(X[2500:])
+    np.testing.assert_allclose(mean, exact.predict(X[2500:]), atol=0.01 * y.std())
+    assert model.posterior_ == "rows" and model.n_inducing_ == 500
+
+
+def test_weights_count_as_copies():
+    X, y = smooth(1200)
+    weight = np.random.RandomState(0).randint(0, 4, size=len(X))
+    kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-3)
+    options = dict(posterior="rows", n_inducing=100, optimizer=None, tol=1e-8, random_state=0)
+    weighted = SparseGPRegressor(kernel, **options).fit(X, y, sample_weight=weight)
+    repeated = SparseGPRegressor(kernel, **options)
+    repeated.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
+
+
+def test_known_noise_of_each_row_is_respected():
+    X, y = smooth(1500)
+    alpha = np.where(np.arange(len(X)) % 2, 1.0, 1e-4)
+    y = y + np.sqrt(alpha) * np.random.RandomState(5).normal(size=len(X))
+    kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 1.0])
+    model = SparseGPRegressor(kernel, posterior="rows", n_inducing=200, alpha=alpha, random_state=0)
+    model.fit(X, y)
+    Xt, truth = smooth(300, seed=9)
+    assert model.posterior_ == "rows"
+    assert np.sqrt(np.mean((model.predict(Xt) - truth) ** 2)) < 0.1
+
+
+def test_several_targets_are_solved_together():
+    X, y = smooth(1500)
+    Y = np.column_stack([y, 3.0 * y[::-1] + 7.0])
+    Y[:, 1] = 3.0 * np.cos(X[:, 0]) + 7.0
+    model = SparseGPRegressor(posterior="rows", n_inducing=200, random_state=0).fit(X, Y)
+    mean, std = model.predict(X[:50], return_std=True)
+    assert mean.shape == std.shape == (50, 2)
+    assert np.abs(mean - Y[:50]).max(axis=0)[0] < 0.2
+
+
+def test_auto_takes_all_rows_where_there_is_little_noise(monkeypatch):
+    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_QUIET", 1000)
+    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_ROWS", 1000)
+    X, y = smooth(1500)
+    quiet = SparseGPRegressor(random_state=0).fit(X, y)
+    noisy = SparseGPRegressor(n_inducing="auto", max_iter=5, tol=1.0, random_state=0)
+    noisy.fit(X, y + np.random.RandomState(0).normal(size=len(y)))
+    small = SparseGPRegressor(n_inducing=50, tol=1.0, random_state=0).fit(X, y)
+    assert (quiet.posterior_, noisy.posterior_, small.posterior_) == (
+        "rows",
+        "inducing",
+        "inducing",
+    )
+
+
+def test_pickles_hold_the_rows_and_predict_alike():
+    X, y = smooth(1200)
+    model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    for one, other in zip(
+        model.predict(X[:20], return_std=True), copy.predict(X[:20], return_std=True)
+    ):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_results_do_not_depend_on_threads(n_jobs):
+    X, y = smooth(2000)
+    options = dict(posterior="rows", n_inducing=100, random_state=0)
+    one = SparseGPRegressor(**options, n_jobs=n_jobs).fit(X, y).predict(X[:50], return_std=True)
+    three = SparseGPRegressor(**options, n_jobs=3).fit(X, y).predict(X[:50], return_std=True)
+    for found, other in zip(one, three):
+        np.testing.assert_allclose(found, other, rtol=1e-9)
+
+
+def test_a_solve_that_does_not_end_warns():
+    X, y = smooth(1500)
+    kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-5)
+    model = SparseGPRegressor(
+        kernel, posterior="rows", n_inducing=10, optimizer=None, max_iter=3, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match=r"Raise max_iter \(now 3\)"):
+        model.fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    remedied = clone(model).set_params(max_iter=1000).fit(X, y)
+    assert remedied.posterior_ == "rows"
+
+
+def test_interrupts_leave_nothing_behind(monkeypatch):
+    X, y = smooth(1500)
+    model = SparseGPRegressor(posterior="rows", n_inducing=50, random_state=0)
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skgp_sparse.inference.near_exact.solve", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "kernel_")
+
+
+def test_progress_tells_the_residual(capsys):
+    X, y = smooth(1200)
+    SparseGPRegressor(posterior="rows", n_inducing=50, random_state=0, verbose=1).fit(X, y)
+    assert "residual of all rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"posterior": "all"}, "must be one of .*'auto', 'inducing', 'rows'.*Got 'all'"),
+        ({"posterior": None}, "Got None instead"),
+        ({"posterior": "rows", "likelihood": "student_t"}, "Set posterior to 'inducing'"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(parameters, message):
+    X, y = smooth(100)
+    with pytest.raises(ValueError, match=message):
+        SparseGPRegressor(**parameters).fit(X, y)
+
+
+def test_rows_that_arrive_later_need_inducing_points():
+    X, y = smooth(100)
+    with pytest.raises(ValueError, match="Set posterior to 'inducing'"):
+        SparseGPRegressor(posterior="rows").partial_fit(X, y)
+
+
+@parametrize_with_checks([SparseGPRegressor(posterior="rows", n_inducing=5, random_state=0)])
+def test_estimator_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,175 @@
+"""A basis of its own for the mean: against dense algebra, and as an option of the regressor."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from skgp_sparse import SparseGPRegressor, bounds, kernels
+from skgp_sparse._engine import collapsed, decoupled
+from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.problem import Problem
+from skgp_sparse._engine.rows import Rows
+
+KERNEL = ConstantKernel(1.5) * Matern([0.7, 1.1], nu=2.5) + WhiteKernel(0.05)
+LIKE_ROWS = [bounds.Titsias(), bounds.TitsiasNew(), bounds.Artemev(), bounds.DTC()]
+
+
+def table(n=400, p=1, noise=0.0, weight=None):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(n, 2))
+    y = np.sin(3 * X[:, :1]) + 0.1 * rng.normal(size=(n, p))
+    return Rows(X, y, noise, weight, np.zeros(p), np.ones(p))
+
+
+def problems(rows, bound, kernel=KERNEL, m=15, M=60):
+    Z = np.random.RandomState(1).normal(size=(M, 2))
+    of_mean, of_covariance = (
+        Problem(kernel, InducingPoints(part), rows, bound) for part in (Z, Z[:m])
+    )
+    return of_mean, of_covariance
+
+
+def nystrom(kernel, X, Z):
+    across = kernels.evaluate(kernel, X, Z)
+    K = kernels.evaluate(kernel, Z, Z)
+    K.flat[:: len(K) + 1] += 1e-8 * K.diagonal().mean()
+    return across @ np.linalg.solve(K, across.T)
+
+
+@pytest.mark.parametrize("bound", LIKE_ROWS, ids=str)
+@pytest.mark.parametrize("p", [1, 3])
+@pytest.mark.parametrize("heteroscedastic", [False, True])
+def test_the_bound_is_that_of_dense_algebra(bound, p, heteroscedastic):
+    noise = np.random.RandomState(2).uniform(0.01, 0.5, size=400) if heteroscedastic else 0.0
+    rows = table(p=p, noise=noise)
+    of_mean, of_covariance = problems(rows, bound)
+    value, posterior, _ = decoupled.conclude(of_mean, of_covariance)
+    X, D = rows.X, 0.05 + noise * np.ones(400)
+    large, small = (nystrom(KERNEL, X, one.basis.parameters) for one in (of_mean, of_covariance))
+    a = np.linalg.solve(large + np.diag(D), rows.y)
+    mean = large @ a
+    # the norm of the mean in the space of the process is that of its weights
+    quadratic = ((rows.y - mean) ** 2 / D[:, None]).sum() + np.vdot(a, large @ a)
+    r = 1.5 - np.diag(small)
+    penalty = bound.reduce(bound.penalty(r / D)[0].sum(), 400)[0]
+    log_det = np.linalg.slogdet(small + np.diag(D))[1]
+    dense = -0.5 * (p * (400 * np.log(2 * np.pi) + log_det) + quadratic) - p * penalty
+    assert value == pytest.approx(dense, rel=1e-6)
+    np.testing.assert_allclose(posterior.mean(X), mean, atol=1e-5)
+    evaluation = decoupled.value_and_gradient(of_mean, of_covariance)
+    assert evaluation.value == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("bound", LIKE_ROWS, ids=str)
+def test_gradients_are_those_of_central_differences(bound):
+    rows = table(weight=np.random.RandomState(3).uniform(0.5, 2.0, size=400))
+    theta = KERNEL.theta
+
+    def value(theta):
+        return decoupled.conclude(*problems(rows, bound, KERNEL.clone_with_theta(theta)))[0]
+
+    found = decoupled.value_and_gradient(*problems(rows, bound)).theta_bar
+    step = 1e-5
+    for index in range(len(theta)):
+        shift = step * np.eye(len(theta))[index]
+        slope = (value(theta + shift) - value(theta - shift)) / (2 * step)
+        assert found[index] == pytest.approx(slope, rel=1e-5, abs=1e-4)
+
+
+@pytest.mark.parametrize("bound", LIKE_ROWS[:2], ids=str)
+def test_it_is_between_the_bound_of_few_points_and_the_exact_evidence(bound):
+    rows = table()
+    of_mean, of_covariance = problems(rows, bound)
+    value = decoupled.conclude(of_mean, of_covariance)[0]
+    assert collapsed.value(of_covariance) <= value
+    everything = of_mean._replace(basis=InducingPoints(rows.X))
+    assert value <= decoupled.conclude(everything, of_covariance)[0] + 1e-6
+    assert value <= collapsed.value(everything) + 1e-6
+
+
+def test_the_same_basis_twice_is_the_collapsed_bound():
+    rows = table()
+    of_mean, _ = problems(rows, bounds.TitsiasNew())
+    value, posterior, _ = decoupled.conclude(of_mean, of_mean)
+    assert value == pytest.approx(collapsed.value(of_mean), rel=1e-12)
+    X = rows.X[:30]
+    plain = collapsed.posterior(of_mean)[0]
+    np.testing.assert_allclose(posterior.mean(X), plain.mean(X))
+    np.testing.assert_allclose(posterior.covariance(X), plain.covariance(X))
+
+
+def smooth(n=1500):
+    X = np.random.RandomState(0).normal(size=(n, 2))
+    return X, np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1])
+
+
+def test_a_larger_basis_of_the_mean_predicts_better():
+    X, y = smooth()
+    Xt = np.random.RandomState(1).normal(size=(300, 2))
+    truth = np.sin(3 * Xt[:, 0]) * np.cos(2 * Xt[:, 1])
+    few = SparseGPRegressor(n_inducing=15, random_state=0).fit(X, y)
+    more = SparseGPRegressor(n_inducing=15, n_mean=300, random_state=0).fit(X, y)
+    errors = [np.sqrt(np.mean((model.predict(Xt) - truth) ** 2)) for model in (few, more)]
+    assert errors[1] < 0.7 * errors[0]
+    assert more.n_inducing_ == 15 and more.posterior_ == "inducing"
+    assert more.log_marginal_likelihood_value_ > few.log_marginal_likelihood_value_
+    value, gradient = more.log_marginal_likelihood(more.kernel_.theta, eval_gradient=True)
+    assert value == pytest.approx(more.log_marginal_likelihood_value_, rel=1e-8)
+    assert gradient.shape == more.kernel_.theta.shape
+    np.testing.assert_allclose(
+        few.predict(Xt, return_std=True)[1], more.predict(Xt, return_std=True)[1]
+    )
+
+
+def test_predictions_of_every_kind():
+    X, y = smooth()
+    model = SparseGPRegressor(n_inducing=15, n_mean=100, random_state=0).fit(X, y)
+    mean, std = model.predict(X[:5], return_std=True)
+    cov = model.predict(X[:5], return_cov=True)[1]
+    np.testing.assert_allclose(np.sqrt(np.diag(cov)), std, rtol=1e-8)
+    draws = model.sample_y(X[:5], 3000)
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=5 * std.max() / np.sqrt(3000))
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.predict(X[:5]), mean)
+    certificate = model.evidence_bounds()
+    assert certificate.own <= certificate.conjugate_gradients + 1e-3 * len(X)
+
+
+@pytest.mark.parametrize("n_mean", [None, 1, 20])
+def test_no_more_points_than_those_of_the_covariance_change_nothing(n_mean):
+    X, y = smooth(400)
+    plain = SparseGPRegressor(n_inducing=20, random_state=0).fit(X, y)
+    same = SparseGPRegressor(n_inducing=20, n_mean=n_mean, random_state=0).fit(X, y)
+    assert np.array_equal(plain.predict(X), same.predict(X))
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"n_mean": 0}, "n_mean"),
+        ({"n_mean": 2.5}, "n_mean"),
+        ({"n_mean": 50, "bound": "fitc"}, "Got bound='fitc'. Set n_mean to None"),
+        ({"n_mean": 50, "posterior": "rows"}, "Got posterior='rows'"),
+        ({"n_mean": 50, "likelihood": "student_t"}, "Got likelihood='student_t'"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(parameters, message):
+    X, y = smooth(100)
+    with pytest.raises(ValueError, match=message):
+        SparseGPRegressor(n_inducing=10, **parameters).fit(X, y)
+
+
+def test_rows_that_arrive_later_have_one_basis():
+    X, y = smooth(100)
+    with pytest.raises(ValueError, match="n_mean to None"):
+        SparseGPRegressor(n_mean=50).partial_fit(X, y)
+
+
+def test_other_kernels_of_users_work_too():
+    X, y = smooth(300)
+    model = SparseGPRegressor(
+        1.0 * RBF(1.0), alpha=1e-2, n_inducing=10, n_mean=50, optimizer=None, random_state=0
+    ).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()

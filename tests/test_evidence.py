@@ -1,0 +1,189 @@
+"""Certificates: bounds of the exact evidence from both sides, against dense algebra."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgp_sparse import SparseGPRegressor, bounds, kernels
+from skgp_sparse._engine import collapsed, exact
+from skgp_sparse._engine.evidence import certify
+from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.problem import Options, Problem
+from skgp_sparse._engine.rows import Rows
+
+KERNELS = [
+    2.0 * RBF(0.7) + WhiteKernel(0.05),
+    1.5 * Matern([0.5, 1.0], nu=0.5) + WhiteKernel(0.05),
+    1.5 * Matern([0.5, 1.0], nu=1.5) + WhiteKernel(0.05),
+    1.5 * Matern(0.8, nu=2.5) + 0.3 * RBF(2.0) + WhiteKernel(0.05),
+    RationalQuadratic(1.0, 0.7) + WhiteKernel(0.05),
+    DotProduct(1.0) ** 2 + Matern(1.0, nu=1.5) + WhiteKernel(0.05),
+    RationalQuadratic(2.0, 1.0) * RBF(2.0) + WhiteKernel(0.05),
+]
+
+
+def table(n=1100, p=1, seed=0, weight=None, noise=0.0):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(n, 2))
+    y = np.sin(3 * X[:, :1]) + 0.1 * rng.normal(size=(n, p))
+    return Rows(X, y, noise, weight, np.zeros(p), np.ones(p))
+
+
+def exact_evidence(kernel, rows):
+    return exact.value(kernel, exact.group_table(rows))
+
+
+def found(kernel, rows, Z, tol=1e-6):
+    features = InducingPoints(Z).at(kernel, Options())
+    return certify(kernel, features, rows.block(slice(None)), 2, tol=tol, max_iter=500)
+
+
+def own(kernel, rows, Z, bound):
+    return collapsed.value(Problem(kernel, InducingPoints(Z), rows, bound))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("heteroscedastic", [False, True])
+def test_bounds_are_in_order(kernel, p, heteroscedastic):
+    noise = np.random.RandomState(1).uniform(0.01, 0.5, size=1100) if heteroscedastic else 0.0
+    rows = table(p=p, noise=noise)
+    Z = np.random.RandomState(2).normal(size=(40, 2))
+    truth, certificate = exact_evidence(kernel, rows), found(kernel, rows, Z)
+    slack = 1e-6 * abs(truth)
+    chain = [
+        own(kernel, rows, Z, bounds.Titsias()),
+        own(kernel, rows, Z, bounds.TitsiasNew()),
+        certificate.conjugate_gradients,
+        truth,
+        certificate.upper,
+    ]
+    assert np.all(np.diff(chain) >= -slack)
+    assert certificate.nearest_neighbours <= truth + slack
+    assert certificate.residual <= 1e-6
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_whole_weights_are_copies(weighted):
+    kernel, n = KERNELS[2], 700
+    weight = np.random.RandomState(3).randint(1, 4, size=n).astype(float) if weighted else None
+    rows = table(n, weight=weight)
+    Z = rows.X[:300]
+    truth, certificate = exact_evidence(kernel, rows), found(kernel, rows, Z)
+    assert certificate.conjugate_gradients <= truth <= certificate.upper
+    assert certificate.nearest_neighbours == pytest.approx(truth, rel=1e-6)  # 500 + 200 rows
+    if not weighted:
+        cov = kernels.evaluate(kernel, rows.X, rows.X) + 0.05 * np.eye(n)
+        dense = multivariate_normal(np.zeros(n), cov).logpdf(rows.y[:, 0])
+        assert truth == pytest.approx(dense, rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS[:4], ids=str)
+def test_bounds_of_all_rows_as_inducing_points_are_exact(kernel):
+    rows = table(300)
+    truth, certificate = exact_evidence(kernel, rows), found(kernel, rows, rows.X)
+    for value in certificate[:3]:
+        assert value == pytest.approx(truth, abs=1e-3 * abs(truth))
+
+
+def test_bounds_hold_for_a_solve_that_did_not_end():
+    kernel, rows = KERNELS[2], table()
+    truth, certificate = exact_evidence(kernel, rows), found(kernel, rows, rows.X[:20], tol=0.3)
+    assert certificate.residual > 1e-3
+    assert certificate.conjugate_gradients <= truth <= certificate.upper
+    assert certificate.nearest_neighbours <= truth
+
+
+def test_the_chain_is_tight_where_noise_is_small():
+    kernel = 1.0 * Matern(1.0, nu=1.5) + WhiteKernel(1e-3)
+    rows = table(2000)
+    Z = rows.X[:100]
+    truth, certificate = exact_evidence(kernel, rows), found(kernel, rows, Z)
+    sparse = own(kernel, rows, Z, bounds.TitsiasNew())
+    assert truth - certificate.nearest_neighbours < 0.05 * (truth - sparse)
+    assert truth - certificate.conjugate_gradients < truth - sparse
+
+
+def smooth(n=1500):
+    rows = table(n)
+    return rows.X, np.sin(3 * rows.X[:, 0]) + 0.05 * rows.y[:, 0]
+
+
+def test_of_an_estimator():
+    X, y = smooth()
+    model = SparseGPRegressor(n_inducing=30, random_state=0).fit(X, y)
+    certificate = model.evidence_bounds()
+    assert certificate.own == model.log_marginal_likelihood_value_
+    assert certificate.own <= certificate.conjugate_gradients <= certificate.upper
+    lower = max(certificate[:3])
+    assert certificate.gap_per_row == pytest.approx((certificate.upper - lower) / len(X))
+    again = model.evidence_bounds(X, y)
+    np.testing.assert_allclose(again, certificate, rtol=1e-6)
+    few = model.evidence_bounds(X[:100], y[:100], sample_weight=np.ones(100))
+    assert few.own <= few.conjugate_gradients <= few.upper
+
+
+def test_more_inducing_points_close_the_gap():
+    X, y = smooth()
+    gaps = [
+        SparseGPRegressor(n_inducing=m, random_state=0).fit(X, y).evidence_bounds().gap_per_row
+        for m in (5, 100)
+    ]
+    assert gaps[1] < 0.1 * gaps[0]
+
+
+def test_of_the_exact_process():
+    X, y = smooth(200)
+    model = SparseGPRegressor(random_state=0).fit(X, y)
+    assert set(model.evidence_bounds()) == {model.log_marginal_likelihood_value_, 0.0}
+    assert model.evidence_bounds(X, y).upper == pytest.approx(
+        model.log_marginal_likelihood_value_, rel=1e-3
+    )
+
+
+def test_of_all_rows():
+    X, y = smooth()
+    model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)
+    certificate = model.evidence_bounds()
+    assert certificate.own <= certificate.nearest_neighbours <= certificate.upper
+
+
+def test_what_is_no_lower_bound_is_not_called_one():
+    X, y = smooth(500)
+    model = SparseGPRegressor(n_inducing=30, bound="fitc", random_state=0).fit(X, y)
+    assert model.evidence_bounds().own == -np.inf
+
+
+def test_what_cannot_be_bounded_is_refused():
+    X, y = smooth(100)
+    with pytest.raises(NotFittedError):
+        SparseGPRegressor().evidence_bounds()
+    model = SparseGPRegressor(n_inducing=10, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="needs the targets y of X"):
+        model.evidence_bounds(X)
+    with pytest.raises(ValueError, match="Pass X and y"):
+        pickle.loads(pickle.dumps(model)).evidence_bounds()
+    counts = SparseGPRegressor(likelihood="poisson", n_inducing=10, random_state=0)
+    counts.fit(X, np.random.RandomState(0).poisson(2.0, size=len(X)))
+    with pytest.raises(ValueError, match="needs likelihood='gaussian'"):
+        counts.evidence_bounds()
+
+
+def test_a_solve_that_does_not_end_warns():
+    X, y = smooth(1500)
+    kernel = ConstantKernel(1.0) * RBF(0.3) + WhiteKernel(1e-4)
+    model = SparseGPRegressor(kernel, n_inducing=10, optimizer=None, max_iter=2, random_state=0)
+    model.fit(X, y)
+    with pytest.warns(ConvergenceWarning, match=r"Raise max_iter \(now 2\)"):
+        model.evidence_bounds()
