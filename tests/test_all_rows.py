@@ -1,6 +1,7 @@
 """The posterior given all rows: products, solves, predictions against dense algebra."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -130,9 +131,10 @@ def test_a_column_that_is_solved_waits_for_the_others():
 
 @pytest.mark.parametrize("with_residual", [True, False])
 @pytest.mark.parametrize("Z_is_rows", [True, False])
-def test_the_preconditioner_is_the_inverse_of_its_matrix(with_residual, Z_is_rows):
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_the_preconditioner_is_the_inverse_of_its_matrix(with_residual, Z_is_rows, scale):
     X, y = table(p=2)
-    kernel, noise = KERNELS[2], np.random.RandomState(2).uniform(1e-3, 1e-1, size=len(X))
+    kernel, noise = KERNELS[2], scale * np.random.RandomState(2).uniform(1e-3, 1e-1, size=len(X))
     if Z_is_rows:
         features, _ = leading_rows(kernel, X[:60], noise[:60])
         core = kernels.evaluate(kernel, X[:60], X[:60]) + np.diag(noise[:60])
@@ -142,15 +144,15 @@ def test_the_preconditioner_is_the_inverse_of_its_matrix(with_residual, Z_is_row
         features = InducingPoints(Z).at(kernel, Options())
         core = kernels.evaluate(kernel, Z, Z)
         core += features.jitter * np.mean(np.diag(core)) * np.eye(60)
-    found = preconditioner(
-        kernel, features, X, noise, 2, with_residual=with_residual, dtype=np.float64
-    )
+    found = preconditioner(kernel, features, X, noise, 2, with_residual=with_residual)
     across = kernels.evaluate(kernel, X, Z)
     P = across @ np.linalg.solve(core, across.T) + np.diag(noise)
     if with_residual:
         rest = kernels.diagonal(kernel, X)[0] - np.diag(across @ np.linalg.solve(core, across.T))
         P += np.diag(rest)
-    np.testing.assert_allclose(found(y), np.linalg.solve(P, y), rtol=1e-6, atol=1e-6)
+    exact = np.linalg.solve(P, y)
+    digits = 1e-4 if with_residual and scale == 1.0 else 1e-7
+    assert np.linalg.norm(found(y) - exact) < digits * np.linalg.norm(exact)
     np.testing.assert_allclose(found.log_det(), np.linalg.slogdet(P)[1], rtol=1e-9)
 
 
@@ -310,8 +312,10 @@ def test_a_solve_that_does_not_end_warns():
     with pytest.warns(ConvergenceWarning, match=r"Raise max_iter \(now 3\)"):
         model.fit(X, y)
     assert np.isfinite(model.predict(X)).all()
-    remedied = clone(model).set_params(max_iter=1000).fit(X, y)
-    assert remedied.posterior_ == "rows"
+    remedied = clone(model).set_params(max_iter=1000, n_inducing=800)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        remedied.fit(X, y)
 
 
 def test_interrupts_leave_nothing_behind(monkeypatch):

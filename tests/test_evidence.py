@@ -46,7 +46,8 @@ def exact_evidence(kernel, rows):
 
 def found(kernel, rows, Z, tol=1e-6):
     features = InducingPoints(Z).at(kernel, Options())
-    return certify(kernel, features, rows.block(slice(None)), 2, tol=tol, max_iter=500)
+    options = dict(tol=tol, max_iter=500, n_leading=100)
+    return certify(kernel, features, rows.block(slice(None)), 2, **options)
 
 
 def own(kernel, rows, Z, bound):
@@ -82,7 +83,7 @@ def test_whole_weights_are_copies(weighted):
     Z = rows.X[:300]
     truth, certificate = exact_evidence(kernel, rows), found(kernel, rows, Z)
     assert certificate.conjugate_gradients <= truth <= certificate.upper
-    assert certificate.nearest_neighbours == pytest.approx(truth, rel=1e-6)  # 500 + 200 rows
+    assert truth - 0.01 * n < certificate.nearest_neighbours <= truth
     if not weighted:
         cov = kernels.evaluate(kernel, rows.X, rows.X) + 0.05 * np.eye(n)
         dense = multivariate_normal(np.zeros(n), cov).logpdf(rows.y[:, 0])
@@ -115,9 +116,9 @@ def test_the_chain_is_tight_where_noise_is_small():
     assert truth - certificate.conjugate_gradients < truth - sparse
 
 
-def smooth(n=1500):
+def smooth(n=900):
     rows = table(n)
-    return rows.X, np.sin(3 * rows.X[:, 0]) + 0.05 * rows.y[:, 0]
+    return rows.X, np.sin(3 * rows.X[:, 0]) + 0.1 * np.random.RandomState(5).normal(size=n)
 
 
 def test_of_an_estimator():
@@ -184,6 +185,10 @@ def test_a_solve_that_does_not_end_warns():
     X, y = smooth(1500)
     kernel = ConstantKernel(1.0) * RBF(0.3) + WhiteKernel(1e-4)
     model = SparseGPRegressor(kernel, n_inducing=10, optimizer=None, max_iter=2, random_state=0)
+    X, y = (
+        np.tile(X, (4, 1)) + 1e-3 * np.random.RandomState(0).normal(size=(len(X) * 4, 2)),
+        np.tile(y, 4),
+    )
     model.fit(X, y)
     with pytest.warns(ConvergenceWarning, match=r"Raise max_iter \(now 2\)"):
         model.evidence_bounds()

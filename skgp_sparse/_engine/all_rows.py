@@ -141,10 +141,12 @@ class AllRows:
         return self.factor * without_negative(np.concatenate(list(parts)), signal)
 
     def _variances(self, X, near):
-        rows, places = np.unique(near, return_inverse=True)
-        known, V = self._seen(self.X[rows])
         own, VX = self._seen(X)
         variance = self.features.rest(own, VX, kernels.diagonal(self.prior, own)[0])
+        if near.size == 0:
+            return variance
+        rows, places = np.unique(near, return_inverse=True)
+        known, V = self._seen(self.X[rows])
         across = kernels.evaluate(self.prior, own, known) - VX @ V.T
         for query, at in enumerate(places.reshape(near.shape)):
             C = kernels.evaluate(self.prior, known[at], known[at]) - V[at] @ V[at].T
@@ -153,9 +155,11 @@ class AllRows:
         return variance
 
     def _covariance_given(self, X, rows):
-        known, V = self._seen(self.X[rows])
         own, VX = self._seen(X)
         cov = self.features.rest_covariance(own, VX)
+        if len(rows) == 0:
+            return cov
+        known, V = self._seen(self.X[rows])
         C = self.features.rest_covariance(known, V)
         half = self._half(C, rows, (kernels.evaluate(self.prior, known, own) - V @ VX.T))
         return cov - half.T @ half

@@ -4,13 +4,15 @@ Each column has steps of its own. Products may be rough at first: the residual t
 computed with exact ones, and what is left of it is solved for again.
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 _MARGIN = 0.7  # of the residual asked for, that the recursion of rough products should reach
-_HONEST = 2.0  # residual over the one of the recursion, from which products are too rough
-_ROUNDS = 20
+_HONEST = 2.0  # residual over that of the recursion, from which products are too rough
+_SOLVED = 0.1  # of the residual asked for, below which a column waits for the others
+_EVERY = 50  # rough products until the residual is computed
 
 
 class Solution(NamedTuple):
@@ -48,54 +50,80 @@ def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None):
         Its `relative` is above `tol` only if `max_iter` or `report` ended the iteration, or if
         rounding allows no smaller one.
     """
-    size = _norms(Y)
-    size[size == 0] = 1.0
+    run = _Run(multiply, precondition, _norms(Y), tol, max_iter, report)
     found = Solution(np.zeros_like(Y), Y, 1.0 if Y.any() else 0.0, 0)
-    for _ in range(_ROUNDS):
-        if found.relative <= tol or found.n_iter >= max_iter:
+    if rough is not None:
+        found = run.go_on(found, Y, rough)
+    while run.may_go_on(found):
+        before, found = found, run.go_on(found, Y, multiply)
+        if not found.relative < 0.5 * before.relative:  # rounding, which a restart does not mend
             break
-        goal = tol * (1.0 if rough is None else _MARGIN)
-        more = _iterate(rough or multiply, precondition, found, size, goal, max_iter, report)
-        residual = Y - multiply(found.x + more.x)
-        relative = (_norms(residual) / size).max()
-        if relative < found.relative:
-            found = Solution(found.x + more.x, residual, relative, more.n_iter + 1)
-        elif rough is None:
-            break
-        if more.stopped:
-            return found._replace(stopped=True)
-        if relative > _HONEST * more.relative:
-            rough = None
-    return found
+    return found._replace(n_iter=run.n_iter, stopped=run.stopped)
 
 
-class _Steps(NamedTuple):
-    x: np.ndarray
-    relative: float  # as the recursion says
-    n_iter: int
-    stopped: bool
+@dataclass
+class _Run:
+    """What all rounds of a solve have in common."""
+
+    exact: object
+    precondition: object
+    size: np.ndarray  # norms of the right-hand sides
+    tol: float
+    max_iter: int
+    report: object
+    n_iter: int = field(default=0, init=False)
+    stopped: bool = field(default=False, init=False)
+
+    def may_go_on(self, found):
+        return found.relative > self.tol and self.n_iter < self.max_iter and not self.stopped
+
+    def go_on(self, found, Y, multiply):
+        """The solution after a round, or the one before where that is better."""
+        is_rough = multiply is not self.exact
+        x = found.x + self._iterate(multiply, found, is_rough)
+        residual = Y - self.exact(x)
+        better = Solution(x, residual, self._relative(residual), self.n_iter)
+        return better if _energy(better, Y) < _energy(found, Y) else found
+
+    def _iterate(self, multiply, found, is_rough):
+        """The change of x, once the recursion says that the residual is small.
+
+        The formula of Polak and Ribière allows for a preconditioner with rounding of its own.
+        """
+        goal = self.tol * (_MARGIN if is_rough else 1.0)
+        x, r = np.zeros_like(found.x), found.residual.copy()
+        z = self.precondition(r)
+        p, rz, relative = z, _dots(r, z), found.relative
+        while relative > goal and self.n_iter < self.max_iter and not self.stopped:
+            Ap = multiply(p)
+            curvature = _dots(p, Ap)
+            if np.any(curvature < 0) or not np.isfinite(curvature).all():
+                break  # the matrix with its rounding is not positive definite
+            step = _ratio(rz, curvature) * (self._by_column(r) > _SOLVED * goal)
+            x += step * p
+            before, r = r, r - step * Ap
+            z = self.precondition(r)
+            p = z + _ratio(_dots(z, r - before), rz) * p
+            rz, relative = _dots(r, z), self._relative(r)
+            self.n_iter += 1
+            self.stopped = self.report is not None and bool(self.report(self.n_iter, relative))
+            if is_rough and self.n_iter % _EVERY == 0 and not self._is_honest(found, x, relative):
+                break
+        return x
+
+    def _is_honest(self, found, x, relative):
+        return self._relative(found.residual - self.exact(x)) <= _HONEST * relative
+
+    def _relative(self, residual):
+        return self._by_column(residual).max()
+
+    def _by_column(self, residual):
+        return _ratio(_norms(residual), self.size)
 
 
-def _iterate(multiply, precondition, found, size, tol, max_iter, report):
-    """Steps from a solution on, until the recursion says that the residual is small.
-
-    The formula of Polak and Ribière allows for a preconditioner with rounding of its own.
-    """
-    x, r = np.zeros_like(found.x), found.residual.copy()
-    z = precondition(r)
-    p, rz = z, _dots(r, z)
-    n_iter, relative, stopped = found.n_iter, found.relative, False
-    while relative > tol and n_iter < max_iter and not stopped:
-        Ap = multiply(p)
-        step = _ratio(rz, _dots(p, Ap))
-        x += step * p
-        before, r = r, r - step * Ap
-        z = precondition(r)
-        p = z + _ratio(_dots(z, r - before), rz) * p
-        rz = _dots(r, z)
-        n_iter, relative = n_iter + 1, (_norms(r) / size).max()
-        stopped = report is not None and report(n_iter, relative)
-    return _Steps(x, relative, n_iter, stopped)
+def _energy(found, Y):
+    """``½ xᵀ A x - xᵀ y``, which every step lowers, whatever the residual does."""
+    return -0.5 * np.vdot(found.x, Y + found.residual)
 
 
 def _dots(A, B):
@@ -107,5 +135,5 @@ def _norms(A):
 
 
 def _ratio(a, b):
-    """a / b, and 0 where a column is solved."""
+    """a / b, and 0 where a column is solved or b is nothing."""
     return np.divide(a, b, out=np.zeros_like(a), where=b != 0)

@@ -38,7 +38,7 @@ class Certificate(NamedTuple):
     residual: float  # of the solve, relative
 
 
-def certify(kernel, features, rows, n_jobs, *, tol, max_iter, report=None):
+def certify(kernel, features, rows, n_jobs, *, tol, max_iter, n_leading=2000, report=None):
     """Compute the `Certificate`.
 
     Parameters
@@ -52,33 +52,35 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, report=None):
     tol : float
         Residual of the solve.
     max_iter : int
+    n_leading : int
+        Rows of the preconditioner of the solve.
     report : callable or None
     """
     weight = np.broadcast_to(rows.weight, len(rows.X))
-    used = weight > 0
+    used = np.random.RandomState(0).permutation(np.flatnonzero(weight > 0))
     X, y, weight = rows.X[used], rows.y[used], weight[used]
     learned = kernels.diagonal(kernel, X)[1]
-    s2 = np.broadcast_to(rows.noise, len(used))[used] + learned
+    s2 = np.broadcast_to(rows.noise, len(rows.X))[used] + learned
     D, n_targets = s2 / weight, y.shape[1]
     # a row of weight w is its mean, and what w copies of it have beside that
     constant = weight @ (np.log(s2) + _LOG_2PI) - np.log(D).sum()
-    P = preconditioner(kernel, features, X, D, n_jobs)
+    leading, _ = leading_rows(kernel, X[:n_leading], D[:n_leading], n_jobs)
     product = KernelProduct(kernel, X, n_jobs)
     rough = product.rough()
     found = solve(
         lambda V: product(V) + D[:, None] * V,
-        P,
+        preconditioner(kernel, leading, X, D, n_jobs),
         y,
         tol=tol,
         max_iter=max_iter,
         rough=rough and (lambda V: rough(V) + D[:, None] * V),
         report=report,
     )
-    Q = preconditioner(kernel, features, X, D, n_jobs, with_residual=False, dtype=np.float64)
+    Q = preconditioner(kernel, features, X, D, n_jobs, with_residual=False)
     least = np.vdot(y, found.x) + np.vdot(found.x, found.residual)  # 2 yᵀv - vᵀ(y - e)
     most = least + np.vdot(found.residual, Q(found.residual))
     nystrom = Q.log_det()
-    of_residuals = np.log1p((P.own - D) / D).sum()
+    of_residuals = np.log1p(Q.residual / D).sum()
     chained = _chain(kernel, X, D, n_jobs)
 
     def evidence(log_det, quadratic):
@@ -93,10 +95,11 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, report=None):
 
 
 def _chain(kernel, X, D, n_jobs):
-    """``Σ log var(y_i | earlier rows)``: leading ones, and those nearest of the others."""
+    """``Σ log var(y_i | earlier rows)``: leading ones, and those nearest of the others.
+
+    The rows are in a random order.
+    """
     n = len(X)
-    order = np.random.RandomState(0).permutation(n)
-    X, D = X[order], D[order]
     known = min(_LEADING, n)
     features, _ = leading_rows(kernel, X[:known], D[:known], n_jobs)
     scale = kernels.length_scales(kernel, np.ones(X.shape[1]))

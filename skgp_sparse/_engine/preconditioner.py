@@ -6,7 +6,8 @@ With features ``V`` of the rows, of whatever basis, and ``r`` what they leave of
     P⁻¹ = Λ⁻¹ - Λ⁻¹ V B⁻¹ Vᵀ Λ⁻¹.
 
 Its diagonal is that of ``K + D``, which is worth a factor of ten in iterations beside ``V Vᵀ + D``.
-Features may be kept in single precision, for which conjugate gradients allow.
+Features are kept in single precision, for which conjugate gradients allow, unless the noise is so
+small that its rounding would outweigh it.
 """
 
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import cholesky, inverse_lower, weighted_gram
 from skgp_sparse._ground.parallel import ordered_map
+
+_FOR_SINGLE = 1e-5  # smallest noise, as a share of the process, that rounding does not outweigh
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,8 @@ class Preconditioner:
         Features of every block.
     own : ndarray of shape (n,)
         Λ.
+    residual : ndarray of shape (n,)
+        r.
     TB : ndarray of shape (m, m)
         ``LB⁻¹``.
     n_jobs : int
@@ -38,6 +43,7 @@ class Preconditioner:
     blocks: list
     V: list
     own: np.ndarray
+    residual: np.ndarray
     TB: np.ndarray
     n_jobs: int
 
@@ -58,7 +64,7 @@ class Preconditioner:
         return out
 
 
-def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, dtype=np.float32):
+def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True):
     """The `Preconditioner` of ``k(X, X) + diag(noise)``.
 
     Parameters
@@ -70,22 +76,24 @@ def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, dtype
     n_jobs : int
     with_residual : bool
         Whether r is part of Λ. Without it, P is not larger than ``k(X, X) + diag(noise)``.
-    dtype : type
-        Of the features that are kept.
     """
+
+    signal = np.mean(kernels.diagonal(kernel, X)[0])
+    dtype = np.float32 if with_residual and noise.min() >= _FOR_SINGLE * signal else np.float64
 
     def see(rows):
         V = features.whiten(features.raw(X[rows]))
-        own = noise[rows]
-        if with_residual:
-            rest = features.rest(X[rows], V, kernels.diagonal(kernel, X[rows])[0])
-            own = own + np.maximum(rest, 0.0)
-        return V.astype(dtype), own, weighted_gram(V, 1.0 / own)
+        rest = features.rest(X[rows], V, kernels.diagonal(kernel, X[rows])[0])
+        residual = np.maximum(rest, 0.0)
+        own = residual * with_residual + noise[rows]
+        return V.astype(dtype), own, residual, weighted_gram(V, 1.0 / own)
 
     B, waiting, blocks = np.eye(features.size), [], row_blocks(len(X), features.size)
-    for V, own, gram in ordered_map(see, blocks, n_jobs):
+    for *of_rows, gram in ordered_map(see, blocks, n_jobs):
         B += gram
-        waiting.append((V, own))
-    V, own = zip(*waiting)
+        waiting.append(of_rows)
+    V, own, residual = zip(*waiting)
     TB = inverse_lower(cholesky(B, n_jobs), n_jobs)
-    return Preconditioner(blocks, list(V), np.concatenate(own), TB, n_jobs)
+    return Preconditioner(
+        blocks, list(V), np.concatenate(own), np.concatenate(residual), TB, n_jobs
+    )

@@ -8,7 +8,6 @@ from sklearn.exceptions import ConvergenceWarning
 from skgp_sparse._engine.evidence import certify
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.rows import Rows
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.objectives import CollapsedObjective, arithmetic
@@ -34,8 +33,8 @@ def rows_of_fit(estimator, name):
     objective = estimator._fits[0].objective
     if objective is None or not objective.rows.in_memory:
         raise ValueError(
-            f"{name}: this estimator does not contain the training rows, because it was fitted on a "
-            "cluster or from a large source, or loaded from a pickle. Pass X and y."
+            f"{name}: this estimator does not contain the training rows, because it was fitted on "
+            "a cluster or from a large source, or loaded from a pickle. Pass X and y."
         )
     return objective.rows
 

@@ -142,7 +142,8 @@ def _solve(kernel, X, y, noise, features, plan):
         warn(
             f"The solve for all rows ended after {found.n_iter} products with a residual of "
             f"{found.relative:.1e}, not {goal:.0e}, of the targets. Raise max_iter (now "
-            f"{plan.max_iter}) or tol (now {plan.tol:g}), or the lower bound of the noise.",
+            f"{plan.max_iter}), n_inducing (now {plan.n_leading}), tol (now {plan.tol:g}), or the "
+            "lower bound of the noise.",
             ConvergenceWarning,
         )
     return found.x

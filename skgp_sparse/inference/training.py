@@ -24,8 +24,8 @@ import numpy as np
 
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options
-from skgp_sparse.inference.near_exact import fit_all_rows
 from skgp_sparse.inference.contracts import Solver
+from skgp_sparse.inference.near_exact import fit_all_rows
 from skgp_sparse.inference.objectives import (
     DecoupledObjective,
     arithmetic,
