@@ -9,6 +9,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_consistent_length, check_random_state, check_X_y
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse._engine.posterior import Prior
@@ -363,6 +364,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
             return self._fit(X, y, sample_weight, offset)
 
+    @available_if(regression_streams.can_learn_later)
     def partial_fit(self, X, y=None, sample_weight=None, classes=None, offset=None):
         """Learn from rows that arrive later, in chunks.
 
@@ -381,7 +383,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         likelihood of earlier rows stays as it is, and that of the newest 5,000 follows.
 
         After `fit`, calls go on from its result. Moves use L-BFGS on the sample, whatever `solver`
-        is, and with another `likelihood` the first call does, too. Callbacks are not told of the
+        is, and with another `likelihood` the first call does, too. The posterior is given inducing
+        points: the method does not exist with ``posterior="rows"`` or `n_mean`. Callbacks are not told of the
         progress.
 
         Parameters

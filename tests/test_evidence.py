@@ -33,7 +33,7 @@ KERNELS = [
 ]
 
 
-def table(n=1100, p=1, seed=0, weight=None, noise=0.0):
+def table(n=700, p=1, seed=0, weight=None, noise=0.0):
     rng = np.random.RandomState(seed)
     X = rng.normal(size=(n, 2))
     y = np.sin(3 * X[:, :1]) + 0.1 * rng.normal(size=(n, p))
@@ -58,7 +58,7 @@ def own(kernel, rows, Z, bound):
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("heteroscedastic", [False, True])
 def test_bounds_are_in_order(kernel, p, heteroscedastic):
-    noise = np.random.RandomState(1).uniform(0.01, 0.5, size=1100) if heteroscedastic else 0.0
+    noise = np.random.RandomState(1).uniform(0.01, 0.5, size=700) if heteroscedastic else 0.0
     rows = table(p=p, noise=noise)
     Z = np.random.RandomState(2).normal(size=(40, 2))
     truth, certificate = exact_evidence(kernel, rows), found(kernel, rows, Z)
@@ -108,7 +108,7 @@ def test_bounds_hold_for_a_solve_that_did_not_end():
 
 def test_the_chain_is_tight_where_noise_is_small():
     kernel = 1.0 * Matern(1.0, nu=1.5) + WhiteKernel(1e-3)
-    rows = table(2000)
+    rows = table(1200)
     Z = rows.X[:100]
     truth, certificate = exact_evidence(kernel, rows), found(kernel, rows, Z)
     sparse = own(kernel, rows, Z, bounds.TitsiasNew())

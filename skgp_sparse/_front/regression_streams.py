@@ -39,13 +39,24 @@ from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.solvers import Fit
 
 
+def can_learn_later(estimator):
+    """Whether rows that arrive later can be learned: with one basis of inducing points."""
+    if estimator.posterior == "rows" or estimator.n_mean is not None:
+        raise AttributeError(
+            f"{type(estimator).__name__}.partial_fit learns rows that arrive later with one basis "
+            f"of inducing points. Got posterior={estimator.posterior!r} and n_mean="
+            f"{estimator.n_mean!r}. Set posterior to 'inducing' and n_mean to None, or call fit "
+            "with all rows."
+        )
+    return True
+
+
 def partial_fit(estimator, X, y, sample_weight, offset):
     """What `SparseGPRegressor.partial_fit` does."""
     name = type(estimator).__name__
     check_chunk(name, X, y=y, sample_weight=sample_weight, offset=offset)
     checks.check_parameters(estimator, name)
     check_kept(estimator, name)
-    _check_posterior(estimator, name)
     _check_alpha(estimator.alpha, name)
     likelihood = resolve_likelihood(estimator.likelihood, name)
     kind = _GaussianSubject if likelihood is None else _ResponseSubject
@@ -247,15 +258,6 @@ def _rows_of(stream, units, alpha):
 def _or_none(weight):
     """Weights, None where each row counts once."""
     return None if np.all(weight == 1) else weight
-
-
-def _check_posterior(estimator, name):
-    if estimator.posterior == "rows" or estimator.n_mean is not None:
-        raise ValueError(
-            f"{name}.partial_fit: rows that arrive later are learned with one basis of inducing "
-            f"points. Got posterior={estimator.posterior!r} and n_mean={estimator.n_mean!r}. Set "
-            "posterior to 'inducing' and n_mean to None, or call fit with all rows."
-        )
 
 
 def _check_alpha(alpha, name):
