@@ -1,4 +1,4 @@
-"""GPflow and GPyTorch, run in a virtual environment of their own.
+"""GPflow, GPyTorch and GPBoost, run in a virtual environment of their own.
 
 The other scripts start this file with the interpreter of that environment, hand it a
 problem in an ``.npz`` file and read one line of JSON from its standard output::
@@ -12,6 +12,8 @@ problem in an ``.npz`` file and read one line of JSON from its standard output::
     python peers.py gpflow-sgpr-anytime problem.npz --limit 120
     python peers.py gpflow-svgp-anytime problem.npz --limit 120 --batch 256
     python peers.py gpytorch-svgp-anytime problem.npz --limit 120 --batch 2000 --anneal 1
+    python peers.py gpytorch-fit-predict problem.npz --iterations 500 --limit 240 --rate 0.1
+    python peers.py gpboost-fit-predict problem.npz
     python peers.py versions
 
 A problem holds ``X`` (n, d), ``y`` (n,), ``Z`` (m, d), ``variance``, ``lengthscales``
@@ -31,6 +33,10 @@ of them. Those that end in ``anytime`` want ``X_test`` and ``y_test``, too, and 
 predict there; SVGP takes ``labels`` from the problem, 1 for classification and 0 for regression
 (the only one of GPyTorch). With ``--anneal 1``, the step size of Adam falls to zero along a cosine
 over the limit, and that of the natural gradients with it, to a tenth.
+
+``gpytorch-fit-predict`` and ``gpboost-fit-predict`` want ``X``, ``y`` and ``X_test`` only. The one
+is the exact process with conjugate gradients, in float32, at GPyTorch's default settings, the other
+the Vecchia approximation at those of GPBoost; both with Matern 5/2.
 """
 
 import argparse
@@ -40,6 +46,7 @@ import os
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 
@@ -685,6 +692,145 @@ def gpytorch_svgp_anytime(args):
     return raced(step, measure, args.limit, PACE, errors, anneal) | {"versions": versions()}
 
 
+# -- GPyTorch, the exact process with conjugate gradients ------------------------------
+
+QUERIES = 500  # of one prediction
+
+
+def gpytorch_process(X, y):
+    """The exact process in float32, constant mean, Matern 5/2, and its likelihood."""
+    import gpytorch
+
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
+
+    class Exact(gpytorch.models.ExactGP):
+        def __init__(self):
+            super().__init__(X, y, likelihood)
+            self.mean_module = gpytorch.means.ConstantMean()
+            base = gpytorch.kernels.MaternKernel(nu=2.5, ard_num_dims=X.shape[1])
+            self.covar_module = gpytorch.kernels.ScaleKernel(base)
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean_module(x), self.covar_module(x)
+            )
+
+    model = Exact()
+    model.covar_module.outputscale = 1.0
+    model.covar_module.base_kernel.lengthscale = X.shape[1] ** 0.5
+    likelihood.noise = 0.1
+    return model, likelihood
+
+
+def gpytorch_learn(model, likelihood, args):
+    """Steps of Adam until they are enough or time is up; how many there were."""
+    import gpytorch
+    import torch
+
+    model.train()
+    likelihood.train()
+    torch.manual_seed(0)
+    (X,), y = model.train_inputs, model.train_targets
+    adam = torch.optim.Adam(model.parameters(), lr=args.rate)
+    evidence = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    start = time.perf_counter()
+    for step in range(args.iterations):
+        if time.perf_counter() - start > args.limit:
+            return step
+        adam.zero_grad()
+        loss = -evidence(model(X), y)
+        loss.backward()
+        adam.step()
+    return args.iterations
+
+
+def gpytorch_predictions(model, likelihood, X_test, limit):
+    """Means, variances, and how these were computed.
+
+    By solves for every query, which is the default; where those would take longer than the limit,
+    from GPyTorch's cache of the covariance (`fast_pred_var`).
+    """
+    import gpytorch
+    import torch
+
+    model.eval()
+    likelihood.eval()
+    parts = X_test.split(QUERIES)
+
+    def moments(part):
+        found = likelihood(model(part))
+        return found.mean.numpy(), found.variance.numpy()
+
+    with torch.no_grad():
+        moments(X_test[:1])  # the mean of all queries needs one solve
+        start = time.perf_counter()
+        found = [moments(parts[0])]
+        fast = (time.perf_counter() - start) * len(parts) > limit
+        with gpytorch.settings.fast_pred_var(fast):
+            found = [] if fast else found
+            found += [moments(part) for part in parts[len(found) :]]
+    mean, variance = map(np.concatenate, zip(*found))
+    return mean, variance, "fast_pred_var" if fast else "solves"
+
+
+def gpytorch_fit_predict(args):
+    """Mean and standard deviation of the observations at the test points, or what went wrong."""
+    import torch
+    from linear_operator.utils.errors import NotPSDError
+
+    problem = read_problem(args.problem)
+    X, y, X_test = (torch.tensor(problem[key]).float() for key in ("X", "y", "X_test"))
+    model, likelihood = gpytorch_process(X, y)
+    start = time.perf_counter()
+    try:
+        steps = gpytorch_learn(model, likelihood, args)
+        learned = time.perf_counter()
+        mean, variance, how = gpytorch_predictions(model, likelihood, X_test, args.limit)
+    except (RuntimeError, NotPSDError) as error:
+        return {"failed": str(error).strip()[:200]}
+    seconds = {"fit_seconds": learned - start, "predict_seconds": time.perf_counter() - learned}
+    about = {"steps": steps, "variance": how, "noise": likelihood.noise.item()}
+    return moments_of(mean, variance) | seconds | about | {"versions": versions()}
+
+
+def moments_of(mean, variance):
+    """What a prediction says, in plain numbers, and the resident memory at most."""
+    std = np.sqrt(np.asarray(variance, dtype=float))
+    return {"mean": np.asarray(mean, float).tolist(), "std": std.tolist(), "peak_mb": peak_mb()}
+
+
+def peak_mb():
+    """Resident memory of this process at most so far; None where there is no /proc (not Linux)."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    found = [int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")]
+    return found[0] if found else None
+
+
+# -- GPBoost, Vecchia's approximation --------------------------------------------------
+
+
+def gpboost_fit_predict(args):
+    """Mean and standard deviation of the observations at the test points."""
+    import gpboost
+
+    problem = read_problem(args.problem)
+    start = time.perf_counter()
+    model = gpboost.GPModel(
+        gp_coords=problem["X"],
+        cov_function="matern_ard",
+        cov_fct_shape=2.5,
+        gp_approx="vecchia",
+        likelihood="gaussian",
+    )
+    model.fit(y=problem["y"])
+    learned = time.perf_counter()
+    found = model.predict(gp_coords_pred=problem["X_test"], predict_var=True)
+    seconds = {"fit_seconds": learned - start, "predict_seconds": time.perf_counter() - learned}
+    known = versions() | {"gpboost": version("gpboost")}
+    return moments_of(found["mu"], found["var"]) | seconds | {"versions": known}
+
+
 # -- command line ----------------------------------------------------------------------
 
 
@@ -705,6 +851,8 @@ COMMANDS = {
     "gpflow-softmax": gpflow_softmax,
     "gpytorch-eval": gpytorch_eval,
     "gpytorch-svgp-anytime": gpytorch_svgp_anytime,
+    "gpytorch-fit-predict": gpytorch_fit_predict,
+    "gpboost-fit-predict": gpboost_fit_predict,
     "versions": versions,
 }
 
