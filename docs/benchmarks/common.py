@@ -114,14 +114,18 @@ def median_ratio(times, reference):
 # -- peers -----------------------------------------------------------------------------
 
 
-def run_peer(python, command, model, **options):
-    """Run one subcommand of peers.py on `model` (see `problem`); its JSON, decoded."""
+def run_peer(python, command, model, patience=None, **options):
+    """Run one subcommand of peers.py on `model` (see `problem`); its JSON, decoded.
+
+    It is ended after `patience` seconds.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem.npz"
         np.savez(path, **model)
         flags = [f"--{key}={value}" for key, value in options.items()]
         arguments = [python, str(HERE / "peers.py"), command, str(path), *flags]
-        done = subprocess.run(arguments, env=peer_environment(), stdout=subprocess.PIPE, check=True)
+        how = {"env": peer_environment(), "stdout": subprocess.PIPE, "check": True}
+        done = subprocess.run(arguments, timeout=patience, **how)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -256,6 +260,6 @@ def add_data(parser):
 def add_peers(parser):
     parser.add_argument(
         "--peers-python",
-        help="interpreter of the environment with GPflow and GPyTorch; "
+        help="interpreter of the environment with the other packages; "
         "without it the peers are left out",
     )

@@ -244,6 +244,25 @@ def n_inducing(model):
     return max(map(len, points)) if isinstance(points, list) else len(points)
 
 
+def given(model):
+    """What the posterior of a fitted model is given: "exact", "inducing" or "rows"."""
+    return model.posterior_
+
+
+def evidence(model):
+    """The bounds of the log marginal likelihood of the rows of the fit, by name."""
+    found = model.evidence_bounds()._asdict()
+    return {name: float(found[name]) for name in EVIDENCE}
+
+
+EVIDENCE = ("own", "conjugate_gradients", "nearest_neighbours", "upper")
+
+
+def fitted_kernel(model):
+    """The kernel that was found, noise included, of normalised targets."""
+    return model.kernel_
+
+
 def observed(model, X):
     """Mean and standard deviation of new *observations*, noise included."""
     return model.predict(X, return_std=True)
