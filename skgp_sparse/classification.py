@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skgp_sparse._front import checks, class_streams, multiclass
+from skgp_sparse._front import checks, class_streams, multiclass, parameter_checks
 from skgp_sparse._front.choices import resolve_method, resolve_sigmoid, resolve_strategy
 from skgp_sparse._front.class_problems import ClassProblem, fit_all
 from skgp_sparse._front.default_kernels import resolve_latent_kernel
@@ -439,14 +439,14 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     @with_callbacks
     def _fit(self, X, y, sample_weight):
         name = type(self).__name__
-        checks.check_parameters(self, name)
+        parameter_checks.check_parameters(self, name)
         sigmoid = resolve_sigmoid(self.likelihood, name)
         rows = self._training_rows(X, y, sample_weight, name)
         classes = rows.classes
         strategy = resolve_strategy(self.multi_class, len(classes), name)
         likelihood = Softmax(len(classes)) if strategy == "softmax" else sigmoid
         method = resolve_method(self.bound, likelihood, name)
-        checks.check_minibatches(self, method, name)
+        parameter_checks.check_minibatches(self, method, name)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         progress = progress_of(self, reporter)
         problems = self._problems(rows, likelihood, strategy, progress)
@@ -508,7 +508,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         def problem(task, before):
             table = rows.table(task, name)
             kernel = resolve_latent_kernel(self.kernel, likelihood, table)
-            checks.check_restarts(self, kernel)
+            parameter_checks.check_restarts(self, kernel)
             about_task = task.name(classes) if len(tasks) > 1 else ""
             told = partial(progress, about=about_task)
             plan = plan_of(self, table, kernel, told, name, len(table))

@@ -1,6 +1,5 @@
 """The estimator `SparseGPRegressor`."""
 
-from dataclasses import replace
 from functools import partial
 from numbers import Integral
 
@@ -10,10 +9,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_consistent_length, check_random_state, check_X_y
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.posterior import Prior
-from skgp_sparse._front import certificates, checks, regression_streams
+from skgp_sparse._front import certificates, checks, parameter_checks, regression_streams
 from skgp_sparse._front.choices import (
     is_of_positive,
     resolve_bound,
@@ -383,9 +382,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         likelihood of earlier rows stays as it is, and that of the newest 5,000 follows.
 
         After `fit`, calls go on from its result. Moves use L-BFGS on the sample, whatever `solver`
-        is, and with another `likelihood` the first call does, too. The posterior is given inducing
-        points: the method does not exist with ``posterior="rows"`` or `n_mean`. Callbacks are not told of the
-        progress.
+        is, and with another `likelihood` the first call does, too. Callbacks are not told of the
+        progress. The posterior is given inducing points: the method does not exist with
+        ``posterior="rows"`` or with `n_mean`.
 
         Parameters
         ----------
@@ -500,7 +499,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ValueError
             If a probability is not between 0 and 1.
         """
-        q = checks.check_quantiles(quantiles, f"{type(self).__name__}.predict_quantiles")
+        q = parameter_checks.check_quantiles(quantiles, f"{type(self).__name__}.predict_quantiles")
         X, view, offset = self._query(X, offset)
         found = view.quantiles(X, np.atleast_1d(q), offset)
         return found[..., 0] if q.ndim == 0 else found
@@ -570,7 +569,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         X, view, offset = self._query(X, offset)
         name = f"{type(self).__name__}.sample_y"
-        checks.check_number(n_samples, "n_samples", name, Integral, low=1)
+        parameter_checks.check_number(n_samples, "n_samples", name, Integral, low=1)
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
 
     def evidence_bounds(self, X=None, y=None, sample_weight=None):
@@ -631,13 +630,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         >>> found.own <= found.conjugate_gradients <= found.upper
         True
         """
-        check_is_fitted(self, "kernel_")
-        value = self.log_marginal_likelihood_value_ if X is None else None
-        if X is None and self.posterior_ == "exact":
-            return certificates.EvidenceBounds(value, value, value, value, 0.0)
-        rows, bound = self._rows_to_certify(X, y, sample_weight)
         with np.errstate(all="ignore"):
-            return certificates.evidence_bounds(self, rows, bound, value)
+            return certificates.evidence_bounds(self, X, y, sample_weight)
 
     def score(self, X, y, sample_weight=None, offset=None):
         """Compute the coefficient of determination R² of the predicted means.
@@ -660,20 +654,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
 
-    def _rows_to_certify(self, X, y, sample_weight):
-        """A table of these rows, or of those of the fit, and the bound."""
-        name = f"{type(self).__name__}.evidence_bounds"
-        if self._likelihood is not None:
-            raise ValueError(f"{name} needs likelihood='gaussian'. Got {self.likelihood!r}.")
-        bound = resolve_bound(self.bound, name)
-        if X is None:
-            return certificates.rows_of_fit(self, name), bound
-        if y is None:
-            raise ValueError(f"{name} needs the targets y of X.")
-        rows = self._training_rows(X, y, sample_weight, None, None, name, new=False)
-        rows = replace(rows, y_mean=self._y_train_mean, y_scale=self._y_train_std)
-        return with_noise_floor(rows, self._fits[0].kernel), bound
-
     def _query(self, X, offset):
         """Query points, the fitted process or the prior in the units of y, and offsets."""
         checks.check_in_memory(type(self).__name__, X=X, offset=offset)
@@ -690,7 +670,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             y_mean, y_scale = self._y_train_mean, self._y_train_std
             one_column = self._one_column
         else:
-            checks.check_kernel(self.kernel, type(self).__name__)
+            parameter_checks.check_kernel(self.kernel, type(self).__name__)
             likelihood = resolve_likelihood(self.likelihood, type(self).__name__)
             kernel = ConstantKernel() * RBF() if self.kernel is None else self.kernel
             p = self.n_targets or 1
@@ -705,15 +685,15 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     @with_callbacks
     def _fit(self, X, y, sample_weight, offset):
         name = type(self).__name__
-        checks.check_parameters(self, name)
+        parameter_checks.check_parameters(self, name)
         likelihood = resolve_likelihood(self.likelihood, name)
         rows = self._training_rows(X, y, sample_weight, offset, likelihood, name)
         if likelihood is None:
             rows, kernel, model = self._with_gaussian_noise(rows, name)
         else:
             kernel, model = self._with_likelihood(likelihood, rows, name)
-        checks.check_posterior(self, likelihood, rows, name)
-        checks.check_restarts(self, kernel)
+        parameter_checks.check_posterior(self, likelihood, rows, name)
+        parameter_checks.check_restarts(self, kernel)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         progress = progress_of(self, reporter)
         n_labels = None if likelihood is None else len(rows)
@@ -760,7 +740,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """The same of chunks, those of a small source taken together."""
         check_alpha_of_source(self.alpha, name)
         if likelihood is not None:
-            self._check_likelihood(np.zeros(1), name)
+            parameter_checks.check_response(self, np.zeros(1), name)
         validate = partial(check_X_y, estimator=self)
         check = partial(self._valid, validate, likelihood, name, all_rows=False)
         found = survey(source.source, check, moments_of_targets, name)
@@ -778,7 +758,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         checks.check_inputs(X, self.kernel, name)
         checks.check_no_none(y)
         if likelihood is not None:
-            self._check_likelihood(y, name)
+            parameter_checks.check_response(self, y, name)
         is_gaussian = likelihood is None
         X, y = validate(X, y, multi_output=is_gaussian, y_numeric=True, dtype=_FLOATS)
         checks.check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
@@ -794,29 +774,20 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def _with_gaussian_noise(self, rows, name):
         """Rows, kernel and model where the noise is Gaussian, and part of the kernel."""
         bound = resolve_bound(self.bound, name)
-        checks.check_mean_basis(self, bound, None, name)
+        parameter_checks.check_mean_basis(self, bound, None, name)
         kernel = resolve_kernel(self.kernel, self.alpha, rows)
         return with_noise_floor(rows, kernel), kernel, GaussianModel(bound)
 
     def _with_likelihood(self, likelihood, rows, name):
         """Kernel and model of any other likelihood, whose parameters start from the data."""
-        checks.check_mean_basis(self, None, likelihood, name)
+        parameter_checks.check_mean_basis(self, None, likelihood, name)
         likelihood = likelihood.rescaled(rows.y_mean[0], rows.y_scale[0])
         likelihood = likelihood.started(*observations(rows))
         method = resolve_method(self.bound, likelihood, name)
-        checks.check_minibatches(self, method, name)
+        parameter_checks.check_minibatches(self, method, name)
         kernel = resolve_latent_kernel(self.kernel, likelihood, rows)
         return kernel, SiteModel(method, Inner.within(self.tol))
 
     def _in_units_of_y(self, likelihood):
         mean, scale = self._y_train_mean[0], self._y_train_std[0]
         return likelihood.rescaled(-mean / scale, 1.0 / scale)
-
-    def _check_likelihood(self, y, name):
-        """Raise if other parameters or the targets do not go with a likelihood."""
-        checks.check_one_column(y, self.likelihood, name)
-        if self.alpha is not None:
-            raise ValueError(
-                f"{name}: alpha is the variance of known Gaussian noise, which "
-                f"likelihood={self.likelihood!r} does not have. Set alpha to None."
-            )

@@ -28,8 +28,16 @@ exact, exact_sites
     The exact process on few distinct rows; the same with Gaussian sites.
 symmetric
     ``k(X, X)`` and its pullback, lower triangles only.
+decoupled
+    A basis of its own for the mean.
+kernel_product, preconditioner, conjugate_gradients
+    ``k(X, X)`` times vectors in tiles, a matrix close to it, and linear systems with both.
+all_rows
+    Predictions given all rows: the mean by a solve, variances by neighbours.
+evidence
+    Bounds of the exact evidence from both sides.
 posterior
-    Mean, variance, covariance and samples. There is no second predict anywhere.
+    Mean, variance, covariance and samples given a basis.
 
 The engine does not know the names of bounds, hyperparameters or estimators; whatever differs
 between methods reaches it as an argument.

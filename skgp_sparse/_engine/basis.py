@@ -67,6 +67,10 @@ class Features(ABC):
         """The same without what only gradients want."""
         return self
 
+    def for_mean(self):
+        """The same without what only gradients and variances want."""
+        return self
+
     @abstractmethod
     def raw(self, X):
         """Features before whitening (n, m)."""

@@ -15,7 +15,7 @@ _SOLVED = 0.1  # of the residual asked for, below which a column waits for the o
 _EVERY = 50  # rough products until the residual is computed
 
 
-class Solution(NamedTuple):
+class Solved(NamedTuple):
     """What was found."""
 
     x: np.ndarray  # (n, p)
@@ -46,12 +46,12 @@ def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None):
 
     Returns
     -------
-    Solution
+    Solved
         Its `relative` is above `tol` only if `max_iter` or `report` ended the iteration, or if
         rounding allows no smaller one.
     """
     run = _Run(multiply, precondition, _norms(Y), tol, max_iter, report)
-    found = Solution(np.zeros_like(Y), Y, 1.0 if Y.any() else 0.0, 0)
+    found = Solved(np.zeros_like(Y), Y, 1.0 if Y.any() else 0.0, 0)
     if rough is not None:
         found = run.go_on(found, Y, rough)
     while run.may_go_on(found):
@@ -82,7 +82,7 @@ class _Run:
         is_rough = multiply is not self.exact
         x = found.x + self._iterate(multiply, found, is_rough)
         residual = Y - self.exact(x)
-        better = Solution(x, residual, self._relative(residual), self.n_iter)
+        better = Solved(x, residual, self._relative(residual), self.n_iter)
         return better if _energy(better, Y) < _energy(found, Y) else found
 
     def _iterate(self, multiply, found, is_rough):

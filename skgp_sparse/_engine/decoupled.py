@@ -10,7 +10,7 @@ with ``‖μ‖`` the norm of the process, and F_m, F_M the collapsed bounds of 
 is D, for the targets y or for zeros. It is the bound F_m with the quadratic term of F_M.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.posterior import Posterior
@@ -25,7 +25,7 @@ class Decoupled:
     Parameters
     ----------
     of_mean, of_covariance : Posterior
-        The same kernel at either basis.
+        The same kernel at either basis; the first one has what its mean wants only.
     """
 
     of_mean: Posterior
@@ -94,7 +94,9 @@ def conclude(of_mean: Problem, of_covariance: Problem):
         value += 0.5 * sign * (solution.c**2).sum()
         found.append(collapsed.posterior_of(features, solution, problem))
         jitter = max(jitter, features.jitter)
-    return value + solution.value, Decoupled(*found), jitter
+    of_mean, of_covariance = found
+    of_mean = replace(of_mean, features=of_mean.features.for_mean(), TB=None)
+    return value + solution.value, Decoupled(of_mean, of_covariance), jitter
 
 
 def value_and_gradient(of_mean: Problem, of_covariance: Problem):

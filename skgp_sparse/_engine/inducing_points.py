@@ -89,6 +89,10 @@ class InducingFeatures(Features):
         """The same without what only gradients want."""
         return replace(self, pull_Kuu=None)
 
+    def for_mean(self):
+        """The same without what only gradients and variances want."""
+        return replace(self, T=None, pull_Kuu=None)
+
     def without_data(self):
         """Those of the process itself, where T belongs to a kernel matrix with noise."""
         return InducingPoints(self.Z).at(self.kernel, Options())

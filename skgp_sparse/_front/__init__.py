@@ -1,7 +1,7 @@
 """What both estimators share, from the arrays of a user to the plan of a fit, and back.
 
-checks
-    What cannot be used: what was got, and what to do instead.
+checks, parameter_checks
+    What cannot be used, of data and of parameters: what was got, and what to do instead.
 choices
     Names become objects, and choices are judged together.
 default_kernels
@@ -22,6 +22,8 @@ responses
     Between a process that a likelihood follows and the y of a user.
 estimator
     The base class: fitted attributes, progress, failing without a trace.
+certificates
+    Bounds of the exact evidence of a fitted regressor.
 multiclass
     Classes become problems to fit, and their answers become one.
 class_problems

@@ -1,13 +1,17 @@
 """Bounds of the exact evidence of a fitted regressor, and what they say of its inducing points."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._engine.evidence import certify
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options
+from skgp_sparse._front.choices import resolve_bound
+from skgp_sparse._front.training_rows import with_noise_floor
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.objectives import CollapsedObjective, arithmetic
@@ -28,8 +32,22 @@ class EvidenceBounds(NamedTuple):
     gap_per_row: float
 
 
-def rows_of_fit(estimator, name):
-    """The table of the training rows."""
+def evidence_bounds(estimator, X, y, sample_weight):
+    """What `SparseGPRegressor.evidence_bounds` does."""
+    check_is_fitted(estimator, "kernel_")
+    name = f"{type(estimator).__name__}.evidence_bounds"
+    if estimator._likelihood is not None:
+        raise ValueError(f"{name} needs likelihood='gaussian'. Got {estimator.likelihood!r}.")
+    value = estimator.log_marginal_likelihood_value_
+    if X is None and estimator.posterior_ == "exact":
+        return EvidenceBounds(value, value, value, value, 0.0)
+    bound = resolve_bound(estimator.bound, name)
+    if X is None:
+        return _bounds(estimator, _rows_of_fit(estimator, name), bound, value)
+    return _bounds(estimator, _other_rows(estimator, X, y, sample_weight, name), bound, None)
+
+
+def _rows_of_fit(estimator, name):
     objective = estimator._fits[0].objective
     if objective is None or not objective.rows.in_memory:
         raise ValueError(
@@ -39,18 +57,16 @@ def rows_of_fit(estimator, name):
     return objective.rows
 
 
-def evidence_bounds(estimator, rows, bound, own=None):
-    """Compute the `EvidenceBounds` of a fitted estimator.
+def _other_rows(estimator, X, y, sample_weight, name):
+    """The table of these rows, in the units of the fit."""
+    if y is None:
+        raise ValueError(f"{name} needs the targets y of X.")
+    rows = estimator._training_rows(X, y, sample_weight, None, None, name, new=False)
+    rows = replace(rows, y_mean=estimator._y_train_mean, y_scale=estimator._y_train_std)
+    return with_noise_floor(rows, estimator._fits[0].kernel)
 
-    Parameters
-    ----------
-    estimator : SparseGPRegressor
-    rows : Table
-        In memory.
-    bound : Bound
-    own : float or None
-        Value of the objective, if it is known.
-    """
+
+def _bounds(estimator, rows, bound, own):
     kernel, n_jobs = estimator._fits[0].kernel, resolve_n_jobs(estimator.n_jobs)
     basis = InducingPoints(estimator.inducing_points_)
     options = Options(n_jobs=n_jobs)
@@ -73,6 +89,6 @@ def evidence_bounds(estimator, rows, bound, own=None):
             ConvergenceWarning,
         )
     own = own if bound.is_lower_bound else -np.inf
-    values = own, found.conjugate_gradients, found.nearest_neighbours, found.upper
-    gap = (found.upper - max(values[:3])) / (rows.total_weight() * rows.n_targets)
-    return EvidenceBounds(*values, gap)
+    lower = own, found.conjugate_gradients, found.nearest_neighbours
+    gap = (found.upper - max(lower)) / (rows.total_weight() * rows.n_targets)
+    return EvidenceBounds(*map(float, (*lower, found.upper, gap)))

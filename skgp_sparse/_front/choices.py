@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sklearn.base import clone
 
 from skgp_sparse import bounds, likelihoods
-from skgp_sparse._front import checks
+from skgp_sparse._front import parameter_checks
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.solvers import LBFGS, AsItIs, Stochastic, UserOptimizer
 
@@ -62,7 +62,7 @@ _LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer 
 def resolve_bound(bound, name):
     """The bound object of a string or an instance."""
     if isinstance(bound, bounds.PEP):
-        checks.check_number(bound.alpha, "bound__alpha", name, Real, low=0, high=1)
+        parameter_checks.check_number(bound.alpha, "bound__alpha", name, Real, low=0, high=1)
     if isinstance(bound, bounds.Bound):
         return clone(bound)
     if isinstance(bound, str) and bound in BOUNDS:
@@ -135,7 +135,7 @@ def resolve_likelihood(likelihood, name):
         return LIKELIHOODS[likelihood]()
     others = likelihoods.Binary, likelihoods.Softmax, likelihoods.Gaussian
     if isinstance(likelihood, likelihoods.Likelihood) and not isinstance(likelihood, others):
-        checks.check_likelihood_parameters(likelihood, name)
+        parameter_checks.check_likelihood_parameters(likelihood, name)
         return clone(likelihood)
     raise ValueError(
         f"The 'likelihood' parameter of {name} must be one of {['gaussian', *LIKELIHOODS]} or an "

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._front import checks, multiclass
+from skgp_sparse._front import checks, multiclass, parameter_checks
 from skgp_sparse._front.choices import resolve_method, resolve_sigmoid, resolve_strategy
 from skgp_sparse._front.default_kernels import resolve_latent_kernel
 from skgp_sparse._front.plans import plan_of
@@ -43,7 +43,7 @@ def partial_fit(estimator, X, y, sample_weight, classes):
     """What `SparseGPClassifier.partial_fit` does."""
     name = type(estimator).__name__
     check_chunk(name, X, y=y, sample_weight=sample_weight)
-    checks.check_parameters(estimator, name)
+    parameter_checks.check_parameters(estimator, name)
     check_kept(estimator, name)
     stream = _known_stream(estimator, name)
     names = None if stream is None else getattr(estimator, "feature_names_in_", None)

@@ -13,7 +13,7 @@ from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.running_sums import RunningSums
-from skgp_sparse._front import checks
+from skgp_sparse._front import checks, parameter_checks
 from skgp_sparse._front.choices import resolve_bound, resolve_likelihood
 from skgp_sparse._front.plans import plan_of
 from skgp_sparse._front.site_streams import Prepared, SiteSubject
@@ -55,7 +55,7 @@ def partial_fit(estimator, X, y, sample_weight, offset):
     """What `SparseGPRegressor.partial_fit` does."""
     name = type(estimator).__name__
     check_chunk(name, X, y=y, sample_weight=sample_weight, offset=offset)
-    checks.check_parameters(estimator, name)
+    parameter_checks.check_parameters(estimator, name)
     check_kept(estimator, name)
     _check_alpha(estimator.alpha, name)
     likelihood = resolve_likelihood(estimator.likelihood, name)

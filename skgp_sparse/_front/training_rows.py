@@ -15,7 +15,7 @@ from sklearn.utils import check_array
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._front.checks import check_number
+from skgp_sparse._front.parameter_checks import check_number
 from skgp_sparse._front.targets import standardisation
 
 _SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s

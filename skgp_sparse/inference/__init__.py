@@ -6,6 +6,8 @@ training
     The stages of a fit, in order.
 start
     Hyperparameters from a small exact fit.
+near_exact
+    The posterior given all rows, and how wrong its variances are.
 incremental
     Rows that arrive later: when theta and Z move, and how.
 reservoir

@@ -21,6 +21,7 @@ The public functions are in `_tree`, the interface of rules is in `_rules`, and 
 `_nodes`.  `_composites` contains sums, products and powers, and `_fallback` contains the code for
 kernels without a rule.  The formulas of the kernels are in `_stationary`, `_bessel`,
 `_dot_products` and `_pairwise`.  `_distances` contains functions that the stationary kernels share.
+`_single` makes tiles in single precision.
 """
 
 from __future__ import annotations
