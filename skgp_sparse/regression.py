@@ -114,13 +114,15 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           standard deviation.
         - "rows": all rows, as in the exact process. Hyperparameters come from an exact fit of 2000
           rows. The mean comes from a solve of all rows by preconditioned conjugate gradients, and
-          is exact up to a relative residual of ``10 * tol``. Variances are those given a few
-          hundred rows that are spread over the table and the 200 rows nearest to the query, which
-          can only be too large, times a factor that makes 500 rows held aside most likely. A fit
-          takes O(n²) time per iteration of the solve, and a prediction O(n) time per query.
-        - "auto": "rows" where a first fit finds a noise variance below 1 % of that of the targets,
-          up to 100,000 rows in memory, if neither `n_inducing`, `n_mean` nor inducing points are
-          given. There, inducing points would lose much. "inducing" otherwise.
+          is exact up to a relative residual of ``10 * tol``. Variances are those given 500 rows
+          that are spread over the table and the 100 rows nearest to the query, which can only be
+          too large, times a factor that is calibrated on up to 1000 rows held aside. A fit takes
+          O(n²) time per iteration of the solve, and a prediction O(n) time per query.
+        - "auto": "rows" where inducing points would lose much, up to 100,000 rows in memory, if
+          neither `n_inducing`, `n_mean` nor inducing points are given: at the hyperparameters of a
+          first fit to 500 rows, the variance that 500 inducing points leave unexplained is more
+          than ten times that of the noise, but less than half of that of the targets. "inducing"
+          otherwise.
 
         Where `n_inducing` makes every row an inducing point, the process is exact in any case.
     n_inducing : int or "auto", default="auto"
@@ -600,7 +602,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
               :math:`\log|Q+D| + \sum_i \log(1 + r_i/\sigma_i^2)`, and the quadratic term from
               conjugate gradients.
             - `nearest_neighbours`: lower bound with the log-determinant of the chain rule, in
-              which every row is conditioned on up to 700 of those before it.
+              which every row is conditioned on up to 600 of those before it.
             - `upper`: upper bound with the log-determinant of the inducing points [3]_.
             - `gap_per_row`: the difference of `upper` and the largest lower bound, per row and
               target.

@@ -174,8 +174,8 @@ def posterior(kernel, X, y, noise, n_leading=50):
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_predictions_of_few_rows_are_exact(kernel):
-    # the leading rows and the 200 nearest others are all there are
-    X, y = table(240, p=2)
+    # the leading rows and the 100 nearest others are all there are
+    X, y = table(140, p=2)
     noise = np.random.RandomState(2).uniform(1e-2, 1e-1, size=len(X))
     Xt = np.random.RandomState(4).normal(size=(70, 3))
     found = posterior(kernel, X, y, noise)

@@ -27,7 +27,7 @@ from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import Jitter, inverse_lower, jittered_cholesky
 from skgp_sparse._ground.parallel import ordered_map
 
-_NEAREST = 200  # rows given which a variance is computed
+_NEAREST = 100  # rows given which a variance is computed
 _QUERIES = 64  # rows of X whose nearest rows are looked up together
 _ACROSS = 512  # rows of X in a tile of the mean
 _JOINT_ROWS = 4096  # largest covariance that is factorised

@@ -104,6 +104,10 @@ class Model(ABC):
         """Whether there is little noise, so that inducing points would lose much."""
         return False
 
+    def loses_much(self, kernel, objective):
+        """Whether inducing points leave far more unexplained than there is noise."""
+        return False
+
     def warn_of(self, objective, kernel):
         """Warn of what the optimum does not explain."""
         return None

@@ -26,10 +26,13 @@ from skgp_sparse.inference.parameters import positions_of
 from skgp_sparse.inference.solvers import Fit
 
 _ROWS_OF_THETA = 2000  # of the exact fit
-_LEAST_NOISE = 2e-5  # of the variance of the process
+_LEAST_NOISE = 2e-5  # of the variance of the process, and of that of the targets ...
+_NOTICED = 1e-4  # ... this share, if it is less
 _RESIDUAL = 10.0  # relative residual of the solve, in units of the tolerance of a fit
 _LEADING = 500  # rows given which all variances are computed
-_ASIDE, _SHARE_ASIDE = 500, 20  # rows held aside: so many, and one in so many, at most
+_ASIDE, _SHARE_ASIDE = 1000, 20  # rows held aside: so many, and one in so many, at most
+_CENTRAL, _LIMIT = 0.95, 1.959964**2  # of normal deviates, this share have squares below this
+_ENOUGH = 100  # rows that tell a share
 _DOUBT = 20  # rows that speak for a factor of 1
 _LIMITS = 1e-3, 1e3  # of the factor of the variances
 
@@ -71,7 +74,7 @@ def fit_all_rows(rows, kernel, model, plan, random_state):
     learned = plan.solver.solve_exact(small, kernel, plan.n_restarts, plan, random_state)
     kernel = learned.kernel
     if plan.solver.moves:
-        kernel = _with_least_noise(kernel, rows.block(slice(0, 1)).X)
+        kernel = _with_least_noise(kernel, rows)
     with arithmetic():
         posterior, Z, jitter = _posterior(rows, kernel, plan, random_state)
         objective = model.sparse(rows, Z, plan.options)
@@ -152,20 +155,26 @@ def _solve(kernel, X, y, noise, features, plan):
 def _factor(posterior, aside, n_jobs):
     """The factor of all predicted variances that makes the rows held aside most likely.
 
-    A few rows more, which would have it 1, have a say where there are not many.
+    A few rows more, which would have it 1, have a say where there are not many. Where errors are
+    not normal, it may be larger, so that intervals of 95 % contain as many of these rows.
     """
     if not len(aside.X):
         return 1.0
     mean, variance = posterior.mean_and_variance(aside.X, n_jobs)
     variance += aside.learned
-    squares = ((aside.y - mean) ** 2).mean(axis=1)
+    errors = (aside.y - mean) ** 2
+    squares = errors.mean(axis=1)
 
     def loss(log_factor):
         total = np.exp(log_factor) * variance + aside.known
         of_rows = aside.weight @ (np.log(total) + squares / total) / aside.weight.mean()
         return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
 
-    return float(np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x))
+    likely = np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x)
+    if len(aside.X) < _ENOUGH:
+        return float(likely)
+    needed = (errors / _LIMIT - aside.known[:, None]) / variance[:, None]
+    return float(max(likely, np.quantile(needed, _CENTRAL)))
 
 
 def _most_leading(plan, n):
@@ -173,9 +182,10 @@ def _most_leading(plan, n):
     return max(min(plan.n_leading, n, int(plan.options.memory / (4 * n))), 1)
 
 
-def _with_least_noise(kernel, X):
+def _with_least_noise(kernel, rows):
     """The kernel with the least noise that is told from none."""
-    least = _LEAST_NOISE * np.mean(kernels.diagonal(kernel, X)[0])
+    signal = kernels.diagonal(kernel, rows.block(slice(0, 1)).X)[0]
+    least = min(_LEAST_NOISE * np.mean(signal), _NOTICED * rows.target_variance())
     theta = kernel.theta
     for positions in positions_of(kernel, "noise_level"):
         theta[positions] = np.maximum(theta[positions], np.log(least))

@@ -20,6 +20,8 @@ from skgp_sparse.inference.parameters import basis_block, kernel_block, raise_no
 
 _FEW_ROWS = 2000
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
+_LOST = 10.0  # residual variance over noise from which inducing points lose much ...
+_UNKNOWN = 0.5  # ... unless it is this share of the variance of the targets
 _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
 
 
@@ -210,6 +212,14 @@ class GaussianModel(Model):
         few = rows.block(slice(_FEW_ROWS))
         noise = np.mean(kernels.diagonal(kernel, few.X)[1]) + np.mean(few.noise)
         return noise < _QUIET * rows.target_variance()
+
+    def loses_much(self, kernel, objective):
+        """Whether inducing points leave far more unexplained than there is noise.
+
+        If it is most of the targets, the kernel is not yet known well enough to tell.
+        """
+        noise, residual = objective.noise_and_residual(kernel)
+        return _LOST * noise < residual < _UNKNOWN * objective.rows.target_variance()
 
     def warn_of(self, objective, kernel):
         """Warn where the bound is little but its penalty."""

@@ -4,10 +4,10 @@
    small exact fit ends (`start`).
 2. Otherwise hyperparameters from a small exact fit. If it finds little noise, and the rows are not
    too many, the exact process follows from there.
-3. Otherwise, if the noise is small and the rows can be solved for, the posterior given all rows at
-   hyperparameters of a larger exact fit (`near_exact`).
-4. Otherwise inducing points in the metric that the small fit learned, then theta and Z jointly by
-   L-BFGS on the bound.
+3. Otherwise inducing points in the metric that the small fit learned. If they leave far more of
+   the process unexplained than there is noise, and the rows are not too many, the posterior given
+   all rows follows, at hyperparameters of a larger exact fit (`near_exact`).
+4. Otherwise theta and Z jointly by L-BFGS on the bound.
 
 A warm start goes on from the kernel and the inducing points of an earlier fit, if the objective is
 higher there than at the start above.
@@ -114,11 +114,12 @@ def _train_from_start(rows, kernel, model, plan, random_state):
     if few and model.is_quiet(kernel, rows):
         exact = model.exact(rows, plan.options)
         return plan.solver.solve_exact(exact, kernel, 0, plan, random_state)
-    if plan.posterior == "auto" and len(rows) <= plan.most_rows and model.is_quiet(kernel, rows):
-        plan = plan._replace(n_restarts=0)
-        return fit_all_rows(rows, kernel, model, plan, random_state)
     Z = plan.initialise(rows, kernel, random_state)
     objective = model.sparse(rows, Z, plan.options)
+    may_be_solved = plan.posterior == "auto" and len(rows) <= plan.most_rows
+    if may_be_solved and model.loses_much(kernel, objective):
+        plan = plan._replace(n_restarts=0)
+        return fit_all_rows(rows, kernel, model, plan, random_state)
     kernel = model.adapt(kernel, objective)
     known = _known_inducing_points(rows, plan)
     warm = _warm_start(objective if known is None else objective.at(basis=known), plan)
