@@ -119,8 +119,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           too large, times a factor that is calibrated on up to 1000 rows held aside. A fit takes
           O(n²) time per iteration of the solve, and a prediction O(n) time per query.
         - "auto": "rows" where inducing points would lose much, up to 100,000 rows in memory, if
-          neither `n_inducing`, `n_mean` nor inducing points are given: at the hyperparameters of a
-          first fit to 500 rows, the variance that 500 inducing points leave unexplained is more
+          neither `n_inducing`, `n_mean`, `solver` nor inducing points are given: at the
+          hyperparameters of a first fit to 500 rows, the variance that 500 inducing points leave unexplained is more
           than ten times that of the noise, but less than half of that of the targets. "inducing"
           otherwise.
 

@@ -44,18 +44,16 @@ def plan_of(estimator, rows, kernel, progress, name, n_labels=None, posterior="i
         start_rows=_START_ROWS if n_labels is None else _rows_of_start(n_labels),
         options=Options(n_jobs=resolve_n_jobs(estimator.n_jobs), memory=memory),
         progress=progress,
-        posterior=_resolve_posterior(
-            posterior, estimator.n_inducing, rows, kernel, fixed or n_mean
-        ),
+        posterior=_resolve_posterior(posterior, estimator, rows, kernel, fixed or n_mean),
         most_rows=_MOST_ROWS,
         n_leading=_LEADING_ROWS if estimator.n_inducing == "auto" else n_inducing,
         n_mean=n_mean,
     )
 
 
-def _resolve_posterior(posterior, n_inducing, rows, kernel, are_given):
+def _resolve_posterior(posterior, estimator, rows, kernel, are_given):
     """What the posterior is given, "auto" only where nothing else speaks for inducing points."""
-    free = n_inducing == "auto" and not are_given
+    free = estimator.n_inducing == "auto" and estimator.solver == "auto" and not are_given
     if posterior == "auto" and not (free and rows.in_memory and kernels.differentiable(kernel)):
         return "inducing"
     return posterior
