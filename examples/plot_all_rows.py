@@ -25,7 +25,7 @@ def table(n, seed):
 
 # %%
 # Both models have the default kernel. The one of all rows takes its hyperparameters from an exact
-# fit of 2,000 rows.
+# fit of 3,000 rows.
 
 
 def fit(n, m):

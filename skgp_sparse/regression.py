@@ -112,7 +112,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
         - "inducing": inducing points. A prediction takes O(m) time per query, and O(m²) with its
           standard deviation.
-        - "rows": all rows, as in the exact process. Hyperparameters come from an exact fit of 2000
+        - "rows": all rows, as in the exact process. Hyperparameters come from an exact fit of 3000
           rows. The mean comes from a solve of all rows by preconditioned conjugate gradients, and
           is exact up to a relative residual of ``10 * tol``. Variances are those given 500 rows
           that are spread over the table and the 100 rows nearest to the query, which can only be
@@ -120,9 +120,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           O(n²) time per iteration of the solve, and a prediction O(n) time per query.
         - "auto": "rows" where inducing points would lose much, up to 100,000 rows in memory, if
           neither `n_inducing`, `n_mean`, `solver` nor inducing points are given: at the
-          hyperparameters of a first fit to 500 rows, the variance that 500 inducing points leave unexplained is more
-          than ten times that of the noise, but less than half of that of the targets. "inducing"
-          otherwise.
+          hyperparameters of a first fit to 500 rows, the variance that 500 inducing points leave
+          unexplained is more than ten times that of the noise, but less than half of that of the
+          targets. "inducing" otherwise.
 
         Where `n_inducing` makes every row an inducing point, the process is exact in any case.
     n_inducing : int or "auto", default="auto"

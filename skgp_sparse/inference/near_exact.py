@@ -25,7 +25,7 @@ from skgp_sparse.inference.objectives import arithmetic
 from skgp_sparse.inference.parameters import positions_of
 from skgp_sparse.inference.solvers import Fit
 
-_ROWS_OF_THETA = 2000  # of the exact fit
+_ROWS_OF_THETA = 3000  # of the exact fit
 _LEAST_NOISE = 2e-5  # of the variance of the process, and of that of the targets ...
 _NOTICED = 1e-4  # ... this share, if it is less
 _RESIDUAL = 10.0  # relative residual of the solve, in units of the tolerance of a fit
