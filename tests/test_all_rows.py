@@ -361,3 +361,40 @@ def test_rows_that_arrive_later_need_inducing_points():
 @parametrize_with_checks([SparseGPRegressor(posterior="rows", n_inducing=5, random_state=0)])
 def test_estimator_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-10])
+@pytest.mark.parametrize("d", [1, 2])
+def test_nearly_no_noise_has_variances(alpha, d):
+    X = np.random.RandomState(0).normal(size=(1500, d))
+    kernel = ConstantKernel(1.0) * RBF(1.0)
+    model = SparseGPRegressor(
+        kernel, alpha=alpha, posterior="rows", n_inducing=600, max_iter=50, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, np.sin(3 * X[:, 0]))
+    mean, std = model.predict(X[:100] + 0.01, return_std=True)
+    assert np.isfinite(mean).all() and np.isfinite(std).all()
+    assert np.abs(mean - np.sin(3 * (X[:100, 0] + 0.01))).max() < 0.2
+
+
+def test_a_coarse_tolerance_still_solves():
+    X, y = smooth(1500)
+    model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1.0, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+
+
+def test_inducing_points_that_are_given_are_refused():
+    X, y = smooth(100)
+    with pytest.raises(ValueError, match="inducing_init is given"):
+        SparseGPRegressor(posterior="rows", inducing_init=X[:5]).fit(X, y)
+
+
+def test_float32_rows_predict_alike():
+    X, y = smooth(1500)
+    X = X.astype(np.float32).astype(np.float64)
+    options = dict(posterior="rows", n_inducing=100, random_state=0)
+    double = SparseGPRegressor(**options).fit(X, y).predict(X[:20])
+    single = SparseGPRegressor(**options).fit(X.astype(np.float32), y).predict(X[:20])
+    np.testing.assert_allclose(double, single, rtol=1e-6)

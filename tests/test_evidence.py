@@ -46,7 +46,7 @@ def exact_evidence(kernel, rows):
 
 def found(kernel, rows, Z, tol=1e-6):
     features = InducingPoints(Z).at(kernel, Options())
-    options = dict(tol=tol, max_iter=500, n_leading=100)
+    options = dict(tol=tol, max_iter=500, n_leading=100, scale=rows.scale())
     return certify(kernel, features, rows.block(slice(None)), 2, **options)
 
 
@@ -192,3 +192,10 @@ def test_a_solve_that_does_not_end_warns():
     model.fit(X, y)
     with pytest.warns(ConvergenceWarning, match=r"Raise max_iter \(now 2\)"):
         model.evidence_bounds()
+
+
+def test_other_rows_have_as_many_targets_as_those_of_the_fit():
+    X, y = smooth(300)
+    model = SparseGPRegressor(n_inducing=20, random_state=0).fit(X, np.column_stack([y, y**2]))
+    with pytest.raises(ValueError, match="target"):
+        model.evidence_bounds(X, y)

@@ -30,6 +30,7 @@ from skgp_sparse._ground.parallel import ordered_map
 _NEAREST = 100  # rows given which a variance is computed
 _QUERIES = 64  # rows of X whose nearest rows are looked up together
 _ACROSS = 512  # rows of X in a tile of the mean
+_ROUNDING = 1e-12  # of the prior variance
 _JOINT_ROWS = 4096  # largest covariance that is factorised
 
 
@@ -50,7 +51,7 @@ class AllRows:
     prior : sklearn kernel, its white noise included
         Of the process before any data.
     X : ndarray of shape (n, d)
-        Training inputs, by reference.
+        Training inputs.
     noise : ndarray of shape (n,)
         D.
     alpha : ndarray of shape (n, p)
@@ -110,8 +111,12 @@ class AllRows:
         X, near = float64(X), self.nearest(X)
         used = near[:, : max(_JOINT_ROWS // len(X), 1)]
         cov = self._covariance_given(X, np.unique(used))
-        ratio = self.variance(X, near) / np.maximum(cov.diagonal(), np.finfo(float).tiny)
-        return cov * np.sqrt(ratio) * np.sqrt(ratio)[:, None]
+        rounding = _ROUNDING * kernels.diagonal(self.prior, X)[0]
+        variance, own = self.variance(X, near), np.maximum(cov.diagonal(), rounding)
+        ratio = np.sqrt(variance / own)
+        cov *= ratio * ratio[:, None]
+        cov.flat[:: len(cov) + 1] = variance
+        return cov
 
     def deviations(self, X, n_samples, random_state):
         """Latent samples minus the mean (n, n_samples), independent where there are many rows.
@@ -169,10 +174,15 @@ class AllRows:
         return X, self.features.whiten(self.features.raw(X))
 
     def _half(self, C, rows, across):
-        """``L⁻¹ across`` with ``L Lᵀ = C + D``."""
-        C.flat[:: len(C) + 1] += self.noise[rows]
-        L = jittered_cholesky(C, Jitter(0.0))[0]
-        return solve_triangular(L, across, lower=True, check_finite=False)
+        """``L⁻¹ across`` with ``L Lᵀ = C + D``.
+
+        Jitter is in units of the prior, whose rounding is in C. More noise than there is can only
+        enlarge the variance that follows.
+        """
+        unit = np.mean(kernels.diagonal(self.prior, float64(self.X[rows]))[0])
+        C.flat[:: len(C) + 1] = np.maximum(C.diagonal(), 0.0) + self.noise[rows]
+        L = jittered_cholesky(C / unit, Jitter(0.0, relative=False))[0]
+        return solve_triangular(L, across, lower=True, check_finite=False) / np.sqrt(unit)
 
 
 def _cut(n, size):

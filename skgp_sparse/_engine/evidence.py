@@ -38,7 +38,7 @@ class Certificate(NamedTuple):
     residual: float  # of the solve, relative
 
 
-def certify(kernel, features, rows, n_jobs, *, tol, max_iter, n_leading=2000, report=None):
+def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2000):
     """Compute the `Certificate`.
 
     Parameters
@@ -52,9 +52,10 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, n_leading=2000, re
     tol : float
         Residual of the solve.
     max_iter : int
+    scale : ndarray of shape (d,)
+        Spread of the inputs, for kernels without length scales.
     n_leading : int
         Rows of the preconditioner of the solve.
-    report : callable or None
     """
     weight = np.broadcast_to(rows.weight, len(rows.X))
     used = np.random.RandomState(0).permutation(np.flatnonzero(weight > 0))
@@ -74,14 +75,13 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, n_leading=2000, re
         tol=tol,
         max_iter=max_iter,
         rough=rough and (lambda V: rough(V) + D[:, None] * V),
-        report=report,
     )
     Q = preconditioner(kernel, features, X, D, n_jobs, with_residual=False)
     least = np.vdot(y, found.x) + np.vdot(found.x, found.residual)  # 2 yᵀv - vᵀ(y - e)
     most = least + np.vdot(found.residual, Q(found.residual))
     nystrom = Q.log_det()
     of_residuals = np.log1p(Q.residual / D).sum()
-    chained = _chain(kernel, X, D, n_jobs)
+    chained = _chain(kernel, X, D, scale, n_jobs)
 
     def evidence(log_det, quadratic):
         return -0.5 * (n_targets * (constant + log_det) + quadratic)
@@ -94,7 +94,7 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, n_leading=2000, re
     )
 
 
-def _chain(kernel, X, D, n_jobs):
+def _chain(kernel, X, D, scale, n_jobs):
     """``Σ log var(y_i | earlier rows)``: leading ones, and those nearest of the others.
 
     The rows are in a random order.
@@ -102,7 +102,7 @@ def _chain(kernel, X, D, n_jobs):
     n = len(X)
     known = min(_LEADING, n)
     features, _ = leading_rows(kernel, X[:known], D[:known], n_jobs)
-    scale = kernels.length_scales(kernel, np.ones(X.shape[1]))
+    scale = kernels.length_scales(kernel, scale)
     total = -2.0 * np.log(features.T.diagonal()).sum()
     while known < n:
         stop = min(max(int(_GROWTH * known), known + 1), n)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from skgp_sparse._engine.evidence import certify
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options
+from skgp_sparse._front import checks
 from skgp_sparse._front.choices import resolve_bound
 from skgp_sparse._front.training_rows import with_noise_floor
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
@@ -62,6 +63,7 @@ def _other_rows(estimator, X, y, sample_weight, name):
     if y is None:
         raise ValueError(f"{name} needs the targets y of X.")
     rows = estimator._training_rows(X, y, sample_weight, None, None, name, new=False)
+    checks.check_columns(rows.y, len(estimator._y_train_std), name)
     rows = replace(rows, y_mean=estimator._y_train_mean, y_scale=estimator._y_train_std)
     return with_noise_floor(rows, estimator._fits[0].kernel)
 
@@ -80,6 +82,7 @@ def _bounds(estimator, rows, bound, own):
             n_jobs,
             tol=min(_RESIDUAL, estimator.tol),
             max_iter=estimator.max_iter,
+            scale=rows.scale(),
         )
     if found.residual > _RESIDUAL:
         warn(

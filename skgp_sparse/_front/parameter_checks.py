@@ -163,6 +163,8 @@ def check_posterior(estimator, likelihood, rows, name):
         reason = f"has no posterior given all rows with likelihood={estimator.likelihood!r}"
     elif not rows.in_memory:
         reason = "needs arrays for a posterior given all rows, and X is read in parts"
+    elif not isinstance(estimator.inducing_init, str):
+        reason = "chooses rows for a posterior given all of them, and inducing_init is given"
     if estimator.posterior == "rows" and reason is not None:
         raise ValueError(f"{name} {reason}. Set posterior to 'inducing'.")
 

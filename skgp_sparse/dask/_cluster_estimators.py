@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.moments import merge
-from skgp_sparse._front import checks
+from skgp_sparse._front import checks, parameter_checks
+from skgp_sparse._front.regression_streams import can_learn_later
 from skgp_sparse._front.sklearn_compat import check_any_weight
 from skgp_sparse._front.targets import scale_of
 from skgp_sparse._front.training_rows import check_noise, is_small
@@ -120,12 +122,13 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
     _plain = SparseGPRegressor
     __init__ = init_with_client(SparseGPRegressor)
 
-    partial_fit = of_arrays(SparseGPRegressor.partial_fit)
+    partial_fit = available_if(can_learn_later)(of_arrays(SparseGPRegressor.partial_fit))
     predict = lazy(SparseGPRegressor.predict)
     predict_quantiles = lazy(SparseGPRegressor.predict_quantiles)
     log_predictive_density = lazy(
         SparseGPRegressor.log_predictive_density, SparseGPRegressor.predict
     )
+    evidence_bounds = of_arrays(SparseGPRegressor.evidence_bounds)
     sample_y = at_once(SparseGPRegressor.sample_y, "samples are drawn jointly for all rows")
 
     def score(self, X, y, sample_weight=None, offset=None):
@@ -151,22 +154,24 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
         y, predicted, weight = _computed(self, y, predicted, sample_weight)
         return r2_score(y, predicted, sample_weight=weight)
 
-    def _training_rows(self, X, y, sample_weight, offset, likelihood, name, one_form=True):
+    def _training_rows(
+        self, X, y, sample_weight, offset, likelihood, name, one_form=True, new=True
+    ):
         given = X, y, sample_weight, offset
         if not any(map(checks.is_lazy, given)):
-            return super()._training_rows(*given, likelihood, name, one_form)
+            return super()._training_rows(*given, likelihood, name, one_form, new)
         if likelihood is None and offset is not None:
             checks.check_offset(0.0, [], likelihood, name)  # which refuses it in words
         rules = Rules(name, self.kernel, labels=False, likelihood=likelihood)
         parts, sizes, shape = self._load(rules, *given, self.alpha)
         y_like = np.empty((0, shape.n_targets))
         if likelihood is not None:
-            self._check_likelihood(y_like, name)
+            parameter_checks.check_response(self, y_like, name)
         if is_small(shape.rows * shape.n_features):
             own = _tasks.joined(parts.each(_tasks.whole))
             targets = own.y[:, 0] if shape.n_targets == 1 else own.y
             local = _like(X, own.X), targets, own.weight, own.offset
-            return super()._training_rows(*local, likelihood, name, one_form)
+            return super()._training_rows(*local, likelihood, name, one_form, new)
         checks.check_n_targets(self.n_targets, shape.n_targets)
         normalize = self._normalizes(likelihood)
         return regression_table(parts, sizes, shape, normalize, name, given[2:])

@@ -25,10 +25,13 @@ from skgp_sparse.inference.objectives import arithmetic
 from skgp_sparse.inference.parameters import positions_of
 from skgp_sparse.inference.solvers import Fit
 
-_ROWS_OF_THETA = 3000  # of the exact fit
+_ROWS_OF_THETA = 3000  # of the exact fit ...
+_ROWS_OF_OPAQUE = 500  # ... for kernels whose gradient is an array of n x n x p
 _LEAST_NOISE = 2e-5  # of the variance of the process, and of that of the targets ...
 _NOTICED = 1e-4  # ... this share, if it is less
-_RESIDUAL = 10.0  # relative residual of the solve, in units of the tolerance of a fit
+_RESIDUAL = 10.0  # relative residual of the solve, in units of the tolerance of a fit ...
+_LARGEST_RESIDUAL = 0.05  # ... and at most
+_SOME = 2000  # rows that tell the variance of the process
 _LEADING = 500  # rows given which all variances are computed
 _ASIDE, _SHARE_ASIDE = 1000, 20  # rows held aside: so many, and one in so many, at most
 _CENTRAL, _LIMIT = 0.95, 1.959964**2  # of normal deviates, this share have squares below this
@@ -45,11 +48,6 @@ class _Part(NamedTuple):
     known: np.ndarray  # noise variance
     learned: np.ndarray  # the same
     weight: np.ndarray
-
-    @property
-    def noise(self):
-        """D: a row of weight w is the mean of w rows."""
-        return (self.known + self.learned) / self.weight
 
 
 def fit_all_rows(rows, kernel, model, plan, random_state):
@@ -69,23 +67,24 @@ def fit_all_rows(rows, kernel, model, plan, random_state):
     -------
     Fit
     """
-    few = rows.sampled(model.sample(rows, _ROWS_OF_THETA, random_state))
+    size = _ROWS_OF_THETA if kernels.differentiable(kernel) else _ROWS_OF_OPAQUE
+    few = rows.sampled(model.sample(rows, size, random_state))
     small = model.exact(few, plan.options)
     learned = plan.solver.solve_exact(small, kernel, plan.n_restarts, plan, random_state)
-    kernel = learned.kernel
-    if plan.solver.moves:
-        kernel = _with_least_noise(kernel, rows)
+    least = _least_noise(learned.kernel, rows) if plan.solver.moves else 0.0
+    kernel = _with_least_noise(learned.kernel, least)
     with arithmetic():
-        posterior, Z, jitter = _posterior(rows, kernel, plan, random_state)
+        posterior, Z, jitter = _posterior(rows, kernel, least, plan, random_state)
         objective = model.sparse(rows, Z, plan.options)
         value = objective.value(kernel)
     return Fit(kernel, objective, posterior, value, learned.n_iter, jitter)
 
 
-def _posterior(rows, kernel, plan, random_state):
+def _posterior(rows, kernel, least, plan, random_state):
     """`AllRows`, the rows that lead, and the jitter that these took."""
     train, aside = _parts(rows.block(slice(None)), kernel, random_state)
-    n_jobs, n, noise_of_all = plan.options.n_jobs, len(train.X), train.noise
+    n_jobs, n = plan.options.n_jobs, len(train.X)
+    noise_of_all = np.maximum(train.known + train.learned, least) / train.weight
     chosen = random_state.permutation(n)[: _most_leading(plan, n)]
     Z, noise = train.X[chosen], noise_of_all[chosen]
     features, jitter = leading_rows(kernel, Z, noise, n_jobs)
@@ -124,7 +123,7 @@ def _solve(kernel, X, y, noise, features, plan):
     n_jobs = plan.options.n_jobs
     product = KernelProduct(kernel, X, n_jobs)
     rough = product.rough()
-    goal = min(_RESIDUAL * plan.tol, 1.0)
+    goal = min(_RESIDUAL * plan.tol, _LARGEST_RESIDUAL)
 
     def report(iteration, residual):
         if plan.progress is None:
@@ -145,8 +144,8 @@ def _solve(kernel, X, y, noise, features, plan):
         warn(
             f"The solve for all rows ended after {found.n_iter} products with a residual of "
             f"{found.relative:.1e}, not {goal:.0e}, of the targets. Raise max_iter (now "
-            f"{plan.max_iter}), n_inducing (now {plan.n_leading}), tol (now {plan.tol:g}), or the "
-            "lower bound of the noise.",
+            f"{plan.max_iter}), n_inducing (now {features.size}), tol (now {plan.tol:g}) or the "
+            "noise (by alpha, or the bounds of the WhiteKernel), or set posterior='inducing'.",
             ConvergenceWarning,
         )
     return found.x
@@ -161,7 +160,7 @@ def _factor(posterior, aside, n_jobs):
     if not len(aside.X):
         return 1.0
     mean, variance = posterior.mean_and_variance(aside.X, n_jobs)
-    variance += aside.learned
+    variance = np.maximum(variance + aside.learned, np.finfo(float).tiny)
     errors = (aside.y - mean) ** 2
     squares = errors.mean(axis=1)
 
@@ -173,20 +172,27 @@ def _factor(posterior, aside, n_jobs):
     likely = np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x)
     if len(aside.X) < _ENOUGH:
         return float(likely)
-    needed = (errors / _LIMIT - aside.known[:, None]) / variance[:, None]
-    return float(max(likely, np.quantile(needed, _CENTRAL)))
+    needed = ((errors / _LIMIT - aside.known[:, None]) / variance[:, None]).ravel()
+    order = np.argsort(needed)
+    weight = np.cumsum(np.repeat(aside.weight, errors.shape[1])[order])
+    central = needed[order[np.searchsorted(weight, _CENTRAL * weight[-1])]]
+    return float(np.clip(max(likely, central), *_LIMITS))
 
 
 def _most_leading(plan, n):
-    """Rows of the preconditioner, whose features in single precision fit the memory."""
+    """Rows of the preconditioner, whose features, mostly in single precision, fit the memory."""
     return max(min(plan.n_leading, n, int(plan.options.memory / (4 * n))), 1)
 
 
-def _with_least_noise(kernel, rows):
-    """The kernel with the least noise that is told from none."""
-    signal = kernels.diagonal(kernel, rows.block(slice(0, 1)).X)[0]
-    least = min(_LEAST_NOISE * np.mean(signal), _NOTICED * rows.target_variance())
+def _least_noise(kernel, rows):
+    """The least noise that is told from none."""
+    signal = kernels.diagonal(kernel, rows.block(slice(_SOME)).X)[0]
+    return min(_LEAST_NOISE * np.mean(signal), _NOTICED * rows.target_variance())
+
+
+def _with_least_noise(kernel, least):
+    """The kernel with no less noise than this, where it is learned."""
     theta = kernel.theta
     for positions in positions_of(kernel, "noise_level"):
-        theta[positions] = np.maximum(theta[positions], np.log(least))
+        theta[positions] = np.log(np.maximum(np.exp(theta[positions]), least))
     return kernel.clone_with_theta(np.minimum(theta, np.reshape(kernel.bounds, (-1, 2))[:, 1]))
