@@ -113,16 +113,18 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "inducing": inducing points. A prediction takes O(m) time per query, and O(m²) with its
           standard deviation.
         - "rows": all rows, as in the exact process. Hyperparameters come from an exact fit of 3000
-          rows. The mean comes from a solve of all rows by preconditioned conjugate gradients, and
-          is exact up to a relative residual of ``10 * tol``. Variances are those given 500 rows
-          that are spread over the table and the 100 rows nearest to the query, which can only be
-          too large, times a factor that is calibrated on up to 1000 rows held aside. A fit takes
-          O(n²) time per iteration of the solve, and a prediction O(n) time per query.
+          rows. The mean comes from a solve by preconditioned conjugate gradients of all rows but
+          those held aside, up to a relative residual of ``10 * tol`` (0.05 at most). Variances are
+          those given 500 rows that are spread over the table and the 100 rows nearest to the query,
+          which can only be too large, times a factor that is calibrated on the rows held aside: a
+          twentieth of all rows, and 1000 at most. A fit takes O(n²) time per iteration of the
+          solve, and a prediction O(n) time per query.
         - "auto": "rows" where inducing points would lose much, up to 100,000 rows in memory, if
           neither `n_inducing`, `n_mean`, `solver` nor inducing points are given: at the
           hyperparameters of a first fit to 500 rows, the variance that 500 inducing points leave
           unexplained is more than ten times that of the noise, but less than half of that of the
-          targets. "inducing" otherwise.
+          targets. "inducing" otherwise, and for other likelihoods, for kernels without a derivative
+          rule, and if `optimizer` is a callable or None.
 
         Where `n_inducing` makes every row an inducing point, the process is exact in any case.
     n_inducing : int or "auto", default="auto"
@@ -215,11 +217,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     ----------
     kernel_ : kernel object
         The kernel used for prediction, including the noise. Its structure is that of the kernel
-        passed as parameter, but with optimised hyperparameters.
+        passed as parameter, but with optimised hyperparameters. If `posterior_` is "rows",
+        predicted variances have a calibrated factor in addition.
     inducing_points_ : ndarray of shape (m, n_features)
         The inducing points, in the units of X.
     posterior_ : {"exact", "inducing", "rows"}
-        What the posterior is given: all rows exactly, inducing points, or all rows through a solve.
+        What the posterior is given: all rows exactly, inducing points, or all rows but those held
+        aside through a solve.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets.
     likelihood_ : Likelihood or None
@@ -250,8 +254,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     The estimator keeps a reference to the training data for `log_marginal_likelihood`. If X has at
     most a million elements, it keeps the sorted distinct rows instead. The fit then depends
     neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles do not
-    contain the training data, with two exceptions: if `posterior_` is "rows", they contain X and a
-    weight per row and target, and after `partial_fit` the sample from which it goes on.
+    contain the training data, with two exceptions: if `posterior_` is "rows", they contain X, its
+    noise variances and a weight per row and target, from which y can be computed; and after
+    `partial_fit` they contain the sample from which it goes on. The fit of ``posterior="rows"``
+    copies X.
 
     References
     ----------
@@ -547,7 +553,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         Samples at up to 4096 rows are drawn from the joint distribution. For more rows, the part
         that the inducing points explain is drawn jointly, and the remaining part is drawn
         independently for each row. The marginal distribution of every row is then exact, and the
-        memory is O(n_samples) per row.
+        memory is O(n_samples) per row. If `posterior_` is "rows", samples of more rows are
+        independent: given all training rows, the process is correlated over short distances only.
 
         Parameters
         ----------
@@ -597,7 +604,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             A named tuple of numbers, of all rows together and of the normalised targets, in nats:
 
             - `own`: the collapsed bound at `inducing_points_`, as `log_marginal_likelihood`
-              returns it; minus infinity if `bound` is no lower bound ("fitc", "pep", "dtc").
+              returns it (of X, without the other points of `n_mean`); minus infinity if `bound` is
+              no lower bound ("fitc", "pep", "dtc").
             - `conjugate_gradients`: lower bound [1]_ with the log-determinant of [2]_,
               :math:`\log|Q+D| + \sum_i \log(1 + r_i/\sigma_i^2)`, and the quadratic term from
               conjugate gradients.
