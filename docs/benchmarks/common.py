@@ -227,6 +227,24 @@ def read_json(path):
     return json.loads(path.read_text()) if path.exists() else {}
 
 
+def about_runs(entries, told=()):
+    """Commits, machines and versions of the peers, and what else is to be told of the entries."""
+    known = {f"Commit {entry['commit']}; {entry['machine']}" for entry in entries.values()}
+    known |= {json.dumps(entry["versions"]) for entry in entries.values() if "versions" in entry}
+    yield "## The runs"
+    yield "\n".join(f"- {line}." for line in [*sorted(known), *told])
+
+
+def tables_of(parts, entries):
+    """The tables of all parts, ``name: (measure, tables)``, that have entries."""
+    return [
+        text
+        for part, (_, tables) in parts.items()
+        if any(key.startswith(f"{part}/") for key in entries)
+        for text in tables(entries)
+    ]
+
+
 def store(path, key, value):
     """Set one entry of a JSON file, so that a long table can be made piece by piece."""
     path.parent.mkdir(exist_ok=True)

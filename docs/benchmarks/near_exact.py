@@ -484,17 +484,14 @@ def n_mean_table(entries):
 
 
 def about_runs(entries):
-    """Commits, machines, versions of the peers, and what our fits warned of."""
-    known = {f"Commit {entry['commit']}; {entry['machine']}" for entry in entries.values()}
-    known |= {json.dumps(entry["versions"]) for entry in entries.values() if "versions" in entry}
+    """The runs, and what our fits warned of."""
     told = [
         f"{key} warned: {one.rstrip('.')}"
         for key, entry in entries.items()
         if "posterior" in entry
         for one in entry.get("warnings", ())
     ]
-    yield "## The runs"
-    yield "\n".join(f"- {line}." for line in [*sorted(known), *told])
+    return common.about_runs(entries, told)
 
 
 PARTS = {
@@ -508,12 +505,7 @@ PARTS = {
 
 def render():
     entries = common.read_json(STORE)
-    parts = [
-        text
-        for part, (_, tables) in PARTS.items()
-        if any(key.startswith(f"{part}/") for key in entries)
-        for text in tables(entries)
-    ]
+    parts = common.tables_of(PARTS, entries)
     if parts:
         title = "All rows instead of inducing points"
         common.write_report("near_exact.md", title, *parts, *about_runs(entries))

@@ -39,7 +39,6 @@ again, unless with `--again`. Leave the machine alone meanwhile.
 
 import argparse
 import contextlib
-import json
 import warnings
 from functools import partial
 from itertools import product
@@ -557,16 +556,13 @@ def draw_panel(axes, name, m, group):
 
 
 def about_runs(entries):
-    """Commits, machines, versions of the peers, and who failed."""
-    known = {f"Commit {entry['commit']}; {entry['machine']}" for entry in entries.values()}
-    known |= {json.dumps(entry["versions"]) for entry in entries.values() if "versions" in entry}
+    """The runs, and who failed."""
     failed = [
         f"{key} ended with: {entry['message'].strip().splitlines()[0].rstrip(':')}"
         for key, entry in entries.items()
         if entry.get("message") not in (None, "time is up")
     ]
-    yield "## The runs"
-    yield "\n".join(f"- {line}." for line in [*sorted(known), *failed])
+    return common.about_runs(entries, failed)
 
 
 PARTS = {
@@ -582,12 +578,7 @@ def render():
     entries = common.read_json(STORE)
     if not entries:
         return
-    parts = [
-        text
-        for part, (_, tables) in PARTS.items()
-        if any(key.startswith(f"{part}/") for key in entries)
-        for text in tables(entries)
-    ]
+    parts = common.tables_of(PARTS, entries)
     groups = density_groups(entries)
     if groups:
         draw(groups, "stochastic.png")

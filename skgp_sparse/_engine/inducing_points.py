@@ -93,6 +93,10 @@ class InducingFeatures(Features):
         """The same without what only gradients and variances want."""
         return replace(self, T=None, pull_Kuu=None)
 
+    def first(self, size):
+        """Those of the first inducing points only, whose factor is the head of the whole one."""
+        return replace(self, Z=self.Z[:size], T=self.T[:size, :size].copy(), pull_Kuu=None)
+
     def without_data(self):
         """Those of the process itself, where T belongs to a kernel matrix with noise."""
         return InducingPoints(self.Z).at(self.kernel, Options())
