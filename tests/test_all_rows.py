@@ -156,6 +156,33 @@ def test_the_preconditioner_is_the_inverse_of_its_matrix(with_residual, Z_is_row
     np.testing.assert_allclose(found.log_det(), np.linalg.slogdet(P)[1], rtol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_the_preconditioner_follows_the_noise_of_some_rows(scale):
+    X, y = table(p=2)
+    kernel, noise = KERNELS[2], np.full(len(X), scale * 1e-2)
+    first = noise.copy()
+    first[::7] = 1e6
+    first[1] = 0.5 * scale * 1e-2
+    features, _ = leading_rows(kernel, X[2:7], noise[2:7])
+    found = preconditioner(kernel, features, X, first, 2).with_noise(noise)
+    again = preconditioner(kernel, features, X, noise, 2)
+    np.testing.assert_allclose(found(y), again(y), rtol=1e-4, atol=1e-5 * np.abs(again(y)).max())
+    np.testing.assert_allclose(found.log_det(), again.log_det(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("is_rough", [False, True])
+def test_a_solve_goes_on_from_what_is_known(is_rough):
+    X, y = table(p=2)
+    K = kernels.evaluate(KERNELS[0], X, X) + 0.01 * np.eye(len(X))
+    single = K.astype(np.float32)
+    options = dict(tol=1e-5, max_iter=500, rough=(lambda V: single @ V) if is_rough else None)
+    cold = solve(lambda V: K @ V, lambda V: V, y, **options)
+    warm = solve(lambda V: K @ V, lambda V: V, y, start=cold.x + 1e-6, **options)
+    done = solve(lambda V: K @ V, lambda V: V, y, start=cold.x, **options)
+    assert warm.n_iter < 0.7 * cold.n_iter and warm.relative <= 1e-5
+    assert done.n_iter == 0 and np.array_equal(done.x, cold.x)
+
+
 def dense(kernel, X, y, noise, Xt):
     """Exact mean and latent covariance."""
     K = kernels.evaluate(kernel, X, X) + np.diag(noise)
@@ -233,6 +260,31 @@ def test_the_fit_is_close_to_the_exact_process():
     mean = model.predict(X[2500:])
     np.testing.assert_allclose(mean, exact.predict(X[2500:]), atol=0.01 * y.std())
     assert model.posterior_ == "rows" and model.n_inducing_ == 500
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_mean_is_given_every_row(weighted):
+    # those that were held aside for the calibration, too
+    X, y = table(1500, p=2)
+    weight = np.random.RandomState(3).uniform(0.2, 3.0, size=len(X)) if weighted else None
+    kernel = ConstantKernel(2.0) * Matern(1.0, nu=2.5) + WhiteKernel(1e-2)
+    model = SparseGPRegressor(
+        kernel, posterior="rows", n_inducing=300, optimizer=None, tol=1e-8, normalize_y=False
+    ).fit(X, y, sample_weight=weight)
+    noise = np.full(len(X), 1e-2) / (1.0 if weight is None else weight)
+    Xt = np.random.RandomState(4).normal(size=(70, 3))
+    np.testing.assert_allclose(model.predict(Xt), dense(kernel.k1, X, y, noise, Xt)[0], atol=1e-5)
+
+
+def test_repeated_rows_do_not_make_intervals_wide():
+    # a row that is held aside leaves its copies, as a row to predict has copies
+    X, y = smooth(1500)
+    y = y + 0.1 * np.random.RandomState(1).normal(size=len(y))
+    copies = np.where(np.arange(len(X)) % 3 == 0, 20, 1)
+    model = SparseGPRegressor(posterior="rows", n_inducing=300, random_state=0)
+    model.fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    std = model.predict(X[::3], return_std=True)[1]
+    assert np.median(std) < 0.15
 
 
 def test_weights_count_as_copies():

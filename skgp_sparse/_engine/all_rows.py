@@ -13,7 +13,7 @@ Nearest is in units of the length scales. Joint covariances have the correlation
 rows and all those that are near to any of the queries, and the variances above.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -85,10 +85,6 @@ class AllRows:
     def width(self):
         """Numbers that a prediction computes per query."""
         return len(self.X)
-
-    def scaled(self, factor):
-        """The same process with this factor of its variances."""
-        return replace(self, factor=factor)
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""

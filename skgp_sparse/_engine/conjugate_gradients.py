@@ -25,7 +25,7 @@ class Solved(NamedTuple):
     stopped: bool = False  # by `report`
 
 
-def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None):
+def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None, start=None):
     """Solve ``A X = Y`` for a positive definite matrix A.
 
     Parameters
@@ -43,6 +43,8 @@ def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None):
         `multiply`, faster and less exact.
     report : callable or None
         ``(n_iter, relative) -> stop?``.
+    start : ndarray of shape (n, p) or None
+        What is close to X already. None: zero.
 
     Returns
     -------
@@ -52,7 +54,10 @@ def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None):
     """
     run = _Run(multiply, precondition, _norms(Y), tol, max_iter, report)
     found = Solved(np.zeros_like(Y), Y, 1.0 if Y.any() else 0.0, 0)
-    if rough is not None:
+    if start is not None:
+        residual = Y - multiply(start)
+        found = Solved(start, residual, run.relative(residual), 0)
+    if rough is not None and run.may_go_on(found):
         found = run.go_on(found, Y, rough)
     while run.may_go_on(found):
         before, found = found, run.go_on(found, Y, multiply)
@@ -82,7 +87,7 @@ class _Run:
         is_rough = multiply is not self.exact
         x = found.x + self._iterate(multiply, found, is_rough)
         residual = Y - self.exact(x)
-        better = Solved(x, residual, self._relative(residual), self.n_iter)
+        better = Solved(x, residual, self.relative(residual), self.n_iter)
         return better if _energy(better, Y) < _energy(found, Y) else found
 
     def _iterate(self, multiply, found, is_rough):
@@ -104,7 +109,7 @@ class _Run:
             before, r = r, r - step * Ap
             z = self.precondition(r)
             p = z + _ratio(_dots(z, r - before), rz) * p
-            rz, relative = _dots(r, z), self._relative(r)
+            rz, relative = _dots(r, z), self.relative(r)
             self.n_iter += 1
             self.stopped = self.report is not None and bool(self.report(self.n_iter, relative))
             if is_rough and self.n_iter % _EVERY == 0 and not self._is_honest(found, x, relative):
@@ -112,9 +117,9 @@ class _Run:
         return x
 
     def _is_honest(self, found, x, relative):
-        return self._relative(found.residual - self.exact(x)) <= _HONEST * relative
+        return self.relative(found.residual - self.exact(x)) <= _HONEST * relative
 
-    def _relative(self, residual):
+    def relative(self, residual):
         return self._by_column(residual).max()
 
     def _by_column(self, residual):

@@ -10,7 +10,7 @@ Features are kept in single precision, for which conjugate gradients allow, unle
 small that its rounding would outweigh it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,6 +50,17 @@ class Preconditioner:
     def log_det(self):
         """``log |P|``."""
         return np.log(self.own).sum() - 2.0 * np.log(self.TB.diagonal()).sum()
+
+    def with_noise(self, noise):
+        """The preconditioner where some rows have other noise (n,)."""
+        own = self.residual + noise
+        change, B = 1.0 / own - 1.0 / self.own, inverse_lower(self.TB, self.n_jobs)
+        B = B @ B.T
+        for rows, V in zip(self.blocks, self.V):
+            changed = np.flatnonzero(change[rows])
+            B += weighted_gram(V[changed].astype(float), change[rows][changed])
+        TB = inverse_lower(cholesky(B, self.n_jobs), self.n_jobs)
+        return replace(self, own=own, TB=TB)
 
     def __call__(self, R):
         """``P⁻¹ R`` (n, p)."""

@@ -7,9 +7,10 @@
    iterations: it counts as this share.
 3. The variances, which are too large given some of the rows only, and as wrong as the amplitude of
    the kernel, are multiplied by one number, which makes rows that were held aside most likely, and
-   intervals of 95 % contain as many of them.
+   intervals of 95 % contain as many of them. Then these rows join the others.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,18 +32,20 @@ _ROWS_OF_OPAQUE = 500  # ... for kernels whose gradient is an array of n x n x p
 _LEAST_NOISE = 2e-5  # of the variance of the process, and of that of the targets ...
 _NOTICED = 1e-4  # ... this share, if it is less
 _RESIDUAL = 10.0  # relative residual of the solve, in units of the tolerance of a fit ...
-_LARGEST_RESIDUAL = 0.05  # ... and at most
+_LARGEST_RESIDUAL = 0.05  # ... and at most ...
+_RESIDUAL_WITHOUT_NOISE = 2e-3  # ... or the noise, but no less than this on its account
 _SOME = 2000  # rows that tell the variance of the process
 _LEADING = 500  # rows given which all variances are computed
-_ASIDE, _SHARE_ASIDE = 1000, 20  # rows held aside: so many, and one in so many, at most
+_ASIDE, _SHARE_ASIDE = 1000, 10  # rows held aside: so many, and one in so many, at most
+_UNSEEN = 1e6  # their noise, in units of the variance of the process
 _CENTRAL, _LIMIT = 0.95, 1.959964**2  # of normal deviates, this share have squares below this
 _ENOUGH = 100  # rows that tell a share
 _DOUBT = 20  # rows that speak for a factor of 1
 _LIMITS = 1e-3, 1e3  # of the factor of the variances
 
 
-class _Part(NamedTuple):
-    """Some rows."""
+class _Known(NamedTuple):
+    """Rows of positive weight."""
 
     X: np.ndarray
     y: np.ndarray  # (n, p) standardised
@@ -51,15 +54,30 @@ class _Part(NamedTuple):
     weight: np.ndarray
 
 
-def fit_all_rows(rows, kernel, model, plan, random_state):
-    """Hyperparameters from some of the rows, and the posterior given all.
+class _Aside(NamedTuple):
+    """What is held aside: of a row of large weight one copy, as a row to predict has others."""
+
+    rows: np.ndarray  # indices
+    weight: np.ndarray
+
+
+def learn_from_some(rows, kernel, model, plan, random_state):
+    """The `Fit` of the exact process to some of the rows, begun at this kernel."""
+    size = _ROWS_OF_THETA if kernels.differentiable(kernel) else _ROWS_OF_OPAQUE
+    few = rows.sampled(model.sample(rows, size, random_state))
+    small = model.exact(few, plan.options)
+    return plan.solver.solve_exact(small, kernel, plan.n_restarts, plan, random_state)
+
+
+def fit_all_rows(rows, learned, model, plan, random_state):
+    """The posterior given all rows.
 
     Parameters
     ----------
     rows : Table
         In memory.
-    kernel : sklearn kernel
-        Where the exact fit begins.
+    learned : Fit
+        Of `learn_from_some`.
     model : GaussianModel
     plan : Plan
     random_state : RandomState
@@ -68,10 +86,6 @@ def fit_all_rows(rows, kernel, model, plan, random_state):
     -------
     Fit
     """
-    size = _ROWS_OF_THETA if kernels.differentiable(kernel) else _ROWS_OF_OPAQUE
-    few = rows.sampled(model.sample(rows, size, random_state))
-    small = model.exact(few, plan.options)
-    learned = plan.solver.solve_exact(small, kernel, plan.n_restarts, plan, random_state)
     least = _least_noise(learned.kernel, rows) if plan.solver.moves else 0.0
     kernel = _with_least_noise(learned.kernel, least)
     with arithmetic():
@@ -82,96 +96,126 @@ def fit_all_rows(rows, kernel, model, plan, random_state):
 
 
 def _posterior(rows, kernel, least, plan, random_state):
-    """`AllRows`, the rows that lead, and the jitter that these took."""
-    train, aside = _parts(rows.block(slice(None)), kernel, random_state)
-    n_jobs, n = plan.options.n_jobs, len(train.X)
-    noise_of_all = np.maximum(train.known + train.learned, least) / train.weight
-    chosen = random_state.permutation(n)[: _most_leading(plan, n)]
-    Z, noise = train.X[chosen], noise_of_all[chosen]
-    features, jitter = leading_rows(kernel, Z, noise, n_jobs)
-    alpha = _solve(kernel, train.X, train.y, noise_of_all, features, plan)
+    """`AllRows`, the rows that lead, and the jitter that these took.
+
+    Rows that are held aside have so much noise at first that they tell nothing.
+    """
+    data = _known(rows.block(slice(None)), kernel)
+    aside = _held_aside(data.weight, random_state)
+    n_jobs, n = plan.options.n_jobs, len(data.X)
+    noise = np.maximum(data.known + data.learned, least)
+    left = data.weight.copy()
+    left[aside.rows] -= aside.weight
+    seen = left > 0
+    unseen = _UNSEEN * np.mean(kernels.diagonal(kernel, data.X)[0])
+    first = np.divide(noise, left, out=np.full(n, unseen), where=seen)
+    chosen = random_state.permutation(np.flatnonzero(seen))[: _most_leading(plan, n)]
+    Z = data.X[chosen]
+    features, jitter = leading_rows(kernel, Z, first[chosen], n_jobs)
+    near = preconditioner(kernel, features, data.X, first, n_jobs)
+    goal = _goal(noise, rows, plan)
+    before = _solve(kernel, data, first, near, plan, goal)
+    seen[chosen[:_LEADING]] = False
     found = AllRows(
         kernel,
-        train.X,
-        noise_of_all,
-        alpha,
+        data.X,
+        first,
+        before.x,
         features.first(_LEADING),
-        others=np.setdiff1d(np.arange(n), chosen[:_LEADING]),
+        others=np.flatnonzero(seen),
         scale=kernels.length_scales(kernel, rows.scale()),
     )
-    return found.scaled(_factor(found, aside, n_jobs)), Z, jitter
+    factor = _factor(found, data, aside, n_jobs)
+    noise /= data.weight
+    last = _solve(kernel, data, noise, near.with_noise(noise), plan, goal, before)
+    _warn_of(last, plan, goal, len(Z))
+    others = np.setdiff1d(np.arange(n), chosen[:_LEADING])
+    return replace(found, noise=noise, alpha=last.x, others=others, factor=factor), Z, jitter
 
 
-def _parts(block, kernel, random_state):
-    """Rows to learn from, and those held aside."""
+def _known(block, kernel):
     columns = block.noise, kernels.diagonal(kernel, block.X)[1], block.weight
     known, learned, weight = (np.broadcast_to(column, len(block.X)) for column in columns)
-    used = np.flatnonzero(weight > 0)
-    size = min(_ASIDE, len(used) // _SHARE_ASIDE)
-    aside = np.zeros(len(weight), dtype=bool)
-    aside[random_state.choice(used, size, replace=False)] = True
-    parts = []
-    for rows in (weight > 0) & ~aside, aside:
-        X = block.X if rows.all() else block.X[rows]
-        parts.append(_Part(X, block.y[rows], known[rows], learned[rows], weight[rows]))
-    return parts
+    used = weight > 0
+    X = block.X if used.all() else block.X[used]
+    return _Known(X, block.y[used], known[used], learned[used], weight[used])
 
 
-def _solve(kernel, X, y, noise, features, plan):
-    """α, by conjugate gradients."""
-    n_jobs = plan.options.n_jobs
-    product = KernelProduct(kernel, X, n_jobs)
+def _held_aside(weight, random_state):
+    size = min(_ASIDE, len(weight) // _SHARE_ASIDE)
+    rows = random_state.choice(len(weight), size, replace=False, p=weight / weight.sum())
+    return _Aside(rows, np.minimum(weight[rows], 1.0))
+
+
+def _goal(noise, rows, plan):
+    """The relative residual to reach: no more than the noise, unless this is next to nothing."""
+    noise_to_target = np.sqrt(np.mean(noise) / rows.target_variance())
+    return min(
+        _RESIDUAL * plan.tol, _LARGEST_RESIDUAL, max(noise_to_target, _RESIDUAL_WITHOUT_NOISE)
+    )
+
+
+def _solve(kernel, data, noise, near, plan, goal, before=None):
+    """`Solved` for α, by conjugate gradients, which go on from an earlier solution."""
+    product = KernelProduct(kernel, data.X, plan.options.n_jobs)
     rough = product.rough()
-    goal = min(_RESIDUAL * plan.tol, _LARGEST_RESIDUAL)
+    spent = 0 if before is None else before.n_iter
+    stopped = before is not None and before.stopped
 
     def report(iteration, residual):
         if plan.progress is None:
             return False
         note = f"residual of all rows {residual:.2e}, until {goal:.0e}"
-        return plan.progress(iteration, -residual, note=note)
+        return plan.progress(spent + iteration, -residual, note=note)
 
     found = solve(
         lambda V: product(V) + noise[:, None] * V,
-        preconditioner(kernel, features, X, noise, n_jobs),
-        y,
+        near,
+        data.y,
         tol=goal,
-        max_iter=plan.max_iter,
+        max_iter=0 if stopped else plan.max_iter - spent,
         rough=rough and (lambda V: rough(V) + noise[:, None] * V),
         report=report,
+        start=None if before is None else before.x,
     )
+    return found._replace(n_iter=spent + found.n_iter, stopped=stopped or found.stopped)
+
+
+def _warn_of(found, plan, goal, n_leading):
+    """Warn where the residual is larger than asked for."""
     if found.relative > goal and not found.stopped:
         warn(
             f"The solve for all rows ended after {found.n_iter} products with a residual of "
             f"{found.relative:.1e}, not {goal:.0e}, of the targets. Raise max_iter (now "
-            f"{plan.max_iter}), n_inducing (now {features.size}), tol (now {plan.tol:g}) or the "
+            f"{plan.max_iter}), n_inducing (now {n_leading}), tol (now {plan.tol:g}) or the "
             "noise (by alpha, or the bounds of the WhiteKernel), or set posterior='inducing'.",
             ConvergenceWarning,
         )
-    return found.x
 
 
-def _factor(posterior, aside, n_jobs):
+def _factor(posterior, data, aside, n_jobs):
     """The factor of all predicted variances that makes the rows held aside most likely.
 
     A few rows more, which would have it 1, have a say where there are not many. Where errors are
     not normal, it may be larger, so that intervals of 95 % contain as many of these rows.
     """
-    if not len(aside.X):
+    if not len(aside.rows):
         return 1.0
-    mean, variance = posterior.mean_and_variance(aside.X, n_jobs)
-    variance = np.maximum(variance + aside.learned, np.finfo(float).tiny)
-    errors = (aside.y - mean) ** 2
+    X, y, known, learned, _ = (column[aside.rows] for column in data)
+    mean, variance = posterior.mean_and_variance(X, n_jobs)
+    variance = np.maximum(variance + learned, np.finfo(float).tiny)
+    errors = (y - mean) ** 2
     squares = errors.mean(axis=1)
 
     def loss(log_factor):
-        total = np.exp(log_factor) * variance + aside.known
+        total = np.exp(log_factor) * variance + known
         of_rows = aside.weight @ (np.log(total) + squares / total) / aside.weight.mean()
         return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
 
     likely = np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x)
-    if len(aside.X) < _ENOUGH:
+    if len(aside.rows) < _ENOUGH:
         return float(likely)
-    needed = ((errors / _LIMIT - aside.known[:, None]) / variance[:, None]).ravel()
+    needed = ((errors / _LIMIT - known[:, None]) / variance[:, None]).ravel()
     order = np.argsort(needed)
     weight = np.cumsum(np.repeat(aside.weight, errors.shape[1])[order])
     central = needed[order[np.searchsorted(weight, _CENTRAL * weight[-1])]]

@@ -21,7 +21,7 @@ from skgp_sparse.inference.parameters import basis_block, kernel_block, raise_no
 _FEW_ROWS = 2000
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 _LOST = 10.0  # residual variance over noise from which inducing points lose much ...
-_UNKNOWN = 0.5  # ... unless it is this share of the variance of the targets
+_FEW, _LOST_OF_FEW = 6000, 0.1  # ... up to so many rows, most of which tell the hyperparameters
 _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
 
 
@@ -216,10 +216,10 @@ class GaussianModel(Model):
     def loses_much(self, kernel, objective):
         """Whether inducing points leave far more unexplained than there is noise.
 
-        If it is most of the targets, the kernel is not yet known well enough to tell.
+        Of few rows, an exact fit sees most, so that less is enough.
         """
         noise, residual = objective.noise_and_residual(kernel)
-        return _LOST * noise < residual < _UNKNOWN * objective.rows.target_variance()
+        return residual > (_LOST_OF_FEW if len(objective.rows) <= _FEW else _LOST) * noise
 
     def warn_of(self, objective, kernel):
         """Warn where the bound is little but its penalty."""

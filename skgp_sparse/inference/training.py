@@ -5,8 +5,9 @@
 2. Otherwise hyperparameters from a small exact fit. If it finds little noise, and the rows are not
    too many, the exact process follows from there.
 3. Otherwise inducing points in the metric that the small fit learned. If they leave far more of
-   the process unexplained than there is noise, and the rows are not too many, the posterior given
-   all rows follows, at hyperparameters of a larger exact fit (`near_exact`).
+   the process unexplained than there is noise, and the rows are not too many, a larger exact fit
+   follows, and if the same is true at its hyperparameters, the posterior given all rows
+   (`near_exact`).
 4. Otherwise theta and Z jointly by L-BFGS on the bound.
 
 A warm start goes on from the kernel and the inducing points of an earlier fit, if the objective is
@@ -18,6 +19,7 @@ where the initialiser puts it.
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +27,7 @@ import numpy as np
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.problem import Options
 from skgp_sparse.inference.contracts import Solver
-from skgp_sparse.inference.near_exact import fit_all_rows
+from skgp_sparse.inference.near_exact import fit_all_rows, learn_from_some
 from skgp_sparse.inference.objectives import (
     DecoupledObjective,
     arithmetic,
@@ -100,7 +102,8 @@ def _train_all_rows(rows, kernel, model, plan, random_state):
     if plan.solver.begins_small:
         model, kernel = _small_fit(rows, kernel, model, plan, random_state)
         plan = plan._replace(n_restarts=0)
-    return fit_all_rows(rows, kernel, model, plan, random_state)
+    learned = learn_from_some(rows, kernel, model, plan, random_state)
+    return fit_all_rows(rows, learned, model, plan, random_state)
 
 
 def _train_from_start(rows, kernel, model, plan, random_state):
@@ -114,12 +117,17 @@ def _train_from_start(rows, kernel, model, plan, random_state):
     if few and model.is_quiet(kernel, rows):
         exact = model.exact(rows, plan.options)
         return plan.solver.solve_exact(exact, kernel, 0, plan, random_state)
+    of_all_rows = deepcopy(random_state)  # which then are those of posterior="rows"
     Z = plan.initialise(rows, kernel, random_state)
     objective = model.sparse(rows, Z, plan.options)
     may_be_solved = plan.posterior == "auto" and len(rows) <= plan.most_rows
     if may_be_solved and model.loses_much(kernel, objective):
         plan = plan._replace(n_restarts=0)
-        return fit_all_rows(rows, kernel, model, plan, random_state)
+        learned = learn_from_some(rows, kernel, model, plan, of_all_rows)
+        kernel = learned.kernel
+        objective = model.sparse(rows, plan.initialise(rows, kernel, random_state), plan.options)
+        if model.loses_much(kernel, objective):
+            return fit_all_rows(rows, learned, model, plan, of_all_rows)
     kernel = model.adapt(kernel, objective)
     known = _known_inducing_points(rows, plan)
     warm = _warm_start(objective if known is None else objective.at(basis=known), plan)
