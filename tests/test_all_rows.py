@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     DotProduct,
+    ExpSineSquared,
     Matern,
     RationalQuadratic,
     WhiteKernel,
@@ -181,6 +182,20 @@ def test_a_solve_goes_on_from_what_is_known(is_rough):
     done = solve(lambda V: K @ V, lambda V: V, y, start=cold.x, **options)
     assert warm.n_iter < 0.7 * cold.n_iter and warm.relative <= 1e-5
     assert done.n_iter == 0 and np.array_equal(done.x, cold.x)
+
+
+STACKED = [*KERNELS, ExpSineSquared(1.0, 2.0) * RBF(1.0), Matern(1.0, nu=0.5) ** 2, WhiteKernel()]
+
+
+@pytest.mark.parametrize("kernel", STACKED, ids=str)
+def test_stacks_of_matrices_are_those_of_each_set(kernel):
+    P = np.random.RandomState(0).normal(size=(4, 30, 3))
+    P[1] += 1e6  # far from the others, and close to one another
+    P[2, 3:6] = P[2, 3]  # repeated
+    P[3, 7:] += 1e3
+    found = kernels.stacked(kernel, P)
+    for points, K in zip(P, found):
+        np.testing.assert_allclose(K, kernels.evaluate(kernel, points, points), atol=2e-8)
 
 
 def dense(kernel, X, y, noise, Xt):

@@ -28,7 +28,9 @@ from skgp_sparse._ground.linalg import Jitter, inverse_lower, jittered_cholesky
 from skgp_sparse._ground.parallel import ordered_map
 
 _NEAREST = 100  # rows given which a variance is computed
-_QUERIES = 64  # rows of X whose nearest rows are looked up together
+_SEEN = 64_000  # rows whose features are in memory at a time ...
+_STRIP = 1024  # ... computed by so many
+_QUERIES = 16  # rows of X whose variances are computed together
 _ACROSS = 512  # rows of X in a tile of the mean
 _ROUNDING = 1e-12  # of the prior variance
 _JOINT_ROWS = 4096  # largest covariance that is factorised
@@ -100,7 +102,7 @@ class AllRows:
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
-        return self.mean(X, n_jobs), self.variance(X, self.nearest(X), n_jobs)
+        return self.mean(X, n_jobs), self.variance(X, self.nearest(X, n_jobs), n_jobs)
 
     def covariance(self, X):
         """Latent covariance (n, n)."""
@@ -124,36 +126,60 @@ class AllRows:
         std = np.sqrt(self.variance(X, self.nearest(X)))
         return std[:, None] * random_state.normal(size=(n_samples, len(X))).T
 
-    def nearest(self, X, most=_NEAREST):
+    def nearest(self, X, n_jobs=1):
         """Training rows (n, k) that are nearest to those of X, the leading ones left out."""
-        most = min(most, len(self.others))
+        most = min(_NEAREST, len(self.others))
         if most == 0:
             return np.empty((len(X), 0), dtype=int)
-        search = NearestNeighbors(n_neighbors=most).fit(self.X[self.others] / self.scale)
+        search = NearestNeighbors(n_neighbors=most, n_jobs=n_jobs).fit(
+            self.X[self.others] / self.scale
+        )
         return self.others[search.kneighbors(X / self.scale, return_distance=False)]
 
     def variance(self, X, near, n_jobs=1):
         """Latent variance (n,) given the leading rows and those `near` each row of X (n, k)."""
+        at_once = len(X) if len(self.X) <= _SEEN else _SEEN // _NEAREST
+        parts = [
+            self._variances(float64(X[some]), near[some], n_jobs) for some in _cut(len(X), at_once)
+        ]
         signal = np.broadcast_to(kernels.diagonal(self.prior, float64(X))[0], len(X))
-        each = _cut(len(X), _QUERIES)
-        parts = ordered_map(
-            lambda rows: self._variances(float64(X[rows]), near[rows]), each, n_jobs
-        )
-        return self.factor * without_negative(np.concatenate(list(parts)), signal)
+        return self.factor * without_negative(np.concatenate(parts), signal)
 
-    def _variances(self, X, near):
-        own, VX = self._seen(X)
-        variance = self.features.rest(own, VX, kernels.diagonal(self.prior, own)[0])
-        if near.size == 0:
-            return variance
+    def _variances(self, X, near, n_jobs):
+        """Of queries that share the features of the rows near to any of them."""
         rows, places = np.unique(near, return_inverse=True)
-        known, V = self._seen(self.X[rows])
-        across = kernels.evaluate(self.prior, own, known) - VX @ V.T
-        for query, at in enumerate(places.reshape(near.shape)):
-            C = kernels.evaluate(self.prior, known[at], known[at]) - V[at] @ V[at].T
-            half = self._half(C, rows[at], across[query, at])
-            variance[query] -= half @ half
-        return variance
+        places = places.reshape(near.shape)
+        V = np.empty((len(rows), self.features.size))
+
+        def see(strip):
+            V[strip] = self._seen(self.X[rows[strip]])[1]
+
+        def of_few(few):
+            return self._given_nearest(X[few], near[few], V[places[few]])
+
+        for _ in ordered_map(see, _cut(len(rows), _STRIP), n_jobs):
+            pass
+        return np.concatenate(list(ordered_map(of_few, _cut(len(X), _QUERIES), n_jobs)))
+
+    def _given_nearest(self, X, near, V):
+        """Variances of few queries, given features (n, k, m) of the rows near to each."""
+        X, VX = self._seen(X)
+        C, across = -(V @ V.transpose(0, 2, 1)), -(V @ VX[:, :, None])
+        K = kernels.stacked(self.prior, np.hstack([float64(self.X[near]), X[:, None]]))
+        C += K[:, :-1, :-1]
+        across += K[:, :-1, -1:]
+        half = self._halves(C, near, across)
+        variance = self.features.rest(X, VX, kernels.diagonal(self.prior, X)[0])
+        return variance - np.einsum("nki,nki->n", half, half)
+
+    def _halves(self, C, near, across):
+        """`_half` of every query: all at once, unless one of them needs jitter."""
+        noisy = C.copy()
+        np.einsum("nii->ni", noisy)[:] += self.noise[near]
+        try:
+            return np.linalg.solve(np.linalg.cholesky(noisy), across)
+        except np.linalg.LinAlgError:
+            return np.array([self._half(*of_one) for of_one in zip(C, near, across)])
 
     def _covariance_given(self, X, rows):
         own, VX = self._seen(X)

@@ -109,6 +109,8 @@ def _chain(kernel, X, D, scale, n_jobs):
         earlier = np.arange(min(_LEADING, n), known)
         before = AllRows(kernel, X[:known], D[:known], None, features, earlier, scale)
         new = X[known:stop]
-        total += np.log(before.variance(new, before.nearest(new), n_jobs) + D[known:stop]).sum()
+        total += np.log(
+            before.variance(new, before.nearest(new, n_jobs), n_jobs) + D[known:stop]
+        ).sum()
         known = stop
     return total

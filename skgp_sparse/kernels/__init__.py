@@ -21,7 +21,7 @@ The public functions are in `_tree`, the interface of rules is in `_rules`, and 
 `_nodes`.  `_composites` contains sums, products and powers, and `_fallback` contains the code for
 kernels without a rule.  The formulas of the kernels are in `_stationary`, `_bessel`,
 `_dot_products` and `_pairwise`.  `_distances` contains functions that the stationary kernels share.
-`_single` makes tiles in single precision.
+`_single` makes tiles in single precision, and `_stacks` evaluates many small point sets at once.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from . import _composites, _dot_products, _nodes, _pairwise, _stationary
 from ._nodes import register
 from ._rules import KernelRule
 from ._single import single
+from ._stacks import stacked
 from ._tree import (
     diagonal,
     differentiable,
@@ -53,6 +54,7 @@ __all__ = [
     "linearize",
     "register",
     "single",
+    "stacked",
 ]
 
 
