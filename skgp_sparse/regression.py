@@ -113,20 +113,20 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "inducing": inducing points. A prediction takes O(m) time per query, and O(m²) with its
           standard deviation.
         - "rows": all rows, as in the exact process. Hyperparameters come from an exact fit of 3000
-          rows. The mean comes from a solve by preconditioned conjugate gradients, up to a relative
-          residual of ``10 * tol``, and of 0.05 and the standard deviation of the noise (but not
-          below 0.002 for its sake) at most. Variances are those given 500 rows that are spread over
-          the table and the 100 rows nearest to the query, which can only be too large, times a
-          factor that is calibrated on a tenth of the rows, and 1000 at most, before the solve sees
-          them. A fit takes O(n²) time per iteration of the solve, and a prediction O(n) time per
-          query.
+          rows. The mean comes from a solve by preconditioned conjugate gradients. Its relative
+          residual is at most ``10 * tol``, 0.05, and the standard deviation of the noise in units
+          of that of the targets, of which less than 0.002 counts as 0.002. Variances are those
+          given 500 rows that are spread over the table and the 100 rows nearest to the query, which
+          can only be too large, times a factor that is calibrated on a tenth of the rows, and 1000
+          at most, before the solve sees them. A fit takes O(n²) time per iteration of the solve,
+          and a prediction O(n) time per query.
         - "auto": "rows" where inducing points would lose much, up to 100,000 rows in memory, if
           neither `n_inducing`, `n_mean`, `solver` nor inducing points are given: at the
           hyperparameters of a first fit to 500 rows, the variance that 500 inducing points leave
-          unexplained is more than ten times that of the noise (a tenth of it up to 6000 rows), and
-          it still is at those of the fit to 3000 rows. "inducing" otherwise, and for other
-          likelihoods, for kernels without a derivative rule, and if `optimizer` is a callable or
-          None.
+          unexplained is more than ten times that of the noise (up to 6000 rows, more than a tenth
+          of it), and is so again at the hyperparameters of the fit to 3000 rows. "inducing"
+          otherwise, and for other likelihoods, for kernels without a derivative rule, and if
+          `optimizer` is a callable or None.
 
         Where `n_inducing` makes every row an inducing point, the process is exact in any case.
     n_inducing : int or "auto", default="auto"
@@ -224,8 +224,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     inducing_points_ : ndarray of shape (m, n_features)
         The inducing points, in the units of X.
     posterior_ : {"exact", "inducing", "rows"}
-        What the posterior is given: all rows exactly, inducing points, or all rows but those held
-        aside through a solve.
+        What the posterior is given: all rows exactly, inducing points, or all rows by a solve.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets.
     likelihood_ : Likelihood or None

@@ -159,13 +159,15 @@ def test_the_preconditioner_is_the_inverse_of_its_matrix(with_residual, Z_is_row
 
 @pytest.mark.parametrize("scale", [1.0, 1e-4])
 def test_the_preconditioner_follows_the_noise_of_some_rows(scale):
-    X, y = table(p=2)
+    X, y = table(4000, p=2)
     kernel, noise = KERNELS[2], np.full(len(X), scale * 1e-2)
     first = noise.copy()
     first[::7] = 1e6
     first[1] = 0.5 * scale * 1e-2
-    features, _ = leading_rows(kernel, X[2:7], noise[2:7])
-    found = preconditioner(kernel, features, X, first, 2).with_noise(noise)
+    features, _ = leading_rows(kernel, X[2:302], noise[2:302])
+    before = preconditioner(kernel, features, X, first, 2)
+    assert len(before.blocks) > 1
+    found = before.with_noise(noise)
     again = preconditioner(kernel, features, X, noise, 2)
     np.testing.assert_allclose(found(y), again(y), rtol=1e-4, atol=1e-5 * np.abs(again(y)).max())
     np.testing.assert_allclose(found.log_det(), again.log_det(), rtol=1e-6)
@@ -178,9 +180,12 @@ def test_a_solve_goes_on_from_what_is_known(is_rough):
     single = K.astype(np.float32)
     options = dict(tol=1e-5, max_iter=500, rough=(lambda V: single @ V) if is_rough else None)
     cold = solve(lambda V: K @ V, lambda V: V, y, **options)
-    warm = solve(lambda V: K @ V, lambda V: V, y, start=cold.x + 1e-6, **options)
-    done = solve(lambda V: K @ V, lambda V: V, y, start=cold.x, **options)
+    x = cold.x + 1e-6
+    near = cold._replace(x=x, residual=y - K @ x)
+    warm = solve(lambda V: K @ V, lambda V: V, y, start=near, **options)
+    done = solve(lambda V: K @ V, lambda V: V, y, start=cold, **options)
     assert warm.n_iter < 0.7 * cold.n_iter and warm.relative <= 1e-5
+    np.testing.assert_allclose(y - K @ warm.x, warm.residual, atol=1e-9)
     assert done.n_iter == 0 and np.array_equal(done.x, cold.x)
 
 
@@ -291,15 +296,109 @@ def test_the_mean_is_given_every_row(weighted):
     np.testing.assert_allclose(model.predict(Xt), dense(kernel.k1, X, y, noise, Xt)[0], atol=1e-5)
 
 
-def test_repeated_rows_do_not_make_intervals_wide():
-    # a row that is held aside leaves its copies, as a row to predict has copies
+@pytest.mark.parametrize("weighted", [False, True])
+def test_of_repeated_rows_one_copy_is_held_aside(weighted, monkeypatch):
+    # as a row to predict has copies in the table; rows with weights are held aside as a whole
     X, y = smooth(1500)
+    copies = np.where(np.arange(len(X)) % 3 == 0, 4, 1)
+    seen = []
+
+    def look(posterior, data, aside, n_jobs):
+        seen.append((posterior.noise[aside], data.weight[aside]))
+        return 1.0
+
+    monkeypatch.setattr("skgp_sparse.inference.near_exact._factor", look)
+    kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-2)
+    model = SparseGPRegressor(
+        kernel, posterior="rows", optimizer=None, n_inducing=300, random_state=0
+    )
+    if weighted:
+        model.fit(X, y, sample_weight=copies)
+    else:
+        model.fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    noise, weight = seen[0]
+    has_others = (weight > 1) & (not weighted)
+    np.testing.assert_allclose(noise[has_others], 1e-2 / (weight[has_others] - 1.0))
+    assert set(weight) == {1.0, 4.0} and np.all(noise[~has_others] == 1e6)
+
+
+def covered(model, Xt, yt):
+    """Share of the targets in central intervals of 95 %."""
+    mean, std = model.predict(Xt, return_std=True)
+    return np.mean(np.abs(yt - mean) < 1.96 * std)
+
+
+@pytest.mark.parametrize("weight", [0.1, 1.0, 10.0, "decay"])
+def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
+    X, y = smooth(3000)
     y = y + 0.1 * np.random.RandomState(1).normal(size=len(y))
-    copies = np.where(np.arange(len(X)) % 3 == 0, 20, 1)
+    n = 2000
+    weight = np.exp(-np.arange(n) / 400) if weight == "decay" else np.full(n, weight)
     model = SparseGPRegressor(posterior="rows", n_inducing=300, random_state=0)
-    model.fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
-    std = model.predict(X[::3], return_std=True)[1]
-    assert np.median(std) < 0.15
+    model.fit(X[:n], y[:n], sample_weight=weight)
+    assert 0.92 < covered(model, X[n:], y[n:]) < 0.99
+
+
+def test_auto_gives_what_rows_give_by_name(monkeypatch):
+    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_QUIET", 1000)
+    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_ROWS", 1000)
+    X, y = smooth(1500)
+    chosen = SparseGPRegressor(random_state=0).fit(X, y)
+    asked = SparseGPRegressor(posterior="rows", random_state=0).fit(X, y)
+    assert chosen.posterior_ == "rows"
+    for one, other in zip(
+        chosen.predict(X[:20] + 0.1, return_std=True), asked.predict(X[:20] + 0.1, return_std=True)
+    ):
+        assert np.array_equal(one, other)
+
+
+def test_auto_asks_again_at_better_hyperparameters(monkeypatch):
+    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_QUIET", 1000)
+    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_ROWS", 1000)
+    answers = iter([True, False])
+    monkeypatch.setattr(
+        "skgp_sparse.inference.objectives.GaussianModel.loses_much",
+        lambda self, kernel, objective: next(answers),
+    )
+    X, y = smooth(1500)
+    model = SparseGPRegressor(random_state=0).fit(X, y)
+    assert model.posterior_ == "inducing" and next(answers, None) is None
+    assert model.score(X, y) > 0.95
+
+
+@pytest.mark.parametrize("by_whom", ["user", "max_iter"])
+def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, monkeypatch):
+    def stopping(*args, report, **options):
+        return solve(*args, report=lambda n_iter, residual: n_iter >= 2, **options)
+
+    X, y = smooth(3000)
+    y = y + 0.02 * np.random.RandomState(1).normal(size=len(y))
+    model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1e-5, random_state=0)
+    if by_whom == "user":
+        monkeypatch.setattr("skgp_sparse.inference.near_exact.solve", stopping)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(X[:2000], y[:2000])
+    else:
+        kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 10.0]) + WhiteKernel(1e-3)
+        model.set_params(kernel=kernel, optimizer=None, max_iter=2)
+        with pytest.warns(ConvergenceWarning, match="ended after 2 products"):
+            model.fit(X[:2000], y[:2000])
+    assert len(model._fits[0].posterior.others) == 2000 - 200 - 100
+    assert covered(model, X[2000:], y[2000:]) > 0.9
+
+
+@pytest.mark.parametrize("noise, goal", [(1e-2, 1e-2), (1e-6, 2.1e-3)])
+def test_quiet_rows_are_solved_more_exactly(noise, goal):
+    X, y = smooth(1500)
+    kernel = ConstantKernel(1.0) * Matern(1.0, nu=1.5) + WhiteKernel(noise)
+    options = dict(posterior="rows", optimizer=None, n_inducing=1000, random_state=0)
+    model = SparseGPRegressor(kernel, normalize_y=False, **options).fit(X, y / y.std())
+    found = model._fits[0].posterior
+    K = kernels.evaluate(kernel, found.X, found.X) + np.diag(found.noise)
+    target = (y / y.std())[np.lexsort(X.T[::-1])]
+    residual = target - (K @ found.alpha)[:, 0]
+    assert np.linalg.norm(residual) <= goal * np.linalg.norm(target)
 
 
 def test_weights_count_as_copies():

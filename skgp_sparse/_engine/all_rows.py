@@ -131,9 +131,8 @@ class AllRows:
         most = min(_NEAREST, len(self.others))
         if most == 0:
             return np.empty((len(X), 0), dtype=int)
-        search = NearestNeighbors(n_neighbors=most, n_jobs=n_jobs).fit(
-            self.X[self.others] / self.scale
-        )
+        search = NearestNeighbors(n_neighbors=most, n_jobs=n_jobs)
+        search.fit(self.X[self.others] / self.scale)
         return self.others[search.kneighbors(X / self.scale, return_distance=False)]
 
     def variance(self, X, near, n_jobs=1):

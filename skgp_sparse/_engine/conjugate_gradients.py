@@ -43,8 +43,8 @@ def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None, 
         `multiply`, faster and less exact.
     report : callable or None
         ``(n_iter, relative) -> stop?``.
-    start : ndarray of shape (n, p) or None
-        What is close to X already. None: zero.
+    start : Solved or None
+        Where to go on from: an earlier solution and the residual that it has now.
 
     Returns
     -------
@@ -53,10 +53,8 @@ def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None, 
         rounding allows no smaller one.
     """
     run = _Run(multiply, precondition, _norms(Y), tol, max_iter, report)
-    found = Solved(np.zeros_like(Y), Y, 1.0 if Y.any() else 0.0, 0)
-    if start is not None:
-        residual = Y - multiply(start)
-        found = Solved(start, residual, run.relative(residual), 0)
+    found = start or Solved(np.zeros_like(Y), Y, 1.0, 0)
+    found = found._replace(relative=run.relative(found.residual))
     if rough is not None and run.may_go_on(found):
         found = run.go_on(found, Y, rough)
     while run.may_go_on(found):

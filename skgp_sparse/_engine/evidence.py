@@ -109,8 +109,7 @@ def _chain(kernel, X, D, scale, n_jobs):
         earlier = np.arange(min(_LEADING, n), known)
         before = AllRows(kernel, X[:known], D[:known], None, features, earlier, scale)
         new = X[known:stop]
-        total += np.log(
-            before.variance(new, before.nearest(new, n_jobs), n_jobs) + D[known:stop]
-        ).sum()
+        variance = before.variance(new, before.nearest(new, n_jobs), n_jobs)
+        total += np.log(variance + D[known:stop]).sum()
         known = stop
     return total

@@ -52,7 +52,7 @@ class Preconditioner:
         return np.log(self.own).sum() - 2.0 * np.log(self.TB.diagonal()).sum()
 
     def with_noise(self, noise):
-        """The preconditioner where some rows have other noise (n,)."""
+        """The preconditioner, with r as part of Λ, where some rows have other noise (n,)."""
         own = self.residual + noise
         change, B = 1.0 / own - 1.0 / self.own, inverse_lower(self.TB, self.n_jobs)
         B = B @ B.T
@@ -75,7 +75,7 @@ class Preconditioner:
         return out
 
 
-def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True):
+def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, least=None):
     """The `Preconditioner` of ``k(X, X) + diag(noise)``.
 
     Parameters
@@ -87,10 +87,12 @@ def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True):
     n_jobs : int
     with_residual : bool
         Whether r is part of Λ. Without it, P is not larger than ``k(X, X) + diag(noise)``.
+    least : float or None
+        The smallest noise that `with_noise` will see; None: that of `noise`.
     """
-
+    least = noise.min() if least is None else least
     signal = np.mean(kernels.diagonal(kernel, X)[0])
-    dtype = np.float32 if with_residual and noise.min() >= _FOR_SINGLE * signal else np.float64
+    dtype = np.float32 if with_residual and least >= _FOR_SINGLE * signal else np.float64
 
     def see(rows):
         V = features.whiten(features.raw(X[rows]))

@@ -31,6 +31,8 @@ class Rows(Table):
         Known offsets of the latent values, for likelihoods.
     original : ndarray of shape (k, d) or None
         The user's own inputs, where X is another form of them.
+    merged : bool
+        Whether weights are numbers of equal rows, and nothing else.
     """
 
     X: np.ndarray
@@ -42,6 +44,7 @@ class Rows(Table):
     least_noise: float = 0.0
     offset: np.ndarray | None = None
     original: np.ndarray | None = None
+    merged: bool = False
 
     in_memory = True
 

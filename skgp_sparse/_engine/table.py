@@ -116,12 +116,15 @@ class Table(ABC):
     n_features, n_targets : int
     weight : ndarray of shape (n,) or None
         A row of weight w counts as w rows; None where all weights are one.
+    merged : bool
+        Whether weights are numbers of equal rows, and nothing else.
     in_memory : bool
         Whether rows are at hand: a few are read as quickly from anywhere as in order, and several
         problems may read them at the same time.
     """
 
     in_memory = False
+    merged = False
 
     @abstractmethod
     def __len__(self):

@@ -44,7 +44,7 @@ def training_rows(X, y, weight, *, alpha, normalize, name, offset=None, one_form
     """
     y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
     noise = check_alpha(alpha, len(X), name)
-    original = X
+    original, merged = X, weight is None
     if one_form and is_small(X.size):
         X, y, noise, weight, offset = _canonical(X, y, noise, weight, offset)
     centred = y if offset is None else y - offset[:, None]
@@ -52,7 +52,7 @@ def training_rows(X, y, weight, *, alpha, normalize, name, offset=None, one_form
     check_noise(noise, scale, name)
     offset = None if offset is None else offset / scale[0]
     original = None if X is original else original
-    return Rows(X, y, noise, weight, mean, scale, offset=offset, original=original)
+    return Rows(X, y, noise, weight, mean, scale, offset=offset, original=original, merged=merged)
 
 
 def is_small(size):

@@ -32,8 +32,8 @@ _ROWS_OF_OPAQUE = 500  # ... for kernels whose gradient is an array of n x n x p
 _LEAST_NOISE = 2e-5  # of the variance of the process, and of that of the targets ...
 _NOTICED = 1e-4  # ... this share, if it is less
 _RESIDUAL = 10.0  # relative residual of the solve, in units of the tolerance of a fit ...
-_LARGEST_RESIDUAL = 0.05  # ... and at most ...
-_RESIDUAL_WITHOUT_NOISE = 2e-3  # ... or the noise, but no less than this on its account
+_LARGEST_RESIDUAL = 0.05  # ... at most this, and at most the noise ...
+_RESIDUAL_OF_NO_NOISE = 2e-3  # ... of which less than this counts as this
 _SOME = 2000  # rows that tell the variance of the process
 _LEADING = 500  # rows given which all variances are computed
 _ASIDE, _SHARE_ASIDE = 1000, 10  # rows held aside: so many, and one in so many, at most
@@ -51,13 +51,6 @@ class _Known(NamedTuple):
     y: np.ndarray  # (n, p) standardised
     known: np.ndarray  # noise variance
     learned: np.ndarray  # the same
-    weight: np.ndarray
-
-
-class _Aside(NamedTuple):
-    """What is held aside: of a row of large weight one copy, as a row to predict has others."""
-
-    rows: np.ndarray  # indices
     weight: np.ndarray
 
 
@@ -98,21 +91,22 @@ def fit_all_rows(rows, learned, model, plan, random_state):
 def _posterior(rows, kernel, least, plan, random_state):
     """`AllRows`, the rows that lead, and the jitter that these took.
 
-    Rows that are held aside have so much noise at first that they tell nothing.
+    Rows that are held aside have so much noise at first that they tell nothing. Of repeated rows
+    one copy is held aside, as a row to predict has copies among the others, too.
     """
     data = _known(rows.block(slice(None)), kernel)
-    aside = _held_aside(data.weight, random_state)
     n_jobs, n = plan.options.n_jobs, len(data.X)
-    noise = np.maximum(data.known + data.learned, least)
-    left = data.weight.copy()
-    left[aside.rows] -= aside.weight
+    aside, free = _held_aside(n, random_state)
+    signal = np.mean(kernels.diagonal(kernel, data.X)[0])
+    of_one = np.maximum(data.known + data.learned, least)
+    noise, left = of_one / data.weight, data.weight.copy()
+    left[aside] -= 1.0 if rows.merged else left[aside]
     seen = left > 0
-    unseen = _UNSEEN * np.mean(kernels.diagonal(kernel, data.X)[0])
-    first = np.divide(noise, left, out=np.full(n, unseen), where=seen)
-    chosen = random_state.permutation(np.flatnonzero(seen))[: _most_leading(plan, n)]
+    first = np.divide(of_one, left, out=np.full(n, _UNSEEN * signal), where=seen)
+    chosen = free[: _most_leading(plan, n)]
     Z = data.X[chosen]
-    features, jitter = leading_rows(kernel, Z, first[chosen], n_jobs)
-    near = preconditioner(kernel, features, data.X, first, n_jobs)
+    features, jitter = leading_rows(kernel, Z, noise[chosen], n_jobs)
+    near = preconditioner(kernel, features, data.X, first, n_jobs, least=noise.min())
     goal = _goal(noise, rows, plan)
     before = _solve(kernel, data, first, near, plan, goal)
     seen[chosen[:_LEADING]] = False
@@ -125,12 +119,16 @@ def _posterior(rows, kernel, least, plan, random_state):
         others=np.flatnonzero(seen),
         scale=kernels.length_scales(kernel, rows.scale()),
     )
-    factor = _factor(found, data, aside, n_jobs)
-    noise /= data.weight
+    found = replace(found, factor=_factor(found, data, aside, n_jobs))
+    if before.stopped or before.n_iter >= plan.max_iter:
+        _warn_of(before, plan, goal, len(Z))
+        return found, Z, jitter
+    residual = before.residual + (first - noise)[:, None] * before.x
+    before = before._replace(residual=residual)
     last = _solve(kernel, data, noise, near.with_noise(noise), plan, goal, before)
     _warn_of(last, plan, goal, len(Z))
     others = np.setdiff1d(np.arange(n), chosen[:_LEADING])
-    return replace(found, noise=noise, alpha=last.x, others=others, factor=factor), Z, jitter
+    return replace(found, noise=noise, alpha=last.x, others=others), Z, jitter
 
 
 def _known(block, kernel):
@@ -141,18 +139,15 @@ def _known(block, kernel):
     return _Known(X, block.y[used], known[used], learned[used], weight[used])
 
 
-def _held_aside(weight, random_state):
-    size = min(_ASIDE, len(weight) // _SHARE_ASIDE)
-    rows = random_state.choice(len(weight), size, replace=False, p=weight / weight.sum())
-    return _Aside(rows, np.minimum(weight[rows], 1.0))
+def _held_aside(n, random_state):
+    """Rows that are held aside, and the others, in random order."""
+    return np.split(random_state.permutation(n), [min(_ASIDE, n // _SHARE_ASIDE)])
 
 
 def _goal(noise, rows, plan):
     """The relative residual to reach: no more than the noise, unless this is next to nothing."""
-    noise_to_target = np.sqrt(np.mean(noise) / rows.target_variance())
-    return min(
-        _RESIDUAL * plan.tol, _LARGEST_RESIDUAL, max(noise_to_target, _RESIDUAL_WITHOUT_NOISE)
-    )
+    of_noise = np.sqrt(1.0 / np.mean(1.0 / noise) / rows.target_variance())
+    return min(_RESIDUAL * plan.tol, _LARGEST_RESIDUAL, max(of_noise, _RESIDUAL_OF_NO_NOISE))
 
 
 def _solve(kernel, data, noise, near, plan, goal, before=None):
@@ -160,12 +155,11 @@ def _solve(kernel, data, noise, near, plan, goal, before=None):
     product = KernelProduct(kernel, data.X, plan.options.n_jobs)
     rough = product.rough()
     spent = 0 if before is None else before.n_iter
-    stopped = before is not None and before.stopped
 
     def report(iteration, residual):
         if plan.progress is None:
             return False
-        note = f"residual of all rows {residual:.2e}, until {goal:.0e}"
+        note = f"residual of all rows {residual:.2e}, until {goal:.1e}"
         return plan.progress(spent + iteration, -residual, note=note)
 
     found = solve(
@@ -173,22 +167,23 @@ def _solve(kernel, data, noise, near, plan, goal, before=None):
         near,
         data.y,
         tol=goal,
-        max_iter=0 if stopped else plan.max_iter - spent,
+        max_iter=plan.max_iter - spent,
         rough=rough and (lambda V: rough(V) + noise[:, None] * V),
         report=report,
-        start=None if before is None else before.x,
+        start=before,
     )
-    return found._replace(n_iter=spent + found.n_iter, stopped=stopped or found.stopped)
+    return found._replace(n_iter=spent + found.n_iter)
 
 
 def _warn_of(found, plan, goal, n_leading):
     """Warn where the residual is larger than asked for."""
     if found.relative > goal and not found.stopped:
+        tol = f"tol (now {plan.tol:g}), " if goal == _RESIDUAL * plan.tol else ""
         warn(
             f"The solve for all rows ended after {found.n_iter} products with a residual of "
-            f"{found.relative:.1e}, not {goal:.0e}, of the targets. Raise max_iter (now "
-            f"{plan.max_iter}), n_inducing (now {n_leading}), tol (now {plan.tol:g}) or the "
-            "noise (by alpha, or the bounds of the WhiteKernel), or set posterior='inducing'.",
+            f"{found.relative:.1e}, not {goal:.1e}, of the targets. Raise max_iter (now "
+            f"{plan.max_iter}), n_inducing (now {n_leading}), {tol}or the noise (by alpha, or the "
+            "bounds of the WhiteKernel), or set posterior='inducing'.",
             ConvergenceWarning,
         )
 
@@ -199,9 +194,9 @@ def _factor(posterior, data, aside, n_jobs):
     A few rows more, which would have it 1, have a say where there are not many. Where errors are
     not normal, it may be larger, so that intervals of 95 % contain as many of these rows.
     """
-    if not len(aside.rows):
+    if not len(aside):
         return 1.0
-    X, y, known, learned, _ = (column[aside.rows] for column in data)
+    X, y, known, learned, weight = (column[aside] for column in data)
     mean, variance = posterior.mean_and_variance(X, n_jobs)
     variance = np.maximum(variance + learned, np.finfo(float).tiny)
     errors = (y - mean) ** 2
@@ -209,16 +204,16 @@ def _factor(posterior, data, aside, n_jobs):
 
     def loss(log_factor):
         total = np.exp(log_factor) * variance + known
-        of_rows = aside.weight @ (np.log(total) + squares / total) / aside.weight.mean()
+        of_rows = weight @ (np.log(total) + squares / total) / weight.mean()
         return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
 
     likely = np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x)
-    if len(aside.rows) < _ENOUGH:
+    if len(aside) < _ENOUGH:
         return float(likely)
     needed = ((errors / _LIMIT - known[:, None]) / variance[:, None]).ravel()
     order = np.argsort(needed)
-    weight = np.cumsum(np.repeat(aside.weight, errors.shape[1])[order])
-    central = needed[order[np.searchsorted(weight, _CENTRAL * weight[-1])]]
+    total = np.cumsum(np.repeat(weight, errors.shape[1])[order])
+    central = needed[order[np.searchsorted(total, _CENTRAL * total[-1])]]
     return float(np.clip(max(likely, central), *_LIMITS))
 
 

@@ -21,7 +21,7 @@ from skgp_sparse.inference.parameters import basis_block, kernel_block, raise_no
 _FEW_ROWS = 2000
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 _LOST = 10.0  # residual variance over noise from which inducing points lose much ...
-_FEW, _LOST_OF_FEW = 6000, 0.1  # ... up to so many rows, most of which tell the hyperparameters
+_FEW_TO_KNOW, _LOST_OF_FEW = 6000, 0.1  # ... up to so many rows, as an exact fit sees most of them
 _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
 
 
@@ -219,7 +219,7 @@ class GaussianModel(Model):
         Of few rows, an exact fit sees most, so that less is enough.
         """
         noise, residual = objective.noise_and_residual(kernel)
-        return residual > (_LOST_OF_FEW if len(objective.rows) <= _FEW else _LOST) * noise
+        return residual > (_LOST_OF_FEW if len(objective.rows) <= _FEW_TO_KNOW else _LOST) * noise
 
     def warn_of(self, objective, kernel):
         """Warn where the bound is little but its penalty."""

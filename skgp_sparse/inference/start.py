@@ -91,11 +91,7 @@ def drawn_starts(limits, n_restarts, random_state):
 
 
 def fit_few(rows, kernel, model, size, *, options, n_restarts, random_state, tol):
-    """The model and the kernel with the hyperparameters of an exact fit to `size` random rows.
-
-    Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
-    objective has a slope: at most a few typical distances, or the kernel's own initial value.
-    """
+    """The model and the kernel with the hyperparameters of an exact fit to `size` random rows."""
     few = rows.sampled(model.sample(rows, size, random_state))
     objective = model.exact(few, options, rough=True)
     objective, found, _, _ = fit_exact(
@@ -106,10 +102,19 @@ def fit_few(rows, kernel, model, size, *, options, n_restarts, random_state, tol
         max_iter=_ITERATIONS,
         tol=_COARSER * tol,
     )
+    return model.informed_by(objective), within_reach(found, kernel, rows)
+
+
+def within_reach(found, kernel, rows):
+    """The kernel that was found from another one, ready for a fit to go on from it.
+
+    Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
+    objective has a slope: at most a few typical distances, or the other kernel's value.
+    """
     theta = found.theta
     for positions in positions_of(kernel, "length_scale"):
         spread = rows.scale() if len(positions) > 1 else rows.scale().max()
         longest = np.log(_LONGEST * spread * np.sqrt(rows.n_features))
         longest = np.maximum(longest, kernel.theta[positions])
         theta[positions] = np.minimum(theta[positions], longest)
-    return model.informed_by(objective), found.clone_with_theta(theta)
+    return found.clone_with_theta(theta)

@@ -33,7 +33,7 @@ from skgp_sparse.inference.objectives import (
     arithmetic,
     value_or_minus_inf,
 )
-from skgp_sparse.inference.start import fit_few
+from skgp_sparse.inference.start import fit_few, within_reach
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
 
@@ -124,10 +124,11 @@ def _train_from_start(rows, kernel, model, plan, random_state):
     if may_be_solved and model.loses_much(kernel, objective):
         plan = plan._replace(n_restarts=0)
         learned = learn_from_some(rows, kernel, model, plan, of_all_rows)
-        kernel = learned.kernel
-        objective = model.sparse(rows, plan.initialise(rows, kernel, random_state), plan.options)
-        if model.loses_much(kernel, objective):
+        Z = plan.initialise(rows, learned.kernel, random_state)
+        objective = model.sparse(rows, Z, plan.options)
+        if model.loses_much(learned.kernel, objective):
             return fit_all_rows(rows, learned, model, plan, of_all_rows)
+        kernel = within_reach(learned.kernel, kernel, rows)
     kernel = model.adapt(kernel, objective)
     known = _known_inducing_points(rows, plan)
     warm = _warm_start(objective if known is None else objective.at(basis=known), plan)
