@@ -199,3 +199,13 @@ def test_other_rows_have_as_many_targets_as_those_of_the_fit():
     model = SparseGPRegressor(n_inducing=20, random_state=0).fit(X, np.column_stack([y, y**2]))
     with pytest.raises(ValueError, match="target"):
         model.evidence_bounds(X, y)
+
+
+def test_the_solve_reports_its_residual(capsys):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(400, 2))
+    model = SparseGPRegressor(n_inducing=10, random_state=0).fit(X, np.sin(X[:, 0]))
+    model.evidence_bounds()
+    assert "residual" not in capsys.readouterr().out
+    model.set_params(verbose=1).evidence_bounds()
+    assert "[SparseGPRegressor] bounds, iteration 1: residual" in capsys.readouterr().out

@@ -38,7 +38,7 @@ class Certificate(NamedTuple):
     residual: float  # of the solve, relative
 
 
-def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2000):
+def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2000, report=None):
     """Compute the `Certificate`.
 
     Parameters
@@ -56,6 +56,8 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2
         Spread of the inputs, for kernels without length scales.
     n_leading : int
         Rows of the preconditioner of the solve.
+    report : callable or None
+        Of `solve`.
     """
     weight = np.broadcast_to(rows.weight, len(rows.X))
     used = np.random.RandomState(0).permutation(np.flatnonzero(weight > 0))
@@ -75,6 +77,7 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2
         tol=tol,
         max_iter=max_iter,
         rough=rough and (lambda V: rough(V) + D[:, None] * V),
+        report=report,
     )
     Q = preconditioner(kernel, features, X, D, n_jobs, with_residual=False)
     least = np.vdot(y, found.x) + np.vdot(found.x, found.residual)  # 2 yᵀv - vᵀ(y - e)

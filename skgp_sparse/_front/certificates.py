@@ -72,6 +72,15 @@ def _bounds(estimator, rows, bound, own):
     kernel, n_jobs = estimator._fits[0].kernel, resolve_n_jobs(estimator.n_jobs)
     basis = InducingPoints(estimator.inducing_points_)
     options = Options(n_jobs=n_jobs)
+    tol = min(_RESIDUAL, estimator.tol)
+
+    def report(iteration, residual):
+        if estimator.verbose and iteration % int(estimator.verbose) == 0:
+            name = type(estimator).__name__
+            print(
+                f"[{name}] bounds, iteration {iteration}: residual {residual:.2e}, until {tol:.0e}"
+            )
+
     with single_threaded_blas(), arithmetic():
         if own is None:
             own = CollapsedObjective(rows, bound, basis, options).value(kernel)
@@ -80,9 +89,10 @@ def _bounds(estimator, rows, bound, own):
             basis.at(kernel, options).for_prediction(),
             rows.block(slice(None)),
             n_jobs,
-            tol=min(_RESIDUAL, estimator.tol),
+            tol=tol,
             max_iter=estimator.max_iter,
             scale=rows.scale(),
+            report=report,
         )
     if found.residual > _RESIDUAL:
         warn(
