@@ -24,7 +24,7 @@ from skgp_sparse._engine.all_rows import AllRows, leading_rows
 from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.inducing_points import InducingPoints
 from skgp_sparse._engine.kernel_product import KernelProduct
-from skgp_sparse._engine.preconditioner import preconditioner
+from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.problem import Options
 
 KERNELS = [
@@ -103,7 +103,7 @@ def test_solutions_have_the_residual_that_is_asked_for(kernel, is_rough, p):
     features, _ = leading_rows(kernel, Z, noise[:100])
     found = solve(
         lambda V: product(V) + noise[:, None] * V,
-        preconditioner(kernel, features, X, noise, 2),
+        preconditioner(kernel, features, X, noise, 2, dtype=np.float32),
         y,
         tol=1e-4,
         max_iter=500,
@@ -145,14 +145,16 @@ def test_the_preconditioner_is_the_inverse_of_its_matrix(with_residual, Z_is_row
         features = InducingPoints(Z).at(kernel, Options())
         core = kernels.evaluate(kernel, Z, Z)
         core += features.jitter * np.mean(np.diag(core)) * np.eye(60)
-    found = preconditioner(kernel, features, X, noise, 2, with_residual=with_residual)
+    dtype = precision(noise, kernel.diag(X).mean())
+    assert dtype == (np.float32 if scale == 1.0 else np.float64)
+    found = preconditioner(kernel, features, X, noise, 2, with_residual, dtype)
     across = kernels.evaluate(kernel, X, Z)
     P = across @ np.linalg.solve(core, across.T) + np.diag(noise)
     if with_residual:
         rest = kernels.diagonal(kernel, X)[0] - np.diag(across @ np.linalg.solve(core, across.T))
         P += np.diag(rest)
     exact = np.linalg.solve(P, y)
-    digits = 1e-4 if with_residual and scale == 1.0 else 1e-7
+    digits = 1e-4 if scale == 1.0 else 1e-7
     assert np.linalg.norm(found(y) - exact) < digits * np.linalg.norm(exact)
     np.testing.assert_allclose(found.log_det(), np.linalg.slogdet(P)[1], rtol=1e-9)
 
@@ -165,10 +167,11 @@ def test_the_preconditioner_follows_the_noise_of_some_rows(scale):
     first[::7] = 1e6
     first[1] = 0.5 * scale * 1e-2
     features, _ = leading_rows(kernel, X[2:302], noise[2:302])
-    before = preconditioner(kernel, features, X, first, 2)
+    dtype = precision(noise, kernel.diag(X).mean())
+    before = preconditioner(kernel, features, X, first, 2, dtype=dtype)
     assert len(before.blocks) > 1
     found = before.with_noise(noise)
-    again = preconditioner(kernel, features, X, noise, 2)
+    again = preconditioner(kernel, features, X, noise, 2, dtype=dtype)
     np.testing.assert_allclose(found(y), again(y), rtol=1e-4, atol=1e-5 * np.abs(again(y)).max())
     np.testing.assert_allclose(found.log_det(), again.log_det(), rtol=1e-6)
 

@@ -22,7 +22,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.all_rows import AllRows, leading_rows
 from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.kernel_product import KernelProduct
-from skgp_sparse._engine.preconditioner import preconditioner
+from skgp_sparse._engine.preconditioner import precision, preconditioner
 
 _LOG_2PI = np.log(2.0 * np.pi)
 _LEADING = 500  # rows that come first in the chain rule
@@ -67,12 +67,13 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2
     D, n_targets = s2 / weight, y.shape[1]
     # a row of weight w is its mean, and what w copies of it have beside that
     constant = weight @ (np.log(s2) + _LOG_2PI) - np.log(D).sum()
+    signal = np.mean(kernels.diagonal(kernel, X)[0])
     leading, _ = leading_rows(kernel, X[:n_leading], D[:n_leading], n_jobs)
     product = KernelProduct(kernel, X, n_jobs)
     rough = product.rough()
     found = solve(
         lambda V: product(V) + D[:, None] * V,
-        preconditioner(kernel, leading, X, D, n_jobs),
+        preconditioner(kernel, leading, X, D, n_jobs, dtype=precision(D, signal)),
         y,
         tol=tol,
         max_iter=max_iter,

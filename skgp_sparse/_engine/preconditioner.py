@@ -6,8 +6,8 @@ With features ``V`` of the rows, of whatever basis, and ``r`` what they leave of
     P⁻¹ = Λ⁻¹ - Λ⁻¹ V B⁻¹ Vᵀ Λ⁻¹.
 
 Its diagonal is that of ``K + D``, which is worth a factor of ten in iterations beside ``V Vᵀ + D``.
-Features are kept in single precision, for which conjugate gradients allow, unless the noise is so
-small that its rounding would outweigh it.
+Features may be kept in single precision, for which conjugate gradients allow, unless the noise is
+so small that their rounding would outweigh it.
 """
 
 from dataclasses import dataclass, replace
@@ -75,7 +75,12 @@ class Preconditioner:
         return out
 
 
-def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, least=None):
+def precision(noise, signal):
+    """Type of features whose rounding does not outweigh noise variances, at this variance."""
+    return np.dtype(np.float32 if np.min(noise) >= _FOR_SINGLE * signal else np.float64)
+
+
+def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, dtype=np.float64):
     """The `Preconditioner` of ``k(X, X) + diag(noise)``.
 
     Parameters
@@ -87,12 +92,9 @@ def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, least
     n_jobs : int
     with_residual : bool
         Whether r is part of Λ. Without it, P is not larger than ``k(X, X) + diag(noise)``.
-    least : float or None
-        The smallest noise that `with_noise` will see; None: that of `noise`.
+    dtype : dtype
+        In which features are kept.
     """
-    least = noise.min() if least is None else least
-    signal = np.mean(kernels.diagonal(kernel, X)[0])
-    dtype = np.float32 if with_residual and least >= _FOR_SINGLE * signal else np.float64
 
     def see(rows):
         V = features.whiten(features.raw(X[rows]))

@@ -21,7 +21,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.all_rows import AllRows, leading_rows
 from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.kernel_product import KernelProduct
-from skgp_sparse._engine.preconditioner import preconditioner
+from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.objectives import arithmetic
 from skgp_sparse.inference.parameters import positions_of
@@ -103,10 +103,11 @@ def _posterior(rows, kernel, least, plan, random_state):
     left[aside] -= 1.0 if rows.merged else left[aside]
     seen = left > 0
     first = np.divide(of_one, left, out=np.full(n, _UNSEEN * signal), where=seen)
-    chosen = free[: _most_leading(plan, n)]
+    dtype = precision(noise, signal)
+    chosen = free[: _most_leading(plan, n, dtype)]
     Z = data.X[chosen]
     features, jitter = leading_rows(kernel, Z, noise[chosen], n_jobs)
-    near = preconditioner(kernel, features, data.X, first, n_jobs, least=noise.min())
+    near = preconditioner(kernel, features, data.X, first, n_jobs, dtype=dtype)
     goal = _goal(noise, rows, plan)
     before = _solve(kernel, data, first, near, plan, goal)
     seen[chosen[:_LEADING]] = False
@@ -217,9 +218,9 @@ def _factor(posterior, data, aside, n_jobs):
     return float(np.clip(max(likely, central), *_LIMITS))
 
 
-def _most_leading(plan, n):
-    """Rows of the preconditioner, whose features, mostly in single precision, fit the memory."""
-    return max(min(plan.n_leading, n, int(plan.options.memory / (4 * n))), 1)
+def _most_leading(plan, n, dtype):
+    """Rows of the preconditioner, whose features fit the memory."""
+    return max(min(plan.n_leading, n, int(plan.options.memory / (dtype.itemsize * n))), 1)
 
 
 def _least_noise(kernel, rows):
