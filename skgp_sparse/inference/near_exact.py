@@ -89,20 +89,12 @@ def fit_all_rows(rows, learned, model, plan, random_state):
 
 
 def _posterior(rows, kernel, least, plan, random_state):
-    """`AllRows`, the rows that lead, and the jitter that these took.
-
-    Rows that are held aside have so much noise at first that they tell nothing. Of repeated rows
-    one copy is held aside, as a row to predict has copies among the others, too.
-    """
+    """`AllRows`, the rows that lead, and the jitter that these took."""
     data = _known(rows.block(slice(None)), kernel)
     n_jobs, n = plan.options.n_jobs, len(data.X)
     aside, free = _held_aside(n, random_state)
     signal = np.mean(kernels.diagonal(kernel, data.X)[0])
-    of_one = np.maximum(data.known + data.learned, least)
-    noise, left = of_one / data.weight, data.weight.copy()
-    left[aside] -= 1.0 if rows.merged else left[aside]
-    seen = left > 0
-    first = np.divide(of_one, left, out=np.full(n, _UNSEEN * signal), where=seen)
+    first, noise, seen = _noises(data, least, aside, rows.merged, _UNSEEN * signal)
     dtype = precision(noise, signal)
     chosen = free[: _most_leading(plan, n, dtype)]
     Z = data.X[chosen]
@@ -143,6 +135,20 @@ def _known(block, kernel):
 def _held_aside(n, random_state):
     """Rows that are held aside, and the others, in random order."""
     return np.split(random_state.permutation(n), [min(_ASIDE, n // _SHARE_ASIDE)])
+
+
+def _noises(data, least, aside, merged, unseen):
+    """Noise variances at first and at last, and which rows are seen at first.
+
+    Rows that are held aside have so much noise at first that they tell nothing. Of repeated rows
+    one copy is held aside, as a row to predict has copies among the others, too.
+    """
+    of_one = np.maximum(data.known + data.learned, least)
+    left = data.weight.copy()
+    left[aside] -= 1.0 if merged else left[aside]
+    seen = left > 0
+    first = np.divide(of_one, left, out=np.full(len(left), unseen), where=seen)
+    return first, of_one / data.weight, seen
 
 
 def _goal(noise, rows, plan):
