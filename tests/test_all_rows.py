@@ -40,6 +40,11 @@ KERNELS = [
 SINGLE = [KERNELS[index] for index in (0, 1, 2, 3)]
 
 
+@pytest.fixture(autouse=True)
+def few_rows_tell_hyperparameters(monkeypatch):
+    monkeypatch.setattr("skgp_sparse.inference.near_exact._ROWS_OF_THETA", 500)
+
+
 def table(n=900, d=3, p=1, seed=0):
     rng = np.random.RandomState(seed)
     X = rng.normal(size=(n, d))
@@ -512,6 +517,7 @@ def test_progress_tells_the_residual(capsys):
         ({"posterior": "all"}, "must be one of .*'auto', 'inducing', 'rows'.*Got 'all'"),
         ({"posterior": None}, "Got None instead"),
         ({"posterior": "rows", "likelihood": "student_t"}, "Set posterior to 'inducing'"),
+        ({"posterior": "rows", "solver": "stochastic"}, "random rows with solver='stochastic'"),
     ],
 )
 def test_what_cannot_be_used_is_refused(parameters, message):
@@ -556,7 +562,7 @@ def test_a_coarse_tolerance_still_solves():
 
 def test_inducing_points_that_are_given_are_refused():
     X, y = smooth(100)
-    with pytest.raises(ValueError, match="inducing_init is given"):
+    with pytest.raises(ValueError, match="takes no array as inducing_init"):
         SparseGPRegressor(posterior="rows", inducing_init=X[:5]).fit(X, y)
 
 

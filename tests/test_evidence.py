@@ -209,3 +209,10 @@ def test_the_solve_reports_its_residual(capsys):
     assert "residual" not in capsys.readouterr().out
     model.set_params(verbose=1).evidence_bounds()
     assert "[SparseGPRegressor] bounds, iteration 1: residual" in capsys.readouterr().out
+
+
+def test_targets_without_inputs_are_refused():
+    X = np.random.RandomState(0).normal(size=(50, 2))
+    model = SparseGPRegressor(n_inducing=10, random_state=0).fit(X, np.sin(X[:, 0]))
+    with pytest.raises(ValueError, match="needs X where y or sample_weight are given"):
+        model.evidence_bounds(y=np.zeros(50))

@@ -39,6 +39,8 @@ def evidence_bounds(estimator, X, y, sample_weight):
     name = f"{type(estimator).__name__}.evidence_bounds"
     if estimator._likelihood is not None:
         raise ValueError(f"{name} needs likelihood='gaussian'. Got {estimator.likelihood!r}.")
+    if X is None and not (y is None and sample_weight is None):
+        raise ValueError(f"{name} needs X where y or sample_weight are given.")
     value = estimator.log_marginal_likelihood_value_
     if X is None and estimator.posterior_ == "exact":
         return EvidenceBounds(value, value, value, value, 0.0)

@@ -164,7 +164,9 @@ def check_posterior(estimator, likelihood, rows, name):
     elif not rows.in_memory:
         reason = "needs arrays for a posterior given all rows, and X is read in parts"
     elif not isinstance(estimator.inducing_init, str):
-        reason = "chooses rows for a posterior given all of them, and inducing_init is given"
+        reason = "takes no array as inducing_init with posterior='rows'"
+    elif estimator.solver == "stochastic":
+        reason = "learns from random rows with solver='stochastic', and not with posterior='rows'"
     if estimator.posterior == "rows" and reason is not None:
         raise ValueError(f"{name} {reason}. Set posterior to 'inducing'.")
 

@@ -166,7 +166,8 @@ def _solve(kernel, data, noise, near, plan, goal, before=None):
     def report(iteration, residual):
         if plan.progress is None:
             return False
-        note = f"residual of all rows {residual:.2e}, until {goal:.1e}"
+        which = "all rows" if before else "all rows but those held aside"
+        note = f"residual of {which} {residual:.2e}, until {goal:.1e}"
         return plan.progress(spent + iteration, -residual, note=note)
 
     found = solve(
