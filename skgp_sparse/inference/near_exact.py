@@ -41,7 +41,7 @@ _UNSEEN = 1e6  # their noise, in units of the variance of the process
 _CENTRAL, _LIMIT = 0.95, 1.959964**2  # of normal deviates, this share have squares below this
 _ENOUGH = 100  # rows that tell a share
 _DOUBT = 20  # rows that speak for a factor of 1
-_LIMITS = 1e-3, 1e3  # of the factor of the variances
+_LIMITS = 1e-3, 1e6  # of the factor of the variances: errors of a solve that ended early are large
 
 
 class _Known(NamedTuple):
