@@ -311,7 +311,7 @@ def test_of_repeated_rows_one_copy_is_held_aside(weighted, monkeypatch):
     copies = np.where(np.arange(len(X)) % 3 == 0, 4, 1)
     seen = []
 
-    def look(posterior, data, aside, counts, n_jobs):
+    def look(posterior, data, aside, n_jobs):
         seen.append((posterior.noise[aside], data.weight[aside]))
         return 1.0
 

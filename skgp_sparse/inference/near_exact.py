@@ -92,7 +92,7 @@ def _posterior(rows, kernel, least, plan, random_state):
     """`AllRows`, the rows that lead, and the jitter that these took."""
     data = _known(rows.block(slice(None)), kernel)
     n_jobs, n = plan.options.n_jobs, len(data.X)
-    aside, free = _held_aside(data.weight, rows.merged, random_state)
+    aside, free = _held_aside(n, random_state)
     signal = np.mean(kernels.diagonal(kernel, data.X)[0])
     first, noise, seen = _noises(data, least, aside, rows.merged, _UNSEEN * signal)
     dtype = precision(noise, signal)
@@ -112,8 +112,7 @@ def _posterior(rows, kernel, least, plan, random_state):
         others=np.flatnonzero(seen),
         scale=kernels.length_scales(kernel, rows.scale()),
     )
-    counts = np.ones(len(aside)) if rows.merged else data.weight[aside]
-    found = replace(found, factor=_factor(found, data, aside, counts, n_jobs))
+    found = replace(found, factor=_factor(found, data, aside, n_jobs))
     if before.stopped or before.n_iter >= plan.max_iter:
         _warn_of(before, plan, goal, len(Z))
         return found, Z, jitter
@@ -133,12 +132,9 @@ def _known(block, kernel):
     return _Known(X, block.y[used], known[used], learned[used], weight[used])
 
 
-def _held_aside(weight, merged, random_state):
-    """Rows that are held aside, copies drawn one by one, and the others, in random order."""
-    n = len(weight)
-    share = weight / weight.sum() if merged else None
-    aside = random_state.choice(n, min(_ASIDE, n // _SHARE_ASIDE), replace=False, p=share)
-    return aside, random_state.permutation(np.setdiff1d(np.arange(n), aside))
+def _held_aside(n, random_state):
+    """Rows that are held aside, and the others, in random order."""
+    return np.split(random_state.permutation(n), [min(_ASIDE, n // _SHARE_ASIDE)])
 
 
 def _noises(data, least, aside, merged, unseen):
@@ -200,17 +196,15 @@ def _warn_of(found, plan, goal, n_leading):
         )
 
 
-def _factor(posterior, data, aside, counts, n_jobs):
+def _factor(posterior, data, aside, n_jobs):
     """The factor of all predicted variances that makes the rows held aside most likely.
-
-    Every one of them counts as so many.
 
     A few rows more, which would have it 1, have a say where there are not many. Where errors are
     not normal, it may be larger, so that intervals of 95 % contain as many of these rows.
     """
     if not len(aside):
         return 1.0
-    X, y, known, learned, _ = (column[aside] for column in data)
+    X, y, known, learned, weight = (column[aside] for column in data)
     mean, variance = posterior.mean_and_variance(X, n_jobs)
     variance = np.maximum(variance + learned, np.finfo(float).tiny)
     errors = (y - mean) ** 2
@@ -218,7 +212,7 @@ def _factor(posterior, data, aside, counts, n_jobs):
 
     def loss(log_factor):
         total = np.exp(log_factor) * variance + known
-        of_rows = counts @ (np.log(total) + squares / total) / counts.mean()
+        of_rows = weight @ (np.log(total) + squares / total) / weight.mean()
         return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
 
     likely = np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x)
@@ -226,7 +220,7 @@ def _factor(posterior, data, aside, counts, n_jobs):
         return float(likely)
     needed = ((errors / _LIMIT - known[:, None]) / variance[:, None]).ravel()
     order = np.argsort(needed)
-    total = np.cumsum(np.repeat(counts, errors.shape[1])[order])
+    total = np.cumsum(np.repeat(weight, errors.shape[1])[order])
     central = needed[order[np.searchsorted(total, _CENTRAL * total[-1])]]
     return float(np.clip(max(likely, central), *_LIMITS))
 
