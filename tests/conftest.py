@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse._engine import exact
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._ground.linalg import Jitter
@@ -73,7 +73,7 @@ class Case(NamedTuple):
     def problem(self, bound, **options):
         """The question for the collapsed engine."""
         options = Options(jitter=self.jitter, **options)
-        return Problem(self.kernel, InducingPoints(self.Z), self.rows(), bound, options)
+        return Problem(self.kernel, InducingBasis(self.Z), self.rows(), bound, options)
 
     def groups(self):
         """The table as the exact engine takes it."""

@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skgp_sparse import SparseGPRegressor, kernels
 from skgp_sparse._engine.all_rows import AllRows, leading_rows
 from skgp_sparse._engine.conjugate_gradients import solve
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.problem import Options
@@ -147,7 +147,7 @@ def test_the_preconditioner_is_the_inverse_of_its_matrix(with_residual, Z_is_row
         Z = X[:60]
     else:
         Z = np.random.RandomState(3).normal(size=(60, 3))
-        features = InducingPoints(Z).at(kernel, Options())
+        features = InducingBasis(Z).at(kernel, Options())
         core = kernels.evaluate(kernel, Z, Z)
         core += features.jitter * np.mean(np.diag(core)) * np.eye(60)
     dtype = precision(noise, kernel.diag(X).mean())

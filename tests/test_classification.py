@@ -484,7 +484,7 @@ def test_processes_bring_back_no_rows(monkeypatch):
     X, y = blobs()
     model = small(max_iter=1, n_jobs=2).fit(X, y)
     assert len(found) == 3 and all(len(fit.objective.rows) == len(X) for fit in model._fits)
-    assert all(not fit.objective.memory.history for fit in model._fits)
+    assert all(not fit.objective.inner_state.history for fit in model._fits)
 
 
 def test_threads_can_fit_the_problems_too():

@@ -18,7 +18,7 @@ import skgp_sparse
 from skgp_sparse import bounds
 from skgp_sparse._engine import collapsed, forward, table
 from skgp_sparse._engine.basis import Basis, Features
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.table import Block, Table
@@ -102,7 +102,7 @@ def small_blocks(monkeypatch):
 
 @pytest.mark.parametrize("bound", ["titsias_new", "fitc"])
 def test_regression_needs_no_array_of_the_rows(bound, small_blocks):
-    drawn, Z = Drawn(500), InducingPoints(np.random.RandomState(0).normal(size=(12, 2)))
+    drawn, Z = Drawn(500), InducingBasis(np.random.RandomState(0).normal(size=(12, 2)))
     problems = [Problem(KERNEL, Z, rows, BOUNDS[bound]) for rows in (drawn, as_array(drawn))]
     drawn.longest = 0
     agree_evaluations(*map(collapsed.value_and_gradient, problems), 1e-13)
@@ -334,7 +334,7 @@ def test_a_precision_of_zero_divides_nothing(method):
     rows = replace(case.rows(), y=np.where(case.y > 0, 1.0, -1.0)[:, None])
     found = SiteModel(METHODS[method], TIGHT).sparse(rows, case.Z, Options())
     loop, solution, _ = found._infer(case.kernel)
-    projected, sites = loop.projected, loop.pieces.split(solution.state)
+    projected, sites = loop.projected, loop.bundles.split(solution.state)
     for part in sites.parts:
         part[..., ::3] = 0.0
     with np.errstate(all="raise"):

@@ -451,7 +451,7 @@ def test_of_nothing_is_the_best_constant(likelihood):
         moved = type(likelihood)(**{**likelihood.get_params(), "level": level})
         return WEIGHT @ moved.expected(y, OFFSET, np.zeros(4))[0]
 
-    best = likelihood.of_nothing(y, WEIGHT, OFFSET)
+    best = likelihood.constant_log_likelihood(y, WEIGHT, OFFSET)
     levels = np.linspace(-2.0, 5.0, 7001)
     found = np.array([value(level) for level in levels])
     assert found.max() - 1e-9 <= best <= found.max() + 1e-5
@@ -460,10 +460,10 @@ def test_of_nothing_is_the_best_constant(likelihood):
 def test_of_nothing_of_labels_takes_offsets_into_account():
     y = np.where(Y > 1, 1.0, -1.0)
     for own in (Probit(), Logit()):
-        best = own.of_nothing(y, WEIGHT, OFFSET)
+        best = own.constant_log_likelihood(y, WEIGHT, OFFSET)
         found = [WEIGHT @ own.log_sigmoid(y * (b + OFFSET))[0] for b in np.linspace(-5, 5, 5001)]
         assert max(found) - 1e-9 <= best <= max(found) + 1e-5
-        frequencies = own.of_nothing(y, WEIGHT, np.zeros(4))
+        frequencies = own.constant_log_likelihood(y, WEIGHT, np.zeros(4))
         assert_allclose(frequencies, own._of_constant(y, WEIGHT, np.zeros(4)), rtol=1e-12)
 
 
@@ -478,7 +478,7 @@ def test_levels_start_at_the_log_of_a_mean_observation():
     with pytest.warns(UserWarning, match="All observations are 0"):
         level = Poisson().started(0 * Y, WEIGHT, OFFSET).level
     assert_allclose(level, np.log(0.5 / (WEIGHT @ np.exp(OFFSET))))
-    assert np.isfinite(NegativeBinomial().of_nothing(0 * Y, WEIGHT, OFFSET))
+    assert np.isfinite(NegativeBinomial().constant_log_likelihood(0 * Y, WEIGHT, OFFSET))
 
 
 def test_the_student_t_starts_at_medians():

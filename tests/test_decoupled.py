@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse._engine import collapsed, decoupled
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.rows import Rows
 
@@ -26,7 +26,7 @@ def table(n=400, p=1, noise=0.0, weight=None):
 def problems(rows, bound, kernel=KERNEL, m=15, M=60):
     Z = np.random.RandomState(1).normal(size=(M, 2))
     of_mean, of_covariance = (
-        Problem(kernel, InducingPoints(part), rows, bound) for part in (Z, Z[:m])
+        Problem(kernel, InducingBasis(part), rows, bound) for part in (Z, Z[:m])
     )
     return of_mean, of_covariance
 
@@ -84,7 +84,7 @@ def test_it_is_between_the_bound_of_few_points_and_the_exact_evidence(bound):
     of_mean, of_covariance = problems(rows, bound)
     value = decoupled.conclude(of_mean, of_covariance)[0]
     assert collapsed.value(of_covariance) <= value
-    everything = of_mean._replace(basis=InducingPoints(rows.X))
+    everything = of_mean._replace(basis=InducingBasis(rows.X))
     assert value <= decoupled.conclude(everything, of_covariance)[0] + 1e-6
     assert value <= collapsed.value(everything) + 1e-6
 

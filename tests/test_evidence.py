@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
 from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse._engine import collapsed, exact
 from skgp_sparse._engine.evidence import certify
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
 
@@ -45,13 +45,13 @@ def exact_evidence(kernel, rows):
 
 
 def found(kernel, rows, Z, tol=1e-6):
-    features = InducingPoints(Z).at(kernel, Options())
+    features = InducingBasis(Z).at(kernel, Options())
     options = dict(tol=tol, max_iter=500, n_leading=100, scale=rows.scale())
     return certify(kernel, features, rows.block(slice(None)), 2, **options)
 
 
 def own(kernel, rows, Z, bound):
-    return collapsed.value(Problem(kernel, InducingPoints(Z), rows, bound))
+    return collapsed.value(Problem(kernel, InducingBasis(Z), rows, bound))
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)

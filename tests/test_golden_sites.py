@@ -16,7 +16,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import bounds
 from skgp_sparse._engine import collapsed_sites
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.table import PerRow, by_row
@@ -95,7 +95,7 @@ def objective_of(ref, method, inner=TIGHT):
     rows = Rows(ref["X"], y, 0.0, weight, np.zeros(1), np.ones(1), offset=offset)
     options = Options(jitter=Jitter(float(ref["jitter"]), relative=False))
     kernel = eval(str(ref["kernel"]), SCOPE)
-    return SiteObjective(rows, method, InducingPoints(ref["Z"]), options, inner), kernel
+    return SiteObjective(rows, method, InducingBasis(ref["Z"]), options, inner), kernel
 
 
 def prefixes(ref):
@@ -201,7 +201,7 @@ def test_softmax(name, prefix):
 class PerClass(NamedTuple):
     """What the inner loop works on where every class has a kernel and a basis of its own."""
 
-    parts: list  # of Projected, one for each class
+    parts: list  # of ProjectedRows, one for each class
 
     jitter = 0.0
     layout = property(lambda self: self.parts[0].layout)

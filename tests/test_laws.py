@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, exact, posterior, table
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.posterior import Prior
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
@@ -398,7 +398,7 @@ def test_duplicate_inducing_points_raise_the_jitter_and_cost_little():
 
 def test_options_default_to_a_relative_jitter_and_unbounded_memory():
     case = make_case("rbf_ard")
-    found = collapsed.value(Problem(case.kernel, InducingPoints(case.Z), case.rows(), TitsiasNew()))
+    found = collapsed.value(Problem(case.kernel, InducingBasis(case.Z), case.rows(), TitsiasNew()))
     agree(found, collapsed.value(case.problem(TitsiasNew())), 1e-5)
     assert Options().jitter.relative and Options().memory == np.inf
 

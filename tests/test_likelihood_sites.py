@@ -11,7 +11,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import SparseGPClassifier, bounds
 from skgp_sparse._engine import collapsed
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
@@ -85,16 +85,16 @@ def table_of(likelihood, name="rbf_ard", *, weight=None, noise="known", n=30, of
 def objective(likelihood, method, name="rbf_ard", inner=TIGHT, **table):
     case, rows = table_of(likelihood, name, **table)
     method = method_of(likelihood, method)
-    return SiteObjective(rows, method, InducingPoints(case.Z), Options(case.jitter), inner), case
+    return SiteObjective(rows, method, InducingBasis(case.Z), Options(case.jitter), inner), case
 
 
 def slope(at, step=1e-3):
     return (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step)
 
 
-def check_gradient(found, kernel, Z, tolerance=2e-6, memory=None):
+def check_gradient(found, kernel, Z, tolerance=2e-6, inner_state=None):
     """Central differences of the objective, its sites found again at every point."""
-    evaluation = found.value_and_gradient(kernel, inputs=True, memory=memory)
+    evaluation = found.value_and_gradient(kernel, inputs=True, inner_state=inner_state)
 
     def check(value_at, expected, of):
         size = max(1.0, np.abs(of).max())
@@ -102,15 +102,15 @@ def check_gradient(found, kernel, Z, tolerance=2e-6, memory=None):
 
     for unit, expected in zip(np.eye(len(kernel.theta)), evaluation.theta_bar):
         moved = lambda h, u=unit: kernel.clone_with_theta(kernel.theta + h * u)
-        check(lambda h, m=moved: found.value(m(h), memory), expected, evaluation.theta_bar)
+        check(lambda h, m=moved: found.value(m(h), inner_state), expected, evaluation.theta_bar)
     theta = found.method.likelihood.theta
     own = evaluation.gradient.get("likelihood", np.zeros(0))
     for unit, expected in zip(np.eye(len(theta)), own):
-        at = lambda h, u=unit: found.at(likelihood=theta + h * u).value(kernel, memory)
+        at = lambda h, u=unit: found.at(likelihood=theta + h * u).value(kernel, inner_state)
         check(at, expected, own)
     if Z is not None:
         direction = np.random.default_rng(0).normal(size=Z.shape)
-        at = lambda h: found.at(basis=Z + h * direction).value(kernel, memory)
+        at = lambda h: found.at(basis=Z + h * direction).value(kernel, inner_state)
         check(at, np.vdot(direction, evaluation.Z_bar), evaluation.Z_bar)
 
 
@@ -118,8 +118,8 @@ def check_gradient(found, kernel, Z, tolerance=2e-6, memory=None):
 @pytest.mark.parametrize("likelihood, method", PAIRS)
 def test_total_gradient_is_that_of_the_optimised_objective(likelihood, method, name):
     found, case = objective(likelihood, method, name)
-    memory = found.value_and_gradient(case.kernel).memory  # of Student-t: the same mode
-    check_gradient(found, case.kernel, case.Z, memory=memory)
+    inner_state = found.value_and_gradient(case.kernel).inner_state  # of Student-t: the same mode
+    check_gradient(found, case.kernel, case.Z, inner_state=inner_state)
 
 
 @pytest.mark.parametrize("weight", ["whole", "fractional"])
@@ -127,8 +127,8 @@ def test_total_gradient_is_that_of_the_optimised_objective(likelihood, method, n
 @pytest.mark.parametrize("likelihood, method", PAIRS)
 def test_total_gradient_with_weights_and_white_noise(likelihood, method, noise, weight):
     found, case = objective(likelihood, method, weight=weight, noise=noise)
-    memory = found.value_and_gradient(case.kernel).memory
-    check_gradient(found, case.kernel, case.Z, memory=memory)
+    inner_state = found.value_and_gradient(case.kernel).inner_state
+    check_gradient(found, case.kernel, case.Z, inner_state=inner_state)
 
 
 @pytest.mark.parametrize("weight", [None, "whole", "fractional"])
@@ -170,7 +170,7 @@ def test_blocks_threads_and_memory_change_nothing(likelihood, method):
 def test_gaussian_noise_recovers_power_expectation_propagation(power, weighted):
     case = make_case(noise="known", weighted=weighted)._replace(noise=0.0)
     method = ExpectationPropagation(Gaussian(0.2), power, bounds.SitePEP)
-    sites = SiteObjective(case.rows(), method, InducingPoints(case.Z), Options(case.jitter), TIGHT)
+    sites = SiteObjective(case.rows(), method, InducingBasis(case.Z), Options(case.jitter), TIGHT)
     problem = case._replace(noise=0.2).problem(bounds.PEP(power))
     evaluation = sites.value_and_gradient(case.kernel, True)
     agree_evaluations(evaluation, collapsed.value_and_gradient(problem), 1e-9)
@@ -206,7 +206,7 @@ def test_softmax_of_two_classes_is_the_logit_of_a_difference(method):
     """The difference of two processes is one of twice the variance; the sum says nothing."""
     case, rows = table_of("logit", offset=False)
     classes = replace(rows, y=(rows.y + 1.0) / 2.0)
-    basis, options = InducingPoints(case.Z), Options(case.jitter)
+    basis, options = InducingBasis(case.Z), Options(case.jitter)
     two = SiteObjective(classes, method_of(Softmax(2), method), basis, options, TIGHT)
     one = SiteObjective(rows, method_of("logit", method), basis, options, TIGHT)
     twice = sk.ConstantKernel(2.0) * case.kernel
@@ -313,8 +313,8 @@ def test_outliers_have_sites_of_negative_precision(method):
 def test_sites_that_no_posterior_has_are_left_behind(method, length):
     found, case = objective("student_t", method)
     kernel = sk.ConstantKernel(0.6) * sk.RBF(length)  # V is nearly 0 where it is short
-    memory = found.value_and_gradient(kernel).memory
-    wild = memory._replace(sites=-50.0 * memory.sites)
+    inner_state = found.value_and_gradient(kernel).inner_state
+    wild = inner_state._replace(sites=-50.0 * inner_state.sites)
     agree(found.value(kernel, wild), found.value(kernel), 1e-8)
 
 

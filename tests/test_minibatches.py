@@ -9,7 +9,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._ground.linalg import Jitter
@@ -127,7 +127,7 @@ def test_gradients_of_parts_add_up(bound):
 def test_a_full_batch_is_the_collapsed_objective(bound):
     case = make_case("rbf_ard", n=200, m=8)
     options = Options(Jitter(0.0, relative=False))
-    objective = CollapsedObjective(case.rows(), BOUNDS[bound], InducingPoints(case.Z), options)
+    objective = CollapsedObjective(case.rows(), BOUNDS[bound], InducingBasis(case.Z), options)
     batches = objective.minibatches()
     means = batches.start(objective, case.kernel)
     gradient, means = batches.step(objective, case.kernel, means, 0.3, True)
@@ -270,7 +270,7 @@ def test_expectation_propagation_concludes_with_its_inner_loop():
 
 def test_gaussian_means_do_not_lag_behind_the_noise():
     case = make_case("rbf_ard", n=100)
-    objective = CollapsedObjective(case.rows(), BOUNDS["vfe"], InducingPoints(case.Z))
+    objective = CollapsedObjective(case.rows(), BOUNDS["vfe"], InducingBasis(case.Z))
     batches = GaussianMinibatches(100.0)
     means = batches.start(objective, case.kernel)
     louder = case.kernel.clone_with_theta(case.kernel.theta + [0, 0, 0, 1.0])

@@ -13,7 +13,7 @@ from sklearn.gaussian_process import kernels as sk
 from skgp_sparse import bounds, kernels
 from skgp_sparse._engine import collapsed, collapsed_sites, exact_sites
 from skgp_sparse._engine import exact as exact_regression
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import PerRow
 from skgp_sparse._ground.linalg import Jitter
@@ -60,7 +60,7 @@ def golden_objective(name, method, inner=TIGHT):
     ref = golden(name)
     case = make_case()._replace(X=ref["X"], y=ref["y"])
     options = Options(jitter=Jitter(float(ref["jitter"]), relative=False))
-    kernel, basis = eval(str(ref["kernel"]), SCOPE), InducingPoints(ref["Z"])
+    kernel, basis = eval(str(ref["kernel"]), SCOPE), InducingBasis(ref["Z"])
     return SiteObjective(case.rows(), METHODS[method], basis, options, inner), kernel, ref
 
 
@@ -73,7 +73,7 @@ def labelled(name="rbf_ard", *, noise="known", weighted=False, seed=0, n=40):
 
 def objective(case, method, inner=TIGHT, **options):
     options = Options(jitter=case.jitter, **options)
-    return SiteObjective(case.rows(), method, InducingPoints(case.Z), options, inner)
+    return SiteObjective(case.rows(), method, InducingBasis(case.Z), options, inner)
 
 
 @pytest.mark.parametrize("method", GOLDEN)
@@ -267,9 +267,9 @@ def slope(at, step=1e-4):
 def test_warm_start_leads_to_the_same_point_in_fewer_steps(method):
     case = labelled(n=200)
     found = objective(case, METHODS[method], Inner())
-    cold, memory = found.infer(case.kernel), found.value_and_gradient(case.kernel).memory
+    cold, inner_state = found.infer(case.kernel), found.value_and_gradient(case.kernel).inner_state
     moved = case.kernel.clone_with_theta(case.kernel.theta + 0.02)
-    warm = found.infer(moved, memory)
+    warm = found.infer(moved, inner_state)
     again = objective(case, METHODS[method], Inner()).infer(moved)
     assert warm.n_iter <= again.n_iter <= cold.n_iter + 2
     agree(warm.step.value, again.step.value, 1e-8)

@@ -210,7 +210,7 @@ def test_sites_start_with_one_row_for_each_class():
 
 def test_the_likelihood_of_nothing_is_that_of_class_frequencies():
     y, weight = np.array([0.0, 0.0, 2.0]), np.array([1.0, 2.0, 1.0])
-    found = Softmax(3).of_nothing(y, weight, np.zeros(3))
+    found = Softmax(3).constant_log_likelihood(y, weight, np.zeros(3))
     assert_allclose(found, 3.0 * np.log(0.75) + np.log(0.25))
 
 

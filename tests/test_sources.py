@@ -21,8 +21,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine import collapsed, table
-from skgp_sparse._engine.chunked import Chunked, Reader
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.chunked import ChunkedTable, Reader
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._front import training_rows
@@ -181,7 +181,7 @@ def test_every_kind_of_source_gives_the_fit_of_arrays(kind, targets, tmp_path, l
     source = KINDS[kind](X, y, tmp_path)
     assert is_source(source)
     actual, expected = regressor().fit(source), regressor().fit(X, y)
-    assert isinstance(actual._fits[0].objective.rows, Chunked)
+    assert isinstance(actual._fits[0].objective.rows, ChunkedTable)
     agree_fits(actual, expected, X[:40], 1e-10)
     assert actual.n_features_in_ == 2 and actual.predict(X[:3]).shape == y[:3].shape
 
@@ -553,7 +553,7 @@ def chunked(chunks, **how):
         return chunks[k][0], chunks[k][1][:, None]
 
     nothing = {"noise": 0.0, "weight": None, "y_mean": np.zeros(1), "y_scale": np.ones(1)}
-    lazy = Chunked(Reader(read, sizes), 2, 1, **nothing | how)
+    lazy = ChunkedTable(Reader(read, sizes), 2, 1, **nothing | how)
     return lazy, Rows(columns[0], columns[1][:, None], **nothing | how), log
 
 
@@ -588,7 +588,7 @@ def test_a_visit_reads_every_chunk_once_and_in_order(size, n_jobs, small_blocks)
     X, y = rows(3000)
     sizes = [size] * (3000 // size)
     lazy, _, log = chunked(cut(X, y, sizes=sizes))
-    basis = InducingPoints(X[:10])
+    basis = InducingBasis(X[:10])
     problem = Problem(KERNEL, basis, lazy, TitsiasNew(), Options(n_jobs=n_jobs, memory=1e5))
     collapsed.value(problem)
     assert log == list(range(len(sizes)))
@@ -611,10 +611,10 @@ def test_memory_does_not_grow_with_the_number_of_chunks(monkeypatch):
     X, y = rng.normal(size=(1000, 20)), rng.normal(size=(1000, 1))
     for n_chunks in (20, 200):
         nothing = {"noise": 0.0, "weight": None, "y_mean": np.zeros(1), "y_scale": np.ones(1)}
-        lazy = Chunked(Reader(lambda k: (X + k, y), [1000] * n_chunks), 20, 1, **nothing)
+        lazy = ChunkedTable(Reader(lambda k: (X + k, y), [1000] * n_chunks), 20, 1, **nothing)
         problem = Problem(
             RBF(5.0) + WhiteKernel(),
-            InducingPoints(X[:30]),
+            InducingBasis(X[:30]),
             lazy,
             TitsiasNew(),
             Options(memory=1e6),

@@ -60,11 +60,11 @@ def default_regressor():
 def objective(X, y, kernel, bound, n_jobs=None):
     """`f(theta, Z) -> value, theta_grad, Z_grad`, one evaluation as `fit` does it."""
     # ADAPT: to how rows, bounds and objectives are made, and to what `fit` wraps them in.
-    from skgp_sparse._engine.inducing_points import InducingPoints
+    from skgp_sparse._engine.inducing_basis import InducingBasis
     from skgp_sparse._ground.parallel import single_threaded_blas
     from skgp_sparse.inference.objectives import CollapsedObjective
 
-    nowhere = InducingPoints(None)
+    nowhere = InducingBasis(None)
     empty = CollapsedObjective(table_rows(X, y), bound_named(bound), nowhere, options(n_jobs))
 
     def function(theta, Z):
@@ -123,10 +123,10 @@ def cluster_rows(client, X, y):
 def evaluation_of_rows(rows, kernel, Z, bound, n_jobs=None):
     """A function of no argument: value and gradient (theta, Z) on a table, as in a fit."""
     # ADAPT: to how objectives are made.
-    from skgp_sparse._engine.inducing_points import InducingPoints
+    from skgp_sparse._engine.inducing_basis import InducingBasis
     from skgp_sparse.inference.objectives import CollapsedObjective
 
-    at = CollapsedObjective(rows, bound_named(bound), InducingPoints(Z), options(n_jobs))
+    at = CollapsedObjective(rows, bound_named(bound), InducingBasis(Z), options(n_jobs))
 
     def function():
         with as_in_fit():
@@ -409,7 +409,7 @@ def likelihood_evaluations(n, d, m, n_classes=5):
     def evaluation(likelihood, y):
         objective = objective_with(likelihood, X, y, "titsias_new", X[:m].copy())
         with single_threaded_blas():
-            memory = objective.value_and_gradient(kernel, inputs=True).memory
+            memory = objective.value_and_gradient(kernel, inputs=True).inner_state
 
         def evaluate():
             moved = kernel.clone_with_theta(kernel.theta + 0.02)

@@ -10,7 +10,7 @@ moments
     Means and spreads of columns, which can be merged.
 basis
     The contract of a basis, and of its features at one kernel.
-inducing_points
+inducing_basis
     The basis of inducing points.
 problem
     What an evaluation is asked, and what it answers.

@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from sklearn.neighbors import NearestNeighbors
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.inducing_points import InducingFeatures
+from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.posterior import float64, joint_deviations, without_negative
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import Jitter, inverse_lower, jittered_cholesky

@@ -4,7 +4,7 @@ Given features ``V`` of the rows (n, m), a process is ``f = V w + rest`` with ``
 rest is independent between rows, of variance ``r``, the residual. Whatever the features are, the
 statistics, the objectives, their gradients and the predictions of the engine follow from these two.
 
-Inducing points (`skgp_sparse._engine.inducing_points`) are the basis that is shipped. Features come
+Inducing points (`skgp_sparse._engine.inducing_basis`) are the basis that is shipped. Features come
 from a kernel matrix in two steps, ``V = K Tᵀ``, of which the second one, whitening, is the same for
 all rows: this is why a gradient reaches the rows through `through_whitening` and `pull`, and the
 whitening itself, once for all rows, through `pull_whitening`. A basis without the second step

@@ -87,7 +87,7 @@ class Reader:
 
 
 @dataclass(frozen=True, eq=False)
-class Chunked(Table):
+class ChunkedTable(Table):
     """A training table that is read chunk by chunk.
 
     Parameters

@@ -9,7 +9,7 @@ linear term ``b`` and the precision ``a`` of every row, as the method makes them
 
 Several processes may share the kernel and the basis; each has sites of its own.
 
-`Projected` and `Cores` are what an inner loop works on; `skgp_sparse._engine.exact_sites` has the
+`ProjectedRows` and `Cores` are what an inner loop uses; `skgp_sparse._engine.exact_sites` has the
 same methods where nothing needs to be projected.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.posterior import Posterior
-from skgp_sparse._engine.problem import Observed, Problem
+from skgp_sparse._engine.problem import Observations, Problem
 from skgp_sparse._engine.table import Layout, PerRow
 from skgp_sparse._ground.linalg import (
     cholesky,
@@ -31,15 +31,15 @@ from skgp_sparse._ground.linalg import (
 )
 
 
-class Projected(NamedTuple):
+class ProjectedRows(NamedTuple):
     """The rows of a problem as its basis sees them."""
 
     problem: Problem
     features: Features
     layout: Layout
     projections: list  # of the blocks, None where memory did not suffice
-    observed: Observed  # of `PerRow`
-    settled: "Settled | None" = None  # what rows say that are no longer here
+    observed: Observations  # of `PerRow`
+    settled: "FrozenSites | None" = None  # what rows say that are no longer here
 
     @property
     def jitter(self):
@@ -133,18 +133,18 @@ class Cores(tuple):
         return sum(core.log_normaliser() for core in self)
 
 
-class Settled(NamedTuple):
+class FrozenSites(NamedTuple):
     """Sites that stay as they are: sums over their rows, for every process."""
 
     VaV: np.ndarray  # (k, m, m)
     Vb: np.ndarray  # (k, m)
 
     def __add__(self, other):
-        return Settled(self.VaV + other.VaV, self.Vb + other.Vb)
+        return FrozenSites(self.VaV + other.VaV, self.Vb + other.Vb)
 
     def times(self, factor):
         """The same with every weight multiplied."""
-        return Settled(factor * self.VaV, factor * self.Vb)
+        return FrozenSites(factor * self.VaV, factor * self.Vb)
 
     def each(self):
         """The pair of every process, linear terms as a column."""
@@ -152,7 +152,7 @@ class Settled(NamedTuple):
 
 
 def settle(problem, sites, as_seen):
-    """The `Settled` sites of all rows of a problem.
+    """The `FrozenSites` sites of all rows of a problem.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def settle(problem, sites, as_seen):
         linear, precision = as_seen(site, seen.residual, block.weight)
         return (np.stack([weighted_gram(seen.V, a) for a in precision]), linear @ seen.V), None
 
-    return Settled(*problem.rows.visit(run, layout, parts)[0])
+    return FrozenSites(*problem.rows.visit(run, layout, parts)[0])
 
 
 def core_of(VaV, Vb, n_jobs, settled=None):
@@ -223,18 +223,18 @@ def project_rows(problem, settled=None):
 
     _, found = problem.rows.visit(run, layout, places)
     projections, observed = zip(*found)
-    return Projected(
+    return ProjectedRows(
         problem,
         features,
         layout,
         list(projections),
-        Observed(*map(PerRow, zip(*observed))),
+        Observations(*map(PerRow, zip(*observed))),
         settled,
     )
 
 
 def observe(block, residual):
-    """The `Observed` of a block, every part an array (n,)."""
+    """The `Observations` of a block, every part an array (n,)."""
     y = block.y[:, 0]
     offset, weight = (np.broadcast_to(one, y.shape) for one in (block.offset, block.weight))
-    return Observed(y, offset, weight, residual)
+    return Observations(y, offset, weight, residual)

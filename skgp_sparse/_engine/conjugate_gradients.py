@@ -15,7 +15,7 @@ _SOLVED = 0.1  # of the residual asked for, below which a column waits for the o
 _EVERY = 50  # rough products until the residual is computed
 
 
-class Solved(NamedTuple):
+class LinearSolution(NamedTuple):
     """What was found."""
 
     x: np.ndarray  # (n, p)
@@ -43,17 +43,17 @@ def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None, 
         `multiply`, faster and less exact.
     report : callable or None
         ``(n_iter, relative) -> stop?``.
-    start : Solved or None
+    start : LinearSolution or None
         Where to go on from: an earlier solution and the residual that it has now.
 
     Returns
     -------
-    Solved
+    LinearSolution
         Its `relative` is above `tol` only if `max_iter` or `report` ended the iteration, or if
         rounding allows no smaller one.
     """
     run = _Run(multiply, precondition, _norms(Y), tol, max_iter, report)
-    found = start or Solved(np.zeros_like(Y), Y, 1.0, 0)
+    found = start or LinearSolution(np.zeros_like(Y), Y, 1.0, 0)
     found = found._replace(relative=run.relative(found.residual))
     if rough is not None and run.may_go_on(found):
         found = run.go_on(found, Y, rough)
@@ -85,7 +85,7 @@ class _Run:
         is_rough = multiply is not self.exact
         x = found.x + self._iterate(multiply, found, is_rough)
         residual = Y - self.exact(x)
-        better = Solved(x, residual, self.relative(residual), self.n_iter)
+        better = LinearSolution(x, residual, self.relative(residual), self.n_iter)
         return better if _energy(better, Y) < _energy(found, Y) else found
 
     def _iterate(self, multiply, found, is_rough):

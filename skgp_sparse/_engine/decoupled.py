@@ -19,7 +19,7 @@ from skgp_sparse._engine.table import Table
 
 
 @dataclass(frozen=True, eq=False)
-class Decoupled:
+class DecoupledPosterior:
     """The process given data, its mean in another basis than its covariance.
 
     Parameters
@@ -65,7 +65,7 @@ class Decoupled:
         return self.of_covariance.deviations(X, n_samples, random_state)
 
 
-class Silent(Table):
+class SilentTable(Table):
     """A table whose targets are zero."""
 
     def __init__(self, rows):
@@ -83,11 +83,11 @@ class Silent(Table):
 
     def subset(self, rows):
         """The same of some rows."""
-        return Silent(self.rows.subset(rows))
+        return SilentTable(self.rows.subset(rows))
 
 
 def conclude(of_mean: Problem, of_covariance: Problem):
-    """The bound, the `Decoupled` posterior and the jitter, from a visit for each basis."""
+    """The bound, the `DecoupledPosterior` posterior and the jitter, from a visit for each basis."""
     value, found, jitter = 0.0, [], 0.0
     for problem, sign in (of_mean, 1.0), (of_covariance, -1.0):
         features, solution = collapsed.solve_forward(problem)
@@ -96,12 +96,12 @@ def conclude(of_mean: Problem, of_covariance: Problem):
         jitter = max(jitter, features.jitter)
     of_mean, of_covariance = found
     of_mean = replace(of_mean, features=of_mean.features.for_mean(), TB=None)
-    return value + solution.value, Decoupled(of_mean, of_covariance), jitter
+    return value + solution.value, DecoupledPosterior(of_mean, of_covariance), jitter
 
 
 def value_and_gradient(of_mean: Problem, of_covariance: Problem):
     """`Evaluation` with the gradient wrt theta."""
-    silent = Silent(of_mean.rows)
+    silent = SilentTable(of_mean.rows)
     parts = [
         (collapsed.value_and_gradient(of_covariance._replace(rows=silent), False), 1.0),
         (collapsed.value_and_gradient(of_mean, False), 1.0),

@@ -30,9 +30,9 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine.collapsed_sites import Cores, observe
 from skgp_sparse._engine.exact import join_groups
-from skgp_sparse._engine.inducing_points import InducingFeatures
+from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
-from skgp_sparse._engine.problem import Observed, Problem
+from skgp_sparse._engine.problem import Observations, Problem
 from skgp_sparse._engine.symmetric import kernel_matrix, pull_back
 from skgp_sparse._engine.table import Layout, PerRow, row_blocks
 from skgp_sparse._ground.linalg import (
@@ -108,7 +108,7 @@ class Noise(NamedTuple):
 
 
 class Joint(NamedTuple):
-    """The rows of a problem as the process at all distinct inputs; like `sites.Projected`."""
+    """The rows of a problem as the process at all distinct inputs; like `sites.ProjectedRows`."""
 
     problem: Problem
     layout: Layout
@@ -126,7 +126,7 @@ class Joint(NamedTuple):
         """The rows; the residual is 0, as nothing is left that the process does not know."""
         blocks = map(self.problem.rows.block, self.layout.blocks)
         seen = (observe(block, np.zeros(len(block.X))) for block in blocks)
-        return Observed(*map(PerRow, zip(*seen)))
+        return Observations(*map(PerRow, zip(*seen)))
 
     def solve(self, natural):
         """The `Cores` for linear terms and precisions of the rows, a `PerRow` (2, k, n)."""

@@ -25,7 +25,7 @@ class Tape(NamedTuple):
     diagonal: object  # pullback of k(x, x)
 
 
-class Observed(NamedTuple):
+class Observations(NamedTuple):
     """What a likelihood wants to know of rows: arrays, or a `PerRow` of each."""
 
     y: object  # (n,)
@@ -75,7 +75,7 @@ class Evaluation(NamedTuple):
     value: float
     gradient: dict  # by the name of the block of parameters
     jitter: float
-    memory: object = None  # what an inner loop remembers, for the next evaluation
+    inner_state: object = None  # of an inner loop, for the next evaluation
 
     @property
     def theta_bar(self):

@@ -49,22 +49,22 @@ class Layout(NamedTuple):
     whole: list  # of bool: blocks of which everything that a gradient wants may wait ...
     features: list  # ... and those whose features may, if nothing else waits
 
-    def pieces(self, least):
-        """`Pieces` of about so many rows."""
+    def bundles(self, least):
+        """`Bundles` of about so many rows."""
         sizes = [block.stop - block.start for block in self.blocks]
         which = np.cumsum([0, *sizes[:-1]]) // max(least, 1)
         edges = [*np.flatnonzero(np.diff(which, prepend=-1)), len(sizes)]
-        return Pieces([slice(*pair) for pair in pairwise(edges)], sizes)
+        return Bundles([slice(*pair) for pair in pairwise(edges)], sizes)
 
 
-class Pieces(NamedTuple):
+class Bundles(NamedTuple):
     """Blocks taken together, for functions that cost less per row the more rows they see."""
 
     groups: list  # slices of blocks
     sizes: list  # rows of each block
 
     def join(self, values):
-        """Numbers of every row, from a `PerRow` by blocks to one by pieces."""
+        """Numbers of every row, from a `PerRow` by blocks to one by bundles."""
         return PerRow(np.concatenate(values.parts[group], axis=-1) for group in self.groups)
 
     def split(self, values):

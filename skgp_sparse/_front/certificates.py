@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._engine.evidence import certify
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._front import checks
 from skgp_sparse._front.choices import resolve_bound
@@ -72,7 +72,7 @@ def _other_rows(estimator, X, y, sample_weight, name):
 
 def _bounds(estimator, rows, bound, own):
     kernel, n_jobs = estimator._fits[0].kernel, resolve_n_jobs(estimator.n_jobs)
-    basis = InducingPoints(estimator.inducing_points_)
+    basis = InducingBasis(estimator.inducing_points_)
     options = Options(n_jobs=n_jobs)
     tol = min(_RESIDUAL, estimator.tol)
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from skgp_sparse import bounds, likelihoods
 from skgp_sparse._front import parameter_checks
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.solvers import LBFGS, AsItIs, Stochastic, UserOptimizer
+from skgp_sparse.inference.solvers import LBFGS, KeepParameters, Stochastic, UserOptimizer
 
 
 class Offer(NamedTuple):
@@ -169,7 +169,7 @@ def resolve_solver(estimator, n, n_inducing):
     """
     optimizer, solver, batch_size = estimator.optimizer, estimator.solver, estimator.batch_size
     if optimizer is None:
-        return AsItIs()
+        return KeepParameters()
     if callable(optimizer):
         return UserOptimizer(optimizer)
     is_large = n > _PARTS_PAY * n_inducing

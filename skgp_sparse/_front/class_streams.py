@@ -29,7 +29,7 @@ from skgp_sparse._front.streams import (
 )
 from skgp_sparse._front.training_rows import Labelled
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.inference.incremental import Learned
+from skgp_sparse.inference.incremental import Knowledge
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_model import SiteModel
 from skgp_sparse.likelihoods import Softmax
@@ -184,7 +184,7 @@ def _learned_by(fit, subject):
     plan = subject._plan(rows, fit.kernel)
     few = not plan.fixed_inducing and rows.distinct(most=plan.n_inducing) is not None
     usable = plan.fixed_inducing or len(Z) <= plan.n_inducing
-    return Learned(fit.kernel, Z if usable else None, fit.objective.method.likelihood, few)
+    return Knowledge(fit.kernel, Z if usable else None, fit.objective.method.likelihood, few)
 
 
 def _rows_of_all(fits, tasks, n_classes):

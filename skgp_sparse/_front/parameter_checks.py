@@ -199,7 +199,7 @@ def check_response(estimator, y, name):
 
 def check_minibatches(estimator, method, name):
     """Raise if minibatches are asked for, and the method has none."""
-    if method.has_memory and estimator.batch_size != "auto":
+    if method.uses_last_site and estimator.batch_size != "auto":
         raise ValueError(
             f"{name}: bound={estimator.bound!r} is expectation propagation, which has no "
             "minibatches, because the next site of a row depends on its last one. Got batch_size="

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.rows import Rows
@@ -34,7 +34,7 @@ from skgp_sparse._front.streams import (
 from skgp_sparse._front.targets import scale_of
 from skgp_sparse._front.training_rows import training_rows, with_noise_floor
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.inference.incremental import Action, Learned, next_action, take
+from skgp_sparse.inference.incremental import Action, Knowledge, next_action, take
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.solvers import Fit
 
@@ -161,7 +161,7 @@ class _GaussianSubject(_RegressionSubject):
     def _problem(self, rows, learned, plan):
         bound = resolve_bound(self.estimator.bound, self.name)
         rows = with_noise_floor(rows, learned.kernel)
-        return Problem(learned.kernel, InducingPoints(learned.Z), rows, bound, plan.options)
+        return Problem(learned.kernel, InducingBasis(learned.Z), rows, bound, plan.options)
 
     def _fit(self, stream, problem, n_iter):
         value, posterior, jitter = stream.sums.solved(problem, *stream.units)
@@ -226,7 +226,7 @@ def _known_stream(subject):
     Z = fit.objective.inducing_points
     few = not plan.fixed_inducing and rows.distinct(most=plan.n_inducing) is not None
     fits = plan.fixed_inducing or len(Z) <= plan.n_inducing
-    learned = Learned(fit.kernel, Z if fits else None, estimator._likelihood, few)
+    learned = Knowledge(fit.kernel, Z if fits else None, estimator._likelihood, few)
     stream = new_stream(estimator, chunk, 1)._replace(
         learned=(learned,), units=Units(rows.y_mean, rows.y_scale)
     )

@@ -17,7 +17,7 @@ from skgp_sparse._engine.table import Table
 from skgp_sparse._front.streams import NewRows, Subject
 from skgp_sparse._ground.warnings import about
 from skgp_sparse.inference.incremental import Action, next_action, of_few_rows, take
-from skgp_sparse.inference.solvers import AsItIs
+from skgp_sparse.inference.solvers import KeepParameters
 from skgp_sparse.inference.training import Plan
 
 MOST_TOGETHER = 20_000  # rows that are inferred together, as long as there are no more ...
@@ -80,7 +80,7 @@ class SiteSubject(Subject):
 
     def _infer_one(self, stream, one, learned, settled, due, random_state):
         rows, model = one.rows, one.model
-        solver = of_few_rows(one.plan.solver) if one.is_complete else AsItIs()
+        solver = of_few_rows(one.plan.solver) if one.is_complete else KeepParameters()
         plan = one.plan._replace(solver=solver)  # one that keeps the sites of all rows
         held = learned is not None and (self.moves() or stream.settled is not None)
         action = next_action(rows, plan, learned, due) if settled is None else Action.HOLD
@@ -117,7 +117,7 @@ class SiteSubject(Subject):
     def _of_reservoir(self, fit, one, stream):
         """A fit whose objective, for users, is that of the rows in the reservoir."""
         rows = self.in_units(one.rows, stream.units)
-        objective = replace(fit.objective, rows=rows, project=project_rows, memory=None)
+        objective = replace(fit.objective, rows=rows, project=project_rows, inner_state=None)
         return fit._replace(objective=objective)
 
 

@@ -1,7 +1,7 @@
 """A source in the place of X becomes rows, after a first pass through its chunks.
 
 A small source becomes the arrays that its chunks make up, and goes their way, so that the fit is
-the same to the last bit. A large one becomes a `Chunked` table.
+the same to the last bit. A large one becomes a `ChunkedTable` table.
 """
 
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.chunked import Chunked, Reader
+from skgp_sparse._engine.chunked import ChunkedTable, Reader
 from skgp_sparse._engine.moments import merge, moments_of
 from skgp_sparse._front.surveys import about_chunk, as_chunk
 from skgp_sparse._front.targets import scale_of
@@ -105,7 +105,7 @@ def chunked_rows(opened, found, *, alpha, normalize, name):
         _, mean, spread = merge(found.notes)
         scale = scale_of(mean, spread, shared=noise > 0)
     check_noise(noise, scale, name)
-    return Chunked(
+    return ChunkedTable(
         reader=opened.reads(_Checked.of(opened, found, _as_targets, name), found.sizes),
         n_features=found.n_features,
         n_targets=found.n_targets,
@@ -139,7 +139,7 @@ class LabelledChunks(NamedTuple):
     classes: np.ndarray
 
     def table(self, task, name):
-        """The `Chunked` table of a `multiclass.Task`."""
+        """The `ChunkedTable` table of a `multiclass.Task`."""
         if task.negative is not None:
             raise ValueError(
                 f"{name}: multi_class='one_vs_one' takes the rows of two classes out of all, which "
@@ -149,7 +149,7 @@ class LabelledChunks(NamedTuple):
         nothing, one = np.zeros(1), np.ones(1)
         relabel = partial(_labels_of, task)
         own = self.n_features, 1, 0.0, self.weight, nothing, one
-        return Chunked(self.reader, *own, relabel=relabel)
+        return ChunkedTable(self.reader, *own, relabel=relabel)
 
 
 class _Checked(NamedTuple):

@@ -20,7 +20,7 @@ from skgp_sparse._front import checks
 from skgp_sparse._front.estimator import kept_parameters, progress_of
 from skgp_sparse._front.source_rows import check_no_source
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.inference.incremental import Watch, best_memory, is_due
+from skgp_sparse.inference.incremental import Watch, best_retention, is_due
 from skgp_sparse.inference.reservoir import Reservoir
 
 _SHARE_OF_MEMORY = 1 / 16  # of scikit-learn's working_memory
@@ -49,7 +49,7 @@ class StreamState(NamedTuple):
 
     reservoir: Reservoir
     seed: int
-    learned: tuple  # `Learned` of every problem, or None
+    learned: tuple  # `Knowledge` of every problem, or None
     units: Units | None = None  # in which theta was learned
     moments: Moments | None = None  # of the targets, where noise is Gaussian
     sums: RunningSums | None = None  # the same
@@ -246,7 +246,7 @@ def _memory(subject, stream, chunk, random_state):
         return subject.log_density(estimator, judged)
 
     with single_threaded_blas():
-        return best_memory(densities)
+        return best_retention(densities)
 
 
 def _number(total):

@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 
-class Concluded(NamedTuple):
+class Conclusion(NamedTuple):
     """What an objective says at the end of a fit."""
 
     value: float
     posterior: object
     jitter: float
-    memory: object  # what the inner loop remembers
+    inner_state: object  # what the inner loop remembers
 
 
 class Objective(ABC):
@@ -45,31 +45,31 @@ class Objective(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def value(self, kernel, memory=None):
+    def value(self, kernel, inner_state=None):
         """The objective at a kernel; may raise ``LinAlgError``.
 
-        `memory` is what an earlier evaluation remembers, to begin with; an objective without an
+        `inner_state` is what an earlier evaluation remembers, to begin with; one without an
         inner loop remembers nothing (None).
         """
 
     @abstractmethod
-    def value_and_gradient(self, kernel, inputs=False, memory=None):
+    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
 
     @abstractmethod
-    def posterior(self, kernel, memory=None):
+    def posterior(self, kernel, inner_state=None):
         """`Posterior`, the jitter that it took, and what the inner loop remembers."""
 
     def minibatches(self):
         """The `Minibatches` of the objective."""
         raise NotImplementedError
 
-    def of_nothing(self):
+    def constant_log_likelihood(self):
         """The objective of a model that has learned nothing, for objectives of few rows."""
         raise NotImplementedError
 
-    def frozen(self, memory):
-        """The same objective for users: every evaluation begins with this memory."""
+    def frozen(self, inner_state):
+        """The same objective for users: every evaluation begins with this state."""
         return self
 
 
@@ -100,7 +100,7 @@ class Model(ABC):
         """The kernel of a small exact fit, made ready for a sparse one."""
         return kernel
 
-    def is_quiet(self, kernel, rows):
+    def has_little_noise(self, kernel, rows):
         """Whether there is little noise, so that inducing points would lose much."""
         return False
 
@@ -121,12 +121,12 @@ class Method(ABC):
     likelihood : Likelihood
     is_lower_bound : bool
         Whether a step to the new sites cannot lower the objective.
-    has_memory : bool
+    uses_last_site : bool
         Whether the next site of a row depends on its last one, beside its marginal.
     """
 
     is_lower_bound = False
-    has_memory = False
+    uses_last_site = False
 
     @abstractmethod
     def at_site(self, site, residual, weight):
@@ -148,7 +148,7 @@ class Method(ABC):
 
         Parameters
         ----------
-        rows : Observed
+        rows : Observations
             Observations, offsets, weights, and what the basis leaves of the rows.
         mean, h : ndarray of shape (k, n)
             Mean and variance that the basis gives the rows.
@@ -211,7 +211,7 @@ class Minibatches(ABC):
 
     @abstractmethod
     def conclude(self, objective, kernel, means):
-        """`Concluded` from all rows of an objective, `means` to begin with."""
+        """`Conclusion` from all rows of an objective, `means` to begin with."""
 
 
 class Solver(ABC):

@@ -25,7 +25,7 @@ from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.inference.objectives import value_or_minus_inf
-from skgp_sparse.inference.solvers import LBFGS, AsItIs, Stochastic
+from skgp_sparse.inference.solvers import LBFGS, KeepParameters, Stochastic
 from skgp_sparse.inference.start import fit_few
 from skgp_sparse.inference.training import train
 
@@ -48,7 +48,7 @@ class Action(Enum):
     HOLD = "theta and Z stay"
 
 
-class Learned(NamedTuple):
+class Knowledge(NamedTuple):
     """What is known of theta and Z."""
 
     kernel: object
@@ -85,7 +85,7 @@ def is_due(total, at_last_move):
 
 
 def next_action(rows, plan, learned, due):
-    """The `Action` that rows ask for; nothing is `Learned` where it is None. `due`: to move."""
+    """The `Action` that rows ask for; `Knowledge` None: nothing is known. `due`: to move."""
     if learned is None:
         return Action.START
     if learned.few:
@@ -97,16 +97,16 @@ def next_action(rows, plan, learned, due):
 
 
 def take(action, rows, kernel, model, plan, learned, random_state):
-    """Take a `Action`; returns the `Fit` and what is `Learned`."""
+    """Take a `Action`; returns the `Fit` and the `Knowledge`."""
     plan = plan._replace(most_exact=0, most_quiet=0)
     choose = plan.initialise if plan.fixed_inducing else partial(_all_or_some, plan)
     initial, kernel = kernel, kernel if learned is None else learned.kernel
     if action is Action.START:
         kernel, plan = initial, plan._replace(initialise=choose)
     elif action is Action.GROW:
-        plan = plan._replace(initialise=choose, solver=AsItIs())
+        plan = plan._replace(initialise=choose, solver=KeepParameters())
     elif action is Action.HOLD:
-        plan = plan._replace(initialise=_constant(learned.Z), solver=AsItIs())
+        plan = plan._replace(initialise=_constant(learned.Z), solver=KeepParameters())
     else:
         free = plan.optimize_inducing and not plan.fixed_inducing and plan.solver.begins_small
         fresh = choose if free else None
@@ -116,7 +116,7 @@ def take(action, rows, kernel, model, plan, learned, random_state):
     if action is Action.HOLD:
         return fit, learned._replace(likelihood=_likelihood_of(fit))
     few = not plan.fixed_inducing and _are_few(rows, plan)
-    return fit, Learned(fit.kernel, fit.objective.inducing_points, _likelihood_of(fit), few)
+    return fit, Knowledge(fit.kernel, fit.objective.inducing_points, _likelihood_of(fit), few)
 
 
 class Move(Solver):
@@ -178,7 +178,7 @@ def moved(objective, kernel, model, plan, random_state):
             warn(message, category)
     blocks = found.objective.blocks(found.kernel, move_basis=True)
     values = {block.name: block.value for block in blocks if block.name != "kernel"}
-    held = AsItIs().solve_exact(objective.at(**values), found.kernel, 0, plan, random_state)
+    held = KeepParameters().solve_exact(objective.at(**values), found.kernel, 0, plan, random_state)
     return held._replace(n_iter=found.n_iter)
 
 
@@ -187,7 +187,7 @@ def of_few_rows(solver):
     return LBFGS() if isinstance(solver, Stochastic) else solver
 
 
-def best_memory(densities):
+def best_retention(densities):
     """How much rows before a change still count, from what they say about rows after it.
 
     Rows that predict badly need not mislead: seasons return. What is forgotten is gone, so that it

@@ -113,7 +113,7 @@ class ExpectationPropagation(Method):
     bound: Callable
 
     is_lower_bound = False
-    has_memory = True
+    uses_last_site = True
 
     def at_site(self, site, residual, weight):
         """Linear terms and precisions of rows, a share of their residual integrated out."""

@@ -19,7 +19,7 @@ from skgp_sparse._engine import collapsed, minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
 from skgp_sparse._engine.posterior import Posterior, Posteriors, noise_variance
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.contracts import Concluded, Minibatches
+from skgp_sparse.inference.contracts import Conclusion, Minibatches
 
 _LOG_2PI = np.log(2.0 * np.pi)
 _PASSES = 20  # over all rows, for sites
@@ -80,8 +80,8 @@ class GaussianMinibatches(Minibatches):
         return density.mean(axis=1)
 
     def conclude(self, objective, kernel, means):
-        """`Concluded` from all rows of an objective: one pass."""
-        return Concluded(*collapsed.conclude(objective.problem(kernel)), None)
+        """`Conclusion` from all rows of an objective: one pass."""
+        return Conclusion(*collapsed.conclude(objective.problem(kernel)), None)
 
     def _means(self, batch, sums, own, objective):
         n = self.total * batch.sums[0].a / batch.n
@@ -134,11 +134,11 @@ class SiteMinibatches(Minibatches):
         return objective.method.likelihood.log_density(block.y[:, 0], *latent)
 
     def conclude(self, objective, kernel, means):
-        """`Concluded` from all rows of an objective: passes until one gains next to nothing.
+        """`Conclusion` from all rows of an objective: passes until one gains next to nothing.
 
         Where a pass loses, half of the step is taken back.
         """
-        if objective.method.has_memory:
+        if objective.method.uses_last_site:
             return objective.conclude(kernel)
         problem = objective.problem(kernel)
         best, value, gain, share = None, -np.inf, np.inf, 1.0
@@ -164,7 +164,7 @@ class SiteMinibatches(Minibatches):
                 ConvergenceWarning,
             )
         means = best[0]._replace(features=best[1].features)
-        return Concluded(value, _process(kernel, means), means.features.jitter, None)
+        return Conclusion(value, _process(kernel, means), means.features.jitter, None)
 
     def _look(self, objective, problem, means, keep):
         method = objective.method

@@ -158,7 +158,7 @@ def _goal(noise, rows, plan):
 
 
 def _solve(kernel, data, noise, near, plan, goal, before=None):
-    """`Solved` for α, by conjugate gradients, which go on from an earlier solution."""
+    """`LinearSolution` for α, by conjugate gradients, which go on from an earlier solution."""
     product = KernelProduct(kernel, data.X, plan.options.n_jobs)
     rough = product.rough()
     spent = 0 if before is None else before.n_iter

@@ -10,7 +10,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, decoupled, exact
 from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.exact import Groups
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.warnings import warn
@@ -50,7 +50,7 @@ class ExactObjective(Objective):
         """The same objective: it has no parameters but the kernel's."""
         return self
 
-    def of_nothing(self):
+    def constant_log_likelihood(self):
         """Log likelihood of the targets as noise of their own variance, and a little more."""
         weight, y = self.groups.weight, self.groups.y
         n = self.size()
@@ -59,15 +59,15 @@ class ExactObjective(Objective):
             return -np.inf
         return -0.5 * n * (np.log(2 * np.pi * variance) + 1) + 1.0
 
-    def value(self, kernel, memory=None):
+    def value(self, kernel, inner_state=None):
         """Log marginal likelihood."""
         return exact.value(kernel, self.groups, self.n_jobs)
 
-    def value_and_gradient(self, kernel, inputs=False, memory=None):
+    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with the gradient wrt theta."""
         return exact.value_and_gradient(kernel, self.groups, self.n_jobs)
 
-    def posterior(self, kernel, memory=None):
+    def posterior(self, kernel, inner_state=None):
         """`Posterior`, the jitter that it took, and nothing to remember."""
         return *exact.posterior(kernel, self.groups, self.n_jobs), None
 
@@ -103,15 +103,15 @@ class CollapsedObjective(Objective):
         """The same objective of other rows."""
         return replace(self, rows=rows)
 
-    def value(self, kernel, memory=None):
+    def value(self, kernel, inner_state=None):
         """The bound."""
         return collapsed.value(self.problem(kernel))
 
-    def value_and_gradient(self, kernel, inputs=False, memory=None):
+    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt the inducing points."""
         return collapsed.value_and_gradient(self.problem(kernel), inputs)
 
-    def posterior(self, kernel, memory=None):
+    def posterior(self, kernel, inner_state=None):
         """`Posterior`, the jitter that it took, and nothing to remember."""
         return *collapsed.posterior(self.problem(kernel)), None
 
@@ -158,20 +158,20 @@ class DecoupledObjective(Objective):
         """The same objective: it has no parameters but the kernel's."""
         return self
 
-    def value(self, kernel, memory=None):
+    def value(self, kernel, inner_state=None):
         """The bound."""
         return decoupled.conclude(*self._problems(kernel))[0]
 
-    def value_and_gradient(self, kernel, inputs=False, memory=None):
+    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with the gradient wrt theta."""
         return decoupled.value_and_gradient(*self._problems(kernel))
 
-    def posterior(self, kernel, memory=None):
-        """`Decoupled`, the jitter that it took, and nothing to remember."""
+    def posterior(self, kernel, inner_state=None):
+        """`DecoupledPosterior`, the jitter that it took, and nothing to remember."""
         return *decoupled.conclude(*self._problems(kernel))[1:], None
 
     def conclude(self, kernel):
-        """The bound, `Decoupled` and the jitter."""
+        """The bound, `DecoupledPosterior` and the jitter."""
         return decoupled.conclude(*self._problems(kernel))
 
     def _problems(self, kernel):
@@ -201,13 +201,13 @@ class GaussianModel(Model):
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""
-        return CollapsedObjective(rows, self.bound, InducingPoints(Z), options)
+        return CollapsedObjective(rows, self.bound, InducingBasis(Z), options)
 
     def adapt(self, kernel, objective):
         """The kernel of a small exact fit, made ready for a sparse one."""
         return raise_noise(kernel, *objective.noise_and_residual(kernel))
 
-    def is_quiet(self, kernel, rows):
+    def has_little_noise(self, kernel, rows):
         """Whether there is little noise, relative to the variance of the targets."""
         few = rows.block(slice(_FEW_ROWS))
         noise = np.mean(kernels.diagonal(kernel, few.X)[1]) + np.mean(few.noise)
@@ -235,26 +235,26 @@ class GaussianModel(Model):
             )
 
 
-def value_or_minus_inf(objective, kernel, eval_gradient, memory=None):
+def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None):
     """Value, and the gradient if asked for: -inf and zeros where theta cannot be evaluated.
 
     For users' optimisers and samplers, which scikit-learn's `GaussianProcessRegressor` answers in
     the same way.
     """
     if eval_gradient:
-        found = evaluation_or_none(objective, kernel, memory)
+        found = evaluation_or_none(objective, kernel, inner_state)
         nothing = -np.inf, np.zeros(len(kernel.bounds))
         return nothing if found is None else (found.value, found.theta_bar)
     with suppress(np.linalg.LinAlgError), arithmetic():
-        value = objective.value(kernel, memory)
+        value = objective.value(kernel, inner_state)
         return value if np.isfinite(value) else -np.inf
     return -np.inf
 
 
-def evaluation_or_none(objective, kernel, memory=None):
+def evaluation_or_none(objective, kernel, inner_state=None):
     """`Evaluation`, or None where theta cannot be evaluated."""
     with suppress(np.linalg.LinAlgError), arithmetic():
-        found = objective.value_and_gradient(kernel, memory=memory)
+        found = objective.value_and_gradient(kernel, inner_state=inner_state)
         if np.isfinite(found.value) and np.isfinite(found.theta_bar).all():
             return found
     return None

@@ -5,7 +5,7 @@ the likelihood sees: a `PerRow` (2, k, n). An iteration gives the sites to the b
 with the moments of every row, and the method makes the next site of a row from these.
 
 What the method does is numerical integrals of many small arrays, which threads would spend waiting
-for the interpreter. It therefore sees several blocks at once, `Pieces` of some thousand rows.
+for the interpreter. It therefore sees several blocks at once, `Bundles` of some thousand rows.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.collapsed_sites import Cores
-from skgp_sparse._engine.problem import Observed
+from skgp_sparse._engine.problem import Observations
 from skgp_sparse._engine.table import PerRow, by_row
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse.inference.contracts import Method
@@ -54,7 +54,7 @@ class ByRow(NamedTuple):
     value: np.ndarray  # part of the objective (n,)
 
 
-class Inferred(NamedTuple):
+class SitePosterior(NamedTuple):
     """What the inner loop found, besides sites."""
 
     cores: Cores
@@ -62,7 +62,7 @@ class Inferred(NamedTuple):
     rows: ByRow  # of `PerRow`
 
 
-class Memory(NamedTuple):
+class InnerState(NamedTuple):
     """What an evaluation remembers for the next one."""
 
     sites: PerRow
@@ -78,7 +78,7 @@ class SiteLoop:
     ----------
     method : Method
     inner : Inner
-    projected : Projected
+    projected : ProjectedRows
         Or what has its methods.
     """
 
@@ -87,14 +87,14 @@ class SiteLoop:
     projected: object
 
     @cached_property
-    def pieces(self):
-        """`Pieces` of rows that the method sees at once."""
-        return self.projected.layout.pieces(_AT_ONCE // self.method.likelihood.n_latent)
+    def bundles(self):
+        """`Bundles` of rows that the method sees at once."""
+        return self.projected.layout.bundles(_AT_ONCE // self.method.likelihood.n_latent)
 
     @cached_property
     def observed(self):
-        """`Observed` rows, by pieces."""
-        return Observed(*map(self.pieces.join, self.projected.observed))
+        """`Observations` rows, by bundles."""
+        return Observations(*map(self.bundles.join, self.projected.observed))
 
     def solve(self, known=None):
         """The `Solution`, from what an earlier evaluation remembers or from the start."""
@@ -109,7 +109,7 @@ class SiteLoop:
         """Gradients by the name of the block, sites held."""
         cores, v, _ = solution.step.result
         surrogates = [self.method.surrogate(one) for one in v]
-        sites = self.pieces.split(solution.state)
+        sites = self.bundles.split(solution.state)
         gradient = self.projected.gradient(cores, sites, surrogates, inputs)
         if len(self.method.likelihood.theta):
             gradient["likelihood"] = self._slopes(solution)
@@ -117,15 +117,15 @@ class SiteLoop:
 
     def evaluate(self, state):
         """The `Step` from one state; may raise ``LinAlgError``."""
-        method, observed, pieces = self.method, self.observed, self.pieces
+        method, observed, bundles = self.method, self.observed, self.bundles
         seen = by_row(partial(as_the_basis_sees, method), state, observed.residual, observed.weight)
-        cores = self.projected.solve(pieces.split(seen))
+        cores = self.projected.solve(bundles.split(seen))
         n = sum(map(np.sum, observed.weight))
         v = method.share(sum(map(_precision_of_residual, state, *observed[2:])) / n)
         if not np.all(v > 0.0):
             raise np.linalg.LinAlgError("The scale v of the residual variance is not positive.")
-        moments = pieces.join(self.projected.moments(cores))
-        left = list(self._by_piece(partial(_update, method, v), moments, state))
+        moments = bundles.join(self.projected.moments(cores))
+        left = list(self._by_bundle(partial(_update, method, v), moments, state))
         value, gap, target, found = zip(*left)
         found = ByRow(*map(PerRow, zip(*found)))
         return Step(
@@ -136,7 +136,7 @@ class SiteLoop:
             gap=0.5 * sum(gap),
             value=method.total(cores, sum(value), n, v),
             climbs=method.is_lower_bound,
-            result=Inferred(cores, v, found),
+            result=SitePosterior(cores, v, found),
         )
 
     def _evaluate_if_possible(self, state):
@@ -160,7 +160,7 @@ class SiteLoop:
     def _first_sites(self):
         """Sites to begin with where nothing is known."""
         likelihood = self.method.likelihood
-        sites = PerRow(self._by_piece(partial(_first_sites, likelihood)))
+        sites = PerRow(self._by_bundle(partial(_first_sites, likelihood)))
         majorised = likelihood.majorised()
         if majorised is None:
             return sites
@@ -179,17 +179,17 @@ class SiteLoop:
         def slopes(observed, *own):
             return self.method.slopes(observed, *own) @ observed.weight
 
-        return sum(self._by_piece(slopes, *marginals))
+        return sum(self._by_bundle(slopes, *marginals))
 
-    def _by_piece(self, function, *values):
+    def _by_bundle(self, function, *values):
         """``function(observed, *own)`` of every piece, in order."""
         threads = self.projected.layout.threads
 
         def run(index):
-            observed = Observed(*(part[index] for part in self.observed))
+            observed = Observations(*(part[index] for part in self.observed))
             return function(observed, *(value[index] for value in values))
 
-        return ordered_map(run, range(len(self.pieces.groups)), threads)
+        return ordered_map(run, range(len(self.bundles.groups)), threads)
 
 
 def _first_sites(likelihood, rows):

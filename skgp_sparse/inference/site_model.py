@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from skgp_sparse._engine import exact_sites
-from skgp_sparse._engine.collapsed_sites import Settled, project_rows
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.collapsed_sites import FrozenSites, project_rows
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse.inference.contracts import Method, Model
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjective
@@ -24,13 +24,13 @@ class SiteModel(Model):
     ----------
     method : Method
     inner : Inner
-    settled : Settled or None
+    settled : FrozenSites or None
         What rows say that are no longer in the table, for objectives at inducing points.
     """
 
     method: Method
     inner: Inner = Inner()
-    settled: Settled | None = None
+    settled: FrozenSites | None = None
 
     def sample(self, rows, size, random_state):
         """Indices of the rows of the small fit that comes first: a share of those of each kind."""
@@ -65,13 +65,13 @@ class SiteModel(Model):
         inputs, index = exact_sites.group_inputs(rows)
         inner = self.inner._replace(tol=tol)
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign
-            return SiteObjective(rows, self.method, InducingPoints(inputs), options, inner)
+            return SiteObjective(rows, self.method, InducingBasis(inputs), options, inner)
         project = partial(exact_sites.join_rows, index)
-        return SiteObjective(rows, self.method, InducingPoints(inputs), options, inner, project)
+        return SiteObjective(rows, self.method, InducingBasis(inputs), options, inner, project)
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""
-        basis, project = InducingPoints(Z), partial(project_rows, settled=self.settled)
+        basis, project = InducingBasis(Z), partial(project_rows, settled=self.settled)
         return SiteObjective(rows, self.method, basis, options, self.inner, project)
 
 

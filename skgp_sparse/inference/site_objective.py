@@ -18,13 +18,13 @@ from skgp_sparse._engine.posterior import Posteriors
 from skgp_sparse._engine.problem import Evaluation, Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.contracts import Concluded, Method, Objective
+from skgp_sparse.inference.contracts import Conclusion, Method, Objective
 from skgp_sparse.inference.minibatches import SiteMinibatches
 from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
 from skgp_sparse.inference.site_loop import (
     ByRow,
     Inner,
-    Memory,
+    InnerState,
     SiteLoop,
     as_the_basis_sees,
 )
@@ -48,8 +48,8 @@ class SiteObjective(Objective):
     options : Options
     inner : Inner
     project : callable
-        ``Problem -> Projected``, or what has its methods: what the inner loop works on.
-    memory : Memory or None
+        ``Problem -> ProjectedRows``, or what has its methods: what the inner loop works on.
+    inner_state : InnerState or None
         What an evaluation begins with where it is given none.
     """
 
@@ -59,7 +59,7 @@ class SiteObjective(Objective):
     options: Options
     inner: Inner = Inner()
     project: Callable = collapsed_sites.project_rows
-    memory: Memory | None = None
+    inner_state: InnerState | None = None
 
     @property
     def inducing_points(self):
@@ -69,7 +69,7 @@ class SiteObjective(Objective):
     @property
     def inner_iterations(self):
         """Of the evaluations of the fit that this objective comes from."""
-        return self.memory.counts if self.memory else ()
+        return self.inner_state.counts if self.inner_state else ()
 
     def size(self):
         """Number of rows, each counted as often as its weight says."""
@@ -97,42 +97,44 @@ class SiteObjective(Objective):
 
     def on(self, rows):
         """The same objective of other rows, whose sites are not known."""
-        return replace(self, rows=rows, memory=None)
+        return replace(self, rows=rows, inner_state=None)
 
-    def frozen(self, memory):
+    def frozen(self, inner_state):
         """The same objective, whose evaluations all start from the sites of now, and end later."""
-        memory = memory and memory._replace(history=())
-        return replace(self, memory=memory, inner=self.inner._replace(tol=_USERS_TOLERANCE))
+        inner_state = inner_state and inner_state._replace(history=())
+        return replace(
+            self, inner_state=inner_state, inner=self.inner._replace(tol=_USERS_TOLERANCE)
+        )
 
-    def of_nothing(self):
+    def constant_log_likelihood(self):
         """Log likelihood of observations whose distribution is the same for all rows."""
         block = self.rows.block(slice(None))
         others = np.broadcast_arrays(block.weight, block.offset, block.y[:, 0])
-        return self.method.likelihood.of_nothing(block.y[:, 0], *others[:2])
+        return self.method.likelihood.constant_log_likelihood(block.y[:, 0], *others[:2])
 
-    def value(self, kernel, memory=None):
+    def value(self, kernel, inner_state=None):
         """The bound."""
-        return self._infer(kernel, memory)[1].step.value
+        return self._infer(kernel, inner_state)[1].step.value
 
-    def value_and_gradient(self, kernel, inputs=False, memory=None):
+    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
-        loop, found, memory = self._infer(kernel, memory)
+        loop, found, inner_state = self._infer(kernel, inner_state)
         gradient = loop.gradient(found, inputs)
-        return Evaluation(found.step.value, gradient, loop.projected.jitter, memory)
+        return Evaluation(found.step.value, gradient, loop.projected.jitter, inner_state)
 
-    def posterior(self, kernel, memory=None):
+    def posterior(self, kernel, inner_state=None):
         """`Posterior`, or `Posteriors` of k processes, the jitter, and the sites to remember."""
-        return self.conclude(kernel, memory)[1:]
+        return self.conclude(kernel, inner_state)[1:]
 
-    def conclude(self, kernel, memory=None):
-        """`Concluded` at a kernel."""
-        loop, found, memory = self._infer(kernel, memory)
+    def conclude(self, kernel, inner_state=None):
+        """`Conclusion` at a kernel."""
+        loop, found, inner_state = self._infer(kernel, inner_state)
         projected = loop.projected
         if not found.converged:
             self._warn_of(found)
         each = tuple(map(projected.posterior, found.step.result.cores))
         posterior = each[0] if len(each) == 1 else Posteriors(each)
-        return Concluded(found.step.value, posterior, projected.jitter, memory)
+        return Conclusion(found.step.value, posterior, projected.jitter, inner_state)
 
     def solution(self, kernel):
         """The `SiteLoop` at a kernel, and where it ended."""
@@ -143,18 +145,18 @@ class SiteObjective(Objective):
         return SiteMinibatches(self.size())
 
     def settled(self, kernel, stop):
-        """The sites of the first rows as `Settled`, where the last evaluation left them."""
-        sites = np.asarray(self.memory.sites)[..., :stop]
+        """The sites of the first rows as `FrozenSites`, where the last evaluation left them."""
+        sites = np.asarray(self.inner_state.sites)[..., :stop]
         first = replace(self, rows=self.rows.subset(np.arange(stop)))
         as_seen = partial(as_the_basis_sees, self.method)
         return collapsed_sites.settle(first.problem(kernel), sites, as_seen)
 
-    def infer(self, kernel, memory=None):
+    def infer(self, kernel, inner_state=None):
         """The sites, as a `Solution` of arrays, for tests and reports.
 
         Where there is one process, the axis of the processes is left out.
         """
-        found = self._infer(kernel, memory)[1]
+        found = self._infer(kernel, inner_state)[1]
         result = found.step.result
         rows = ByRow(*map(_without_axis, result.rows))
         step = found.step._replace(
@@ -181,12 +183,12 @@ class SiteObjective(Objective):
         options = self.options._replace(memory=self.options.memory - own)
         return Problem(kernel, self.basis, self.rows, None, options, latent_noise=True)
 
-    def _infer(self, kernel, memory=None):
+    def _infer(self, kernel, inner_state=None):
         loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
-        known = memory or self.memory
+        known = inner_state or self.inner_state
         found = loop.solve(known)
         counts = (*(known.counts[-_REMEMBERED:] if known else ()), found.n_iter)
-        return loop, found, Memory(found.state, found.history, counts)
+        return loop, found, InnerState(found.state, found.history, counts)
 
 
 def _without_axis(numbers):

@@ -29,7 +29,7 @@ class Fit(NamedTuple):
     jitter: float
 
 
-class AsItIs(Solver):
+class KeepParameters(Solver):
     """Nothing moves."""
 
     moves = False
@@ -52,7 +52,7 @@ class LBFGS(Solver):
 
     def solve_exact(self, objective, kernel, n_restarts, plan, random_state):
         """Hyperparameters by L-BFGS, with restarts."""
-        objective, kernel, found, memory = fit_exact(
+        objective, kernel, found, inner_state = fit_exact(
             objective,
             kernel,
             n_restarts=n_restarts,
@@ -62,7 +62,7 @@ class LBFGS(Solver):
             callback=plan.progress,
         )
         _warn_unless_converged(found, plan)
-        return _finish(objective, kernel, found.value, found.n_iter, memory)
+        return _finish(objective, kernel, found.value, found.n_iter, inner_state)
 
     def solve_sparse(self, objective, kernel, model, plan, random_state):
         """Hyperparameters and inducing points by L-BFGS."""
@@ -80,7 +80,7 @@ class LBFGS(Solver):
         _warn_unless_converged(found, plan)
         objective, kernel = function.at(found.x)
         model.warn_of(objective, kernel)
-        return _finish(objective, kernel, found.value, found.n_iter, function.memory)
+        return _finish(objective, kernel, found.value, found.n_iter, function.inner_state)
 
 
 class Stochastic(Solver):
@@ -119,10 +119,10 @@ class Stochastic(Solver):
             _warn_unless_converged(search.unfinished, plan)
         if self.batch_size is not None:
             state = search.cycles(state, self.batch_size)
-        value, posterior, jitter, memory = search.conclude(state)
+        value, posterior, jitter, inner_state = search.conclude(state)
         _check_value(value, state.kernel)
         model.warn_of(state.objective, state.kernel)
-        found = state.objective.frozen(memory)
+        found = state.objective.frozen(inner_state)
         return Fit(state.kernel, found, posterior, value, max(search.n_iter, 1), jitter)
 
 
@@ -140,17 +140,17 @@ class UserOptimizer(Solver):
 
     def solve_exact(self, objective, kernel, n_restarts, plan, random_state):
         """Hyperparameters by the optimiser, from the kernel and from restarts."""
-        memory = None  # each evaluation begins where the last one ended
+        inner_state = None  # each evaluation begins where the last one ended
 
         def negative(theta, eval_gradient=True):
-            nonlocal memory
+            nonlocal inner_state
             candidate = kernel.clone_with_theta(theta)
             if not eval_gradient:
-                return -value_or_minus_inf(objective, candidate, False, memory)
-            found = evaluation_or_none(objective, candidate, memory)
+                return -value_or_minus_inf(objective, candidate, False, inner_state)
+            found = evaluation_or_none(objective, candidate, inner_state)
             if found is None:
                 return np.inf, np.zeros(len(kernel.bounds))
-            memory = found.memory
+            inner_state = found.inner_state
             return -found.value, -found.theta_bar
 
         drawn = drawn_starts(kernel.bounds, plan.n_restarts, random_state)
@@ -160,7 +160,7 @@ class UserOptimizer(Solver):
         )
         theta, negative_value = min(found, key=lambda pair: pair[1])
         kernel = kernel.clone_with_theta(theta)
-        return _finish(objective, kernel, -negative_value, 1, memory)
+        return _finish(objective, kernel, -negative_value, 1, inner_state)
 
     def solve_sparse(self, objective, kernel, model, plan, random_state):
         """The same; inducing points stay where they are."""
@@ -205,11 +205,11 @@ def _check_value(value, kernel):
         )
 
 
-def _finish(objective, kernel, value, n_iter, memory=None):
+def _finish(objective, kernel, value, n_iter, inner_state=None):
     _check_value(value, kernel)
     with arithmetic():
-        posterior, jitter, memory = objective.posterior(kernel, memory)
-    return Fit(kernel, objective.frozen(memory), posterior, value, max(n_iter, 1), jitter)
+        posterior, jitter, inner_state = objective.posterior(kernel, inner_state)
+    return Fit(kernel, objective.frozen(inner_state), posterior, value, max(n_iter, 1), jitter)
 
 
 def _warn_unless_converged(found, plan):

@@ -31,7 +31,7 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
     kernel : sklearn kernel
         Clone at the best theta.
     maximum : Maximum
-    memory : object
+    inner_state : object
         What the last evaluation remembers.
     """
     function = VectorFunction(objective, kernel)
@@ -56,13 +56,13 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
         )
 
     best = run(kernel.theta)
-    collapsed = best.value < function.at(best.x)[0].of_nothing()
+    collapsed = best.value < function.at(best.x)[0].constant_log_likelihood()
     for theta in _further_starts(kernel, limits, collapsed, n_restarts, random_state):
         if asked_to_stop:
             break
         with suppress(np.linalg.LinAlgError):  # of a start that no one asked for by name
             best = max(best, run(theta), key=lambda found: found.value)
-    return *function.at(best.x), best, function.memory
+    return *function.at(best.x), best, function.inner_state
 
 
 def _further_starts(kernel, limits, collapsed, n_restarts, random_state):

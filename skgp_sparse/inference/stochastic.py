@@ -157,7 +157,7 @@ class Search:
         return state
 
     def conclude(self, state):
-        """`Concluded` from all rows."""
+        """`Conclusion` from all rows."""
         with arithmetic():
             return self.minibatches.conclude(state.objective, state.kernel, state.means)
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.inducing_points import InducingPoints
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.inference.near_exact import fit_all_rows, learn_from_some
@@ -114,7 +114,7 @@ def _train_from_start(rows, kernel, model, plan, random_state):
     """
     model, kernel = _small_fit(rows, kernel, model, plan, random_state)
     few = plan.most_quiet > plan.most_exact and rows.distinct(most=plan.most_quiet) is not None
-    if few and model.is_quiet(kernel, rows):
+    if few and model.has_little_noise(kernel, rows):
         exact = model.exact(rows, plan.options)
         return plan.solver.solve_exact(exact, kernel, 0, plan, random_state)
     of_all_rows = deepcopy(random_state)  # which then are those of posterior="rows"
@@ -143,7 +143,7 @@ def _solve_sparse(objective, kernel, model, plan, random_state):
         return fit
     rows, Z = objective.rows, fit.objective.inducing_points
     more = rows.subset(rows.sample(plan.n_mean - len(Z), random_state)).block(slice(None)).X
-    found = DecoupledObjective(fit.objective, InducingPoints(np.vstack([Z, more])))
+    found = DecoupledObjective(fit.objective, InducingBasis(np.vstack([Z, more])))
     with arithmetic():
         value, posterior, jitter = found.conclude(fit.kernel)
     return fit._replace(objective=found, posterior=posterior, value=value, jitter=jitter)

@@ -19,19 +19,19 @@ class VectorFunction:
     def __init__(self, objective, kernel, move_basis=False):
         self.objective, self.kernel = objective, kernel
         self.parameters = Parameters(objective.blocks(kernel, move_basis))
-        self.inputs, self.memory = move_basis, None
+        self.inputs, self.inner_state = move_basis, None
 
     def __call__(self, vector):
         objective, kernel = self.at(vector)
         with arithmetic():
-            found = objective.value_and_gradient(kernel, self.inputs, self.memory)
-        self.memory = found.memory
+            found = objective.value_and_gradient(kernel, self.inputs, self.inner_state)
+        self.inner_state = found.inner_state
         return found.value, self.parameters.pack_gradient(found.gradient)
 
     def on(self, rows):
         """The same function of other rows, in the same units."""
         other = copy(self)
-        other.objective, other.memory = self.objective.on(rows), None
+        other.objective, other.inner_state = self.objective.on(rows), None
         return other
 
     def at(self, vector):

@@ -11,7 +11,7 @@ _SMALLEST = 1e-30  # precision of a function that is nearly constant
 class Likelihood(BaseEstimator, ABC):
     """Base class of the likelihoods ``p(y | f)`` of an observation given its latent value.
 
-    A subclass defines `expected`, `tilted`, `response` and `sample`. It also defines `of_nothing`,
+    A subclass defines `expected`, `tilted`, `response` and `sample`. It also defines `constant_log_likelihood`,
     the log likelihood of a model that does not use the inputs. A likelihood may have parameters
     that are learned. For quantiles of the response, a subclass defines `quantile`.
     `skgp_sparse.testing.check_likelihood` checks a subclass.
@@ -142,7 +142,7 @@ class Likelihood(BaseEstimator, ABC):
         return None
 
     @abstractmethod
-    def of_nothing(self, y, weight, offset):
+    def constant_log_likelihood(self, y, weight, offset):
         """Compute the log likelihood of a model that predicts the same distribution for all rows.
 
         Parameters

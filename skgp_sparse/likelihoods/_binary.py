@@ -48,11 +48,11 @@ class Binary(Labels):
                 "other labels. Use SparseGPClassifier, which encodes any labels."
             )
 
-    def of_nothing(self, y, weight, offset):
-        """Compute the log likelihood of a constant latent value; see `Likelihood.of_nothing`."""
+    def constant_log_likelihood(self, y, weight, offset):
+        """Compute the log likelihood of a constant latent value; see `Likelihood.constant_log_likelihood`."""
         if np.any(offset):
             return self._of_constant(y, weight, offset)
-        return super().of_nothing(y, weight, offset)
+        return super().constant_log_likelihood(y, weight, offset)
 
     def _of_constant(self, y, weight, offset):
         def derivatives(level):

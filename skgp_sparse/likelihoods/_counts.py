@@ -66,8 +66,8 @@ class Poisson(_Count):
         self.level = level
         self.level_bounds = level_bounds
 
-    def of_nothing(self, y, weight, offset):
-        """Compute the log likelihood of a constant rate; see `Likelihood.of_nothing`."""
+    def constant_log_likelihood(self, y, weight, offset):
+        """Compute the log likelihood of a constant rate; see `Likelihood.constant_log_likelihood`."""
         level = log_of_mean(y, weight, offset)
         scale, centre, peak = _at_peak(y)
         rows = special.expected_exponential(y, scale, level + offset - centre, 0.0)[0]
@@ -154,8 +154,8 @@ class NegativeBinomial(_Count):
         self.level = level
         self.level_bounds = level_bounds
 
-    def of_nothing(self, y, weight, offset):
-        """Compute the log likelihood of a constant mean; see `Likelihood.of_nothing`."""
+    def constant_log_likelihood(self, y, weight, offset):
+        """Compute the log likelihood of a constant mean; see `Likelihood.constant_log_likelihood`."""
 
         def derivatives(level):
             _, _, up, down, bend = special.softplus_and_sigmoid(self._logit(level + offset))

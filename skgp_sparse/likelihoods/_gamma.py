@@ -68,8 +68,8 @@ class Gamma(LogLink):
         precision = np.full(len(y), float(self.shape))
         return precision * (np.log(y) - self._shifted(0.0)), precision
 
-    def of_nothing(self, y, weight, offset):
-        """Compute the log likelihood of a constant mean; see `Likelihood.of_nothing`."""
+    def constant_log_likelihood(self, y, weight, offset):
+        """Compute the log likelihood of a constant mean; see `Likelihood.constant_log_likelihood`."""
         level = log_of_mean(y * np.exp(-offset), weight, np.zeros(len(y)))
         distance = np.log(y) - offset - level
         k = self.shape

@@ -39,7 +39,7 @@ class Gaussian(Parametric):
         precision = np.full(len(y), 1.0 / self.variance)
         return precision * y, precision
 
-    def of_nothing(self, y, weight, offset):
+    def constant_log_likelihood(self, y, weight, offset):
         """Compute the log likelihood of ``N(offset, v)`` with the best ``v``, for all rows."""
         n, variance = weight.sum(), np.average((y - offset) ** 2, weights=weight)
         return -0.5 * n * (_LOG_2PI + np.log(variance) + 1.0)

@@ -14,7 +14,7 @@ class Labels(Likelihood):
         """Return the labels: rows with the same label form a group."""
         return y
 
-    def of_nothing(self, y, weight, offset):
-        """Compute the log likelihood of the label frequencies; see `Likelihood.of_nothing`."""
+    def constant_log_likelihood(self, y, weight, offset):
+        """Compute the log likelihood of the label frequencies; see `Likelihood.constant_log_likelihood`."""
         count = np.array([weight @ (y == label) for label in np.unique(y)])
         return count @ np.log(count / count.sum())

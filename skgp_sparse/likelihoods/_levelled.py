@@ -65,7 +65,7 @@ class Parametric(Likelihood):
         return np.array([by_name[name] for name in self._learned()]).reshape(-1, n)
 
 
-class Levelled(Parametric):
+class LevelLikelihood(Parametric):
     """A likelihood with a level, which it adds to the latent value of every row."""
 
     @property
@@ -77,7 +77,7 @@ class Levelled(Parametric):
         return mean + self.intercept
 
 
-class LogLink(Levelled):
+class LogLink(LevelLikelihood):
     """A likelihood whose mean is ``exp(f + level)``, of observations that are not negative."""
 
     latent_variance = (1e-3, 100.0)  # exp overflows beyond

@@ -8,7 +8,7 @@ from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import alike
-from skgp_sparse.likelihoods._levelled import Levelled, best_level
+from skgp_sparse.likelihoods._levelled import LevelLikelihood, best_level
 from skgp_sparse.likelihoods._quantiles import solve_quantile
 from skgp_sparse.likelihoods._special import digamma_rest, gamma_peak
 
@@ -22,7 +22,7 @@ _MAD = 1.4826  # standard deviations per median absolute deviation, of a normal 
 _SHARE_OF_NOISE = 0.5  # of the spread of the observations, to start with
 
 
-class StudentT(Levelled):
+class StudentT(LevelLikelihood):
     r"""Student-t likelihood: ``y = f + level + scale t``, where ``t`` has `df` degrees of freedom.
 
     Observations far from ``f`` count less than under a Gaussian likelihood. The likelihood is not
@@ -117,8 +117,8 @@ class StudentT(Levelled):
         """Return the bound of one Gaussian per row; see `Likelihood.majorised`."""
         return _ScaleMixture(**self.get_params(deep=False))
 
-    def of_nothing(self, y, weight, offset):
-        """Compute the log likelihood of a constant location; see `Likelihood.of_nothing`."""
+    def constant_log_likelihood(self, y, weight, offset):
+        """Compute the log likelihood of a constant location; see `Likelihood.constant_log_likelihood`."""
         reach = self._reach() ** 2
 
         def derivatives(level):

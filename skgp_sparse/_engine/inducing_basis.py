@@ -19,7 +19,7 @@ from skgp_sparse._ground.linalg import (
 
 
 @dataclass(frozen=True, eq=False)
-class InducingPoints(Basis):
+class InducingBasis(Basis):
     """Kernel functions centred at points of the input space.
 
     Parameters
@@ -32,7 +32,7 @@ class InducingPoints(Basis):
 
     def moved(self, parameters):
         """Other inducing points."""
-        return InducingPoints(parameters)
+        return InducingBasis(parameters)
 
     @property
     def size(self):
@@ -99,7 +99,7 @@ class InducingFeatures(Features):
 
     def without_data(self):
         """Those of the process itself, where T belongs to a kernel matrix with noise."""
-        return InducingPoints(self.Z).at(self.kernel, Options())
+        return InducingBasis(self.Z).at(self.kernel, Options())
 
     def raw(self, X):
         """``Kfu``."""
