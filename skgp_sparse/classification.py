@@ -1,48 +1,10 @@
 """The estimator `SparseGPClassifier`."""
 
-from functools import partial
-
-import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state, check_X_y
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._front import checks, class_streams, multiclass, parameter_checks
-from skgp_sparse._front.choices import resolve_method, resolve_sigmoid, resolve_strategy
-from skgp_sparse._front.class_problems import ClassProblem, fit_all
-from skgp_sparse._front.default_kernels import resolve_latent_kernel
-from skgp_sparse._front.estimator import (
-    SparseGP,
-    is_watched,
-    progress_of,
-    unchanged_on_failure,
-    warn_at_bounds,
-)
-from skgp_sparse._front.plans import plan_of
-from skgp_sparse._front.sklearn_compat import (
-    IterationReporter,
-    check_sample_weight,
-    with_callbacks,
-)
-from skgp_sparse._front.source_rows import (
-    OpenSource,
-    as_passed,
-    check_alone,
-    check_query,
-    labelled_chunks,
-    labels_and_weights,
-    opened,
-)
-from skgp_sparse._front.surveys import survey
-from skgp_sparse._front.training_rows import Labelled
-from skgp_sparse._ground.warnings import about
-from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_model import SiteModel
-from skgp_sparse.likelihoods import Softmax
-from skgp_sparse.sources import Chunk
-
-_FLOATS = (np.float64, np.float32)
+from skgp_sparse._estimator import SparseGP
+from skgp_sparse.families.labels import Labels, announced_classes
 
 
 class SparseGPClassifier(ClassifierMixin, SparseGP):
@@ -97,8 +59,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The optimizer of the hyperparameters, specified as in `GaussianProcessClassifier`. A
         callable starts at the initial hyperparameters of the kernel, and with None these are kept
         fixed. In both cases the inducing points of `inducing_init` are not optimised.
-    solver : {"auto", "lbfgs", "stochastic"}, default="auto"
-        The rows with which "fmin_l_bfgs_b" learns hyperparameters and inducing points:
+    solver : {"auto", "lbfgs", "stochastic"} or Solver, default="auto"
+        The rows with which "fmin_l_bfgs_b" learns hyperparameters and inducing points, as a name or
+        as an object of `skgp_sparse.solvers`, such as ``Minibatches(batch_size=512)``, whose
+        parameters a grid search sets as ``solver__batch_size``:
 
         - "lbfgs": all rows in every iteration.
         - "stochastic": growing random samples of the rows, with 20, 80, 160 and 320 rows per
@@ -106,11 +70,6 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           rows. The time of the fit hardly grows with the number of rows. With at most 160 rows
           per inducing point, this is "lbfgs".
         - "auto": "stochastic" for more than 400 rows per inducing point, "lbfgs" otherwise.
-    batch_size : int or "auto", default="auto"
-        The number of rows of a minibatch. With a number, ``solver="stochastic"`` continues after
-        the samples with cycles of minibatches, as long as they improve the density of rows that
-        are held aside. This took more time than it was worth on every data set that was tried, so
-        that "auto" means no minibatches.
     n_restarts_optimizer : int, default=0
         The number of restarts of the optimizer for finding the kernel's hyperparameters, in the
         small fit that precedes the full fit. The initial hyperparameters of each restart are
@@ -229,7 +188,6 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         optimize_inducing=True,
         optimizer="fmin_l_bfgs_b",
         solver="auto",
-        batch_size="auto",
         n_restarts_optimizer=0,
         max_iter=1000,
         tol=1e-3,
@@ -248,7 +206,6 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.optimize_inducing = optimize_inducing
         self.optimizer = optimizer
         self.solver = solver
-        self.batch_size = batch_size
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
         self.tol = tol
@@ -284,9 +241,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        # NumPy need not warn: the results are checked
-        with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
-            return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight)
 
     def partial_fit(self, X, y=None, sample_weight=None, classes=None):
         """Learn from rows that arrive later, in chunks.
@@ -334,8 +289,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.
         """
-        with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
-            return class_streams.partial_fit(self, X, y, sample_weight, classes)
+        return self._learn(X, y, sample_weight, classes=classes)
 
     def predict(self, X):
         """Predict class labels.
@@ -350,13 +304,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ndarray of shape (n_samples,)
             Predicted labels, which are values of `classes_`.
         """
-        X = self._checked(X)
-        if self.n_classes_ == 2:
-            return self.classes_[(self._view(0).mean(X) > 0).astype(int)]
-        found = self._probabilities(X)
-        if self._strategy == "one_vs_one":
-            return self.classes_[multiclass.votes(found, self.n_classes_)]
-        return self.classes_[np.argmax(found, axis=1)]
+        X, view = self._question(X)
+        return self.classes_[view.decide(X)]
 
     def predict_proba(self, X):
         """Predict class probabilities, including the uncertainty of the latent process.
@@ -371,7 +320,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ndarray of shape (n_samples, n_classes)
             Probabilities of the classes, in the order of `classes_`. Each row sums to 1.
         """
-        return self._probabilities_of_classes(self._checked(X))
+        X, view = self._question(X)
+        return view.probabilities(X)
 
     def latent_mean_and_variance(self, X):
         """Compute the mean and variance of the latent process, or of those of a softmax.
@@ -395,137 +345,27 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ValueError
             If there are more than two classes and `multi_class` is not "softmax".
         """
-        X = self._checked(X)
-        if self._strategy == "softmax":
-            return self._view(0).moments(X)
-        if self.n_classes_ > 2:
+        X, view = self._question(X)
+        if self.n_classes_ > 2 and view.strategy != "softmax":
             raise ValueError(
                 "Returning the mean and variance of the latent function f is only supported for "
                 f"binary classification, received {self.n_classes_} classes. With "
                 "multi_class='softmax', it is supported for any number of classes."
             )
-        mean, std = self._view(0).mean_and_std(X, latent=False)
-        return mean, std**2
+        return view.latent_moments(X)
 
-    def _checked(self, X):
-        check_is_fitted(self)
-        checks.check_in_memory(type(self).__name__, X=X)
-        check_query(X, type(self).__name__)
-        return validate_data(self, X, reset=False, dtype=_FLOATS)
-
-    def _probabilities_of_classes(self, X):
-        """Of all classes (n, n_classes)."""
-        found = self._probabilities(X)
-        if self.n_classes_ == 2:
-            return np.hstack([1.0 - found, found])
-        if self._strategy == "one_vs_one":
-            return multiclass.coupled(found, self.n_classes_)
-        return found if self._strategy == "softmax" else multiclass.normalised(found)
-
-    def _probabilities(self, X):
-        """Of the classes (n, n_classes) by softmax, otherwise of the positive class (n, problems).
-
-        The latter has one column for each binary problem.
-        """
-        if self._strategy == "softmax":
-            mean, variance = self._view(0).moments(X)
-            return self._likelihoods[0].probability(mean.T, variance.T).T
-        columns = []
-        for problem in range(len(self._fits)):
-            mean, std = self._view(problem).mean_and_std(X, latent=False)
-            columns.append(self._likelihoods[problem].probability(mean, std**2))
-        return np.column_stack(columns)
-
-    @with_callbacks
-    def _fit(self, X, y, sample_weight):
+    def _family(self, **known):
         name = type(self).__name__
-        parameter_checks.check_parameters(self, name)
-        sigmoid = resolve_sigmoid(self.likelihood, name)
-        rows = self._training_rows(X, y, sample_weight, name)
-        classes = rows.classes
-        strategy = resolve_strategy(self.multi_class, len(classes), name)
-        likelihood = Softmax(len(classes)) if strategy == "softmax" else sigmoid
-        method = resolve_method(self.bound, likelihood, name)
-        parameter_checks.check_minibatches(self, method, name)
-        reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
-        progress = progress_of(self, reporter)
-        problems = self._problems(rows, likelihood, strategy, progress)
-        inner = Inner.within(self.tol, self.max_iter_predict, "max_iter_predict")
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        fits = fit_all(problems, SiteModel(method, inner), seed, self.n_jobs, is_watched(self))
-        self._warn_at_bounds([problem.name for problem in problems], fits)
-        self._store(fits)
-        self.classes_, self.n_classes_ = classes, len(classes)
-        self._strategy = strategy
-        self._likelihoods = [fit.objective.method.likelihood for fit in fits]
-        reporter.end()
-        return self
+        if not known:
+            return Labels(self, name)
+        before = getattr(self, "classes_", None)
+        return Labels(self, name, announced_classes(known["classes"], before, name))
 
-    def _training_rows(self, X, y, sample_weight, name):
-        """The user's rows, all of which are valid, from which tables can be made."""
-        checks.check_in_memory(name, X=X, y=y, sample_weight=sample_weight)
-        if isinstance(X, OpenSource):
-            check_alone(name, y=y, sample_weight=sample_weight)
-            return self._rows_of_source(X, name)
-        check = partial(self._valid, partial(validate_data, self), name)
-        X, y, weight, _ = check(Chunk(X, y, sample_weight))
-        classes, index = checks.check_classes(y, weight, name)
-        return Labelled(X, index, weight, classes)
+    def _earlier(self):
+        fitted = hasattr(self, "kernel_")
+        return (self.classes_, self._view.strategy, self._fits) if fitted else None
 
-    def _rows_of_source(self, source, name):
-        """The same of chunks, those of a small source taken together."""
-        validate = partial(check_X_y, estimator=self)
-        check = partial(self._valid, validate, name, all_rows=False)
-        found = survey(source.source, check, labels_and_weights, name)
-        if found.arrays is not None:
-            rows = self._training_rows(*found.arrays[:3], name)
-        else:
-            labels, weights = map(np.concatenate, zip(*found.notes))
-            weights = None if found.weight is None else weights
-            classes = checks.check_classes(labels, weights, name)[0]
-            rows = labelled_chunks(source, found, classes, name)
-        found.describe(self)
-        return rows
-
-    def _valid(self, validate, name, rows, all_rows=True):
-        """Some rows, or all, as arrays that are valid."""
-        X, y, weight, offset = rows
-        if offset is not None:
-            raise ValueError(f"{name}: a classifier takes no offset. Leave it out of the chunks.")
-        checks.check_inputs(X, self.kernel, name)
-        checks.check_no_none(y)
-        X, y = validate(X, y, dtype=_FLOATS)
-        check_classification_targets(y)
-        return Chunk(X, y, check_sample_weight(weight, X, all_rows))
-
-    def _problems(self, rows, likelihood, strategy, progress):
-        """What is to be fitted: a `ClassProblem` for each task."""
-        classes, name = rows.classes, type(self).__name__
-        tasks = multiclass.tasks(len(classes), strategy)
-        earlier = self._earlier(classes, strategy, len(tasks))
-        tol = self.tol / multiclass.problems_of_a_row(len(classes), strategy)
-
-        def problem(task, before):
-            table = rows.table(task, name)
-            kernel = resolve_latent_kernel(self.kernel, likelihood, table)
-            parameter_checks.check_restarts(self, kernel)
-            about_task = task.name(classes) if len(tasks) > 1 else ""
-            told = partial(progress, about=about_task)
-            plan = plan_of(self, table, kernel, told, name, len(table))
-            return ClassProblem(about_task, table, kernel, before, plan._replace(tol=tol))
-
-        return list(map(problem, tasks, earlier))
-
-    def _warn_at_bounds(self, names, fits):
-        if self.optimizer is not None and self.kernel is not None:
-            for name, fit in zip(names, fits):
-                with about(name):
-                    warn_at_bounds(fit.kernel)
-
-    def _earlier(self, classes, strategy, n_problems):
-        """Kernels and inducing points to start from, None where there are none."""
-        wanted = self.warm_start and self.optimizer is not None and hasattr(self, "_fits")
-        same = wanted and np.array_equal(classes, self.classes_)
-        if not same or strategy != self._strategy:
-            return [None] * n_problems
-        return [(fit.kernel, fit.posterior.features.Z) for fit in self._fits]
+    def _question(self, X):
+        """Query points, and the fitted processes."""
+        check_is_fitted(self)
+        return self._query(X), self._view.on_threads(self.n_jobs)

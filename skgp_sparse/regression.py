@@ -1,59 +1,35 @@
 """The estimator `SparseGPRegressor`."""
 
-from functools import partial
 from numbers import Integral
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import r2_score
-from sklearn.utils import check_array, check_consistent_length, check_random_state, check_X_y
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._engine.posterior import Prior
-from skgp_sparse._front import certificates, checks, parameter_checks, regression_streams
-from skgp_sparse._front.choices import (
-    is_of_positive,
-    resolve_bound,
-    resolve_likelihood,
-    resolve_method,
-)
-from skgp_sparse._front.default_kernels import resolve_kernel, resolve_latent_kernel, users_part
-from skgp_sparse._front.estimator import (
-    SparseGP,
-    progress_of,
-    unchanged_on_failure,
-    warn_at_bounds,
-)
-from skgp_sparse._front.plans import plan_of
-from skgp_sparse._front.responses import ResponseView
-from skgp_sparse._front.sklearn_compat import (
-    IterationReporter,
-    check_sample_weight,
-    with_callbacks,
-)
-from skgp_sparse._front.source_rows import (
-    OpenSource,
-    as_passed,
-    check_alone,
-    check_alpha_of_source,
-    check_query,
-    chunked_rows,
-    moments_of_targets,
-    opened,
-)
-from skgp_sparse._front.surveys import survey
-from skgp_sparse._front.targets import TargetView
-from skgp_sparse._front.training_rows import observations, training_rows, with_noise_floor
-from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.inference.objectives import GaussianModel
-from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_model import SiteModel
-from skgp_sparse.inference.training import train
-from skgp_sparse.sources import Chunk
+from skgp_sparse._estimator import SparseGP
+from skgp_sparse.families.choices import is_gaussian, is_of_positive
+from skgp_sparse.families.evidence_bounds import evidence_bounds
+from skgp_sparse.families.gaussian_noise import GaussianNoise
+from skgp_sparse.families.parameter_checks import check_quantiles
+from skgp_sparse.families.priors import prior_view
+from skgp_sparse.families.responses import Responses
+from skgp_sparse.posteriors._choice import resolve_posterior
+from skgp_sparse.rows import checks
 
-_FLOATS = (np.float64, np.float32)
+
+def _can_learn_later(estimator):
+    """Whether rows that arrive later can be learned: with one basis of inducing points."""
+    name = type(estimator).__name__
+    reason = resolve_posterior(estimator.posterior, name).refuses_later_rows()
+    if reason is not None:
+        raise AttributeError(
+            f"{name}.partial_fit learns rows that arrive later with one basis of inducing points, "
+            f"but {reason}. Set posterior to 'inducing', or call fit with all rows."
+        )
+    return True
 
 
 class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
@@ -107,26 +83,24 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         their initial values. A grid search can set them as ``likelihood__size``. With a likelihood
         other than "gaussian", a `WhiteKernel` in `kernel` is part of the latent process, the
         default kernel has none, and `alpha` must be None.
-    posterior : {"auto", "inducing", "rows"}, default="auto"
-        What the posterior is given:
+    posterior : str or Strategy, default="auto"
+        What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`, such as
+        ``InducingPoints(n_mean=2000)``, whose parameters a grid search sets as
+        ``posterior__n_mean``:
 
-        - "inducing": inducing points. A prediction takes O(m) time per query, and O(m²) with its
-          standard deviation.
-        - "rows": all rows, as in the exact process. Hyperparameters come from an exact fit of 3000
-          rows. The mean comes from a solve by preconditioned conjugate gradients. Its relative
-          residual is at most ``10 * tol``, 0.05, and the standard deviation of the noise in units
-          of that of the targets, of which less than 0.002 counts as 0.002. Variances are those
-          given 500 rows that are spread over the table and the 100 rows nearest to the query, which
-          can only be too large, times a factor that is calibrated on a tenth of the rows, and 1000
-          at most, before the solve sees them. A fit takes O(n²) time per iteration of the solve,
-          and a prediction O(n) time per query.
-        - "auto": "rows" where inducing points would lose much, up to 100,000 rows in memory, if
-          neither `n_inducing`, `n_mean`, `solver` nor inducing points are given: at the
-          hyperparameters of a first fit to 500 rows, the variance that 500 inducing points leave
-          unexplained is more than ten times that of the noise (up to 6000 rows, more than a tenth
-          of it), and is so again at the hyperparameters of the fit to 3000 rows. "inducing"
-          otherwise, and for other likelihoods, for kernels without a derivative rule, and if
-          `optimizer` is a callable or None.
+        - "inducing": inducing points; see `InducingPoints`. A prediction takes O(m) time per query,
+          and O(m²) with its standard deviation.
+        - "exact": all rows, exactly; see `Exact`. A fit takes O(n³) time, and a prediction O(n).
+        - "rows": all rows by a solve, with hyperparameters of 3000 rows and calibrated variances;
+          see `AllRows`. A fit takes O(n²) time per iteration of the solve, and a prediction O(n)
+          time per query.
+        - "auto": "exact" for few rows; see `n_inducing`. "rows" where inducing points would lose
+          much, up to 100,000 rows in memory, if neither `n_inducing`, `solver` nor inducing points
+          are given: at the hyperparameters of a first fit to 500 rows, the variance that 500
+          inducing points leave unexplained is more than ten times that of the noise (up to 6000
+          rows, more than a tenth of it), and is so again at the hyperparameters of a fit to 3000
+          rows. "inducing" otherwise, and for other likelihoods, for kernels without a derivative
+          rule, and if `optimizer` is a callable or None.
 
         Where `n_inducing` makes every row an inducing point, the process is exact in any case.
     n_inducing : int or "auto", default="auto"
@@ -139,12 +113,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         inducing points. The attribute `n_inducing_` holds the number that was chosen. With
         ``posterior="rows"``, the inducing points are random rows that speed up the solve, 2000 of
         them by default.
-    n_mean : int, default=None
-        The number of inducing points of the mean, those of the covariance included. The others
-        are random rows, which are added when hyperparameters and inducing points are learned. With
-        more of them, the mean comes closer to that of the exact process, for O(n n_mean²) time, and
-        the model stays smaller than all rows. None means those of the covariance only. It is
-        available for the bounds "titsias", "titsias_new", "artemev" and "dtc".
     inducing_init : str, array-like or callable, default="k-means"
         The method to initialise the inducing points:
 
@@ -167,8 +135,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The optimizer of the hyperparameters, specified as in `GaussianProcessRegressor`. A
         callable starts at the initial hyperparameters of the kernel, and with None these are kept
         fixed. In both cases the inducing points of `inducing_init` are not optimised.
-    solver : {"auto", "lbfgs", "stochastic"}, default="auto"
-        The rows with which "fmin_l_bfgs_b" learns hyperparameters and inducing points:
+    solver : {"auto", "lbfgs", "stochastic"} or Solver, default="auto"
+        The rows with which "fmin_l_bfgs_b" learns hyperparameters and inducing points, as a name or
+        as an object of `skgp_sparse.solvers`, such as ``Minibatches(batch_size=512)``, whose
+        parameters a grid search sets as ``solver__batch_size``:
 
         - "lbfgs": all rows in every iteration.
         - "stochastic": growing random samples of the rows, with 20, 80, 160 and 320 rows per
@@ -176,11 +146,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           rows. The time of the fit hardly grows with the number of rows. With at most 160 rows
           per inducing point, this is "lbfgs".
         - "auto": "stochastic" for more than 400 rows per inducing point, "lbfgs" otherwise.
-    batch_size : int or "auto", default="auto"
-        The number of rows of a minibatch. With a number, ``solver="stochastic"`` continues after
-        the samples with cycles of minibatches, as long as they improve the density of rows that
-        are held aside. This took more time than it was worth on every data set that was tried, so
-        that "auto" means no minibatches.
     n_restarts_optimizer : int, default=0
         The number of restarts of the optimizer for finding the kernel's hyperparameters, in the
         small exact fit that precedes the sparse fit. The initial hyperparameters of each restart
@@ -294,13 +259,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         likelihood="gaussian",
         posterior="auto",
         n_inducing="auto",
-        n_mean=None,
         inducing_init="k-means",
         optimize_inducing=True,
         alpha=None,
         optimizer="fmin_l_bfgs_b",
         solver="auto",
-        batch_size="auto",
         n_restarts_optimizer=0,
         max_iter=1000,
         tol=1e-3,
@@ -315,13 +278,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         self.likelihood = likelihood
         self.posterior = posterior
         self.n_inducing = n_inducing
-        self.n_mean = n_mean
         self.inducing_init = inducing_init
         self.optimize_inducing = optimize_inducing
         self.alpha = alpha
         self.optimizer = optimizer
         self.solver = solver
-        self.batch_size = batch_size
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
         self.tol = tol
@@ -334,7 +295,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
-        if not (isinstance(self.likelihood, str) and self.likelihood == "gaussian"):
+        if not is_gaussian(self.likelihood):
             tags.target_tags.multi_output = False
             tags.target_tags.positive_only = is_of_positive(self.likelihood)
         return tags
@@ -368,11 +329,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        # NumPy need not warn: the results are checked
-        with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
-            return self._fit(X, y, sample_weight, offset)
+        return self._fit(X, y, sample_weight, offset)
 
-    @available_if(regression_streams.can_learn_later)
+    @available_if(_can_learn_later)
     def partial_fit(self, X, y=None, sample_weight=None, classes=None, offset=None):
         """Learn from rows that arrive later, in chunks.
 
@@ -425,8 +384,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.
         """
-        with unchanged_on_failure(self), np.errstate(all="ignore"):  # the results are checked
-            return regression_streams.partial_fit(self, X, y, sample_weight, offset)
+        return self._learn(X, y, sample_weight, offset)
 
     def predict(self, X, return_std=False, return_cov=False, latent=False, offset=None):
         """Predict with the posterior, or with the prior if the model is not fitted.
@@ -471,8 +429,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        X, view, offset = self._query(X, offset)
-        if return_cov and isinstance(view, ResponseView) and not latent:
+        X, view, offset = self._question(X, offset)
+        if return_cov and not (latent or view.has_covariance):
             raise ValueError(
                 f"return_cov=True is available for likelihood={self.likelihood!r} only with "
                 "latent=True. For joint distributions of the response, use sample_y."
@@ -508,10 +466,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ValueError
             If a probability is not between 0 and 1.
         """
-        q = parameter_checks.check_quantiles(quantiles, f"{type(self).__name__}.predict_quantiles")
-        X, view, offset = self._query(X, offset)
-        found = view.quantiles(X, np.atleast_1d(q), offset)
-        return found[..., 0] if q.ndim == 0 else found
+        q = check_quantiles(quantiles, f"{type(self).__name__}.predict_quantiles")
+        X, view, offset = self._question(X, offset)
+        values = view.quantiles(X, np.atleast_1d(q), offset)
+        return values[..., 0] if q.ndim == 0 else values
 
     def log_predictive_density(self, X, y, offset=None):
         r"""Compute the log predictive density of targets, :math:`\log \int p(y|f)\,q(f)\,df`.
@@ -540,11 +498,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             deviation is 0.
         """
         checks.check_in_memory(type(self).__name__, y=y)
-        X, view, offset = self._query(X, offset)
+        X, view, offset = self._question(X, offset)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
         y = checks.check_columns(y, len(view.y_scale), type(self).__name__)
-        if isinstance(view, ResponseView):
+        if view.likelihood is not None:
             view.likelihood.check(y, type(self).__name__)
         return view.log_density(X, y, offset)
 
@@ -577,9 +535,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
             Samples drawn from the Gaussian process at the query points, in units of y.
         """
-        X, view, offset = self._query(X, offset)
+        X, view, offset = self._question(X, offset)
         name = f"{type(self).__name__}.sample_y"
-        parameter_checks.check_number(n_samples, "n_samples", name, Integral, low=1)
+        checks.check_number(n_samples, "n_samples", name, Integral, low=1)
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
 
     def evidence_bounds(self, X=None, y=None, sample_weight=None):
@@ -637,12 +595,21 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         >>> from skgp_sparse import SparseGPRegressor
         >>> X = np.linspace(0, 10, 400)[:, None]
         >>> y = np.sin(3 * X[:, 0]) + 0.1 * np.cos(40 * X[:, 0])
-        >>> found = SparseGPRegressor(n_inducing=30, random_state=0).fit(X, y).evidence_bounds()
-        >>> found.own <= found.conjugate_gradients <= found.upper
+        >>> bounds = SparseGPRegressor(n_inducing=30, random_state=0).fit(X, y).evidence_bounds()
+        >>> bounds.own <= bounds.conjugate_gradients <= bounds.upper
         True
         """
+        check_is_fitted(self, "kernel_")
+        name, records = f"{type(self).__name__}.evidence_bounds", None
+        if not is_gaussian(self.likelihood):
+            raise ValueError(f"{name} needs likelihood='gaussian'. Got {self.likelihood!r}.")
+        if (X is None) != (y is None) or (X is None and sample_weight is not None):
+            raise ValueError(f"{name} needs both X and y, or neither X, y nor sample_weight.")
         with np.errstate(all="ignore"):
-            return certificates.evidence_bounds(self, X, y, sample_weight)
+            if X is not None:
+                rules = self._family().rules
+                records = self._read(rules, X, y, sample_weight, None, reset=False)
+            return evidence_bounds(self._fits[0], self, records, self._units, name)
 
     def score(self, X, y, sample_weight=None, offset=None):
         """Compute the coefficient of determination R² of the predicted means.
@@ -665,140 +632,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
 
-    def _query(self, X, offset):
+    def _family(self):
+        kind = GaussianNoise if is_gaussian(self.likelihood) else Responses
+        return kind(self, type(self).__name__)
+
+    def _question(self, X, offset):
         """Query points, the fitted process or the prior in the units of y, and offsets."""
-        checks.check_in_memory(type(self).__name__, X=X, offset=offset)
-        check_query(X, type(self).__name__)
-        X = validate_data(self, X, reset=False, dtype=_FLOATS)
-        view = self._view()
-        likelihood = view.likelihood if isinstance(view, ResponseView) else None
-        return X, view, checks.check_offset(offset, X, likelihood, type(self).__name__)
-
-    def _view(self):
-        """The fitted process, or the prior, in the units of y."""
-        if hasattr(self, "kernel_"):
-            latent, likelihood = super()._view(), self._likelihood
-            y_mean, y_scale = self._y_train_mean, self._y_train_std
-            one_column = self._one_column
-        else:
-            parameter_checks.check_kernel(self.kernel, type(self).__name__)
-            likelihood = resolve_likelihood(self.likelihood, type(self).__name__)
-            kernel = ConstantKernel() * RBF() if self.kernel is None else self.kernel
-            p = self.n_targets or 1
-            if likelihood is not None:
-                checks.check_one_column(np.empty((1, p)), self.likelihood, type(self).__name__)
-            y_mean, y_scale, one_column = np.zeros(p), np.ones(p), p == 1
-            latent = TargetView(Prior(kernel, p), 0, np.zeros(1), np.ones(1), True, self.n_jobs)
-        if likelihood is None:
-            return latent._replace(y_mean=y_mean, y_scale=y_scale, one_column=one_column)
-        return ResponseView(latent, likelihood, y_mean, y_scale)
-
-    @with_callbacks
-    def _fit(self, X, y, sample_weight, offset):
-        name = type(self).__name__
-        parameter_checks.check_parameters(self, name)
-        likelihood = resolve_likelihood(self.likelihood, name)
-        rows = self._training_rows(X, y, sample_weight, offset, likelihood, name)
-        if likelihood is None:
-            rows, kernel, model = self._with_gaussian_noise(rows, name)
-        else:
-            kernel, model = self._with_likelihood(likelihood, rows, name)
-        parameter_checks.check_posterior(self, likelihood, rows, name)
-        parameter_checks.check_restarts(self, kernel)
-        reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
-        progress = progress_of(self, reporter)
-        n_labels = None if likelihood is None else len(rows)
-        posterior = "inducing" if n_labels else self.posterior
-        plan = plan_of(self, rows, kernel, progress, name, n_labels, posterior, self.n_mean or 0)
-        with single_threaded_blas():
-            fit = train(rows, kernel, model, plan, check_random_state(self.random_state))
-        fitted_part = users_part(fit.kernel, self.kernel)
-        if self.optimizer is not None and fitted_part is not None:
-            warn_at_bounds(fitted_part)
-        self._store([fit])
-        self._likelihood = None if likelihood is None else fit.objective.method.likelihood
-        self.posterior_ = fit.posterior.kind
-        self._y_train_mean, self._y_train_std = rows.y_mean, rows.y_scale
-        self.likelihood_ = None if likelihood is None else self._in_units_of_y(self._likelihood)
-        self._one_column = rows.n_targets == 1
-        reporter.end()
-        return self
-
-    def _training_rows(
-        self, X, y, sample_weight, offset, likelihood, name, one_form=True, new=True
-    ):
-        """The table of the user's rows, all of which are valid."""
-        checks.check_in_memory(name, X=X, y=y, sample_weight=sample_weight, offset=offset)
-        if isinstance(X, OpenSource):
-            check_alone(name, y=y, sample_weight=sample_weight, offset=offset)
-            return self._rows_of_source(X, likelihood, name)
-        validate = partial(validate_data, self, reset=new)
-        check = partial(self._valid, validate, likelihood, name)
-        X, y, weight, offset = check(Chunk(X, y, sample_weight, offset))
-        normalize = self._normalizes(likelihood)
-        return training_rows(
-            X,
-            y,
-            weight,
-            alpha=self.alpha,
-            normalize=normalize,
-            name=name,
-            offset=offset,
-            one_form=one_form,
-        )
-
-    def _rows_of_source(self, source, likelihood, name):
-        """The same of chunks, those of a small source taken together."""
-        check_alpha_of_source(self.alpha, name)
-        if likelihood is not None:
-            parameter_checks.check_response(self, np.zeros(1), name)
-        validate = partial(check_X_y, estimator=self)
-        check = partial(self._valid, validate, likelihood, name, all_rows=False)
-        found = survey(source.source, check, moments_of_targets, name)
-        if found.arrays is not None:
-            rows = self._training_rows(*found.arrays, likelihood, name)
-        else:
-            normalize = self._normalizes(likelihood)
-            rows = chunked_rows(source, found, alpha=self.alpha, normalize=normalize, name=name)
-        found.describe(self)
-        return rows
-
-    def _valid(self, validate, likelihood, name, rows, all_rows=True):
-        """Some rows, or all, as arrays that are valid."""
-        X, y, weight, offset = rows
-        checks.check_inputs(X, self.kernel, name)
-        checks.check_no_none(y)
-        if likelihood is not None:
-            parameter_checks.check_response(self, y, name)
-        is_gaussian = likelihood is None
-        X, y = validate(X, y, multi_output=is_gaussian, y_numeric=True, dtype=_FLOATS)
-        checks.check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
-        weight = check_sample_weight(weight, X, all_rows)
-        offset = checks.check_offset(offset, X, likelihood, name)
-        if not is_gaussian:
-            likelihood.check(y if weight is None else y[weight > 0], name)
-        return Chunk(X, y, weight, offset)
-
-    def _normalizes(self, likelihood):
-        return self.normalize_y and (likelihood is None or likelihood.standardises)
-
-    def _with_gaussian_noise(self, rows, name):
-        """Rows, kernel and model where the noise is Gaussian, and part of the kernel."""
-        bound = resolve_bound(self.bound, name)
-        parameter_checks.check_mean_basis(self, bound, None, name)
-        kernel = resolve_kernel(self.kernel, self.alpha, rows)
-        return with_noise_floor(rows, kernel), kernel, GaussianModel(bound)
-
-    def _with_likelihood(self, likelihood, rows, name):
-        """Kernel and model of any other likelihood, whose parameters start from the data."""
-        parameter_checks.check_mean_basis(self, None, likelihood, name)
-        likelihood = likelihood.rescaled(rows.y_mean[0], rows.y_scale[0])
-        likelihood = likelihood.started(*observations(rows))
-        method = resolve_method(self.bound, likelihood, name)
-        parameter_checks.check_minibatches(self, method, name)
-        kernel = resolve_latent_kernel(self.kernel, likelihood, rows)
-        return kernel, SiteModel(method, Inner.within(self.tol))
-
-    def _in_units_of_y(self, likelihood):
-        mean, scale = self._y_train_mean[0], self._y_train_std[0]
-        return likelihood.rescaled(-mean / scale, 1.0 / scale)
+        X, name = self._query(X, offset=offset), type(self).__name__
+        view = self._view if hasattr(self, "kernel_") else prior_view(self, name)
+        offset = checks.check_offset(offset, X, view.likelihood, name)
+        return X, view.on_threads(self.n_jobs), offset

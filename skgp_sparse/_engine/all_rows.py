@@ -45,7 +45,7 @@ def leading_rows(kernel, X, noise, n_jobs=1):
 
 
 @dataclass(frozen=True, eq=False)
-class AllRows:
+class RowsPosterior:
     """The process given all rows.
 
     Parameters

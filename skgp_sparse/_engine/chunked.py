@@ -94,7 +94,7 @@ class ChunkedTable(Table):
     ----------
     reader : Reader
     n_features, n_targets : int
-    noise : float
+    noise : float or ndarray of shape (n,)
         Known noise variance in units of y².
     weight : ndarray of shape (n,) or None
         A row of weight w counts as w rows.
@@ -106,6 +106,8 @@ class ChunkedTable(Table):
         Known offsets of the latent values, for likelihoods.
     relabel : callable or None
         From the targets of the reader to those of the table: numbers (n, p) for numbers (n, p).
+    index : ndarray of shape (n,) or None
+        Sorted numbers of the rows of the reader that are those of the table; None: all of them.
     known : dict
         What all rows had to be read for.
     """
@@ -113,17 +115,18 @@ class ChunkedTable(Table):
     reader: Reader
     n_features: int
     n_targets: int
-    noise: float
+    noise: float | np.ndarray
     weight: np.ndarray | None
     y_mean: np.ndarray
     y_scale: np.ndarray
     least_noise: float = 0.0
     offset: np.ndarray | None = None
     relabel: Callable | None = None
+    index: np.ndarray | None = None
     known: dict = field(default_factory=dict)
 
     def __len__(self):
-        return len(self.reader)
+        return len(self.reader) if self.index is None else len(self.index)
 
     def block(self, rows):
         """Rows selected by a slice or an index array, as a `Block`."""
@@ -158,9 +161,9 @@ class ChunkedTable(Table):
     def _rows(self, rows, behind=0):
         X, y = self._taken(rows, behind)
         y = y if self.relabel is None else self.relabel(y)
-        weight = None if self.weight is None else self.weight[rows]
-        offset = None if self.offset is None else self.offset[rows]
-        return Rows(X, y, self.noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
+        columns = self.noise, self.weight, self.offset
+        noise, weight, offset = (one if np.ndim(one) == 0 else one[rows] for one in columns)
+        return Rows(X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
 
     def _taken(self, rows, behind):
         """Inputs and targets as the reader has them."""
@@ -169,9 +172,19 @@ class ChunkedTable(Table):
         start, stop, step = rows.indices(len(self))
         if step != 1:
             return self._picked(np.arange(start, stop, step))
+        if self.index is not None and start < stop:
+            return self._skipping(self.index[start:stop], behind)
         return self._together(self.reader.between(start, max(start, stop), behind))
 
-    def _picked(self, index):
+    def _skipping(self, index, behind):
+        """Consecutive rows of the table, which the reader has among others."""
+        first, last = index[0], index[-1] + 1
+        behind = behind * (last - first) // len(index)
+        X, y = self._together(self.reader.between(first, last, behind))
+        return X[index - first], y[index - first]
+
+    def _picked(self, rows):
+        index = rows if self.index is None else self.index[rows]
         order = np.argsort(index, kind="stable")
         X, y = self._together(self.reader.at(index[order]))
         back = np.empty(len(index), dtype=np.intp)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.all_rows import AllRows, leading_rows
+from skgp_sparse._engine.all_rows import RowsPosterior, leading_rows
 from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
@@ -111,7 +111,7 @@ def _chain(kernel, X, D, scale, n_jobs):
     while known < n:
         stop = min(max(int(_GROWTH * known), known + 1), n)
         earlier = np.arange(min(_LEADING, n), known)
-        before = AllRows(kernel, X[:known], D[:known], None, features, earlier, scale)
+        before = RowsPosterior(kernel, X[:known], D[:known], None, features, earlier, scale)
         new = X[known:stop]
         variance = before.variance(new, before.nearest(new, n_jobs), n_jobs)
         total += np.log(variance + D[known:stop]).sum()

@@ -5,11 +5,10 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from skgp_sparse._front.checks import check_one_column
+from skgp_sparse.rows.checks import check_number
+from skgp_sparse.solvers import Minibatches, check_solver
 
 _BOOLS = (bool, np.bool_)
-SOLVERS = ("auto", "lbfgs", "stochastic")
-POSTERIORS = ("auto", "inducing", "rows")
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _ESTIMATED = ("level", "scale")  # parameters of likelihoods that may be None
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
@@ -51,17 +50,7 @@ def check_parameters(estimator, name):
     _check_n_jobs(estimator.n_jobs, name)
     check_kernel(estimator.kernel, name)
     _check_optimizer(estimator.optimizer, name)
-    _check_solver(estimator, name)
-    if "posterior" in given:
-        _check_posterior(estimator.posterior, name)
-
-
-def _check_posterior(posterior, name):
-    if not isinstance(posterior, str) or posterior not in POSTERIORS:
-        raise ValueError(
-            f"The 'posterior' parameter of {name} must be one of {POSTERIORS}. Got {posterior!r} "
-            "instead."
-        )
+    check_solver(estimator.solver, name)
 
 
 def check_likelihood_parameters(likelihood, name):
@@ -139,71 +128,30 @@ def _check_n_inducing(n_inducing, name):
         )
 
 
-def _check_solver(estimator, name):
-    if not isinstance(estimator.solver, str) or estimator.solver not in SOLVERS:
-        raise ValueError(
-            f"The 'solver' parameter of {name} must be one of {SOLVERS}. Got "
-            f"{estimator.solver!r} instead."
-        )
-    if isinstance(estimator.batch_size, str) and estimator.batch_size == "auto":
-        return
-    check_number(estimator.batch_size, "batch_size", name, Integral, low=1)
-    if estimator.solver != "stochastic":
-        raise ValueError(
-            f"The 'batch_size' parameter of {name} is used with solver='stochastic' only. Got "
-            f"{estimator.batch_size!r} with solver={estimator.solver!r}. Set batch_size to 'auto', "
-            "or solver to 'stochastic'."
-        )
-
-
-def check_posterior(estimator, likelihood, rows, name):
-    """Raise if the posterior cannot be given all rows, and should be."""
-    reason = None
-    if likelihood is not None:
-        reason = f"has no posterior given all rows with likelihood={estimator.likelihood!r}"
-    elif not rows.in_memory:
-        reason = "needs arrays for a posterior given all rows, and X is read in parts"
-    elif not isinstance(estimator.inducing_init, str):
-        reason = "takes no array as inducing_init with posterior='rows'"
-    elif estimator.solver == "stochastic":
-        reason = "learns from random rows with solver='stochastic', and not with posterior='rows'"
-    if estimator.posterior == "rows" and reason is not None:
-        raise ValueError(f"{name} {reason}. Set posterior to 'inducing'.")
-
-
-def check_mean_basis(estimator, bound, likelihood, name):
-    """Raise if the mean cannot have a basis of its own, and should have one."""
-    if estimator.n_mean is None:
-        return
-    check_number(estimator.n_mean, "n_mean", name, Integral, low=1)
-    reason = None
-    if likelihood is not None:
-        reason = f"likelihood='gaussian'. Got likelihood={estimator.likelihood!r}"
-    elif estimator.posterior == "rows":
-        reason = "inducing points. Got posterior='rows', whose mean has all rows for a basis"
-    elif np.any(bound.noise_share):
-        reason = f"a bound whose noise is that of the rows. Got bound={estimator.bound!r}"
+def check_strategy(strategy, parameters, likelihood, bound, name):
+    """Raise if the posterior cannot be given what is asked for."""
+    reason = strategy.refuses(parameters, likelihood, bound)
     if reason is not None:
-        raise ValueError(f"The 'n_mean' parameter of {name} needs {reason}. Set n_mean to None.")
+        raise ValueError(f"{name}: posterior={parameters.posterior!r} {reason}. Set posterior to "
+            "'inducing'.")
 
 
-def check_response(estimator, y, name):
-    """Raise if other parameters or the targets do not go with a likelihood."""
-    check_one_column(y, estimator.likelihood, name)
-    if estimator.alpha is not None:
+def check_no_alpha(parameters, name):
+    """Raise if there is known Gaussian noise beside a likelihood."""
+    if parameters.alpha is not None:
         raise ValueError(
             f"{name}: alpha is the variance of known Gaussian noise, which "
-            f"likelihood={estimator.likelihood!r} does not have. Set alpha to None."
+            f"likelihood={parameters.likelihood!r} does not have. Set alpha to None."
         )
 
 
-def check_minibatches(estimator, method, name):
+def check_minibatches(parameters, method, name):
     """Raise if minibatches are asked for, and the method has none."""
-    if method.uses_last_site and estimator.batch_size != "auto":
+    if method.uses_last_site and isinstance(parameters.solver, Minibatches):
         raise ValueError(
-            f"{name}: bound={estimator.bound!r} is expectation propagation, which has no "
-            "minibatches, because the next site of a row depends on its last one. Got batch_size="
-            f"{estimator.batch_size!r}. Set batch_size to 'auto', or bound to 'titsias_new'."
+            f"{name}: bound={parameters.bound!r} is expectation propagation, which has no "
+            "minibatches, because the next site of a row depends on its last one. Got solver="
+            f"{parameters.solver!r}. Set solver to 'auto', or bound to 'titsias_new'."
         )
 
 
@@ -220,16 +168,4 @@ def _check_bool(value, parameter, name):
     if not isinstance(value, _BOOLS):
         raise ValueError(
             f"The {parameter!r} parameter of {name} must be True or False. Got {value!r} instead."
-        )
-
-
-def check_number(value, parameter, name, kind, low, high=np.inf):
-    """Raise unless the parameter is a number of that kind between low and high."""
-    is_number = isinstance(value, kind) and not isinstance(value, _BOOLS)
-    if not (is_number and low <= value <= high and value < np.inf):
-        noun = "an int" if kind is Integral else "a float"
-        closed = ")" if high == np.inf else "]"
-        raise ValueError(
-            f"The {parameter!r} parameter of {name} must be {noun} in the range "
-            f"[{low}, {high}{closed}. Got {value!r} instead."
         )

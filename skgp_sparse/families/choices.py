@@ -7,9 +7,9 @@ from typing import NamedTuple
 from sklearn.base import clone
 
 from skgp_sparse import bounds, likelihoods
-from skgp_sparse._front import parameter_checks
+from skgp_sparse.families import parameter_checks
+from skgp_sparse.rows.checks import check_number
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.solvers import LBFGS, KeepParameters, Stochastic, UserOptimizer
 
 
 class Offer(NamedTuple):
@@ -55,14 +55,13 @@ LIKELIHOODS = {
     "student_t": likelihoods.StudentT,
 }
 MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
-_PARTS_PAY = 400  # rows per inducing point from which a fit on parts of the rows is quicker
 _LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
 
 
 def resolve_bound(bound, name):
     """The bound object of a string or an instance."""
     if isinstance(bound, bounds.PEP):
-        parameter_checks.check_number(bound.alpha, "bound__alpha", name, Real, low=0, high=1)
+        check_number(bound.alpha, "bound__alpha", name, Real, low=0, high=1)
     if isinstance(bound, bounds.Bound):
         return clone(bound)
     if isinstance(bound, str) and bound in BOUNDS:
@@ -127,10 +126,13 @@ def resolve_sigmoid(likelihood, name):
     )
 
 
+def is_gaussian(likelihood):
+    """Whether the noise is part of the kernel."""
+    return isinstance(likelihood, str) and likelihood == "gaussian"
+
+
 def resolve_likelihood(likelihood, name):
-    """The likelihood of numbers of a name or an instance; None for Gaussian noise."""
-    if isinstance(likelihood, str) and likelihood == "gaussian":
-        return None
+    """The likelihood of numbers of a name or an instance."""
     if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
         return LIKELIHOODS[likelihood]()
     others = likelihoods.Binary, likelihoods.Softmax, likelihoods.Gaussian
@@ -160,19 +162,3 @@ def resolve_strategy(multi_class, n_classes, name):
             f"Got {multi_class!r} instead."
         )
     return multi_class if n_classes > 2 else "one_vs_rest"
-
-
-def resolve_solver(estimator, n, n_inducing):
-    """How theta and Z are found, for a table of n rows.
-
-    `check_parameters` has seen the parameters of the estimator.
-    """
-    optimizer, solver, batch_size = estimator.optimizer, estimator.solver, estimator.batch_size
-    if optimizer is None:
-        return KeepParameters()
-    if callable(optimizer):
-        return UserOptimizer(optimizer)
-    is_large = n > _PARTS_PAY * n_inducing
-    if solver == "lbfgs" or (solver == "auto" and not is_large):
-        return LBFGS()
-    return Stochastic(None if batch_size == "auto" else batch_size)

@@ -27,6 +27,18 @@ class Task(NamedTuple):
         rows = np.flatnonzero((index == self.positive) | (index == self.negative))
         return rows, np.where(index[rows] == self.positive, 1.0, -1.0)
 
+    def label_of(self, k, n_tasks):
+        """The label of a class that no other class has; None if there is none.
+
+        The negative rows of a problem are those of one class if it is named, or if there is no
+        other problem.
+        """
+        if self.positive is None:
+            return k
+        if self.positive == k:
+            return 1.0
+        return -1.0 if self.negative == k or n_tasks == 1 else None
+
     def name(self, classes):
         """The problem in words."""
         if self.negative is None:

@@ -1,4 +1,4 @@
-"""The posterior given all rows, where noise is so small that inducing points would lose much.
+"""All rows: for tables whose noise is so small that inducing points would lose much.
 
 1. Hyperparameters from an exact fit of a few thousand rows, which finds the right, small noise. A
    sparse bound would learn a noise that covers what its inducing points leave unexplained.
@@ -18,14 +18,16 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.all_rows import AllRows, leading_rows
+from skgp_sparse._engine.all_rows import RowsPosterior, leading_rows
 from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.objectives import arithmetic
-from skgp_sparse.inference.parameters import positions_of
-from skgp_sparse.inference.solvers import Fit
+from skgp_sparse.inference.parameters import arithmetic, positions_of
+from skgp_sparse.posteriors._contract import Cost, Strategy
+from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._start import begin
+from skgp_sparse.solvers import Fit, takes_random_rows
 
 _ROWS_OF_THETA = 3000  # of the exact fit ...
 _ROWS_OF_OPAQUE = 500  # ... for kernels whose gradient is an array of n x n x p
@@ -35,13 +37,85 @@ _RESIDUAL = 10.0  # relative residual of the solve, in units of the tolerance of
 _LARGEST_RESIDUAL = 0.05  # ... at most this, and at most the noise ...
 _RESIDUAL_OF_NO_NOISE = 2e-3  # ... of which less than this counts as this
 _SOME = 2000  # rows that tell the variance of the process
+_LEADING_ROWS = 2000  # of the preconditioner, where nobody asked for another number
 _LEADING = 500  # rows given which all variances are computed
 _ASIDE, _SHARE_ASIDE = 1000, 10  # rows held aside: so many, and one in so many, at most
 _UNSEEN = 1e6  # their noise, in units of the variance of the process
 _CENTRAL, _LIMIT = 0.95, 1.959964**2  # of normal deviates, this share have squares below this
 _ENOUGH = 100  # rows that tell a share
 _DOUBT = 20  # rows that speak for a factor of 1
+_PRODUCTS, _OPERATIONS = 100, 20  # of a solve and of an entry of a product, for estimates
 _LIMITS = 1e-3, 1e6  # of the factor of the variances: errors of a solve that ended early are large
+
+
+class AllRows(Strategy):
+    """The posterior is given all rows, as in the exact process.
+
+    Hyperparameters come from an exact fit of 3000 rows. The mean comes from a solve by
+    preconditioned conjugate gradients. Its relative residual is at most ``10 * tol``, 0.05, and the
+    standard deviation of the noise in units of that of the targets, of which less than 0.002 counts
+    as 0.002. Variances are those given 500 rows that are spread over the table and the 100 rows
+    nearest to the query, which can only be too large, times a factor that is calibrated on a tenth
+    of the rows, and 1000 at most, before the solve sees them.
+
+    A fit takes O(n²) time per iteration of the solve, and a prediction O(n) time per query. All
+    rows are in memory, those of a source or a cluster, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import AllRows
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, size=(500, 1))
+    >>> y = np.sin(5 * X[:, 0]) + 0.01 * rng.normal(size=500)
+    >>> model = SparseGPRegressor(posterior=AllRows(), n_inducing=50, random_state=0).fit(X, y)
+    >>> model.posterior_
+    'rows'
+    """
+
+    name = "rows"
+
+    def fit(self, job, random_state):
+        """The `Fit` given all rows, exact where no more rows than inducing points are distinct."""
+        if job.are_few(job.limits.exact):
+            return Exact().fit(job, random_state)
+        if job.settings.solver.begins_small:
+            job = begin(job, random_state)
+        return self.go_on(job, self.learn(job, random_state), random_state)
+
+    def learn(self, job, random_state):
+        """The `Fit` of the exact process to some of the rows, begun at the kernel of the job."""
+        size = _ROWS_OF_THETA if kernels.differentiable(job.kernel) else _ROWS_OF_OPAQUE
+        few = job.rows.sampled(job.model.sample(job.rows, size, random_state))
+        return Exact().go_on(job._replace(rows=few), random_state)
+
+    def go_on(self, job, learned, random_state):
+        """The `Fit` given all rows at the hyperparameters that were learned from some."""
+        rows, settings = job.rows, job.settings
+        least = _least_noise(learned.kernel, rows) if settings.solver.moves else 0.0
+        kernel = _with_least_noise(learned.kernel, least)
+        with arithmetic():
+            posterior, Z, jitter = _posterior(job, kernel, least, random_state)
+            objective = job.model.sparse(rows, Z, settings.options)
+            value = objective.value(kernel)
+        return Fit(kernel, objective, posterior, value, learned.n_iter, jitter)
+
+    def cost(self, n, m):
+        """The `Cost`: O(n²) operations for each product, O(n m) numbers of the preconditioner."""
+        learned = Exact().cost(min(n, _ROWS_OF_THETA), m)
+        solve = Cost.of(_PRODUCTS * float(n) ** 2 * _OPERATIONS, n * _LEADING_ROWS)
+        return Cost(learned.seconds + solve.seconds, max(learned.bytes, solve.bytes))
+
+    def refuses(self, parameters, likelihood, bound):
+        """Likelihoods, given inducing points, and random rows."""
+        if likelihood is not None:
+            return f"has no posterior given all rows with likelihood={parameters.likelihood!r}"
+        if not isinstance(parameters.inducing_init, str):
+            return "takes no array as inducing_init with posterior='rows'"
+        if takes_random_rows(parameters.solver):
+            return f"learns from random rows with solver={parameters.solver!r}"
+        return None
 
 
 class _Known(NamedTuple):
@@ -54,56 +128,23 @@ class _Known(NamedTuple):
     weight: np.ndarray
 
 
-def learn_from_some(rows, kernel, model, plan, random_state):
-    """The `Fit` of the exact process to some of the rows, begun at this kernel."""
-    size = _ROWS_OF_THETA if kernels.differentiable(kernel) else _ROWS_OF_OPAQUE
-    few = rows.sampled(model.sample(rows, size, random_state))
-    small = model.exact(few, plan.options)
-    return plan.solver.solve_exact(small, kernel, plan.n_restarts, plan, random_state)
-
-
-def fit_all_rows(rows, learned, model, plan, random_state):
-    """The posterior given all rows.
-
-    Parameters
-    ----------
-    rows : Table
-        In memory.
-    learned : Fit
-        Of `learn_from_some`.
-    model : GaussianModel
-    plan : Plan
-    random_state : RandomState
-
-    Returns
-    -------
-    Fit
-    """
-    least = _least_noise(learned.kernel, rows) if plan.solver.moves else 0.0
-    kernel = _with_least_noise(learned.kernel, least)
-    with arithmetic():
-        posterior, Z, jitter = _posterior(rows, kernel, least, plan, random_state)
-        objective = model.sparse(rows, Z, plan.options)
-        value = objective.value(kernel)
-    return Fit(kernel, objective, posterior, value, learned.n_iter, jitter)
-
-
-def _posterior(rows, kernel, least, plan, random_state):
-    """`AllRows`, the rows that lead, and the jitter that these took."""
-    data = _known(rows.block(slice(None)), kernel)
-    n_jobs, n = plan.options.n_jobs, len(data.X)
+def _posterior(job, kernel, least, random_state):
+    """`RowsPosterior`, the rows that lead, and the jitter that these took."""
+    rows, settings = job.rows, job.settings
+    data = _known(rows.everything(), kernel)
+    n_jobs, n = settings.options.n_jobs, len(data.X)
     aside, free = _held_aside(n, random_state)
     signal = np.mean(kernels.diagonal(kernel, data.X)[0])
     first, noise, seen = _noises(data, least, aside, rows.merged, _UNSEEN * signal)
     dtype = precision(noise, signal)
-    chosen = free[: _most_leading(plan, n, dtype)]
+    chosen = free[: _most_leading(job, n, dtype)]
     Z = data.X[chosen]
     features, jitter = leading_rows(kernel, Z, noise[chosen], n_jobs)
     near = preconditioner(kernel, features, data.X, first, n_jobs, dtype=dtype)
-    goal = _goal(noise, rows, plan)
-    before = _solve(kernel, data, first, near, plan, goal)
+    goal = _goal(noise, rows, settings.tol)
+    before = _solve(kernel, data, first, near, settings, goal)
     seen[chosen[:_LEADING]] = False
-    found = AllRows(
+    posterior = RowsPosterior(
         kernel,
         data.X,
         first,
@@ -112,16 +153,16 @@ def _posterior(rows, kernel, least, plan, random_state):
         others=np.flatnonzero(seen),
         scale=kernels.length_scales(kernel, rows.scale()),
     )
-    found = replace(found, factor=_factor(found, data, aside, n_jobs))
-    if before.stopped or before.n_iter >= plan.max_iter:
-        _warn_of(before, plan, goal, len(Z))
-        return found, Z, jitter
+    posterior = replace(posterior, factor=_factor(posterior, data, aside, n_jobs))
+    if before.stopped or before.n_iter >= settings.max_iter:
+        _warn_of(before, settings, goal, len(Z))
+        return posterior, Z, jitter
     residual = before.residual + (first - noise)[:, None] * before.x
     before = before._replace(residual=residual)
-    last = _solve(kernel, data, noise, near.with_noise(noise), plan, goal, before)
-    _warn_of(last, plan, goal, len(Z))
+    last = _solve(kernel, data, noise, near.with_noise(noise), settings, goal, before)
+    _warn_of(last, settings, goal, len(Z))
     others = np.setdiff1d(np.arange(n), chosen[:_LEADING])
-    return replace(found, noise=noise, alpha=last.x, others=others), Z, jitter
+    return replace(posterior, noise=noise, alpha=last.x, others=others), Z, jitter
 
 
 def _known(block, kernel):
@@ -151,46 +192,46 @@ def _noises(data, least, aside, merged, unseen):
     return first, of_one / data.weight, seen
 
 
-def _goal(noise, rows, plan):
+def _goal(noise, rows, tol):
     """The relative residual to reach: no more than the noise, unless this is next to nothing."""
     of_noise = np.sqrt(1.0 / np.mean(1.0 / noise) / rows.target_variance())
-    return min(_RESIDUAL * plan.tol, _LARGEST_RESIDUAL, max(of_noise, _RESIDUAL_OF_NO_NOISE))
+    return min(_RESIDUAL * tol, _LARGEST_RESIDUAL, max(of_noise, _RESIDUAL_OF_NO_NOISE))
 
 
-def _solve(kernel, data, noise, near, plan, goal, before=None):
+def _solve(kernel, data, noise, near, settings, goal, before=None):
     """`LinearSolution` for α, by conjugate gradients, which go on from an earlier solution."""
-    product = KernelProduct(kernel, data.X, plan.options.n_jobs)
+    product = KernelProduct(kernel, data.X, settings.options.n_jobs)
     rough = product.rough()
     spent = 0 if before is None else before.n_iter
 
     def report(iteration, residual):
-        if plan.progress is None:
+        if settings.progress is None:
             return False
         which = "all rows" if before else "all rows but those held aside"
         note = f"residual of {which} {residual:.2e}, until {goal:.1e}"
-        return plan.progress(spent + iteration, -residual, note=note)
+        return settings.progress(spent + iteration, -residual, note=note)
 
-    found = solve(
+    solution = solve(
         lambda V: product(V) + noise[:, None] * V,
         near,
         data.y,
         tol=goal,
-        max_iter=plan.max_iter - spent,
+        max_iter=settings.max_iter - spent,
         rough=rough and (lambda V: rough(V) + noise[:, None] * V),
         report=report,
         start=before,
     )
-    return found._replace(n_iter=spent + found.n_iter)
+    return solution._replace(n_iter=spent + solution.n_iter)
 
 
-def _warn_of(found, plan, goal, n_leading):
+def _warn_of(solution, settings, goal, n_leading):
     """Warn where the residual is larger than asked for."""
-    if found.relative > goal and not found.stopped:
-        tol = f"tol (now {plan.tol:g}), " if goal == _RESIDUAL * plan.tol else ""
+    if solution.relative > goal and not solution.stopped:
+        tol = f"tol (now {settings.tol:g}), " if goal == _RESIDUAL * settings.tol else ""
         warn(
-            f"The solve for all rows ended after {found.n_iter} products with a residual of "
-            f"{found.relative:.1e}, not {goal:.1e}, of the targets. Raise max_iter (now "
-            f"{plan.max_iter}), n_inducing (now {n_leading}), {tol}or the noise (by alpha, or the "
+            f"The solve for all rows ended after {solution.n_iter} products with a residual of "
+            f"{solution.relative:.1e}, not {goal:.1e}, of the targets. Raise max_iter (now "
+            f"{settings.max_iter}), n_inducing (now {n_leading}), {tol}or the noise (by alpha, or the "
             "bounds of the WhiteKernel), or set posterior='inducing'.",
             ConvergenceWarning,
         )
@@ -225,9 +266,11 @@ def _factor(posterior, data, aside, n_jobs):
     return float(np.clip(max(likely, central), *_LIMITS))
 
 
-def _most_leading(plan, n, dtype):
+def _most_leading(job, n, dtype):
     """Rows of the preconditioner, whose features fit the memory."""
-    return max(min(plan.n_leading, n, int(plan.options.memory / (dtype.itemsize * n))), 1)
+    wanted = _LEADING_ROWS if job.points.is_auto else job.points.size
+    fitting = int(job.settings.options.memory / (dtype.itemsize * n))
+    return max(min(wanted, n, fitting), 1)
 
 
 def _least_noise(kernel, rows):

@@ -1,8 +1,50 @@
-"""Checks of data, whose errors say what was passed and how to correct it."""
+"""The one validator of rows, `Rules`: errors say what was passed and how to correct it."""
+
+from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_X_y
+from sklearn.utils.multiclass import check_classification_targets
+
+from skgp_sparse._ground.sklearn_compat import check_sample_weight
+from skgp_sparse.rows.part import Part
+
+FLOATS = (np.float64, np.float32)  # types of X that stay as they are
+_BOOLS = (bool, np.bool_)
+
+
+class Rules(NamedTuple):
+    """What rows must be like: plain data, which may travel to a worker."""
+
+    name: str  # of the estimator, for errors
+    kernel: object
+    labels: bool = False
+    likelihood: object = None  # None: Gaussian noise, or labels
+    n_targets: int | None = None  # that were announced
+
+    def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False):
+        """The `Part` of some rows, or of all of them, or an error."""
+        check_inputs(X, self.kernel, self.name)
+        check_no_none(y)
+        if self.likelihood is not None:
+            check_one_column(y, self.likelihood, self.name)
+        is_gaussian = self.likelihood is None and not self.labels
+        options = {"multi_output": is_gaussian, "y_numeric": not self.labels, "dtype": FLOATS}
+        X, y = check_X_y(X, y, estimator=self.name, **options)
+        weight = check_sample_weight(sample_weight, X, all_rows)
+        if self.labels:
+            check_classification_targets(y)
+            if offset is not None:
+                raise ValueError(f"{self.name}: a classifier takes no offset. Leave it out.")
+            return Part(X, y, weight)
+        check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
+        offset = check_offset(offset, X, self.likelihood, self.name)
+        if not is_gaussian:
+            self.likelihood.check(y if weight is None else y[weight > 0], self.name)
+        y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+        return Part(X, y, weight, offset, check_alpha(alpha, len(X), self.name))
 
 
 def is_lazy(value):
@@ -60,38 +102,6 @@ def check_n_targets(n_targets, seen):
         )
 
 
-def check_thetas(theta, kernels):
-    """Log hyperparameters of each of some kernels, and whether they were given for all at once."""
-    theta, sizes = np.asarray(theta, dtype=np.float64), [len(kernel.theta) for kernel in kernels]
-    if theta.shape == (sizes[0],):
-        return [theta] * len(kernels), True
-    if theta.shape == (sum(sizes),):
-        return np.split(theta, np.cumsum(sizes)[:-1]), False
-    expected = " or ".join(str(size) for size in dict.fromkeys((sizes[0], sum(sizes))))
-    raise ValueError(
-        f"theta must hold {expected} log hyperparameters, which are those of kernel_ that are not "
-        f"fixed. Got an array of shape {theta.shape}."
-    )
-
-
-def check_classes(y, weight, name):
-    """Sorted labels and the index of each row's; raises unless at least two have weight."""
-    classes, index = np.unique(y, return_inverse=True)
-    seen = np.unique(index if weight is None else index[weight > 0])
-    if len(seen) < 2:
-        only = classes[seen[0]]
-        raise ValueError(
-            f"{name} requires 2 or more distinct classes; got {len(seen)} class (only class "
-            f"{only} is present{'' if weight is None else ' with positive sample_weight'})"
-        )
-    if len(seen) < len(classes):
-        raise ValueError(
-            f"{name}: every row of class {classes[np.setdiff1d(range(len(classes)), seen)[0]]} has "
-            "sample_weight 0. Remove these rows."
-        )
-    return classes, index
-
-
 def check_one_column(y, likelihood, name):
     """Raise if there are several targets, which only Gaussian noise allows."""
     shape = np.asarray(y).shape
@@ -131,3 +141,42 @@ def check_columns(y, p, name):
         f"{name} was fitted to {p} target{'s' if p > 1 else ''}, so that y must have as many "
         f"columns. Got an array of shape {y.shape}."
     )
+
+
+def check_alpha(alpha, n, name):
+    """Known noise variance as a float or an array (n,); 0 where there is none."""
+    if alpha is None:
+        return 0.0
+    if np.ndim(alpha) == 0:
+        check_number(alpha, "alpha", name, Real, low=0)
+        return float(alpha)
+    alpha = check_array(
+        alpha, ensure_2d=False, ensure_min_samples=0, dtype=float, input_name="alpha"
+    )
+    if alpha.shape == (1,):
+        return check_alpha(float(alpha[0]), n, name)
+    if alpha.shape != (n,):
+        raise ValueError(
+            "alpha must be a scalar or an array with same number of entries as y. "
+            f"({alpha.shape[0] if alpha.ndim == 1 else alpha.shape} != {n}). Cross-validation "
+            "passes a subset of the rows to each fit, but the whole array alpha. Set alpha to the "
+            "values of the training rows before each fit, as in the loop in docs/recipes.md."
+        )
+    if alpha.min() < 0:
+        raise ValueError(
+            f"The 'alpha' parameter of {name} must hold noise variances, which are not negative. "
+            f"The smallest value is {alpha.min()}."
+        )
+    return alpha
+
+
+def check_number(value, parameter, name, kind, low, high=np.inf):
+    """Raise unless the parameter is a number of that kind between low and high."""
+    is_number = isinstance(value, kind) and not isinstance(value, _BOOLS)
+    if not (is_number and low <= value <= high and value < np.inf):
+        noun = "an int" if kind is Integral else "a float"
+        closed = ")" if high == np.inf else "]"
+        raise ValueError(
+            f"The {parameter!r} parameter of {name} must be {noun} in the range "
+            f"[{low}, {high}{closed}. Got {value!r} instead."
+        )

@@ -1,0 +1,372 @@
+"""The base of all estimators: fits and streams, fitted attributes, progress, failing without a trace.
+
+`fit` is ``read -> jobs -> fits -> store``; `partial_fit` is ``read -> advance -> store``. What rows
+are is up to the `Family` of the estimator.
+"""
+
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import CompoundKernel
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse._ground.sklearn_compat import (
+    CallbackSupportMixin,
+    IterationReporter,
+    has_callbacks,
+    with_callbacks,
+)
+from skgp_sparse._ground.warnings import about, warn
+from skgp_sparse._version import __version__
+from skgp_sparse.families.family import fit_all
+from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
+from skgp_sparse.families.streams import advance
+from skgp_sparse.inference.parameters import value_or_minus_inf
+from skgp_sparse.rows.checks import FLOATS, check_in_memory
+from skgp_sparse.rows.door import as_passed, check_query, opened, read, read_chunk
+
+_OF_VERSION = "skgp_sparse_version"  # in pickles
+_KEPT = (
+    "kernel",
+    "bound",
+    "likelihood",
+    "alpha",
+    "normalize_y",
+    "multi_class",
+)  # parameters on which sums and sites of earlier rows depend
+
+
+@contextmanager
+def _unchanged_on_failure(estimator):
+    """Whatever interrupts a fit, the estimator is as it was before."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+class NamedPartsMixin:
+    """Estimator whose parameters may be names of objects, such as ``bound="pep"``."""
+
+    def set_params(self, **params):
+        """Set parameters, those of nested objects as ``bound__alpha``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name.
+
+        Returns
+        -------
+        self : estimator
+            This estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, or the object that should have it is a string or None.
+        """
+        for key in params:
+            owner, _, part = key.partition("__")
+            value = params.get(owner, getattr(self, owner, None))
+            if part and (value is None or isinstance(value, str)) and hasattr(self, owner):
+                raise ValueError(
+                    f"{key!r} of {type(self).__name__} cannot be set, because {owner} is {value!r} "
+                    f"and has no parameters. First set {owner} to an object that has a parameter "
+                    f"{part!r}. Bounds are in skgp_sparse.bounds, likelihoods are in "
+                    "skgp_sparse.likelihoods, and kernels are in sklearn.gaussian_process.kernels."
+                )
+        return super().set_params(**params)
+
+
+class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
+    """One or several fitted processes; several where classes become binary problems.
+
+    A subclass says what its rows are (`_family`).
+    """
+
+    def _fit(self, X, y, sample_weight, offset=None):
+        # NumPy need not warn: the results are checked
+        with _unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
+            return self._fit_rows(X, y, sample_weight, offset)
+
+    @with_callbacks
+    def _fit_rows(self, X, y, sample_weight, offset):
+        check_parameters(self, type(self).__name__)
+        family, earlier = self._family(), self._earlier()
+        records = self._read(family.rules, X, y, sample_weight, offset)
+        reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
+        family.progress = progress_of(self, reporter)
+        jobs = family.jobs(records, earlier)
+        for job in jobs:
+            check_restarts(self, job.kernel)
+        states = family.random_states(check_random_state(self.random_state))
+        watched = bool(self.verbose) or has_callbacks(self)
+        fits = fit_all(jobs, states, self.n_jobs, watched)
+        self._warn_at_bounds(jobs, fits)
+        for of_a_stream in ("_stream", "n_samples_seen_"):  # that is over
+            vars(self).pop(of_a_stream, None)
+        self._store(family, fits, family.units_of(jobs[0].rows))
+        reporter.end()
+        return self
+
+    def _learn(self, X, y, sample_weight, offset=None, **known):
+        """Learn from rows that arrive later; `known` is handed to the family."""
+        with _unchanged_on_failure(self), np.errstate(all="ignore"):
+            check_parameters(self, type(self).__name__)
+            self._check_kept()
+            family = self._family(**known)
+            family.progress = progress_of(self)
+            stream, view = self._stream_so_far(family), getattr(self, "_view", None)
+            given = X, y, sample_weight, offset
+            part = family.accept(read_chunk(self, family.rules, *given, stream is None), stream)
+            if stream is None:
+                stream = family.new_stream(part, check_random_state(self.random_state))
+            with single_threaded_blas():
+                stream, fits = advance(family, stream, view, part)
+            self._store(family, fits, stream.units)
+            self.n_iter_ = max(stream.n_iter, 1)
+            self.n_samples_seen_ = int(seen) if (seen := float(stream.seen)).is_integer() else seen
+            self._stream = stream
+        return self
+
+    def _read(self, rules, X, y, sample_weight, offset, reset=True):
+        """All rows, as `Records`."""
+        return read(self, rules, X, y, sample_weight, offset, reset)
+
+    def _earlier(self):
+        """What an earlier fit may be gone on from."""
+        return None
+
+    def _query(self, X, **others):
+        """Query points."""
+        check_in_memory(type(self).__name__, X=X, **others)
+        check_query(X, type(self).__name__)
+        return validate_data(self, X, reset=False, dtype=FLOATS)
+
+    def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
+        """Evaluate the bound on the log marginal likelihood at the fitted inducing points.
+
+        A classifier with more than two classes has several binary problems, unless it is a softmax.
+        In this case, the value is the mean over these problems.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n_kernel_params,), default=None
+            Log hyperparameters at which the bound is evaluated. With several binary problems,
+            theta holds either the hyperparameters of one kernel, which all problems share, or those
+            of all kernels, as ``kernel_.theta`` does. If None, the bound at the fitted
+            hyperparameters is returned.
+        eval_gradient : bool, default=False
+            If True, the gradient of the bound with respect to theta is returned additionally.
+        clone_kernel : bool, default=True
+            If True, `kernel_` is not changed. If False, its theta is set to `theta`.
+
+        Returns
+        -------
+        value : float
+            Value of the bound. It is -inf if a kernel matrix at theta cannot be factorised or if
+            a number overflows.
+        gradient : ndarray of shape (n_kernel_params,), if `eval_gradient`
+            Gradient of the bound with respect to theta. It is zero for a problem whose value is
+            -inf.
+
+        Raises
+        ------
+        ValueError
+            If `eval_gradient` is True and theta is None, if theta has a wrong length, or if the
+            estimator does not contain the training rows, because it was fitted on a cluster or
+            loaded from a pickle.
+        """
+        check_is_fitted(self, "kernel_")
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("Gradient can only be evaluated for theta!=None")
+            return self.log_marginal_likelihood_value_
+        if self._fits[0].objective is None:
+            raise _rows_are_gone(self)
+        fitted = [fit.kernel for fit in self._fits]
+        theta, shared = _check_thetas(theta, fitted)
+        with np.errstate(all="ignore"):
+            kernels = [kernel.clone_with_theta(part) for kernel, part in zip(fitted, theta)]
+            if not clone_kernel:
+                for kernel, part in zip(getattr(self.kernel_, "kernels", [self.kernel_]), theta):
+                    kernel.theta = part
+            return self._mean_value(kernels, eval_gradient, shared)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "kernel_")
+
+    def __getstate__(self):
+        state = {**super().__getstate__(), _OF_VERSION: __version__}
+        if "_fits" in state:  # an objective holds the training rows
+            state["_fits"] = [fit._replace(objective=None) for fit in state["_fits"]]
+        return state
+
+    def __setstate__(self, state):
+        version = state.get(_OF_VERSION, "a version before 0.1.0")
+        if version != __version__:
+            raise ValueError(
+                f"This pickle of {type(self).__name__} was made by skgp_sparse {version}, and this "
+                f"is {__version__}, whose fitted estimators may be different. Install the version "
+                "that made it, or fit again."
+            )
+        super().__setstate__({key: one for key, one in state.items() if key != _OF_VERSION})
+
+    def _mean_value(self, kernels, eval_gradient, shared):
+        """Mean bound of the problems at their kernels, and its gradient if asked for.
+
+        The gradient is wrt one theta that is `shared` by all, or wrt all of theirs, in their order.
+        """
+        with single_threaded_blas():
+            results = [
+                value_or_minus_inf(fit.objective, kernel, eval_gradient)
+                for fit, kernel in zip(self._fits, kernels)
+            ]
+        if not eval_gradient:
+            return np.mean(results)
+        values, gradients = zip(*results)
+        total = np.sum(gradients, axis=0) if shared else np.concatenate(gradients)
+        return np.mean(values), total / len(results)
+
+    def _store(self, family, fits, units):
+        """Set the fitted attributes; of several problems they are lists, means and maxima."""
+        kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
+        Z = [fit.objective.inducing_points for fit in fits]
+        sizes, one = [len(points) for points in Z], len(fits) == 1
+        self.kernel_ = kernels[0] if one else CompoundKernel(kernels)
+        self.inducing_points_ = Z[0] if one else Z
+        self.n_inducing_ = sizes[0] if one else sizes
+        self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
+        self.n_iter_ = max(fit.n_iter for fit in fits)
+        self.jitter_ = max(fit.jitter for fit in fits)
+        vars(self).update(family.attributes(fits, units))
+        self._fits, self._units, self._view = fits, units, family.view(fits, units)
+        self._kept = _kept_parameters(self)
+
+    def _stream_so_far(self, family):
+        """What is known of the rows before; None if there were none."""
+        if hasattr(self, "_stream") or not hasattr(self, "kernel_"):
+            return getattr(self, "_stream", None)
+        name, objective = type(self).__name__, self._fits[0].objective
+        if objective is None:
+            raise ValueError(
+                f"{name}.partial_fit goes on from the rows of fit, but this estimator was fitted "
+                "on a cluster, or loaded from a pickle (or copied). It does not contain them. Call "
+                "fit or, on a clone, partial_fit with these rows first. Estimators that were "
+                "trained by partial_fit alone can be pickled."
+            )
+        if not objective.rows.in_memory:
+            raise ValueError(
+                f"{name}.partial_fit goes on from the rows of fit, but this estimator was fitted "
+                "from a source of rows that is too large for memory. On a clone, pass the chunks "
+                "of the source to partial_fit from the start, or call fit with arrays or memory "
+                "maps."
+            )
+        random_state = check_random_state(self.random_state)
+        return family.stream_of(self._fits, self.n_iter_, random_state)
+
+    def _check_kept(self):
+        """Raise if a parameter has changed on which what was kept of earlier rows depends."""
+        before = getattr(self, "_kept", {})
+        for parameter, now in _kept_parameters(self).items():
+            if now != before.get(parameter, now):
+                raise ValueError(
+                    f"{type(self).__name__}.partial_fit goes on from rows that were seen with "
+                    f"{parameter}={before[parameter]}, but {parameter} is {now} now. Set it back, "
+                    "or call fit with all rows to begin anew."
+                )
+
+    def _warn_at_bounds(self, jobs, fits):
+        """Warn of hyperparameters of the user's kernel that are close to their bounds."""
+        if self.optimizer is None or self.kernel is None:
+            return
+        for job, fit in zip(jobs, fits):
+            appended = len(fit.kernel.theta) > len(self.kernel.theta)  # noise that is learned
+            with about(job.name):
+                warn_at_bounds(fit.kernel.k1 if appended else fit.kernel)
+
+
+def _kept_parameters(estimator):
+    """Parameters that may not change before `partial_fit` goes on, as text."""
+    given = estimator.get_params(deep=False)
+    return {name: _as_text(given[name]) for name in _KEPT if name in given}
+
+
+def _as_text(value):
+    """A parameter as text; arrays of known noise belong to the rows of one call."""
+    return "an array" if np.ndim(value) else repr(value)
+
+
+def progress_of(estimator, reporter=None):
+    """``(iteration, value, about="", note="") -> stop?``, which prints and tells the callbacks.
+
+    `about` names the problem, where a fit has several; `note` is printed in the place of the value.
+    Once a callback has asked to stop, every run
+    of the optimiser that is still to come stops, too.
+    """
+    asked_to_stop = []
+
+    def progress(iteration, value, about="", note=""):
+        if estimator.verbose and iteration % int(estimator.verbose) == 0:
+            where = f"{about}, iteration" if about else "iteration"
+            what = note or f"bound {value:.6g}"
+            print(f"[{type(estimator).__name__}] {where} {iteration}: {what}")
+        if reporter is not None and reporter.report(iteration, about):
+            asked_to_stop.append(iteration)
+        return bool(asked_to_stop)
+
+    return progress
+
+
+def warn_at_bounds(kernel):
+    """Warn, in the words of scikit-learn, of every hyperparameter close to a bound."""
+    free = [hyper for hyper in kernel.hyperparameters if not hyper.fixed]
+    names = [(hyper, dim) for hyper in free for dim in range(hyper.n_elements)]
+    close = np.isclose(kernel.bounds, kernel.theta[:, None])
+    for (hyper, dim), (at_lower, at_upper) in zip(names, close):
+        if at_lower or at_upper:
+            _warn_at_bound(hyper, dim, "lower" if at_lower else "upper")
+
+
+def _check_thetas(theta, kernels):
+    """Log hyperparameters of each of some kernels, and whether they were given for all at once."""
+    theta, sizes = np.asarray(theta, dtype=np.float64), [len(kernel.theta) for kernel in kernels]
+    if theta.shape == (sizes[0],):
+        return [theta] * len(kernels), True
+    if theta.shape == (sum(sizes),):
+        return np.split(theta, np.cumsum(sizes)[:-1]), False
+    expected = " or ".join(str(size) for size in dict.fromkeys((sizes[0], sum(sizes))))
+    raise ValueError(
+        f"theta must hold {expected} log hyperparameters, which are those of kernel_ that are not "
+        f"fixed. Got an array of shape {theta.shape}."
+    )
+
+
+def _warn_at_bound(hyper, dim, side):
+    bound, remedy = hyper.bounds[dim], "Decreasing"
+    if side == "upper":
+        bound, remedy = bound[::-1], "Increasing"
+    warn(
+        f"The optimal value found for dimension {dim} of parameter {hyper.name} is close to the "
+        f"specified {side} bound {bound[0]}. {remedy} the bound and calling fit again may find a "
+        "better value.",
+        ConvergenceWarning,
+    )
+
+
+def _rows_are_gone(estimator):
+    """The error of an estimator that was loaded without its training rows."""
+    return ValueError(
+        f"This {type(estimator).__name__} was fitted on a cluster, or loaded from a pickle (or "
+        "copied). It does not contain the training rows, so that its bound cannot be evaluated at "
+        "another theta. Call fit again, or use log_marginal_likelihood_value_."
+    )

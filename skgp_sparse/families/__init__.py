@@ -1,0 +1,16 @@
+"""What rows are: the contract of a family, its three kinds, and what users see of their fits.
+
+- `family`: the contract, and fits of all problems
+- `gaussian_noise`: numbers with Gaussian noise, and sums over rows that keep coming
+- `responses`: numbers with a likelihood
+- `labels`: labels of classes
+- `sites`: what responses and labels share, when rows arrive later
+- `streams`: rows that arrive later: what is kept, and when hyperparameters move
+- `views`: between a process and the user's y
+- `priors`: the view before anything is fitted
+- `multiclass`: classes become problems, and their answers become one
+- `choices`: names become objects, and choices are judged together
+- `defaults`: kernels and initialisers by default
+- `parameter_checks`: parameters that cannot be used
+- `evidence_bounds`: bounds of the exact evidence
+"""

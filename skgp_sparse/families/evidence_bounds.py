@@ -1,0 +1,102 @@
+"""Bounds of the exact evidence of a fitted regressor, and what they say of its inducing points."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skgp_sparse._engine.evidence import certify
+from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.warnings import warn
+from skgp_sparse.families.choices import resolve_bound
+from skgp_sparse.families.defaults import with_noise_floor
+from skgp_sparse.inference.objectives import CollapsedObjective
+from skgp_sparse.inference.parameters import arithmetic
+from skgp_sparse.rows.checks import check_columns
+
+_RESIDUAL = 1e-3  # of the solve: it costs the bounds about its square over the noise
+
+
+class EvidenceBounds(NamedTuple):
+    """Bounds of the exact log marginal likelihood at the fitted hyperparameters.
+
+    Values are those of the normalised targets, in nats, for all rows together.
+    """
+
+    own: float
+    conjugate_gradients: float
+    nearest_neighbours: float
+    upper: float
+    gap_per_row: float
+
+
+def evidence_bounds(fit, parameters, records, units, name):
+    """Bounds of the evidence of the rows of a fit, or of others.
+
+    Parameters
+    ----------
+    fit : Fit
+    parameters : SparseGPRegressor
+    records : Records or None
+        Other rows; None: those of the fit.
+    units : Units
+        Of the targets.
+    name : str
+        For errors.
+    """
+    bound = resolve_bound(parameters.bound, name)
+    if records is not None:
+        rows = replace(records.numbers(False), y_mean=units.mean, y_scale=units.scale)
+        check_columns(rows.y, len(units.scale), name)
+        return _bounds(fit, parameters, with_noise_floor(rows, fit.kernel), bound, None)
+    if fit.posterior.kind == "exact":
+        return EvidenceBounds(*4 * [fit.value], 0.0)
+    if fit.objective is None or not fit.objective.rows.in_memory:
+        raise ValueError(
+            f"{name}: this estimator does not contain the training rows, because it was fitted on "
+            "a cluster or from a large source, or loaded from a pickle. Pass X and y."
+        )
+    return _bounds(fit, parameters, fit.objective.rows, bound, fit.value)
+
+
+def _bounds(fit, parameters, rows, bound, value):
+    """The bounds of some rows; `value` is that of the objective, if it is known."""
+    kernel, n_jobs = fit.kernel, resolve_n_jobs(parameters.n_jobs)
+    basis = InducingBasis(parameters.inducing_points_)
+    options = Options(n_jobs=n_jobs)
+    tol = min(_RESIDUAL, parameters.tol)
+
+    def report(iteration, residual):
+        if parameters.verbose and iteration % int(parameters.verbose) == 0:
+            name = type(parameters).__name__
+            print(
+                f"[{name}] bounds, iteration {iteration}: residual {residual:.2e}, until {tol:.0e}"
+            )
+
+    with single_threaded_blas(), arithmetic():
+        if value is None:
+            value = CollapsedObjective(rows, bound, basis, options).value(kernel)
+        certificate = certify(
+            kernel,
+            basis.at(kernel, options).for_prediction(),
+            rows.everything(),
+            n_jobs,
+            tol=tol,
+            max_iter=parameters.max_iter,
+            scale=rows.scale(),
+            report=report,
+        )
+    if certificate.residual > _RESIDUAL:
+        warn(
+            f"The solve for the bounds ended with a residual of {certificate.residual:.1e}, not "
+            f"{_RESIDUAL:.0e}. The bounds hold, but could be closer. Raise max_iter (now "
+            f"{parameters.max_iter}).",
+            ConvergenceWarning,
+        )
+    own = value if bound.is_lower_bound else -np.inf
+    lower = own, certificate.conjugate_gradients, certificate.nearest_neighbours
+    gap = (certificate.upper - max(lower)) / (rows.total_weight() * rows.n_targets)
+    return EvidenceBounds(*map(float, (*lower, certificate.upper, gap)))

@@ -1,0 +1,190 @@
+"""The contract of a family: what rows are, and how problems are made of them; fits of all of these."""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import partial
+
+from joblib import Parallel, delayed
+
+from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.warnings import about, collected, warn
+from skgp_sparse.families.defaults import resolve_inducing
+from skgp_sparse.posteriors._choice import job_of
+from skgp_sparse.rows.part import Units
+
+_SMALL = 1 << 20  # entries of an array (rows, m)
+
+
+class Family(ABC):
+    """What rows are: numbers with Gaussian noise, responses with a likelihood, labels of classes.
+
+    A family is made of the parameters of an estimator for one call of `fit` or `partial_fit`. It
+    knows targets and their units, and hands inputs on.
+
+    Attributes
+    ----------
+    parameters : estimator
+        Whose public parameters it reads.
+    name : str
+        Of the estimator, for errors.
+    rules : Rules
+        What rows must be like.
+    strategy : Strategy
+        What posteriors are given.
+    likelihood : Likelihood or None
+        None: the noise is Gaussian.
+    labelled : bool
+        Whether rows have sites.
+    progress : callable
+        ``(iteration, value, about="", note="") -> stop?``
+    """
+
+    labelled = True
+    progress = None
+
+    @abstractmethod
+    def jobs(self, records, earlier):
+        """The jobs that `Records` make.
+
+        `earlier` is None or a pair: the classes and the fits of the last call, from which a fit may
+        go on.
+        """
+
+    @abstractmethod
+    def view(self, fits, units):
+        """The fits as users see them; `units` are those of the targets, None of labels."""
+
+    @abstractmethod
+    def attributes(self, fits, units):
+        """Fitted attributes by name that the fits of other families do not have."""
+
+    @abstractmethod
+    def judge(self, view, part):
+        """Log predictive densities (n,) of the rows of a part."""
+
+    @abstractmethod
+    def accept(self, part, stream):
+        """The part as streams take it; raises if it does not go with a stream, None: the first."""
+
+    @abstractmethod
+    def new_stream(self, part, random_state):
+        """The `StreamState` to which no row has come, for parts like this one."""
+
+    @abstractmethod
+    def stream_of(self, fits, n_iter, random_state):
+        """The `StreamState` of the rows of a fit."""
+
+    @abstractmethod
+    def learn(self, stream, part, due):
+        """The `StreamState` that has learned from a part, which its reservoir has seen, and fits.
+
+        `due`: theta and Z should move.
+        """
+
+    def units_of(self, rows):
+        """Those of the targets of a table; labels have none."""
+        return Units(rows.y_mean, rows.y_scale)
+
+    def random_states(self, random_state):
+        """One for every problem."""
+        return [random_state]
+
+    def moves(self):
+        """Whether theta and Z move at all."""
+        return self.parameters.optimizer is not None
+
+    def job(self, rows, kernel, model, name="", before=None):
+        """The `Job` of a table."""
+
+        def initialiser(size, n_features):
+            return resolve_inducing(self.parameters.inducing_init, size, n_features, self.name)
+
+        progress = self.progress and partial(self.progress, about=name)
+        job = job_of(
+            self.parameters,
+            self.strategy,
+            initialiser,
+            rows=rows,
+            kernel=kernel,
+            model=model,
+            progress=progress,
+            name=name,
+            labelled=self.labelled,
+        )
+        return job._replace(before=before)
+
+
+def fit_all(jobs, random_states, n_jobs, watched):
+    """Fits of all jobs, in order; the same whatever `n_jobs`.
+
+    Fits that are `watched`, or whose rows have to be read, are made one after the other: the first
+    tell their progress, the second would send the reader back and forth.
+    """
+    pairs = list(zip(jobs, random_states))
+    if len(jobs) == 1:
+        return [_fit(*pairs[0])]
+    if n_jobs is None and not watched and all(map(_is_small, jobs)):
+        return _fit_side_by_side(pairs)
+    if n_jobs is None or resolve_n_jobs(n_jobs) == 1 or not jobs[0].rows.in_memory:
+        return [_fit_aloud(*pair) for pair in pairs]
+    calls = (delayed(_fit_elsewhere)(_alone(job), state) for job, state in pairs)
+    fits = []
+    for job, (fit, warnings) in zip(jobs, Parallel(n_jobs=n_jobs)(calls)):
+        fits.append(_with_rows(fit, job.rows))  # those of the worker were a copy
+        _tell(warnings)
+    return fits
+
+
+def _fit(job, random_state):
+    with single_threaded_blas():
+        return job.strategy.fit(job, random_state)
+
+
+def _fit_aloud(job, random_state):
+    with about(job.name):
+        return _fit(job, random_state)
+
+
+def _fit_side_by_side(pairs):
+    """One thread per problem: for small ones, threads within an evaluation gain little."""
+    fits = []
+    for fit, warnings in ordered_map(lambda pair: _fit_quietly(*pair), pairs, resolve_n_jobs(None)):
+        fits.append(fit)
+        _tell(warnings)
+    return fits
+
+
+def _fit_quietly(job, random_state):
+    """A fit, and its warnings."""
+    with collected() as warnings:
+        return _fit_aloud(job, random_state), warnings
+
+
+def _fit_elsewhere(job, random_state):
+    """A fit without its rows, and its warnings, for another process."""
+    fit, warnings = _fit_quietly(job, random_state)
+    return _with_rows(fit, None), warnings
+
+
+def _tell(warnings):
+    for message, category in warnings:
+        warn(message, category)
+
+
+def _is_small(job):
+    """Whether its arrays (rows, m) are, of which an evaluation holds some ten.
+
+    Those of rows that have to be read never are.
+    """
+    return job.rows.in_memory and len(job.rows) * job.points.size <= _SMALL
+
+
+def _alone(job):
+    """The same on one thread and without progress, as other processes take it."""
+    return job.with_settings(options=job.settings.options._replace(n_jobs=1), progress=None)
+
+
+def _with_rows(fit, rows):
+    return fit._replace(objective=replace(fit.objective, rows=rows))
+
+

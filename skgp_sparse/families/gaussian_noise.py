@@ -1,0 +1,145 @@
+"""Numbers with Gaussian noise, which is part of the kernel.
+
+Of rows that arrive later, sums over all rows are kept, and rows that come are added to them: at
+given theta and Z, nothing is lost.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.moments import Moments, moments_of
+from skgp_sparse._engine.problem import Problem
+from skgp_sparse._engine.running_sums import RunningSums
+from skgp_sparse.families.choices import resolve_bound
+from skgp_sparse.families.defaults import resolve_kernel, with_noise_floor
+from skgp_sparse.families.family import Family
+from skgp_sparse.families.parameter_checks import check_strategy
+from skgp_sparse.families.streams import new_stream
+from skgp_sparse.families.views import TargetView
+from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
+from skgp_sparse.posteriors._choice import resolve_posterior
+from skgp_sparse.posteriors._moves import Action, knowledge_of, next_action
+from skgp_sparse.rows.checks import Rules, check_columns
+from skgp_sparse.rows.part import Units, part_of, scale_of
+from skgp_sparse.solvers import Fit
+
+
+class GaussianNoise(Family):
+    """Numbers with Gaussian noise."""
+
+    likelihood = None
+    labelled = False
+
+    def __init__(self, parameters, name):
+        self.parameters, self.name = parameters, name
+        self.bound = resolve_bound(parameters.bound, name)
+        self.strategy = resolve_posterior(parameters.posterior, name)
+        check_strategy(self.strategy, parameters, None, self.bound, name)
+        self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
+
+    def jobs(self, records, earlier):
+        """The one job there is."""
+        return [self._job(records.numbers(self.parameters.normalize_y))]
+
+    def view(self, fits, units):
+        """The process in units of y."""
+        return TargetView(fits[0].posterior, *units, one_column=len(units.mean) == 1)
+
+    def attributes(self, fits, units):
+        """What the posterior was given."""
+        return {"posterior_": fits[0].posterior.kind, "likelihood_": None}
+
+    def judge(self, view, part):
+        """Mean log densities of the targets (n,), with the known noise."""
+        mean, std = view._replace(one_column=False).mean_and_std(part.X, False)
+        variance = std**2 + np.reshape(part.noise, (-1, 1)) + np.finfo(float).tiny
+        return log_normal_density(part.y, mean, variance).mean(axis=1)
+
+    def accept(self, part, stream):
+        """The part, whose targets are as many as before."""
+        if stream is not None:
+            check_columns(part.y, stream.reservoir.columns[1].shape[1], self.name)
+        return part
+
+    def new_stream(self, part, random_state):
+        """A stream to which no row has come, but whose targets have a unit."""
+        units = Units.of(part.moments(), part.noise, self.parameters.normalize_y, self.name)
+        return new_stream(part, random_state, 1, first=units.scale)
+
+    def stream_of(self, fits, n_iter, random_state):
+        """The `StreamState` of the rows of a fit."""
+        rows, kernel = fits[0].objective.rows, fits[0].kernel
+        part, units = part_of(rows).counting(), Units(rows.y_mean, rows.y_scale)
+        job = self._job(rows, kernel)
+        knowledge = knowledge_of(fits[0], job)
+        stream = new_stream(part, random_state, 1, first=units.scale).seeded(part)
+        stream = stream._replace(
+            knowledge=(knowledge,),
+            units=units,
+            moments=moments_of(part.y / units.scale, part.weight),
+            n_iter=n_iter,
+        )
+        if knowledge.Z is None:
+            return stream
+        return stream._replace(sums=RunningSums.of(self._problem(rows, knowledge, job)))
+
+    def learn(self, stream, part, due):
+        """Sums of all rows at the theta and Z of now, or at others."""
+        moments = moments_of(part.y / stream.first, part.weight)
+        stream = stream._replace(moments=(stream.moments or Moments()).merged(moments))
+        latest, knowledge = self._latest_units(stream), stream.knowledge[0]
+        # the reservoir may not hold all rows of the first call
+        everything = part if stream.calls == 0 else stream.part()
+        known = None if knowledge is None or knowledge.few else knowledge.kernel
+        job = self._job(self._table(everything, stream.units or latest), known)
+        action = next_action(job, knowledge, due)
+        if action in (Action.START, Action.MOVE) or not self.moves():
+            stream = stream._replace(units=latest)
+        if action is Action.HOLD:
+            problem = self._problem(self._table(part, stream.units), knowledge, job)
+            return self._fitted(stream, stream.sums.plus(problem), problem, 0)
+        job = self._job(self._table(everything, stream.units))
+        random_state = stream.random_state()
+        fit, knowledge = self.strategy.resume(job, knowledge, action, random_state)
+        problem = self._problem(job.rows, knowledge, job)
+        stream = stream._replace(knowledge=(knowledge,))
+        return self._fitted(stream, RunningSums.of(problem), problem, fit.n_iter)
+
+    def _job(self, rows, kernel=None):
+        """The `Job` of a table, begun at a kernel or at the initial one."""
+        if kernel is None:
+            kernel = resolve_kernel(self.parameters.kernel, self.parameters.alpha, rows)
+        rows = with_noise_floor(rows, kernel)
+        return self.job(rows, kernel, GaussianModel(self.bound))
+
+    def _table(self, part, units):
+        """The rows of a part by reference; the same noise for all of them is a number."""
+        alpha, weight = self.parameters.alpha, part.weights()
+        noise = float(alpha or 0.0) if np.ndim(alpha) == 0 else part.noise
+        weight = None if np.all(weight == 1) else weight
+        return part._replace(weight=weight, noise=noise).table(units)
+
+    def _latest_units(self, stream):
+        """Mean and scale of all targets; with known noise, the scale of the first rows."""
+        moments, unit = stream.moments, stream.first
+        if not self.parameters.normalize_y:
+            return Units.none(len(unit))
+        mean = moments.mean * unit
+        if self.parameters.alpha is not None and np.any(self.parameters.alpha):
+            return Units(mean, unit)
+        return Units(mean, unit * scale_of(moments.mean, moments.spread))
+
+    def _problem(self, rows, knowledge, job):
+        rows = with_noise_floor(rows, knowledge.kernel)
+        basis, options = InducingBasis(knowledge.Z), job.settings.options
+        return Problem(knowledge.kernel, basis, rows, self.bound, options)
+
+    def _fitted(self, stream, sums, problem, n_iter):
+        """The stream with other sums, and the fits that follow from them."""
+        value, posterior, jitter = sums.solved(problem, *stream.units)
+        rows = with_noise_floor(self._table(stream.part(), stream.units), problem.kernel)
+        objective = CollapsedObjective(rows, problem.bound, problem.basis, problem.options)
+        fit = Fit(problem.kernel, objective, posterior, value, n_iter, jitter)
+        return stream._replace(sums=sums), [fit]

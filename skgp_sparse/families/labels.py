@@ -1,0 +1,200 @@
+"""Labels of classes: one problem, several binary ones, or one with a process for every class.
+
+A class of a stream may be announced before its first row comes. Until a problem has rows of two
+kinds, nothing is learned from it: its kernel is the initial one.
+"""
+
+import numpy as np
+from sklearn.utils.multiclass import unique_labels
+
+from skgp_sparse.families import multiclass
+from skgp_sparse.families.choices import (
+    resolve_method,
+    resolve_sigmoid,
+    resolve_strategy,
+)
+from skgp_sparse.families.defaults import resolve_latent_kernel, same_structure
+from skgp_sparse.families.parameter_checks import check_minibatches
+from skgp_sparse.families.sites import SiteFamily
+from skgp_sparse.families.streams import new_stream
+from skgp_sparse.families.views import LabelView, TargetView
+from skgp_sparse.inference.site_loop import Inner
+from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.likelihoods import Softmax
+from skgp_sparse.posteriors._choice import resolve_posterior
+from skgp_sparse.posteriors._moves import knowledge_of
+from skgp_sparse.rows.checks import Rules
+from skgp_sparse.rows.part import Part, Units
+from skgp_sparse.rows.records import ArrayRecords
+
+_LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not decide them
+_NOTHING = 1e-12  # weight of a row that only shows where rows are
+
+
+class Labels(SiteFamily):
+    """Labels of classes.
+
+    Parameters
+    ----------
+    parameters : estimator
+    name : str
+    classes : ndarray or None
+        Sorted labels, where they are known before the rows.
+    """
+
+    def __init__(self, parameters, name, classes=None):
+        self.parameters, self.name = parameters, name
+        self.strategy = resolve_posterior("inducing", name)
+        self.sigmoid = resolve_sigmoid(parameters.likelihood, name)
+        self.rules = Rules(name, parameters.kernel, labels=True)
+        if classes is not None:
+            self._know(classes)
+
+    def _know(self, classes):
+        """The problems of these classes."""
+        self.classes = classes
+        self.multi_class = resolve_strategy(self.parameters.multi_class, len(classes), self.name)
+        self.tasks = multiclass.tasks(len(classes), self.multi_class)
+        self.several = multiclass.problems_of_a_row(len(classes), self.multi_class)
+        is_softmax = self.multi_class == "softmax"
+        self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
+        self.method = resolve_method(self.parameters.bound, self.likelihood, self.name)
+        check_minibatches(self.parameters, self.method, self.name)
+
+    def random_states(self, random_state):
+        """The same one for every problem."""
+        seed = random_state.randint(2**31 - 1)
+        return [np.random.RandomState(seed) for _ in self.tasks]
+
+    def jobs(self, records, earlier):
+        """A job for each task; a warm start goes on from the earlier fit of the same task."""
+        self._know(records.classes)
+        pairs = zip(self.tasks, self._usable(earlier))
+        return [self._job(records.labels(task), task, fit) for task, fit in pairs]
+
+    def jobs_of_part(self, part, one_form=False):
+        """The same of rows in memory, some of whose problems may lack rows."""
+        return [self._job_of_part(part, task, one_form) for task in self.tasks]
+
+    def counts(self, part):
+        """How many rows of a part each of the problems has."""
+        rows = [task.labels(part.y)[0] for task in self.tasks]
+        return [len(part.X) if some is None else len(some) for some in rows]
+
+    def units_of(self, rows):
+        """Labels have none."""
+        return None
+
+    def view(self, fits, units):
+        """All problems together."""
+        latent = [TargetView(fit.posterior, *Units.none(1), one_column=True) for fit in fits]
+        likelihoods = [fit.objective.method.likelihood for fit in fits]
+        return LabelView(latent, likelihoods, len(self.classes), self.multi_class)
+
+    def attributes(self, fits, units):
+        """The classes."""
+        return {"classes_": self.classes, "n_classes_": len(self.classes)}
+
+    def judge(self, view, part):
+        """Logarithms of the probabilities of the labels (n,)."""
+        probabilities = view.probabilities(part.X)[np.arange(len(part.X)), part.y]
+        return np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
+
+    def new_stream(self, part, random_state):
+        """A stream to which no row has come, but whose classes are known."""
+        return new_stream(part, random_state, len(self.tasks), first=self.classes)
+
+    def stream_of(self, fits, n_iter, random_state):
+        """The `StreamState` of the rows of a fit."""
+        part = self._rows_of(fits)
+        knowledge = tuple(knowledge_of(f, self.job(f.objective.rows, f.kernel, None)) for f in fits)
+        stream = self.new_stream(part, random_state)
+        return stream._replace(knowledge=knowledge, n_iter=n_iter).seeded(part)
+
+    def accept(self, part, stream):
+        """The part with indices of classes in the place of labels, all of which are known."""
+        unknown = np.setdiff1d(part.y, self.classes)
+        if len(unknown):
+            raise ValueError(
+                f"{self.name}.partial_fit: y contains the label '{unknown[0]}', which is not in "
+                f"classes ({list(map(str, self.classes))}). Pass all labels that may come as "
+                "classes in the first call."
+            )
+        return part._replace(y=np.searchsorted(self.classes, part.y))
+
+    def _job(self, rows, task, fit=None):
+        kernel = resolve_latent_kernel(self.parameters.kernel, self.likelihood, rows)
+        tol, most = self.parameters.tol, self.parameters.max_iter_predict
+        inner = Inner.within(tol, most, "max_iter_predict")
+        name = task.name(self.classes) if len(self.tasks) > 1 else ""
+        before = None if fit is None else _start_at(fit, kernel)
+        job = self.job(rows, kernel, SiteModel(self.method, inner), name, before)
+        return job.with_settings(tol=tol / self.several)
+
+    def _job_of_part(self, part, task, one_form):
+        """A pair of classes without rows has those of the others, with weights that say nothing."""
+        rows, label = task.labels(part.y)
+        if rows is not None and len(rows) == 0:
+            index, weight = np.full_like(part.y, task.negative), _NOTHING * part.weights()
+            part = part._replace(y=index, weight=weight)
+        table = ArrayRecords(part, self.name).labels(task, one_form)
+        is_complete = len(label) > 0 and np.ptp(label) > 0
+        return self._job(table, task)._replace(is_complete=is_complete)
+
+    def _usable(self, earlier):
+        """Earlier fits of the same problems, None where there are none."""
+        nothing = [None] * len(self.tasks)
+        if earlier is None or not (self.parameters.warm_start and self.moves()):
+            return nothing
+        classes, multi_class, fits = earlier
+        same = np.array_equal(classes, self.classes) and multi_class == self.multi_class
+        return fits if same else nothing
+
+    def _rows_of(self, fits):
+        """The rows of a classifier from the tables of its problems, class by class."""
+        parts = [self._rows_of_class(k, fits) for k in range(len(self.classes))]
+        X, weight = (np.concatenate(columns) for columns in zip(*parts))
+        index = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
+        return Part(X, index, weight).counting()
+
+    def _rows_of_class(self, k, fits):
+        """Inputs and weights of a class, from the first problem that tells it from the others."""
+        for fit, task in zip(fits, self.tasks):
+            label = task.label_of(k, len(self.tasks))
+            if label is not None:
+                rows = fit.objective.rows
+                weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+                is_here = rows.y[:, 0] == label
+                return rows.X[is_here], weight[is_here]
+        raise AssertionError(k)
+
+
+def announced_classes(classes, before, name):
+    """Sorted labels of a stream, announced now or before; None: there is no before."""
+    if classes is None:
+        if before is None:
+            raise ValueError(
+                f"classes must be passed on the first call to {name}.partial_fit, because the "
+                "first chunk need not have rows of all classes. Pass all labels that may come, "
+                "such as classes=np.unique(y_all)."
+            )
+        return before
+    classes = unique_labels(classes)
+    if before is not None and not np.array_equal(classes, before):
+        raise ValueError(
+            f"{name}.partial_fit: classes={classes!r} is not the same as on the last call, which "
+            f"had {before!r}. Leave it out, or call fit with all rows to begin anew."
+        )
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} requires 2 or more distinct classes; got {len(classes)} class in classes."
+        )
+    return classes
+
+
+def _start_at(fit, kernel):
+    """Kernel and inducing points of an earlier fit, if it had a kernel of this structure."""
+    if not same_structure(kernel, fit.kernel):
+        return None
+    theta = np.clip(fit.kernel.theta, *np.reshape(kernel.bounds, (-1, 2)).T)
+    return kernel.clone_with_theta(theta), fit.posterior.features.Z

@@ -1,0 +1,107 @@
+"""Numbers that a likelihood follows: counts, positive numbers, numbers with heavy tails."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from skgp_sparse.families.choices import resolve_likelihood, resolve_method
+from skgp_sparse.families.defaults import resolve_latent_kernel
+from skgp_sparse.families.parameter_checks import check_minibatches, check_no_alpha, check_strategy
+from skgp_sparse.families.sites import SiteFamily
+from skgp_sparse.families.streams import new_stream
+from skgp_sparse.families.views import ResponseView, TargetView
+from skgp_sparse.inference.site_loop import Inner
+from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.posteriors._choice import resolve_posterior
+from skgp_sparse.posteriors._moves import knowledge_of
+from skgp_sparse.rows.checks import Rules, check_columns
+from skgp_sparse.rows.part import Units, part_of
+from skgp_sparse.rows.records import ArrayRecords
+
+_MANY = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
+
+
+class Responses(SiteFamily):
+    """Numbers with a likelihood."""
+
+    def __init__(self, parameters, name):
+        self.parameters, self.name = parameters, name
+        self.likelihood = resolve_likelihood(parameters.likelihood, name)
+        self.strategy = resolve_posterior(parameters.posterior, name)
+        method = resolve_method(parameters.bound, self.likelihood, name)
+        check_strategy(self.strategy, parameters, self.likelihood, None, name)
+        check_minibatches(parameters, method, name)
+        check_no_alpha(parameters, name)
+        n_targets = parameters.n_targets
+        self.rules = Rules(name, parameters.kernel, False, self.likelihood, n_targets)
+        self.normalizes = parameters.normalize_y and self.likelihood.standardises
+
+    def jobs(self, records, earlier):
+        """The one job there is."""
+        return [self._job(records.numbers(self.normalizes))]
+
+    def jobs_of_part(self, part, one_form=False):
+        """The same of rows in memory."""
+        return [self._job(ArrayRecords(part, self.name).numbers(self.normalizes, one_form))]
+
+    def counts(self, part):
+        """All rows of the part."""
+        return [len(part.X)]
+
+    def view(self, fits, units):
+        """The response in units of y."""
+        latent = TargetView(fits[0].posterior, *Units.none(1), one_column=True)
+        return ResponseView(latent, fits[0].objective.method.likelihood, *units)
+
+    def attributes(self, fits, units):
+        """What the posterior was given, and the likelihood in units of y."""
+        mean, scale = units.mean[0], units.scale[0]
+        likelihood = fits[0].objective.method.likelihood.rescaled(-mean / scale, 1.0 / scale)
+        return {"posterior_": fits[0].posterior.kind, "likelihood_": likelihood}
+
+    def judge(self, view, part):
+        """Log densities of the targets (n,)."""
+        return view.log_density(part.X, part.y[:, 0], part.offset)
+
+    def accept(self, part, stream):
+        """The part, whose targets are as many as before."""
+        if stream is not None:
+            check_columns(part.y, stream.reservoir.columns[1].shape[1], self.name)
+        return part
+
+    def new_stream(self, part, random_state):
+        """A stream to which no row has come."""
+        return new_stream(part, random_state, 1)
+
+    def stream_of(self, fits, n_iter, random_state):
+        """The `StreamState` of the rows of a fit."""
+        rows, kernel = fits[0].objective.rows, fits[0].kernel
+        part = part_of(rows).counting()
+        job = self.job(rows, kernel, None)
+        stream = new_stream(part, random_state, 1).seeded(part)
+        knowledge = (knowledge_of(fits[0], job),)
+        return stream._replace(knowledge=knowledge, units=self.units_of(rows), n_iter=n_iter)
+
+    def in_units(self, rows, units):
+        """A table whose targets have other units."""
+        offset = rows.offset
+        if offset is not None:
+            offset = offset * (rows.y_scale[0] / units.scale[0])
+        return replace(rows, y_mean=units.mean, y_scale=units.scale, offset=offset)
+
+    def _job(self, rows):
+        """The `Job` of a table; the parameters of the likelihood start from the data."""
+        likelihood = self.likelihood.rescaled(rows.y_mean[0], rows.y_scale[0])
+        likelihood = likelihood.started(*_observations(rows))
+        method = resolve_method(self.parameters.bound, likelihood, self.name)
+        kernel = resolve_latent_kernel(self.parameters.kernel, likelihood, rows)
+        return self.job(rows, kernel, SiteModel(method, Inner.within(self.parameters.tol)))
+
+
+def _observations(rows):
+    """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
+    if len(rows) > _MANY:
+        rows = rows.sampled(rows.sample(_MANY, np.random.RandomState(0)))
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
+    return rows.targets()[:, 0], weight, offset

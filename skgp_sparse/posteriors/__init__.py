@@ -1,0 +1,22 @@
+"""What the posterior of an estimator is given: one strategy a file.
+
+A strategy fits a job and returns a process that predicts. Pass its name or an object as the
+parameter `posterior`: an object has parameters of its own, such as
+``posterior=InducingPoints(n_mean=2000)``, which a search sets as ``posterior__n_mean``.
+
+- `_contract`: what is fitted, and what every strategy does
+- `_exact`: all rows, exactly
+- `_inducing_points`: inducing points
+- `_larger_mean`: inducing points, and more of them for the mean
+- `_all_rows`: all rows, by a solve
+- `_choice`: names, and the rule of "auto"
+- `_start`: how every fit begins
+- `_moves`: rows that arrive later
+"""
+
+from skgp_sparse.posteriors._all_rows import AllRows
+from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._inducing_points import InducingPoints
+
+__all__ = ["AllRows", "Exact", "InducingPoints", "Strategy"]

@@ -1,0 +1,182 @@
+"""Which posterior a fit has: names, the rule of "auto", and the `Job` of parameters.
+
+`Auto` is the rule, to be read from top to bottom:
+
+1. Few distinct rows: the exact process.
+2. Otherwise a small exact fit says how much noise there is. With little noise, and not too many
+   rows, the exact process follows.
+3. Inducing points where the initialiser puts them. If they leave far more of the process
+   unexplained than there is noise, and the rows are not too many, a larger exact fit follows. If
+   the same is true at its hyperparameters, the posterior is given all rows.
+4. Otherwise inducing points.
+"""
+
+from copy import deepcopy
+from numbers import Integral
+
+from sklearn import get_config
+from sklearn.base import clone
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._ground.parallel import resolve_n_jobs
+from skgp_sparse.inference.start import within_reach
+from skgp_sparse.posteriors._all_rows import AllRows
+from skgp_sparse.posteriors._contract import Job, Limits, Points, Settings, Strategy
+from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._inducing_points import InducingPoints, is_exact_after_all
+from skgp_sparse.posteriors._larger_mean import LargerMean
+from skgp_sparse.posteriors._start import begin
+from skgp_sparse.rows.checks import check_number
+from skgp_sparse.solvers import resolve_solver
+
+_EXACT_ROWS, _EXACT_LABELS = 2000, 300  # distinct rows up to which "auto" is the exact process ...
+_EXACT_QUIET = 5500  # ... the same where there is little noise: 1 GB of memory ...
+_EXACT_OPAQUE = 500  # ... and where the kernel's gradient is an array of n x n x p
+_AUTO_ROWS, _AUTO_LABELS = 500, 200  # the number of inducing points above
+_MOST_ROWS = 100_000  # up to which "auto" may be all rows
+_START_ROWS = 500  # of the exact fit that finds the first hyperparameters
+_START_LABELS = 250  # the same where rows have sites, as an evaluation is an inner loop then ...
+_START_SHARE, _FEWEST_LABELS = 8, 125  # ... or an eighth of them, if not less than that
+
+
+class Auto(Strategy):
+    """The rule of "auto"."""
+
+    name = "auto"
+
+    def fit(self, job, random_state):
+        """The `Fit` of what the rule leads to."""
+        if job.are_few(job.limits.exact):
+            return Exact().fit(job, random_state)
+        points, rows = InducingPoints(), AllRows()
+        if not job.settings.solver.begins_small:
+            return points.fit(job, random_state)
+        job = begin(job, random_state)
+        if is_exact_after_all(job):
+            return Exact().go_on(job, random_state)
+        of_all_rows = deepcopy(random_state)  # which then are those of posterior="rows"
+        objective = points.objective(job, random_state)
+        if len(job.rows) <= _MOST_ROWS and job.model.loses_much(job.kernel, objective):
+            learned = rows.learn(job, of_all_rows)
+            objective = points.objective(job._replace(kernel=learned.kernel), random_state)
+            if job.model.loses_much(learned.kernel, objective):
+                return rows.go_on(job, learned, of_all_rows)
+            job = job._replace(kernel=within_reach(learned.kernel, job.kernel, job.rows))
+        return points.go_on(job, objective, random_state)
+
+    def cost(self, n, m):
+        """The `Cost` of the most expensive outcome."""
+        if n <= _EXACT_ROWS:
+            return Exact().cost(n, m)
+        return max(InducingPoints().cost(n, m), AllRows().cost(n, m))
+
+    def refuses_later_rows(self):
+        """Nothing: rows that arrive later are learned with inducing points."""
+        return None
+
+    def resume(self, job, knowledge, action, random_state):
+        """What inducing points do."""
+        return InducingPoints().resume(job, knowledge, action, random_state)
+
+
+BY_NAME = {
+    "auto": Auto,
+    "exact": Exact,
+    "inducing": InducingPoints,
+    "rows": AllRows,
+}
+
+
+def resolve_posterior(posterior, name):
+    """The strategy of a name or an instance."""
+    if isinstance(posterior, str) and posterior in BY_NAME:
+        return BY_NAME[posterior]()
+    if isinstance(posterior, Strategy):
+        posterior = clone(posterior)
+        if not isinstance(posterior, InducingPoints) or posterior.n_mean is None:
+            return posterior
+        check_number(posterior.n_mean, "posterior__n_mean", name, Integral, low=1)
+        return LargerMean(posterior.n_mean)
+    raise ValueError(
+        f"The 'posterior' parameter of {name} must be one of {sorted(BY_NAME)} or an object of a "
+        f"class of skgp_sparse.posteriors. Got {posterior!r} instead."
+    )
+
+
+def narrowed(strategy, parameters, rows, kernel):
+    """The strategy, "auto" only where nothing else speaks for inducing points."""
+    if not isinstance(strategy, Auto):
+        return strategy
+    chosen = parameters.n_inducing, parameters.solver
+    free = all(isinstance(one, str) and one == "auto" for one in chosen)
+    given = not (isinstance(parameters.inducing_init, str) or callable(parameters.inducing_init))
+    if free and not given and rows.in_memory and kernels.differentiable(kernel):
+        return strategy
+    return InducingPoints()
+
+
+def job_of(parameters, strategy, initialiser, *, rows, kernel, model, progress, name="", labelled):
+    """The `Job` of a table, with the parameters of an estimator.
+
+    Parameters
+    ----------
+    parameters : estimator
+    strategy : Strategy
+    initialiser : callable
+        ``(size, n_features) -> (initialise, are_given)``.
+    rows : Table
+    kernel : sklearn kernel
+    model : Model
+    progress : callable
+    name : str
+    labelled : bool
+        Whether rows have sites.
+    """
+    size, limits = _sizes(parameters.n_inducing, kernel, labelled)
+    initialise, given = initialiser(size, rows.n_features)
+    width = len(parameters.inducing_init) if given else size
+    if isinstance(strategy, Exact):
+        limits = Limits(0, 0)  # it asks no question
+    return Job(
+        name=name,
+        rows=rows,
+        kernel=kernel,
+        model=model,
+        strategy=narrowed(strategy, parameters, rows, kernel),
+        points=Points(size, initialise, _is_auto(parameters.n_inducing), given),
+        settings=Settings(
+            solver=resolve_solver(parameters.solver, parameters.optimizer, len(rows), width),
+            n_restarts=parameters.n_restarts_optimizer,
+            max_iter=parameters.max_iter,
+            tol=parameters.tol,
+            start_rows=_rows_of_start(len(rows)) if labelled else _START_ROWS,
+            options=Options(
+                n_jobs=resolve_n_jobs(parameters.n_jobs),
+                memory=get_config()["working_memory"] * 2**20,
+            ),
+            move_basis=parameters.optimize_inducing,
+            progress=progress,
+        ),
+        limits=Limits(0, 0) if given else limits,
+    )
+
+
+def _is_auto(value):
+    return isinstance(value, str) and value == "auto"
+
+
+def _rows_of_start(n):
+    """How many rows with sites the first fit sees: it should be cheap beside an evaluation."""
+    return min(_START_LABELS, max(_FEWEST_LABELS, n // _START_SHARE))
+
+
+def _sizes(n_inducing, kernel, labelled):
+    """Number of inducing points, and the `Limits`."""
+    if not _is_auto(n_inducing):
+        return n_inducing, Limits(n_inducing, n_inducing)
+    if labelled:
+        return _AUTO_LABELS, Limits(_EXACT_LABELS, _EXACT_LABELS)
+    if not kernels.differentiable(kernel):
+        return _AUTO_ROWS, Limits(_EXACT_OPAQUE, _EXACT_OPAQUE)
+    return _AUTO_ROWS, Limits(_EXACT_ROWS, _EXACT_QUIET)

@@ -1,0 +1,58 @@
+"""The exact process: every distinct row is an inducing point."""
+
+from skgp_sparse.posteriors._contract import Cost, Strategy
+from skgp_sparse.posteriors._start import begin, best_start
+
+_WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
+_EVALUATIONS = 50  # of a fit, for rough estimates
+
+
+class Exact(Strategy):
+    """The posterior is given all rows exactly.
+
+    An evaluation of the log marginal likelihood takes O(n³) time and O(n²) memory for n distinct
+    rows. A prediction takes O(n) time per query, and O(n²) with its standard deviation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import Exact
+    >>> X = np.linspace(0, 5, 50)[:, None]
+    >>> model = SparseGPRegressor(posterior=Exact(), n_inducing=10).fit(X, np.sin(X[:, 0]))
+    >>> model.posterior_, model.n_inducing_
+    ('exact', 50)
+    """
+
+    name = "exact"
+
+    def fit(self, job, random_state):
+        """The `Fit` of all rows; that of many rows starts where a small one ends."""
+        settings = job.settings
+        if settings.solver.begins_small and len(job.rows) >= _WORTH_A_START * settings.start_rows:
+            job = begin(job, random_state)
+        objective = job.model.exact(job.rows, job.settings.options)
+        _, kernel = best_start(objective, job.kernel, objective, job)
+        return _solve(objective, kernel, job, random_state)
+
+    def go_on(self, job, random_state):
+        """The `Fit` of all rows after a small one."""
+        objective = job.model.exact(job.rows, job.settings.options)
+        return _solve(objective, job.kernel, job, random_state)
+
+    def cost(self, n, m):
+        """The `Cost`: O(n³) operations, O(n²) numbers."""
+        return Cost.of(_EVALUATIONS * float(n) ** 3, 4 * n**2)
+
+    def refuses(self, parameters, likelihood, bound):
+        """Inducing points that the user gives are not the rows."""
+        if not (isinstance(parameters.inducing_init, str) or callable(parameters.inducing_init)):
+            return "has all rows as inducing points, so that inducing_init cannot be an array"
+        return None
+
+
+def _solve(objective, kernel, job, random_state):
+    settings = job.settings
+    return settings.solver.solve_exact(
+        objective, kernel, settings.n_restarts, settings, random_state
+    )

@@ -1,0 +1,105 @@
+"""Inducing points: hyperparameters and points maximise a bound of the evidence together."""
+
+import numpy as np
+
+from skgp_sparse.posteriors import _moves
+from skgp_sparse.posteriors._contract import Cost, Strategy
+from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._start import begin, best_start
+
+_EVALUATIONS = 100  # of a fit, for rough estimates
+
+
+class InducingPoints(Strategy):
+    """The posterior is given inducing points.
+
+    An evaluation of the bound takes O(n m²) time for n rows and m inducing points, and O(m²)
+    memory. A prediction takes O(m) time per query, and O(m²) with its standard deviation.
+
+    Parameters
+    ----------
+    n_mean : int, default=None
+        The number of inducing points of the mean, those of the covariance included. The others
+        are random rows, which are added when hyperparameters and inducing points are learned. With
+        more of them, the mean comes closer to that of the exact process, for O(n n_mean²) time, and
+        the model stays smaller than all rows. None means those of the covariance only. It is
+        available for Gaussian noise and the bounds "titsias", "titsias_new", "artemev" and "dtc".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import InducingPoints
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, size=(500, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
+    >>> posterior = InducingPoints(n_mean=50)
+    >>> model = SparseGPRegressor(posterior=posterior, n_inducing=20, random_state=0).fit(X, y)
+    >>> model.posterior_, model.n_inducing_
+    ('inducing', 20)
+    """
+
+    name = "inducing"
+
+    def __init__(self, n_mean=None):
+        self.n_mean = n_mean
+
+    def fit(self, job, random_state):
+        """The `Fit` at inducing points, or of all rows where they are few or have little noise."""
+        if job.are_few(job.limits.exact):
+            return Exact().fit(job, random_state)
+        if not job.settings.solver.begins_small:
+            objective = self.objective(job, random_state)
+            _, kernel = best_start(objective, job.kernel, objective, job)
+            return _solve(objective, kernel, job, random_state)
+        job = begin(job, random_state)
+        if is_exact_after_all(job):
+            return Exact().go_on(job, random_state)
+        return self.go_on(job, self.objective(job, random_state), random_state)
+
+    def objective(self, job, random_state):
+        """The objective where the initialiser puts the inducing points."""
+        Z = job.points.initialise(job.rows, job.kernel, random_state)
+        return job.model.sparse(job.rows, Z, job.settings.options)
+
+    def go_on(self, job, objective, random_state):
+        """The `Fit` after a small one, from this objective or, if that is higher, a warm start."""
+        kernel = job.model.adapt(job.kernel, objective)
+        Z = _earlier_inducing_points(job)
+        warm = objective if Z is None else objective.at(basis=Z)
+        objective, kernel = best_start(objective, kernel, warm, job)
+        return _solve(objective, kernel, job, random_state)
+
+    def cost(self, n, m):
+        """The `Cost`: O(n m²) operations, O(m²) numbers."""
+        return Cost.of(_EVALUATIONS * 3.0 * n * m**2, 12 * m**2)
+
+    def refuses_later_rows(self):
+        """Nothing: rows that arrive later are learned with one basis of inducing points."""
+        return None if self.n_mean is None else "n_mean has a second basis, for all rows at once"
+
+    def resume(self, job, knowledge, action, random_state):
+        """The `Fit` that an action leads to, and the `Knowledge`."""
+        return _moves.take(action, job, knowledge, random_state, self.fit)
+
+
+def is_exact_after_all(job):
+    """Whether a small fit finds so little noise that the exact process is the better one.
+
+    A sparse fit then goes on for a hundred iterations and more, and inducing points lose what the
+    exact process would know: up to more rows that one takes about as long.
+    """
+    limit = job.limits.with_little_noise
+    few = limit > job.limits.exact and job.are_few(limit)
+    return few and job.model.has_little_noise(job.kernel, job.rows)
+
+
+def _solve(objective, kernel, job, random_state):
+    settings = job.settings
+    return settings.solver.solve_sparse(objective, kernel, job.model, settings, random_state)
+
+
+def _earlier_inducing_points(job):
+    """Those of an earlier fit, if there is one and they are what is asked for now."""
+    Z = None if job.before is None or job.points.are_given else job.before[1]
+    return Z if np.shape(Z) == (job.points.size, job.rows.n_features) else None

@@ -1,0 +1,52 @@
+"""Inducing points, and more of them for the mean."""
+
+import numpy as np
+
+from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse.inference.objectives import DecoupledObjective
+from skgp_sparse.inference.parameters import arithmetic
+from skgp_sparse.posteriors._contract import Cost, Strategy
+from skgp_sparse.posteriors._inducing_points import InducingPoints
+
+
+class LargerMean(Strategy):
+    """What `InducingPoints` with `n_mean` is: the mean has random rows for more inducing points.
+
+    Parameters
+    ----------
+    n_mean : int
+    """
+
+    name = "inducing"
+
+    def __init__(self, n_mean):
+        self.n_mean = n_mean
+
+    def fit(self, job, random_state):
+        """The `Fit` at inducing points with another mean, unless the process is exact."""
+        fit = InducingPoints().fit(job, random_state)
+        Z, rows = fit.objective.inducing_points, job.rows
+        if fit.posterior.kind == "exact" or self.n_mean <= len(Z):
+            return fit
+        more = rows.subset(rows.sample(self.n_mean - len(Z), random_state)).everything().X
+        objective = DecoupledObjective(fit.objective, InducingBasis(np.vstack([Z, more])))
+        with arithmetic():
+            value, posterior, jitter = objective.conclude(fit.kernel)
+        return fit._replace(objective=objective, posterior=posterior, value=value, jitter=jitter)
+
+    def cost(self, n, m):
+        """The `Cost`: that of `InducingPoints`, and a visit with more points."""
+        sparse, last = InducingPoints().cost(n, m), Cost.of(n * self.n_mean**2, 4 * self.n_mean**2)
+        return Cost(sparse.seconds + last.seconds, max(sparse.bytes, last.bytes))
+
+    def refuses(self, parameters, likelihood, bound):
+        """Likelihoods, and bounds that count a residual as noise."""
+        if likelihood is not None:
+            return f"n_mean needs likelihood='gaussian'. Got likelihood={parameters.likelihood!r}"
+        if np.any(bound.noise_share):
+            return f"n_mean needs a bound whose noise is that of the rows. Got {parameters.bound!r}"
+        return None
+
+    def refuses_later_rows(self):
+        """A second basis, whose sums are not kept."""
+        return "n_mean has a second basis, for all rows at once"

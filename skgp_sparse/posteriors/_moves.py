@@ -1,0 +1,188 @@
+"""Rows that arrive later: when theta and Z move, and how.
+
+A move is a fit of few iterations on a sample of the rows that came, from where the last one ended.
+Rows that come without a move cost one visit. When it pays to move is a question to the stream
+(`skgp_sparse.families.streams`).
+
+As long as there are no more distinct rows than inducing points are wanted, all of them are inducing
+points. A move is then a fit from the start, which costs little.
+"""
+
+from enum import Enum
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skgp_sparse._ground.warnings import collected, warn
+from skgp_sparse.inference.contracts import Solver
+from skgp_sparse.inference.parameters import value_or_minus_inf
+from skgp_sparse.inference.start import fit_few
+from skgp_sparse.solvers import LBFGS, KeepParameters, Stochastic
+
+_ITERATIONS = 50  # of a move
+_ROWS_PER_POINT = 400  # that a move looks at, per inducing point ...
+_FEWEST_ROWS = 5000  # ... if there are not fewer
+
+
+class Action(Enum):
+    """What the arrival of rows leads to."""
+
+    START = "fit from the start"
+    GROW = "all rows are inducing points, or inducing points are chosen; theta stays"
+    MOVE = "theta and Z move"
+    HOLD = "theta and Z stay"
+
+
+class Knowledge(NamedTuple):
+    """What is known of theta and Z."""
+
+    kernel: object
+    Z: np.ndarray | None  # None: of another size than is wanted
+    likelihood: object = None  # with its parameters; None: Gaussian noise
+    few: bool = False  # every row is an inducing point
+
+
+def knowledge_of(fit, job):
+    """The `Knowledge` of a fit to the rows of a job, as far as it is what is asked for now."""
+    Z = fit.objective.inducing_points
+    usable = job.points.are_given or len(Z) <= job.points.size
+    return Knowledge(fit.kernel, Z if usable else None, _likelihood_of(fit), are_few(job))
+
+
+def next_action(job, knowledge, due):
+    """The `Action` that the rows of a job ask for. `due`: theta and Z should move."""
+    moves = job.settings.solver.moves
+    if knowledge is None:
+        return Action.START
+    if knowledge.few:
+        return Action.START if moves and (due or not are_few(job)) else Action.GROW
+    if moves and (due or knowledge.Z is None):
+        return Action.MOVE
+    return Action.GROW if knowledge.Z is None else Action.HOLD
+
+
+def take(action, job, knowledge, random_state, fit):
+    """Take an `Action` by ``fit(job, random_state)``; returns the `Fit` and the `Knowledge`."""
+    job = job.without_limits()
+    job = job if action is Action.START else _begun(action, job, knowledge)
+    if action in (Action.START, Action.GROW):
+        job = _with_initialiser(job, _choose(job))
+    fit = fit(job, random_state)
+    if action is Action.HOLD:
+        return fit, knowledge._replace(likelihood=_likelihood_of(fit))
+    Z = fit.objective.inducing_points
+    return fit, Knowledge(fit.kernel, Z, _likelihood_of(fit), are_few(job))
+
+
+def _begun(action, job, knowledge):
+    """The job at what is known."""
+    initial, job = job.kernel, job._replace(kernel=knowledge.kernel)
+    if action is Action.GROW:
+        return job.with_settings(solver=KeepParameters())
+    if action is Action.HOLD:
+        return _with_initialiser(job, _constant(knowledge.Z)).with_settings(solver=KeepParameters())
+    settings, choose = job.settings, _choose(job)
+    free = settings.move_basis and not job.points.are_given and settings.solver.begins_small
+    first = choose if knowledge.Z is None else _constant(knowledge.Z)
+    move = Move(settings.solver, initial, choose if free else None)
+    return _with_initialiser(job, first).with_settings(solver=move)
+
+
+def _with_initialiser(job, initialise):
+    return job._replace(points=job.points._replace(initialise=initialise))
+
+
+def _choose(job):
+    """The initialiser of a job, or all distinct rows where they are few."""
+    return job.points.initialise if job.points.are_given else partial(_all_or_some, job.points)
+
+
+class Move(Solver):
+    """Moves theta and Z a little, from where they are or, if that is better, from a new start.
+
+    Parameters
+    ----------
+    solver : Solver
+    initial : sklearn kernel
+        With which a new start begins.
+    fresh : callable or None
+        ``(rows, kernel, random_state) -> Z``, where inducing points may be chosen anew.
+    """
+
+    def __init__(self, solver, initial, fresh):
+        self.solver, self.initial, self.fresh = solver, initial, fresh
+
+    def solve_exact(self, objective, kernel, n_restarts, settings, random_state):
+        """The same as at inducing points."""
+        return self.solve_sparse(objective, kernel, None, settings, random_state)
+
+    def solve_sparse(self, objective, kernel, model, settings, random_state):
+        """A `Fit` of all rows where few iterations on some of them ended."""
+        settings = settings._replace(solver=self.solver)
+        starts = [(objective, kernel)]
+        if self.fresh is not None:
+            starts.append(self._chosen_anew(objective, kernel, model, random_state))
+            starts.append(self._begun_anew(objective, model, settings, random_state))
+        objective, kernel = max(starts, key=lambda start: value_or_minus_inf(*start, False))
+        return moved(objective, kernel, model, settings, random_state)
+
+    def _chosen_anew(self, objective, kernel, model, random_state):
+        """The objective at other inducing points."""
+        other = objective.at(basis=self.fresh(objective.rows, kernel, random_state))
+        return other, model.adapt(kernel, other)
+
+    def _begun_anew(self, objective, model, settings, random_state):
+        """The objective after a small exact fit, as a fit begins."""
+        few = partial(fit_few, options=settings.options, n_restarts=0, tol=settings.tol)
+        model, kernel = few(
+            objective.rows, self.initial, model, settings.start_rows, random_state=random_state
+        )
+        Z = self.fresh(objective.rows, kernel, random_state)
+        other = model.sparse(objective.rows, Z, settings.options)
+        return other, model.adapt(kernel, other)
+
+
+def moved(objective, kernel, model, settings, random_state):
+    """The `Fit` of all rows of an objective, after theta and Z have moved a little."""
+    rows = objective.rows
+    size = max(_FEWEST_ROWS, _ROWS_PER_POINT * len(objective.inducing_points))
+    some = rows.sampled(model.sample(rows, size, random_state))
+    part = objective.on(some)
+    settings = settings._replace(max_iter=min(settings.max_iter, _ITERATIONS), n_restarts=0)
+    with collected() as warnings:
+        fit = of_few_rows(settings.solver).solve_sparse(part, kernel, model, settings, random_state)
+    for message, category in warnings:
+        if not issubclass(category, ConvergenceWarning):  # a move need not end at an optimum
+            warn(message, category)
+    blocks = fit.objective.blocks(fit.kernel, move_basis=True)
+    values = {block.name: block.value for block in blocks if block.name != "kernel"}
+    objective = objective.at(**values)
+    of_all = KeepParameters().solve_exact(objective, fit.kernel, 0, settings, random_state)
+    return of_all._replace(n_iter=fit.n_iter)
+
+
+def of_few_rows(solver):
+    """The solver for a sample of bounded size, where parts of it would save next to nothing."""
+    return LBFGS() if isinstance(solver, Stochastic) else solver
+
+
+def are_few(job):
+    """Whether there are no more distinct rows than inducing points are wanted."""
+    return not job.points.are_given and job.are_few(job.points.size)
+
+
+def _all_or_some(points, rows, kernel, random_state):
+    """All distinct rows, or inducing points that are chosen from more of them."""
+    distinct = rows.distinct(most=points.size)
+    return points.initialise(rows, kernel, random_state) if distinct is None else distinct
+
+
+def _constant(Z):
+    return lambda rows, kernel, random_state: Z
+
+
+def _likelihood_of(fit):
+    method = getattr(fit.objective, "method", None)
+    return None if method is None else method.likelihood

@@ -1,0 +1,9 @@
+"""The door: what users pass becomes valid rows, and these become tables.
+
+- `door`: reads arrays, sources and chunks
+- `checks`: the one validator of rows, and of what is passed with them
+- `survey`: the first pass through a source
+- `part`: some rows in memory, and the units of their targets
+- `records`: all rows, whatever holds them; those in arrays
+- `chunks`: all rows, held by a source
+"""

@@ -1,0 +1,134 @@
+"""Rows of a source that is too large for memory: a store that reads them chunk by chunk."""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse._engine.chunked import ChunkedTable
+from skgp_sparse._engine.moments import merge
+from skgp_sparse.rows.part import Units
+from skgp_sparse.rows.records import Records, check_classes
+from skgp_sparse.rows.survey import about_chunk, as_chunk
+
+_SAME = "in the first pass. A source must give the same chunks each time."
+
+
+class SourceRecords(Records):
+    """Rows that a source gives again and again.
+
+    Parameters
+    ----------
+    source : OpenSource
+    survey : Survey
+    name : str
+    """
+
+    def __init__(self, source, survey, name):
+        self.source, self.survey, self.name = source, survey, name
+        if survey.has_labels:
+            labels, weights = map(np.concatenate, zip(*survey.notes))
+            weights = None if survey.weight is None else weights
+            self.classes = check_classes(labels, weights, name)[0]
+            self.reader = self._reader(partial(_as_indices, self.classes))
+
+    def numbers(self, normalize):
+        """The `ChunkedTable` of numbers."""
+        survey = self.survey
+        units = Units.of(merge(survey.notes), survey.noise, normalize, self.name)
+        offset = None if survey.offset is None else survey.offset / units.scale[0]
+        return ChunkedTable(
+            reader=self._reader(_as_targets),
+            n_features=survey.n_features,
+            n_targets=survey.n_targets,
+            noise=survey.noise,
+            weight=survey.weight,
+            y_mean=units.mean,
+            y_scale=units.scale,
+            offset=offset,
+        )
+
+    def labels(self, task):
+        """The `ChunkedTable` of a problem; that of a pair of classes skips the rows of others."""
+        units, index, weight = Units.none(1), None, self.survey.weight
+        if task.negative is not None:
+            index = task.labels(self._index_of_labels())[0]
+            weight = None if weight is None else weight[index]
+        return ChunkedTable(
+            reader=self.reader,
+            n_features=self.survey.n_features,
+            n_targets=1,
+            noise=0.0,
+            weight=weight,
+            y_mean=units.mean,
+            y_scale=units.scale,
+            relabel=partial(_labels_of, task),
+            index=index,
+        )
+
+    def _index_of_labels(self):
+        """Index of the class of every row, a byte or two each."""
+        if not hasattr(self, "_index"):
+            smallest = np.min_scalar_type(len(self.classes))
+            chunks = self.reader.between(0, len(self.reader))
+            self._index = np.concatenate([y[:, 0].astype(smallest) for _, y in chunks])
+        return self._index
+
+    def _reader(self, encode):
+        survey = self.survey
+        shape = survey.sizes, survey.n_features, survey.n_targets
+        read = _SameChunks(self.source.source, self.name, *shape, encode)
+        return self.source.reads(read, survey.sizes)
+
+
+class _SameChunks(NamedTuple):
+    """Chunks of a source that was surveyed, as a `Reader` wants them."""
+
+    source: object
+    name: str
+    sizes: list
+    n_features: int
+    n_targets: int
+    encode: object  # y as numbers (n, p)
+
+    def __call__(self, k):
+        size, d = self.sizes[k], self.n_features
+        if size == 0:
+            return np.empty((0, d)), np.empty((0, self.n_targets))
+        with about_chunk(k, self.source, self.name):
+            chunk = self.source.chunk(k)
+            if chunk is None:
+                raise ValueError(f"It is missing, but there were {len(self.sizes)} {_SAME}")
+            chunk = as_chunk(chunk)
+            X, y = _as_floats(chunk.X), self.encode(chunk.y)
+            if X.shape != (size, d) or len(y) != size:
+                raise ValueError(
+                    f"X has shape {X.shape} and y has {len(y)} rows, but X had {(size, d)} {_SAME}"
+                )
+            return X, y
+
+
+def _as_floats(X):
+    """A copy: some readers fill the same array again and again."""
+    X = np.asarray(X)
+    return X.astype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+
+
+def _as_targets(y):
+    y = np.array(y, dtype=np.float64)
+    return y.reshape(len(y), -1)
+
+
+def _as_indices(classes, y):
+    """Indices of labels (n, 1)."""
+    y = np.asarray(y).ravel()
+    index = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    if not np.all(classes[index] == y):
+        other = y[np.flatnonzero(classes[index] != y)[0]]
+        raise ValueError(f"There is a label {other}, which was not there {_SAME}")
+    return index[:, None].astype(np.int32)
+
+
+def _labels_of(task, index):
+    """Labels of rows all of which take part."""
+    return task.labels(index[:, 0])[1][:, None]

@@ -1,0 +1,144 @@
+"""Some rows of a user in memory, all of which are valid: `Part`.
+
+A table is a multiset of rows: their order says nothing, and a row of weight w is w rows. Small
+tables are brought into the one form that all equal multisets share (sorted, with repeated rows
+merged into weights), so that equal tables give equal fits, to the last bit. Large ones are kept by
+reference.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse._engine.moments import moments_of, root_mean_square
+from skgp_sparse._engine.rows import Rows
+
+_SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s
+
+
+class Units(NamedTuple):
+    """Those of the targets, which are standardised as ``(y - mean) / scale``."""
+
+    mean: np.ndarray  # (p,)
+    scale: np.ndarray  # (p,)
+
+    @classmethod
+    def none(cls, n_targets):
+        """The units of the user."""
+        return cls(np.zeros(n_targets), np.ones(n_targets))
+
+    @classmethod
+    def of(cls, moments, noise, normalize, name):
+        """Those in which targets have mean 0 and variance 1, if they are to be normalised.
+
+        Targets of known noise share one scale: `noise` is in units of y², the same for all of them.
+        """
+        if not normalize:
+            units = cls.none(len(moments.mean))
+        else:
+            shared = bool(np.any(noise))
+            units = cls(moments.mean, scale_of(moments.mean, moments.spread, shared))
+        _check_noise(np.max(noise), units.scale, name)
+        return units
+
+
+class Part(NamedTuple):
+    """Some rows in memory."""
+
+    X: np.ndarray  # (n, d) float32 or float64
+    y: np.ndarray  # (n, p) float64; labels, or indices of classes, (n,)
+    weight: np.ndarray | None = None  # (n,)
+    offset: np.ndarray | None = None  # (n,) known, of the latent value
+    noise: float | np.ndarray = 0.0  # known variance, in units of y²
+
+    def take(self, rows):
+        """Some of the rows."""
+        return Part(*(column if np.ndim(column) == 0 else column[rows] for column in self))
+
+    def counting(self):
+        """The rows of positive weight."""
+        return self if self.weight is None or self.weight.all() else self.take(self.weight > 0)
+
+    def weights(self):
+        """Weights of all rows (n,)."""
+        return np.ones(len(self.X)) if self.weight is None else self.weight
+
+    def moments(self):
+        """`Moments` of the targets without their offsets; None if no row has weight."""
+        y = self.y if self.offset is None else self.y - self.offset[:, None]
+        return moments_of(y, self.weight)
+
+    def label_weights(self):
+        """Labels, sorted, and the sum of the weights of each."""
+        labels, index = np.unique(self.y, return_inverse=True)
+        return labels, np.bincount(index, self.weight, minlength=len(labels))
+
+    def of_task(self, task):
+        """The rows of a `Task` with its labels, from indices of classes."""
+        rows, label = task.labels(self.y)
+        part = self if rows is None else self.take(rows)
+        return part._replace(y=label[:, None])
+
+    def in_one_form(self):
+        """A small table as sorted distinct rows, and how often each of them is there."""
+        return self.counting().merged() if is_small(self.X.size) else self
+
+    def merged(self):
+        """Sorted distinct rows, weighted."""
+        columns = [0.0 if column is None else column for column in (self.noise, self.offset)]
+        columns = [np.broadcast_to(column, len(self.X)) for column in columns]
+        rows = np.column_stack([self.X, self.y, *columns])
+        _, first, index = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        total = np.bincount(index.ravel(), self.weight, minlength=len(first))
+        weight = None if np.all(total == 1) else total.astype(float)
+        return self._replace(weight=None).take(first)._replace(weight=weight)
+
+    def table(self, units, original=None, merged=False):
+        """The `Rows` in these units; see there."""
+        offset = None if self.offset is None else self.offset / units.scale[0]
+        return Rows(
+            self.X,
+            self.y,
+            self.noise,
+            self.weight,
+            *units,
+            offset=offset,
+            original=None if original is self.X else original,
+            merged=merged,
+        )
+
+
+def part_of(rows):
+    """The `Part` of a table of arrays."""
+    offset = None if rows.offset is None else rows.offset * rows.y_scale[0]
+    return Part(rows.X, rows.y, rows.weight, offset, rows.noise)
+
+
+def joined(parts):
+    """Parts of the same form as one."""
+    columns = zip(*parts)
+    return Part(*(one[0] if np.ndim(one[0]) == 0 else np.concatenate(one) for one in columns))
+
+
+def is_small(size):
+    """Whether a table with so many numbers in X is brought into its one form."""
+    return size <= _SMALL_TABLE
+
+
+def scale_of(mean, std, shared=False):
+    """Scale (p,) of targets with these means and standard deviations; 1 where they are constant."""
+    rounding = 4 * np.finfo(float).eps * np.abs(mean)
+    std = np.where(std <= rounding, 0.0, std)
+    if shared:
+        std[:] = root_mean_square(std[:, None], None)
+    return np.where(std > 0, std, np.maximum(rounding, 1.0))
+
+
+def _check_noise(noise, scale, name):
+    """Raise if known noise overflows in units of the standardised targets."""
+    if not np.isfinite(noise / scale[0] / scale[0]):
+        raise ValueError(
+            f"The 'alpha' parameter of {name} is too large for y: its largest value is "
+            f"{noise:.1e}, and y has a standard deviation of {scale[0]:.1e}. Rescale y, or lower "
+            "alpha."
+        )
