@@ -38,7 +38,7 @@ from skgp_sparse._front.surveys import survey
 from skgp_sparse._front.training_rows import Labelled
 from skgp_sparse._ground.warnings import about
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Softmax
 from skgp_sparse.sources import Chunk
 

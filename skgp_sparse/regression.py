@@ -49,7 +49,7 @@ from skgp_sparse._front.training_rows import observations, training_rows, with_n
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.inference.training import train
 from skgp_sparse.sources import Chunk
 

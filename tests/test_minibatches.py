@@ -18,7 +18,7 @@ from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.minibatches import GaussianMinibatches, Means, SiteMinibatches
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, Softmax, StudentT
 
 STEP = 1e-6

@@ -339,7 +339,7 @@ def objective_with(likelihood, X, y, bound, Z):
     """The objective of rows with any likelihood."""
     # ADAPT: to how methods and objectives are made.
     from skgp_sparse._front.choices import resolve_method
-    from skgp_sparse.inference.site_model import SiteModel
+    from skgp_sparse.inference.site_objective import SiteModel
 
     model = SiteModel(resolve_method(bound, likelihood, "a benchmark"))
     return model.sparse(table_rows(X, y), Z, options())

@@ -15,7 +15,8 @@ from skgp_sparse._front.choices import resolve_bound
 from skgp_sparse._front.training_rows import with_noise_floor
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.objectives import CollapsedObjective, arithmetic
+from skgp_sparse.inference.objectives import CollapsedObjective
+from skgp_sparse.inference.parameters import arithmetic
 
 _RESIDUAL = 1e-3  # of the solve: it costs the bounds about its square over the noise
 

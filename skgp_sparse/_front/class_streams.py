@@ -31,7 +31,7 @@ from skgp_sparse._front.training_rows import Labelled
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.incremental import Knowledge
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Softmax
 
 _FLOATS = (np.float64, np.float32)

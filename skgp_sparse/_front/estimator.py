@@ -13,7 +13,7 @@ from skgp_sparse._front.sklearn_compat import CallbackSupportMixin, has_callback
 from skgp_sparse._front.targets import TargetView
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.objectives import value_or_minus_inf
+from skgp_sparse.inference.parameters import value_or_minus_inf
 
 _KEPT = (
     "kernel",

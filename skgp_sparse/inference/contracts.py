@@ -143,8 +143,8 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def by_row(self, rows, mean, h, site, v):
-        """One update of the sites of some rows, a `ByRow`.
+    def update(self, rows, mean, h, site, v):
+        """One update of the sites of some rows, a `SiteUpdate`.
 
         Parameters
         ----------

@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.inference.contracts import Solver
-from skgp_sparse.inference.objectives import value_or_minus_inf
+from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.inference.solvers import LBFGS, KeepParameters, Stochastic
 from skgp_sparse.inference.start import fit_few
 from skgp_sparse.inference.training import train

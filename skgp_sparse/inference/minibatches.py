@@ -173,7 +173,7 @@ class SiteMinibatches(Minibatches):
         has_slopes = len(method.likelihood.theta) > 0
 
         def update(rows, mean, h):
-            found = method.by_row(rows, mean, h, None, v)
+            found = method.update(rows, mean, h, None, v)
             if not has_slopes:
                 return found, ()
             slopes = method.slopes(rows, found.mean, found.variance, None)

@@ -23,8 +23,7 @@ from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.objectives import arithmetic
-from skgp_sparse.inference.parameters import positions_of
+from skgp_sparse.inference.parameters import arithmetic, positions_of
 from skgp_sparse.inference.solvers import Fit
 
 _ROWS_OF_THETA = 3000  # of the exact fit ...

@@ -12,10 +12,14 @@ from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import Objective, Solver
-from skgp_sparse.inference.objectives import arithmetic, evaluation_or_none, value_or_minus_inf
 from skgp_sparse.inference.optimizers import maximise
+from skgp_sparse.inference.parameters import (
+    VectorFunction,
+    arithmetic,
+    evaluation_or_none,
+    value_or_minus_inf,
+)
 from skgp_sparse.inference.start import drawn_starts, fit_exact
-from skgp_sparse.inference.vector_function import VectorFunction
 
 
 class Fit(NamedTuple):

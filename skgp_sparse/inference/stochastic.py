@@ -23,10 +23,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Objective
-from skgp_sparse.inference.objectives import arithmetic
 from skgp_sparse.inference.optimizers import maximise
+from skgp_sparse.inference.parameters import VectorFunction, arithmetic
 from skgp_sparse.inference.samples import MOST, Samples
-from skgp_sparse.inference.vector_function import VectorFunction
 
 
 class Stage(NamedTuple):
