@@ -731,7 +731,7 @@ def course_of_fit(model, X, y, limit=np.inf):
     course = Course(limit)
     search = stochastic.Search
     places = [(solvers, "maximise", course.maximise), (stochastic, "maximise", course.maximise)]
-    places += [(search, "_report", course.report), (search, "_better", course.better)]
+    places += [(search, "report", course.report), (search, "better", course.better)]
     places += [(search, "conclude", course.conclude), (Samples, "batches", course.batches)]
     with contextlib.ExitStack() as stack:
         for owner, name, wrapped in places:

@@ -14,7 +14,7 @@ from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Model, Objective
-from skgp_sparse.inference.minibatches import GaussianMinibatches
+from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.parameters import basis_block, kernel_block, raise_noise
 
 _FEW_ROWS = 2000
@@ -119,9 +119,9 @@ class CollapsedObjective(Objective):
         rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
         return collapsed.mean_noise_and_residual(self.problem(kernel), rows)
 
-    def minibatches(self):
-        """Gradients from some rows."""
-        return GaussianMinibatches(self.size() / self.rows.n_targets)
+    def minibatch_view(self):
+        """Gradients from some rows, and a running posterior."""
+        return GaussianMinibatchView(self.size() / self.rows.n_targets)
 
     def problem(self, kernel):
         """The question of an evaluation."""

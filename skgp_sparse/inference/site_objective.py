@@ -22,7 +22,7 @@ from skgp_sparse._engine.problem import Evaluation, Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Conclusion, Method, Model, Objective
-from skgp_sparse.inference.minibatches import SiteMinibatches
+from skgp_sparse.inference.minibatches import SiteMinibatchView
 from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
 from skgp_sparse.inference.site_loop import (
     Inner,
@@ -143,9 +143,9 @@ class SiteObjective(Objective):
         """The `SiteLoop` at a kernel, and where it ended."""
         return self._infer(kernel)[:2]
 
-    def minibatches(self):
+    def minibatch_view(self):
         """Gradients from some rows, and a running posterior."""
-        return SiteMinibatches(self.size())
+        return SiteMinibatchView(self.size())
 
     def settled(self, kernel, stop):
         """The sites of the first rows as `FrozenSites`, where the last evaluation left them."""

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skgp_sparse import kernels
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference import stochastic
+from skgp_sparse.inference import cycles, stochastic
 from skgp_sparse.inference.contracts import Objective, Solver
 from skgp_sparse.inference.optimizers import maximise
 from skgp_sparse.inference.parameters import (
@@ -122,7 +122,7 @@ class Stochastic(Solver):
         if search.unfinished:
             _warn_unless_converged(search.unfinished, plan)
         if self.batch_size is not None:
-            state = search.cycles(state, self.batch_size)
+            state = cycles.climb_by_minibatches(search, state, self.batch_size)
         value, posterior, jitter, inner_state = search.conclude(state)
         _check_value(value, state.kernel)
         model.warn_of(state.objective, state.kernel)

@@ -28,11 +28,8 @@ from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.inference.near_exact import fit_all_rows, learn_from_some
-from skgp_sparse.inference.objectives import (
-    DecoupledObjective,
-    arithmetic,
-    value_or_minus_inf,
-)
+from skgp_sparse.inference.objectives import DecoupledObjective
+from skgp_sparse.inference.parameters import arithmetic, value_or_minus_inf
 from skgp_sparse.inference.start import fit_few, within_reach
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
