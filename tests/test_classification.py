@@ -27,7 +27,7 @@ from skgp_sparse import SparseGPClassifier, bounds
 from skgp_sparse._front import class_problems, multiclass, plans
 from skgp_sparse._front.training_rows import training_rows
 from skgp_sparse.inference.methods import Variational
-from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Binary, Logit, Probit
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")

@@ -25,12 +25,11 @@ from skgp_sparse._engine.table import Block, Table
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
+from skgp_sparse.inference.parameters import VectorFunction
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_model import SiteModel
-from skgp_sparse.inference.site_objective import SiteObjective
+from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
 from skgp_sparse.inference.solvers import LBFGS
 from skgp_sparse.inference.training import Plan, train
-from skgp_sparse.inference.vector_function import VectorFunction
 from skgp_sparse.likelihoods import Gaussian, Probit
 
 TIGHT = Inner(max_iter=1000, tol=1e-18)
@@ -372,7 +371,7 @@ CONTRACTS = {
     "model": contracts.Model,
     "method": contracts.Method,
     "solver": contracts.Solver,
-    "minibatches": contracts.Minibatches,
+    "view": contracts.MinibatchView,
 }
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
@@ -382,7 +381,7 @@ OWN = {  # what only the objective's own model or the package's own classes ask
     "model": set(),
     "method": {"spherical"},
     "solver": set(),
-    "minibatches": set(),
+    "view": set(),
 }
 
 

@@ -23,8 +23,7 @@ from skgp_sparse._engine.table import PerRow, by_row
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_model import SiteModel
-from skgp_sparse.inference.site_objective import SiteObjective
+from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
 from skgp_sparse.likelihoods import (
     Gamma,
     Logit,

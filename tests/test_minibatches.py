@@ -15,10 +15,14 @@ from skgp_sparse._engine.rows import Rows
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import Spherical
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.minibatches import GaussianMinibatches, Means, SiteMinibatches
+from skgp_sparse.inference.minibatches import (
+    GaussianMinibatchView,
+    RunningPosterior,
+    SiteMinibatchView,
+)
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, Softmax, StudentT
 
 STEP = 1e-6
@@ -128,19 +132,19 @@ def test_a_full_batch_is_the_collapsed_objective(bound):
     case = make_case("rbf_ard", n=200, m=8)
     options = Options(Jitter(0.0, relative=False))
     objective = CollapsedObjective(case.rows(), BOUNDS[bound], InducingBasis(case.Z), options)
-    batches = objective.minibatches()
-    means = batches.start(objective, case.kernel)
-    gradient, means = batches.step(objective, case.kernel, means, 0.3, True)
+    view = objective.minibatch_view()
+    posterior = view.start(objective, case.kernel)
+    gradient, posterior = view.step(objective, case.kernel, posterior, 0.3, True)
     whole = objective.value_and_gradient(case.kernel, True)
     for name, part in whole.gradient.items():
         agree(200 * gradient[name], part, 1e-11)
-    value, posterior, _, _ = batches.conclude(objective, case.kernel, means)
+    value, process, _, _ = view.conclude(objective, case.kernel, posterior)
     assert_allclose(value, whole.value, rtol=1e-12)
-    mean, variance = posterior.mean_and_variance(case.X)
+    mean, variance = process.mean_and_variance(case.X)
     noise = kernels.diagonal(case.kernel, case.X)[1]
     density = -0.5 * np.log(2 * np.pi * (variance + noise))
     density -= 0.5 * (case.y - mean[:, 0]) ** 2 / (variance + noise)
-    assert_allclose(batches.log_densities(objective, case.kernel, means), density, rtol=1e-9)
+    assert_allclose(view.log_densities(objective, case.kernel, posterior), density, rtol=1e-9)
 
 
 # -- likelihoods -----------------------------------------------------------------------
@@ -200,9 +204,9 @@ def test_gradients_of_likelihoods_with_the_posterior_held(name):
     cores = Cores(some_core(len(case.Z), 1, seed) for seed in range(k))
     v = np.linspace(0.6, 0.9, k)
     objective = site_objective(case, likelihood)
-    batches = SiteMinibatches(case.weight.sum())
-    means = Means(list(map(sums_of, cores)), 1.0 / v - 1.0, cores, None)
-    gradient, _ = batches.step(objective, case.kernel, means, 0.1, True)
+    view = SiteMinibatchView(case.weight.sum())
+    posterior = RunningPosterior(list(map(sums_of, cores)), 1.0 / v - 1.0, cores, None)
+    gradient, _ = view.step(objective, case.kernel, posterior, 0.1, True)
     total = case.weight.sum()
 
     def value(kernel=case.kernel, Z=case.Z, likelihood=likelihood):
@@ -230,13 +234,13 @@ def test_passes_over_all_rows_end_where_the_inner_loop_does(name, spherical):
     likelihood = LIKELIHOODS[name]
     case = site_case(likelihood)
     objective = site_objective(case, likelihood, spherical)
-    batches = objective.minibatches()
+    view = objective.minibatch_view()
     few = Rows(case.X[:20], case.y[:20, None], 0.0, case.weight[:20] * 3, np.zeros(1), np.ones(1))
-    means = batches.start(objective.on(few), case.kernel)
-    value, posterior, _, _ = batches.conclude(objective, case.kernel, means)
+    posterior = view.start(objective.on(few), case.kernel)
+    value, process, _, _ = view.conclude(objective, case.kernel, posterior)
     whole, its, _, _ = objective.conclude(case.kernel)
     assert_allclose(value, whole, atol=1e-3)
-    for mine, other in zip(posterior.mean_and_variance(case.X), its.mean_and_variance(case.X)):
+    for mine, other in zip(process.mean_and_variance(case.X), its.mean_and_variance(case.X)):
         agree(mine, other, 2e-2)
 
 
@@ -245,13 +249,13 @@ def test_a_start_from_all_rows_is_where_it_ends(name):
     likelihood = LIKELIHOODS[name]
     case = site_case(likelihood)
     objective = site_objective(case, likelihood)
-    batches = objective.minibatches()
-    means = batches.start(objective, case.kernel)
-    gradient, moved = batches.step(objective, case.kernel, means, 0.5, True)
+    view = objective.minibatch_view()
+    posterior = view.start(objective, case.kernel)
+    gradient, moved = view.step(objective, case.kernel, posterior, 0.5, True)
     whole = objective.value_and_gradient(case.kernel, True)
     for block, part in whole.gradient.items():
         agree(case.weight.sum() * gradient[block], part, 1e-5)
-    for old, new in zip(means.cores, moved.cores):
+    for old, new in zip(posterior.cores, moved.cores):
         agree(new.v, old.v, 1e-5)
 
 
@@ -262,18 +266,18 @@ def test_expectation_propagation_concludes_with_its_inner_loop():
 
     method = ExpectationPropagation(likelihood, 1.0, SitePEP)
     objective = SiteModel(method, Inner()).sparse(case.rows(), case.Z, Options())
-    batches = objective.minibatches()
-    means = batches.start(objective, case.kernel)
-    value = batches.conclude(objective, case.kernel, means)[0]
+    view = objective.minibatch_view()
+    posterior = view.start(objective, case.kernel)
+    value = view.conclude(objective, case.kernel, posterior)[0]
     assert_allclose(value, objective.value(case.kernel), rtol=1e-8)
 
 
 def test_gaussian_means_do_not_lag_behind_the_noise():
     case = make_case("rbf_ard", n=100)
     objective = CollapsedObjective(case.rows(), BOUNDS["vfe"], InducingBasis(case.Z))
-    batches = GaussianMinibatches(100.0)
-    means = batches.start(objective, case.kernel)
+    view = GaussianMinibatchView(100.0)
+    posterior = view.start(objective, case.kernel)
     louder = case.kernel.clone_with_theta(case.kernel.theta + [0, 0, 0, 1.0])
-    _, moved = batches.step(objective, louder, means, 0.0, False)
-    fresh = batches.start(objective, louder)
+    _, moved = view.step(objective, louder, posterior, 0.0, False)
+    fresh = view.start(objective, louder)
     agree(moved.cores[0].v, fresh.cores[0].v, 1e-10)

@@ -29,7 +29,7 @@ from skgp_sparse._front import training_rows
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational
-from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source
 

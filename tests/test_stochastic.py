@@ -13,8 +13,8 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine import table as engine_table
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._front.choices import BOUNDS, LIKELIHOODS
-from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.minibatches import GaussianMinibatches
+from skgp_sparse.inference import cycles, stochastic
+from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.samples import Samples
 
 N, M = 8000, 16  # 500 rows per inducing point: more than the largest sample of the tests
@@ -25,7 +25,7 @@ STAGES = (stochastic.Stage(10, 15, False), stochastic.Stage(40, np.inf, True))
 @pytest.fixture
 def small_stages(monkeypatch):
     monkeypatch.setattr(stochastic, "STAGES", STAGES)
-    monkeypatch.setattr(stochastic, "_CYCLE", 40)
+    monkeypatch.setattr(cycles, "_CYCLE", 40)
 
 
 pytestmark = [
@@ -142,7 +142,7 @@ def test_minibatches_do_not_harm(bound):
 def test_a_cycle_of_minibatches_climbs_from_a_poor_start(monkeypatch):
     """From hyperparameters that no sample has improved, minibatches alone find better ones."""
     monkeypatch.setattr(stochastic, "STAGES", (stochastic.Stage(40, 0, True),))
-    monkeypatch.setattr(stochastic, "_CYCLE", 200)
+    monkeypatch.setattr(cycles, "_CYCLE", 200)
     X, y = numbers()
     before = regressor(random_state=1).fit(X[1000:], y[1000:])
     after = regressor(random_state=1, batch_size=200).fit(X[1000:], y[1000:])
@@ -235,13 +235,13 @@ def test_a_rare_class_is_learned(monkeypatch):
 def losing(monkeypatch, by=1.0, after=1):
     """Every state after the first ones is worse by so much, as far as rows held aside tell."""
     count = []
-    log_densities = GaussianMinibatches.log_densities
+    log_densities = GaussianMinibatchView.log_densities
 
     def worse(*args):
         count.append(1)
         return log_densities(*args) - by * max(len(count) - after, 0)
 
-    monkeypatch.setattr(GaussianMinibatches, "log_densities", worse)
+    monkeypatch.setattr(GaussianMinibatchView, "log_densities", worse)
     return count
 
 
@@ -260,27 +260,27 @@ def test_a_stage_that_loses_is_undone(monkeypatch, by):
 def test_two_cycles_that_lose_in_a_row_end_the_search(monkeypatch):
     X, y = numbers()
     without = regressor().fit(X, y)
-    seen, steps = [], stochastic.Search._cycle
+    seen, run_cycle = [], cycles._cycle
 
-    def cycle(self, state, batch, n_steps, step_of_basis):
+    def cycle(search, state, draw_batch, n_steps, step_of_basis):
         seen.append((n_steps, step_of_basis))
-        return steps(self, state, batch, n_steps, step_of_basis)
+        return run_cycle(search, state, draw_batch, n_steps, step_of_basis)
 
-    monkeypatch.setattr(stochastic.Search, "_cycle", cycle)
+    monkeypatch.setattr(cycles, "_cycle", cycle)
     losing(monkeypatch, after=3)
     found = regressor(batch_size=50).fit(X, y)
     assert seen == [(40, 0.005), (40, 0.001)]
     assert_array_equal(found.inducing_points_, without.inducing_points_)
 
 
-@pytest.mark.parametrize("where", ["_climb", "_cycle"])
-def test_what_fails_is_told_and_left_out(monkeypatch, where):
+@pytest.mark.parametrize("owner, name", [(stochastic.Search, "_climb"), (cycles, "_cycle")])
+def test_what_fails_is_told_and_left_out(monkeypatch, owner, name):
     X, y = numbers()
 
     def fail(*args):
         raise np.linalg.LinAlgError("It is not positive definite.")
 
-    monkeypatch.setattr(stochastic.Search, where, fail)
+    monkeypatch.setattr(owner, name, fail)
     with pytest.warns(ConvergenceWarning, match="goes on from what it had before"):
         model = regressor(batch_size=50).fit(X, y)
     assert np.isfinite(model.predict(X[:5])).all()

@@ -339,7 +339,7 @@ def objective_with(likelihood, X, y, bound, Z):
     """The objective of rows with any likelihood."""
     # ADAPT: to how methods and objectives are made.
     from skgp_sparse._front.choices import resolve_method
-    from skgp_sparse.inference.site_model import SiteModel
+    from skgp_sparse.inference.site_objective import SiteModel
 
     model = SiteModel(resolve_method(bound, likelihood, "a benchmark"))
     return model.sparse(table_rows(X, y), Z, options())
@@ -731,7 +731,7 @@ def course_of_fit(model, X, y, limit=np.inf):
     course = Course(limit)
     search = stochastic.Search
     places = [(solvers, "maximise", course.maximise), (stochastic, "maximise", course.maximise)]
-    places += [(search, "_report", course.report), (search, "_better", course.better)]
+    places += [(search, "report", course.report), (search, "better", course.better)]
     places += [(search, "conclude", course.conclude), (Samples, "batches", course.batches)]
     with contextlib.ExitStack() as stack:
         for owner, name, wrapped in places:

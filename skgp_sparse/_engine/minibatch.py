@@ -104,7 +104,7 @@ def with_sites(problem, cores, update, bounds):
     problem : Problem
     cores : Cores
     update : callable
-        ``(Observations, mean, h) -> (ByRow, sums)``.
+        ``(Observations, mean, h) -> (SiteUpdate, sums)``.
     bounds : list of Bound
         Of each process, sites held.
     """

@@ -15,15 +15,17 @@ reservoir
 solvers
     Ways to find the hyperparameters, and what a fit found.
 stochastic
-    Training on parts of the rows: samples that grow, minibatches.
+    Training on parts of the rows: samples that grow.
+cycles
+    Minibatches after these samples, where their size is given.
 samples
-    Random rows: those held aside, samples of the others, batches.
+    Random rows: those held aside, samples of the rest, batches.
 minibatches
     Gradients from some rows, and a running posterior.
 objectives
     The exact and the collapsed objective of regression, and their model.
-site_objective, site_model
-    The objective of rows with a likelihood; their model.
+site_objective
+    Rows with a likelihood: their objective, and their model.
 site_loop
     The inner loop, which looks for the sites of all rows.
 methods
@@ -31,9 +33,7 @@ methods
 fixed_point
     Anderson acceleration with a way back.
 parameters
-    Named blocks of parameters as one vector; hyperparameters by name.
-vector_function
-    An objective as a function of that vector.
+    Named blocks of parameters as one vector, an objective as a function of it.
 optimizers
     L-BFGS with a measured diagonal, which survives failed evaluations.
 """

@@ -60,8 +60,8 @@ class Objective(ABC):
     def posterior(self, kernel, inner_state=None):
         """`Posterior`, the jitter that it took, and what the inner loop remembers."""
 
-    def minibatches(self):
-        """The `Minibatches` of the objective."""
+    def minibatch_view(self):
+        """The `MinibatchView` of the objective."""
         raise NotImplementedError
 
     def constant_log_likelihood(self):
@@ -143,8 +143,8 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def by_row(self, rows, mean, h, site, v):
-        """One update of the sites of some rows, a `ByRow`.
+    def update(self, rows, mean, h, site, v):
+        """One update of the sites of some rows, a `SiteUpdate`.
 
         Parameters
         ----------
@@ -176,8 +176,8 @@ class Method(ABC):
         """
 
 
-class Minibatches(ABC):
-    """Gradients of an objective from some of its rows, with a running posterior of the weights.
+class MinibatchView(ABC):
+    """An objective seen from some of its rows: gradients, and a running posterior of the weights.
 
     Attributes
     ----------
@@ -187,31 +187,31 @@ class Minibatches(ABC):
 
     @abstractmethod
     def start(self, objective, kernel):
-        """Running means and posterior from the rows of an objective, which stand for all rows."""
+        """`RunningPosterior` from the rows of an objective, which stand for all rows."""
 
     @abstractmethod
-    def step(self, objective, kernel, means, share, inputs):
-        """Gradients by the name of the block, per row, and the next means.
+    def step(self, objective, kernel, posterior, share, inputs):
+        """Gradients by the name of the block, per row, and the next posterior.
 
         Parameters
         ----------
         objective : Objective
             Of the rows of a batch.
         kernel : sklearn kernel
-        means : Means
+        posterior : RunningPosterior
         share : float
-            Of the batch in the next means.
+            Of the batch in the next posterior.
         inputs : bool
             Whether the gradient of the basis is wanted.
         """
 
     @abstractmethod
-    def log_densities(self, objective, kernel, means):
-        """Log predictive densities (n,) of the rows of an objective, where the means were seen."""
+    def log_densities(self, objective, kernel, posterior):
+        """Log predictive densities (n,) of the rows of an objective."""
 
     @abstractmethod
-    def conclude(self, objective, kernel, means):
-        """`Conclusion` from all rows of an objective, `means` to begin with."""
+    def conclude(self, objective, kernel, posterior):
+        """`Conclusion` from all rows of an objective, `posterior` to begin with."""
 
 
 class Solver(ABC):

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skgp_sparse.inference.contracts import Method
-from skgp_sparse.inference.site_loop import SMALLEST, ByRow
+from skgp_sparse.inference.site_loop import SMALLEST, SiteUpdate
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Variational(Method):
         """The best ``v`` of each process, the mean of ``λ2 r`` being this."""
         return 1.0 / (1.0 + mean) if self.spherical else np.ones_like(mean)
 
-    def by_row(self, rows, mean, h, site, v):
+    def update(self, rows, mean, h, site, v):
         """One natural-gradient step for some rows."""
         variance = v[:, None] * rows.residual + h
         latent = self._latent(rows, mean, variance)
@@ -74,7 +74,7 @@ class Variational(Method):
         slope, curvature = np.atleast_2d(*derivatives)
         if self.likelihood.is_log_concave:
             curvature = np.maximum(curvature, SMALLEST)
-        return ByRow(curvature * mean + slope, curvature, mean, variance, value)
+        return SiteUpdate(curvature * mean + slope, curvature, mean, variance, value)
 
     def slopes(self, rows, mean, variance, site):
         """Those of the expected log likelihood."""
@@ -123,22 +123,24 @@ class ExpectationPropagation(Method):
         """One: the residual counts in full."""
         return np.ones_like(mean)
 
-    def by_row(self, rows, mean, h, site, v):
+    def update(self, rows, mean, h, site, v):
         """One parallel EP update for some rows."""
         a, residual = self._powers(rows.weight), rows.residual
         linear, precision = a * site[:, 0]
-        own, mean, variance = _marginals(mean[0], h[0], residual, linear, precision)
+        gain, mean, variance = _marginals(mean[0], h[0], residual, linear, precision)
         centre, cavity = _cavity(mean, variance, linear, precision)
         value, slope, curvature = self.likelihood.tilted(rows.y, centre + rows.offset, cavity, a)
         curvature = np.maximum(curvature, a * SMALLEST)
         rest = a * np.maximum(1.0 - cavity * curvature, np.finfo(float).eps)
         # log of the tilted normaliser over that of the site, both under the cavity, and the
         # integral over the residual
-        gain = 1.0 + cavity * precision
+        of_cavity = 1.0 + cavity * precision
         exponent = cavity * linear**2 + 2.0 * linear * centre - precision * centre**2
-        value = value + 0.5 * (np.log(gain / own) - exponent / gain + residual * linear**2 / own)
-        found = (slope + centre * curvature) / rest, curvature / rest, mean, variance
-        return ByRow(*np.atleast_2d(*found), value / a)
+        value = value + 0.5 * (
+            np.log(of_cavity / gain) - exponent / of_cavity + residual * linear**2 / gain
+        )
+        sites = (slope + centre * curvature) / rest, curvature / rest
+        return SiteUpdate(*np.atleast_2d(*sites, mean, variance), value / a)
 
     def slopes(self, rows, mean, variance, site):
         """Those of the logarithms of the tilted normalisers."""
@@ -161,8 +163,8 @@ class ExpectationPropagation(Method):
 
 def _marginals(mean, h, residual, linear, precision):
     """Gain ``γ``, mean and variance of rows whose residual is updated by these sites."""
-    own = 1.0 + residual * precision
-    return own, (mean + residual * linear) / own, (residual + h / own) / own
+    gain = 1.0 + residual * precision
+    return gain, (mean + residual * linear) / gain, (residual + h / gain) / gain
 
 
 def _cavity(mean, variance, linear, precision):

@@ -1,9 +1,9 @@
 """What the stochastic solver asks of objectives: gradients from some rows, and a running posterior.
 
-The posterior of the weights of the features follows from means over rows (`Means`), to which every
-batch adds its share: a natural-gradient step of this size (Hensman, Fusi and Lawrence 2013; in dual
-form, Adam, Chang, Khan and Solin 2021). Theta and the basis move a little from batch to batch; the
-means do not move with them, but forget.
+The posterior of the weights of the features follows from means over rows, to which every batch adds
+its share (`RunningPosterior`): a natural-gradient step of this size (Hensman, Fusi and Lawrence
+2013; in dual form, Adam, Chang, Khan and Solin 2021). Theta and the basis move a little from batch
+to batch; the means do not move with them, but forget.
 
 With a likelihood, the sites of a row follow from its marginal. Rows may then pass by without a
 trace, and a few passes over all of them give the posterior: nothing is kept per row.
@@ -19,29 +19,37 @@ from skgp_sparse._engine import collapsed, minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
 from skgp_sparse._engine.posterior import Posterior, Posteriors, noise_variance
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.contracts import Conclusion, Minibatches
+from skgp_sparse.inference.contracts import Conclusion, MinibatchView
 
 _LOG_2PI = np.log(2.0 * np.pi)
 _PASSES = 20  # over all rows, for sites
-_SETTLED = 1e-5  # nats per row that a pass gains when it is the last one
+_CONVERGED = 1e-5  # nats per row that a pass gains when it is the last one
+_SMALLEST_SHARE = 1e-3  # of a batch in the means, below which there is no posterior
 
 
-class Means(NamedTuple):
-    """Running means over rows, and the posterior that follows from them."""
+class RunningPosterior(NamedTuple):
+    """Running means over rows, and the posterior of the weights that follows from them."""
 
-    sums: list  # of `Sums` per row, one for each process
-    own: np.ndarray  # means of what the view of a batch adds up
+    means: list  # of `Sums` per row, one for each process
+    penalty: np.ndarray  # mean of φ or, of rows with sites, of λ2 r in each process
     cores: Cores
     features: object  # at which the last batch was seen
 
+    def mixed(self, means, share):
+        """The means after a batch, whose own have a share."""
+        return [a.times(1.0 - share) + b.times(share) for a, b in zip(self.means, means)]
 
-def _mixed(old, new, share):
-    """Running means: those of a batch have a share."""
-    return [a.times(1.0 - share) + b.times(share) for a, b in zip(old, new)]
+    def process(self, kernel):
+        """The posterior process, at the features where the rows were seen last."""
+        features = self.features.for_prediction()
+        each = tuple(
+            Posterior(kernel, features, features.weights(core.v), core.TB) for core in self.cores
+        )
+        return each[0] if len(each) == 1 else Posteriors(each)
 
 
 @dataclass(frozen=True)
-class GaussianMinibatches(Minibatches):
+class GaussianMinibatchView(MinibatchView):
     """Rows with Gaussian noise. Means are per unit of precision: they need not follow the noise.
 
     Parameters
@@ -53,44 +61,41 @@ class GaussianMinibatches(Minibatches):
     total: float
 
     def start(self, objective, kernel):
-        """Means of the rows of an objective, which stand for all rows."""
+        """Posterior from the rows of an objective, which stand for all rows."""
         problem = objective.problem(kernel)
         batch = minibatch.look(problem, minibatch.with_noise(problem), keep=False)
-        return self._means(batch, _per_unit(batch), batch.own / batch.n, objective)
+        return self._posterior(batch, _per_unit(batch), batch.own / batch.n, objective)
 
-    def step(self, objective, kernel, means, share, inputs):
-        """Gradients by the name of the block, per row, and the next means."""
+    def step(self, objective, kernel, posterior, share, inputs):
+        """Gradients by the name of the block, per row, and the next posterior."""
         problem, bound = objective.problem(kernel), objective.bound
         batch = minibatch.look(problem, minibatch.with_noise(problem))
-        sums = _mixed(means.sums, _per_unit(batch), share)
-        own = (1.0 - share) * means.own + share * batch.own / batch.n
-        means = self._means(batch, sums, own, objective)
-        slope = bound.reduce(self.total * float(own), self.total)[1]
-        found = minibatch.gradient(problem, batch, means.cores, [bound], slope, inputs)
-        return {name: part / batch.n for name, part in found.items()}, means
+        means = posterior.mixed(_per_unit(batch), share)
+        penalty = (1.0 - share) * posterior.penalty + share * batch.own / batch.n
+        posterior = self._posterior(batch, means, penalty, objective)
+        slope = bound.reduce(self.total * float(penalty), self.total)[1]
+        gradient = minibatch.gradient(problem, batch, posterior.cores, [bound], slope, inputs)
+        return _per_row(gradient, batch), posterior
 
-    def log_densities(self, objective, kernel, means):
+    def log_densities(self, objective, kernel, posterior):
         """Log densities (n,) of the rows of an objective, of several targets their means."""
-        block = objective.rows.block(slice(None))
-        mean, variance = _process(kernel, means).mean_and_variance(
-            block.X, objective.options.n_jobs
-        )
+        block, mean, variance = _predicted(objective, kernel, posterior)
         variance = (variance + noise_variance(kernel, block.X) + block.noise)[:, None]
         density = -0.5 * (_LOG_2PI + np.log(variance) + (block.y - mean) ** 2 / variance)
         return density.mean(axis=1)
 
-    def conclude(self, objective, kernel, means):
+    def conclude(self, objective, kernel, posterior):
         """`Conclusion` from all rows of an objective: one pass."""
         return Conclusion(*collapsed.conclude(objective.problem(kernel)), None)
 
-    def _means(self, batch, sums, own, objective):
+    def _posterior(self, batch, means, penalty, objective):
         n = self.total * batch.sums[0].a / batch.n
-        core = minibatch.posterior_of(sums[0], n, objective.options.n_jobs)
-        return Means(sums, own, Cores([core]), batch.features)
+        core = minibatch.posterior_of(means[0], n, objective.options.n_jobs)
+        return RunningPosterior(means, penalty, Cores([core]), batch.features)
 
 
 @dataclass(frozen=True)
-class SiteMinibatches(Minibatches):
+class SiteMinibatchView(MinibatchView):
     """Rows with a likelihood.
 
     Parameters
@@ -102,38 +107,31 @@ class SiteMinibatches(Minibatches):
     total: float
 
     def start(self, objective, kernel):
-        """Means of the rows of an objective, which stand for all rows: sites by its inner loop."""
-        loop, found = objective.solution(kernel)
-        cores, v, _ = found.step.result
-        sums = [_sums_of(core).times(1.0 / self.total) for core in cores]
-        return Means(sums, 1.0 / v - 1.0, cores, loop.projected.features)
+        """Posterior from the rows of an objective, which stand for all rows: by its inner loop."""
+        loop, solution = objective.solution(kernel)
+        cores, v, _ = solution.step.result
+        means = [_sums_of(core).times(1.0 / self.total) for core in cores]
+        return RunningPosterior(means, 1.0 / v - 1.0, cores, loop.projected.features)
 
-    def step(self, objective, kernel, means, share, inputs):
-        """Gradients by the name of the block, per row, and the next means."""
-        problem = objective.problem(kernel)
-        batch, surrogates = self._look(objective, problem, means, keep=True)
-        found = minibatch.gradient(problem, batch, means.cores, surrogates, 1.0, inputs)
-        k = len(means.cores)
+    def step(self, objective, kernel, posterior, share, inputs):
+        """Gradients by the name of the block, per row, and the next posterior."""
+        problem, k = objective.problem(kernel), len(posterior.cores)
+        batch, surrogates = self._look(objective, problem, posterior, keep=True)
+        gradient = minibatch.gradient(problem, batch, posterior.cores, surrogates, 1.0, inputs)
         if len(batch.own) > 1 + k:
-            found["likelihood"] = batch.own[1 + k :]
-        found = {name: part / batch.n for name, part in found.items()}
-        return found, self._moved(means, batch, share, objective)
+            gradient["likelihood"] = batch.own[1 + k :]
+        return _per_row(gradient, batch), self._moved(posterior, batch, share, objective)
 
-    def log_densities(self, objective, kernel, means):
-        """Log densities (n,) of the rows of an objective, of several targets their means."""
-        block = objective.rows.block(slice(None))
-        mean, variance = _process(kernel, means).mean_and_variance(
-            block.X, objective.options.n_jobs
-        )
-        variance = variance.reshape(len(mean), -1) + np.reshape(
-            noise_variance(kernel, block.X), (-1, 1)
-        )
-        latent = mean.T + block.offset, variance.T
-        if len(means.cores) == 1:
+    def log_densities(self, objective, kernel, posterior):
+        """Log densities (n,) of the rows of an objective."""
+        block, mean, variance = _predicted(objective, kernel, posterior)
+        noise = np.reshape(noise_variance(kernel, block.X), (-1, 1))
+        latent = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise).T
+        if len(posterior.cores) == 1:
             latent = [part[0] for part in latent]
         return objective.method.likelihood.log_density(block.y[:, 0], *latent)
 
-    def conclude(self, objective, kernel, means):
+    def conclude(self, objective, kernel, posterior):
         """`Conclusion` from all rows of an objective: passes until one gains next to nothing.
 
         Where a pass loses, half of the step is taken back.
@@ -141,70 +139,77 @@ class SiteMinibatches(Minibatches):
         if objective.method.uses_last_site:
             return objective.conclude(kernel)
         problem = objective.problem(kernel)
-        best, value, gain, share = None, -np.inf, np.inf, 1.0
+        best, value, share = None, -np.inf, 1.0
         for _ in range(_PASSES):
-            batch, _ = self._look(objective, problem, means, keep=False)
-            found = self._value(objective, batch, means)
-            if best is None and not np.isfinite(found):
+            batch, _ = self._look(objective, problem, posterior, keep=False)
+            trial = self._value(objective, batch, posterior)
+            if best is None and not np.isfinite(trial):
                 raise np.linalg.LinAlgError("The bound of all rows is not finite.")
-            gain = found - value
-            settled = share == 1.0 and abs(gain) < _SETTLED * self.total
+            gain = trial - value
+            converged = share == 1.0 and abs(gain) < _CONVERGED * self.total
             if gain > 0.0:
-                best, value, share = (means, batch), found, 1.0
+                best, value, share = (posterior, batch), trial, 1.0
             else:
                 share *= 0.5
-            if settled:
+            if converged:
                 break
-            means = self._moved(*best, share, objective)
-        if not settled:
-            warn(
-                f"The sites of all rows did not converge in {_PASSES} passes (the last one changed "
-                f"the bound by {gain / self.total:.1e} nats per row). Lower the upper bound of the "
-                "kernel's variance, or use solver='lbfgs'.",
-                ConvergenceWarning,
-            )
-        means = best[0]._replace(features=best[1].features)
-        return Conclusion(value, _process(kernel, means), means.features.jitter, None)
+            posterior = self._moved(*best, share, objective)
+        else:
+            _warn_of_passes(gain / self.total)
+        posterior, batch = best
+        process = posterior._replace(features=batch.features).process(kernel)
+        return Conclusion(value, process, batch.features.jitter, None)
 
-    def _look(self, objective, problem, means, keep):
+    def _look(self, objective, problem, posterior, keep):
         method = objective.method
-        v = method.share(means.own)
+        v = method.share(posterior.penalty)
         surrogates = [method.surrogate(one) for one in v]
         has_slopes = len(method.likelihood.theta) > 0
 
         def update(rows, mean, h):
-            found = method.by_row(rows, mean, h, None, v)
+            sites = method.update(rows, mean, h, None, v)
             if not has_slopes:
-                return found, ()
-            slopes = method.slopes(rows, found.mean, found.variance, None)
-            return found, slopes @ rows.weight
+                return sites, ()
+            return sites, method.slopes(rows, sites.mean, sites.variance, None) @ rows.weight
 
-        view = minibatch.with_sites(problem, means.cores, update, surrogates)
+        view = minibatch.with_sites(problem, posterior.cores, update, surrogates)
         return minibatch.look(problem, view, keep), surrogates
 
-    def _moved(self, means, batch, share, objective):
-        """Means and posteriors after a natural-gradient step; a shorter one if there are none."""
-        now = [own.times(1.0 / batch.n) for own in batch.sums]
-        own = batch.own[1 : 1 + len(now)] / batch.n
-        n_jobs = objective.options.n_jobs
+    def _moved(self, posterior, batch, share, objective):
+        """The posterior after a natural-gradient step; a shorter one if there is none."""
+        means = [sums.times(1.0 / batch.n) for sums in batch.sums]
+        penalty = batch.own[1 : 1 + len(means)] / batch.n
         while True:
-            sums = _mixed(means.sums, now, share)
+            mixed = posterior.mixed(means, share)
             try:
-                cores = Cores(minibatch.posterior_of(one, self.total, n_jobs) for one in sums)
+                n_jobs = objective.options.n_jobs
+                cores = Cores(minibatch.posterior_of(one, self.total, n_jobs) for one in mixed)
+                break
             except np.linalg.LinAlgError:  # precisions of some likelihoods may be negative
                 share *= 0.5
-                if share < 1e-3:
+                if share < _SMALLEST_SHARE:
                     raise
-                continue
-            return Means(sums, (1.0 - share) * means.own + share * own, cores, batch.features)
+        penalty = (1.0 - share) * posterior.penalty + share * penalty
+        return RunningPosterior(mixed, penalty, cores, batch.features)
 
-    def _value(self, objective, batch, means):
-        v = objective.method.share(means.own)
-        return objective.method.total(means.cores, batch.own[0], batch.n, v)
+    def _value(self, objective, batch, posterior):
+        v = objective.method.share(posterior.penalty)
+        return objective.method.total(posterior.cores, batch.own[0], batch.n, v)
+
+
+def _predicted(objective, kernel, posterior):
+    """The rows of an objective, and the mean and the variance of the process there."""
+    block = objective.rows.block(slice(None))
+    process = posterior.process(kernel)
+    return block, *process.mean_and_variance(block.X, objective.options.n_jobs)
 
 
 def _per_unit(batch):
-    return [own.times(1.0 / own.a) for own in batch.sums]
+    return [sums.times(1.0 / sums.a) for sums in batch.sums]
+
+
+def _per_row(gradient, batch):
+    return {name: part / batch.n for name, part in gradient.items()}
 
 
 def _sums_of(core):
@@ -212,10 +217,10 @@ def _sums_of(core):
     return minibatch.Sums(core.VaV, core.VaV @ core.v + core.v, 1.0)
 
 
-def _process(kernel, means):
-    """The posterior process, at the features where the rows were seen last."""
-    features = means.features.for_prediction()
-    each = tuple(
-        Posterior(kernel, features, features.weights(core.v), core.TB) for core in means.cores
+def _warn_of_passes(gain):
+    warn(
+        f"The sites of all rows did not converge in {_PASSES} passes (the last one changed the "
+        f"bound by {gain:.1e} nats per row). Lower the upper bound of the kernel's variance, or "
+        "use solver='lbfgs'.",
+        ConvergenceWarning,
     )
-    return each[0] if len(each) == 1 else Posteriors(each)

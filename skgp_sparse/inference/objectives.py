@@ -1,6 +1,5 @@
 """The objectives of regression, and the model that makes them."""
 
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Model, Objective
-from skgp_sparse.inference.minibatches import GaussianMinibatches
+from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.parameters import basis_block, kernel_block, raise_noise
 
 _FEW_ROWS = 2000
@@ -120,9 +119,9 @@ class CollapsedObjective(Objective):
         rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
         return collapsed.mean_noise_and_residual(self.problem(kernel), rows)
 
-    def minibatches(self):
-        """Gradients from some rows."""
-        return GaussianMinibatches(self.size() / self.rows.n_targets)
+    def minibatch_view(self):
+        """Gradients from some rows, and a running posterior."""
+        return GaussianMinibatchView(self.size() / self.rows.n_targets)
 
     def problem(self, kernel):
         """The question of an evaluation."""
@@ -233,44 +232,3 @@ class GaussianModel(Model):
                 "a WhiteKernel to the kernel, raise alpha, or raise n_inducing.",
                 ConvergenceWarning,
             )
-
-
-def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None):
-    """Value, and the gradient if asked for: -inf and zeros where theta cannot be evaluated.
-
-    For users' optimisers and samplers, which scikit-learn's `GaussianProcessRegressor` answers in
-    the same way.
-    """
-    if eval_gradient:
-        found = evaluation_or_none(objective, kernel, inner_state)
-        nothing = -np.inf, np.zeros(len(kernel.bounds))
-        return nothing if found is None else (found.value, found.theta_bar)
-    with suppress(np.linalg.LinAlgError), arithmetic():
-        value = objective.value(kernel, inner_state)
-        return value if np.isfinite(value) else -np.inf
-    return -np.inf
-
-
-def evaluation_or_none(objective, kernel, inner_state=None):
-    """`Evaluation`, or None where theta cannot be evaluated."""
-    with suppress(np.linalg.LinAlgError), arithmetic():
-        found = objective.value_and_gradient(kernel, inner_state=inner_state)
-        if np.isfinite(found.value) and np.isfinite(found.theta_bar).all():
-            return found
-    return None
-
-
-@contextmanager
-def arithmetic():
-    """Context in which overflow and division by zero end as `LinAlgError`, or in the numbers.
-
-    Those who evaluate an objective at any theta look at the numbers, so NumPy need not warn.
-    """
-    try:
-        with np.errstate(all="ignore"):
-            yield
-    except ArithmeticError as error:
-        raise np.linalg.LinAlgError(
-            "A hyperparameter of the kernel is too large or too small to compute with. Check the "
-            "scale of X and y and the bounds of the hyperparameters."
-        ) from error

@@ -31,7 +31,7 @@ _STUCK = "no step along the gradient improves the objective"
 
 
 class Maximum(NamedTuple):
-    """Best point that was found."""
+    """The best point, and how the search for it ended."""
 
     x: np.ndarray
     value: float
@@ -57,7 +57,7 @@ class _Minimand:
         self.lower, self.upper = limits.T
 
     def start(self, x):
-        """The `_Point` of x, which must exist."""
+        """The `_Point` of x, moved within the limits; raises ``LinAlgError`` if there is none."""
         x = np.clip(x, self.lower, self.upper)
         value, gradient = self.function(x)
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
@@ -69,15 +69,11 @@ class _Minimand:
         return _Point(x, -value / self.scale, -gradient / self.scale)
 
     def at(self, x):
-        """The `_Point` of x, moved within the limits."""
-        x = np.clip(x, self.lower, self.upper)
+        """The same, infinite if there is none."""
         try:
-            value, gradient = self.function(x)
+            return self.start(x)
         except np.linalg.LinAlgError:
-            return _Point(x, np.inf, None)
-        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            return _Point(x, np.inf, None)
-        return _Point(x, -value / self.scale, -gradient / self.scale)
+            return _Point(np.clip(x, self.lower, self.upper), np.inf, None)
 
     def free(self, point):
         """Which coordinates a descent may move."""
@@ -174,7 +170,7 @@ def maximise(
             history.append(point.value)
             if callback is not None and callback(len(history) - 1, -scale * point.value):
                 ended = "stopped by a callback"
-            elif _settled(history, tol, len(x0)):
+            elif _has_converged(history, tol, len(x0)):
                 ended = "converged"
     converged = ended not in (None, _STUCK)
     message = ended or f"the limit of {max_iter} iterations was reached"
@@ -206,10 +202,10 @@ def _iterate(minimand, point, curvature, tol, first):
             return point, "converged"
         if not newton:
             direction *= first / (np.linalg.norm(direction) or 1.0)
-        found = _search(minimand, point, direction)
-        if found is not None:
-            curvature.update(found.x - point.x, found.gradient - point.gradient)
-            return found, None
+        best = _search(minimand, point, direction)
+        if best is not None:
+            curvature.update(best.x - point.x, best.gradient - point.gradient)
+            return best, None
         if not newton:
             promised = -0.5 * slope
             return point, _STUCK if promised > max(tol, 1e-9 * abs(point.value)) else "converged"
@@ -246,7 +242,7 @@ def _improves(trial, point):
     return trial.value < point.value + _ARMIJO * promised
 
 
-def _settled(history, tol, size):
+def _has_converged(history, tol, size):
     """Whether the last iterations were worth less than `tol`."""
     last = _JUDGED if size > _MANY else min(_JUDGED_IF_FEW, size + 1)
     return len(history) > last and history[-1 - last] - history[-1] < tol

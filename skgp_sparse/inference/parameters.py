@@ -1,5 +1,10 @@
-"""Parameters in named blocks, as one flat vector in units in which a step of one is sensible."""
+"""Parameters in named blocks, as one flat vector in units in which a step of one is sensible.
 
+Also an objective as a function of this vector, and evaluations that may fail.
+"""
+
+from contextlib import contextmanager, suppress
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +53,7 @@ class Parameters:
         return any(block.name == name for block in self.blocks)
 
     def pack(self, **values):
-        """Vector of the blocks' own values, or of those given by name."""
+        """Vector of the values of the blocks, or of those given by name."""
         values = [values.get(block.name, block.value) for block in self.blocks]
         return self._flat((v - b.centre) / b.scale for b, v in zip(self.blocks, values))
 
@@ -80,6 +85,41 @@ class Parameters:
         return np.concatenate([np.ravel(array) for array in arrays])
 
 
+class VectorFunction:
+    """Value and gradient wrt the vector of all blocks; an evaluation begins where the last ended.
+
+    Parameters
+    ----------
+    objective : Objective
+    kernel : sklearn kernel
+    move_basis : bool
+    """
+
+    def __init__(self, objective, kernel, move_basis=False):
+        self.objective, self.kernel = objective, kernel
+        self.parameters = Parameters(objective.blocks(kernel, move_basis))
+        self.inputs, self.inner_state = move_basis, None
+
+    def __call__(self, vector):
+        objective, kernel = self.at(vector)
+        with arithmetic():
+            evaluation = objective.value_and_gradient(kernel, self.inputs, self.inner_state)
+        self.inner_state = evaluation.inner_state
+        return evaluation.value, self.parameters.pack_gradient(evaluation.gradient)
+
+    def on(self, rows):
+        """The same function of other rows, in the same units."""
+        function = copy(self)
+        function.objective, function.inner_state = self.objective.on(rows), None
+        return function
+
+    def at(self, vector):
+        """The objective and the kernel at a vector."""
+        blocks = self.parameters.unpack(vector)
+        kernel = self.kernel.clone_with_theta(blocks.pop("kernel"))
+        return self.objective.at(**blocks), kernel
+
+
 def kernel_block(kernel):
     """The hyperparameters of a kernel."""
     return ParameterBlock("kernel", kernel.theta, limits=np.reshape(kernel.bounds, (-1, 2)))
@@ -106,12 +146,54 @@ def raise_noise(kernel, noise, residual):
 
 def positions_of(kernel, name):
     """Indices into theta of every free hyperparameter of that name, one array for each."""
-    start, found = 0, []
+    start, positions = 0, []
     for hyperparameter in kernel.hyperparameters:
         if hyperparameter.fixed:
             continue
         stop = start + hyperparameter.n_elements
         if hyperparameter.name.split("__")[-1] == name:
-            found.append(np.arange(start, stop))
+            positions.append(np.arange(start, stop))
         start = stop
-    return found
+    return positions
+
+
+def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None):
+    """Value, and the gradient if asked for: -inf and zeros where theta cannot be evaluated.
+
+    For users' optimisers and samplers, which scikit-learn's `GaussianProcessRegressor` answers in
+    the same way.
+    """
+    if eval_gradient:
+        evaluation = evaluation_or_none(objective, kernel, inner_state)
+        if evaluation is None:
+            return -np.inf, np.zeros(len(kernel.bounds))
+        return evaluation.value, evaluation.theta_bar
+    with suppress(np.linalg.LinAlgError), arithmetic():
+        value = objective.value(kernel, inner_state)
+        return value if np.isfinite(value) else -np.inf
+    return -np.inf
+
+
+def evaluation_or_none(objective, kernel, inner_state=None):
+    """`Evaluation`, or None where theta cannot be evaluated."""
+    with suppress(np.linalg.LinAlgError), arithmetic():
+        evaluation = objective.value_and_gradient(kernel, inner_state=inner_state)
+        if np.isfinite(evaluation.value) and np.isfinite(evaluation.theta_bar).all():
+            return evaluation
+    return None
+
+
+@contextmanager
+def arithmetic():
+    """Context in which overflow and division by zero end as `LinAlgError`, or in the numbers.
+
+    Those who evaluate an objective at any theta look at the numbers, so NumPy need not warn.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except ArithmeticError as error:
+        raise np.linalg.LinAlgError(
+            "A hyperparameter of the kernel is too large or too small to compute with. Check the "
+            "scale of X and y and the bounds of the hyperparameters."
+        ) from error

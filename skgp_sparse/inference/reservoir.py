@@ -52,8 +52,8 @@ class Reservoir:
         """How many rows each of these stands for; their sum is the weight of all that came."""
         if self.is_complete:
             return self.weight
-        found = np.maximum(self.weight, self.threshold)
-        return found * (self.total / found.sum())
+        weight = np.maximum(self.weight, self.threshold)
+        return weight * (self.total / weight.sum())
 
     def times(self, factor):
         """The same where every row that came so far counts less; they are gone if it is 0."""

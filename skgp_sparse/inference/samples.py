@@ -1,6 +1,7 @@
-"""Random rows of a table: those held aside, samples of the others, and batches."""
+"""Random rows of a table: those held aside, samples of the rest, and batches."""
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -18,21 +19,27 @@ class Samples:
     kinds : ndarray of shape (n,) or None
         Number of the kind of every row, so that samples have rows of all kinds.
     random_state : RandomState
+    hold_aside : bool
+        Whether any rows are held aside.
     """
 
-    def __init__(self, rows, kinds, random_state):
+    def __init__(self, rows, kinds, random_state, hold_aside=True):
         self.rows, self.random_state = rows, random_state
-        self.aside = self._hold_aside()
-        self.held = replace(rows.subset(self.aside), weight=None)
+        self.aside = self._choose_aside() if hold_aside else np.empty(0, dtype=np.intp)
         self.edges = self._edges()
         self.kinds = kinds if rows.weight is None else None
+
+    @cached_property
+    def held(self):
+        """Table of the rows held aside."""
+        return replace(self.rows.subset(self.aside), weight=None)
 
     def draw(self, size):
         """The table of about so many rows; a row of weight w counts as w rows."""
         if self.edges is not None:
             index, counts = np.unique(self._copies(size), return_counts=True)
             return replace(self.rows.subset(index), weight=counts.astype(float))
-        index, weight = self._others(size), None
+        index, weight = self._distinct(size), None
         if self.kinds is not None:
             index, weight = self._with_all_kinds(index)
         return replace(self.rows.subset(index), weight=weight)
@@ -45,27 +52,18 @@ class Samples:
 
     def batches(self, size):
         """A function of no argument that draws batches: tables in memory of so many rows."""
-        if self.rows.in_memory:
-            return lambda: replace(self.rows.subset(self._batch(size)), weight=None)
-        pool = Samples.of_all(self.draw(MOST), self.random_state)
+        pool = self
+        if not self.rows.in_memory:
+            pool = Samples(self.draw(MOST), None, self.random_state, hold_aside=False)
         return lambda: replace(pool.rows.subset(pool._batch(size)), weight=None)
 
-    @classmethod
-    def of_all(cls, rows, random_state):
-        """Those of a table of which nothing is held aside."""
-        found = cls.__new__(cls)
-        found.rows, found.random_state = rows, random_state
-        found.aside, found.kinds = np.empty(0, dtype=np.intp), None
-        found.edges = found._edges()
-        return found
-
-    def _hold_aside(self):
-        if self.rows.weight is None:
-            few = max(min(_HELD, len(self.rows) // _HELD_SHARE), 1)
-            return self.rows.sample(few, self.random_state)
-        counting = np.flatnonzero(self.rows.weight)
-        few = max(min(_HELD, len(counting) // _HELD_SHARE), 1)
-        return np.sort(self.random_state.choice(counting, few, replace=False))
+    def _choose_aside(self):
+        weight = self.rows.weight
+        n = len(self.rows) if weight is None else np.count_nonzero(weight)
+        size = max(min(_HELD, n // _HELD_SHARE), 1)
+        if weight is None:
+            return self.rows.sample(size, self.random_state)
+        return np.sort(self.random_state.choice(np.flatnonzero(weight), size, replace=False))
 
     def _edges(self):
         """Cumulated weights of the rows that may be drawn, None where all weights are one."""
@@ -80,15 +78,15 @@ class Samples:
         places = self.random_state.uniform(0.0, self.edges[-1], size)
         return np.searchsorted(self.edges, places, "right")
 
-    def _others(self, size):
+    def _distinct(self, size):
         """Sorted rows, drawn without replacement."""
         size = min(size, len(self.rows) - len(self.aside))
         drawn = self.rows.sample(size + len(self.aside), self.random_state)
-        others = np.setdiff1d(drawn, self.aside, assume_unique=True)
-        spare = len(others) - size
-        if spare > 0:
-            others = np.delete(others, self.random_state.choice(len(others), spare, replace=False))
-        return others
+        drawn = np.setdiff1d(drawn, self.aside, assume_unique=True)
+        surplus = len(drawn) - size
+        if surplus > 0:
+            drawn = np.delete(drawn, self.random_state.choice(len(drawn), surplus, replace=False))
+        return drawn
 
     def _batch(self, size):
         """Sorted rows, drawn with replacement."""
@@ -104,19 +102,16 @@ class Samples:
 
         The weights are None where no kind is missing.
         """
-        total = np.bincount(self.kinds) - np.bincount(
-            self.kinds[self.aside], minlength=self.kinds.max() + 1
-        )
-        found = np.bincount(self.kinds[index], minlength=len(total))
-        missing = np.minimum(total, int(_OF_A_KIND * len(index))) - found
-        for kind in np.flatnonzero(missing > 0):
-            spare = np.setdiff1d(np.flatnonzero(self.kinds == kind), self.aside)
-            spare = np.setdiff1d(spare, index)
-            more = self.random_state.choice(spare, missing[kind], replace=False)
-            index = np.concatenate([index, more])
+        total = np.bincount(np.delete(self.kinds, self.aside), minlength=self.kinds.max() + 1)
+        drawn = np.bincount(self.kinds[index], minlength=len(total))
+        missing = np.minimum(total, int(_OF_A_KIND * len(index))) - drawn
         if not np.any(missing > 0):
             return index, None
+        for kind in np.flatnonzero(missing > 0):
+            spare = np.setdiff1d(np.flatnonzero(self.kinds == kind), np.append(self.aside, index))
+            more = self.random_state.choice(spare, missing[kind], replace=False)
+            index = np.append(index, more)
         index = np.sort(index)
-        found = np.bincount(self.kinds[index], minlength=len(total))
-        share = total / np.maximum(found, 1) * (len(index) / total.sum())
+        drawn = np.bincount(self.kinds[index], minlength=len(total))
+        share = total / np.maximum(drawn, 1) * (len(index) / total.sum())
         return index, share[self.kinds[index]]

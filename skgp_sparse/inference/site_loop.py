@@ -9,6 +9,7 @@ for the interpreter. It therefore sees several blocks at once, `Bundles` of some
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -44,7 +45,7 @@ class Inner(NamedTuple):
         return cls(max_iter, min(max(_OF_THE_OUTER * outer_tol, _FINEST), _COARSEST), parameter)
 
 
-class ByRow(NamedTuple):
+class SiteUpdate(NamedTuple):
     """What a method says of rows, given their marginals."""
 
     linear: np.ndarray  # λ1 and λ2 to which the plain map leads (k, n)
@@ -55,11 +56,11 @@ class ByRow(NamedTuple):
 
 
 class SitePosterior(NamedTuple):
-    """What the inner loop found, besides sites."""
+    """The posterior that sites lead to, and what the method says of the rows then."""
 
     cores: Cores
     v: np.ndarray  # (k,)
-    rows: ByRow  # of `PerRow`
+    rows: SiteUpdate  # of `PerRow`
 
 
 class InnerState(NamedTuple):
@@ -96,14 +97,12 @@ class SiteLoop:
         """`Observations` rows, by bundles."""
         return Observations(*map(self.bundles.join, self.projected.observed))
 
-    def solve(self, known=None):
-        """The `Solution`, from what an earlier evaluation remembers or from the start."""
-        if known is None:
-            return self._solve_from(self._first_sites())
-        try:
-            return self._solve_from(known.sites, known.history)
-        except np.linalg.LinAlgError:  # sites of other hyperparameters need not do for these
-            return self._solve_from(self._first_sites())
+    def solve(self, last=None):
+        """The `Solution`, from the `InnerState` of an earlier evaluation or from the start."""
+        if last is not None:
+            with suppress(np.linalg.LinAlgError):  # sites of other hyperparameters need not do
+                return self._solve_from(last.sites, last.history)
+        return self._solve_from(self._first_sites())
 
     def gradient(self, solution, inputs):
         """Gradients by the name of the block, sites held."""
@@ -117,26 +116,26 @@ class SiteLoop:
 
     def evaluate(self, state):
         """The `Step` from one state; may raise ``LinAlgError``."""
-        method, observed, bundles = self.method, self.observed, self.bundles
-        seen = by_row(partial(as_the_basis_sees, method), state, observed.residual, observed.weight)
+        method, rows, bundles = self.method, self.observed, self.bundles
+        seen = by_row(partial(as_the_basis_sees, method), state, rows.residual, rows.weight)
         cores = self.projected.solve(bundles.split(seen))
-        n = sum(map(np.sum, observed.weight))
-        v = method.share(sum(map(_precision_of_residual, state, *observed[2:])) / n)
+        n = sum(map(np.sum, rows.weight))
+        v = method.share(sum(map(_precision_of_residual, state, rows.weight, rows.residual)) / n)
         if not np.all(v > 0.0):
             raise np.linalg.LinAlgError("The scale v of the residual variance is not positive.")
         moments = bundles.join(self.projected.moments(cores))
-        left = list(self._by_bundle(partial(_update, method, v), moments, state))
-        value, gap, target, found = zip(*left)
-        found = ByRow(*map(PerRow, zip(*found)))
+        parts = list(self._by_bundle(partial(_update, method, v), moments, state))
+        values, gaps, targets, updates = zip(*parts)
+        update = SiteUpdate(*map(PerRow, zip(*updates)))
         return Step(
-            target=PerRow(target),
+            target=PerRow(targets),
             scaled=lambda change: by_row(
-                _in_nats, change, found.mean, found.variance, observed.weight
+                _in_nats, change, update.mean, update.variance, rows.weight
             ),
-            gap=0.5 * sum(gap),
-            value=method.total(cores, sum(value), n, v),
+            gap=0.5 * sum(gaps),
+            value=method.total(cores, sum(values), n, v),
             climbs=method.is_lower_bound,
-            result=SitePosterior(cores, v, found),
+            result=SitePosterior(cores, v, update),
         )
 
     def _evaluate_if_possible(self, state):
@@ -158,7 +157,7 @@ class SiteLoop:
         )
 
     def _first_sites(self):
-        """Sites to begin with where nothing is known."""
+        """Sites to begin with where there was no evaluation before."""
         likelihood = self.method.likelihood
         sites = PerRow(self._by_bundle(partial(_first_sites, likelihood)))
         majorised = likelihood.majorised()
@@ -174,15 +173,14 @@ class SiteLoop:
     def _slopes(self, solution):
         """Gradient wrt the parameters of the likelihood, sites held."""
         rows = solution.step.result.rows
-        marginals = rows.mean, rows.variance, solution.state
 
-        def slopes(observed, *own):
-            return self.method.slopes(observed, *own) @ observed.weight
+        def slopes(observed, *marginals_and_sites):
+            return self.method.slopes(observed, *marginals_and_sites) @ observed.weight
 
-        return sum(self._by_bundle(slopes, *marginals))
+        return sum(self._by_bundle(slopes, rows.mean, rows.variance, solution.state))
 
     def _by_bundle(self, function, *values):
-        """``function(observed, *own)`` of every piece, in order."""
+        """``function(observed, *values)`` of every bundle, in order."""
         threads = self.projected.layout.threads
 
         def run(index):
@@ -195,7 +193,7 @@ class SiteLoop:
 def _first_sites(likelihood, rows):
     linear, precision = likelihood.first_sites(rows.y)
     sites = np.stack([linear - precision * rows.offset, precision])
-    sites *= rows.weight > 0.0  # nothing moves the others
+    sites *= rows.weight > 0.0  # nothing moves rows without weight
     return sites.reshape(2, likelihood.n_latent, -1)
 
 
@@ -206,12 +204,12 @@ def _update(method, v, rows, moments, site):
             "A posterior variance is negative or no number: the kernel is not positive definite at "
             "the rows, or its values are too large or too small."
         )
-    found = method.by_row(rows, *moments, site, v)
-    target = np.stack([found.linear, found.precision])
-    target = np.where(rows.weight > 0, target, site)  # nothing holds the others
-    gap = np.sum(_in_nats(target - site, found.mean, found.variance, rows.weight) ** 2)
-    value = np.where(rows.weight > 0, found.value, 0.0)
-    return rows.weight @ value, gap, target, found
+    update = method.update(rows, *moments, site, v)
+    target = np.stack([update.linear, update.precision])
+    target = np.where(rows.weight > 0, target, site)  # rows without weight hold nothing
+    gap = np.sum(_in_nats(target - site, update.mean, update.variance, rows.weight) ** 2)
+    value = np.where(rows.weight > 0, update.value, 0.0)
+    return rows.weight @ value, gap, target, update
 
 
 def as_the_basis_sees(method, site, residual, weight):

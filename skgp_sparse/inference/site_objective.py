@@ -1,8 +1,9 @@
-r"""Objectives with a likelihood: sites by an inner loop, then the Gaussian core with them.
+r"""Rows with a likelihood: their objectives, and the model that makes these.
 
-At the fixed point of the inner loop (`skgp_sparse.inference.site_loop`), the objective is
-stationary in the sites, so that its gradient wrt theta and Z is that of the Gaussian objective with
-the sites in the place of noise and targets, and nothing here is differentiated.
+An objective finds sites by an inner loop, then has the Gaussian core with them. At the fixed
+point of the loop (`skgp_sparse.inference.site_loop`), the objective is stationary in the sites, so
+that its gradient wrt theta and Z is that of the Gaussian objective with the sites in the place of
+noise and targets, and nothing here is differentiated.
 """
 
 from collections.abc import Callable
@@ -12,20 +13,22 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine import collapsed_sites
+from skgp_sparse._engine import collapsed_sites, exact_sites
 from skgp_sparse._engine.basis import Basis
+from skgp_sparse._engine.collapsed_sites import FrozenSites
+from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.posterior import Posteriors
 from skgp_sparse._engine.problem import Evaluation, Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.contracts import Conclusion, Method, Objective
-from skgp_sparse.inference.minibatches import SiteMinibatches
+from skgp_sparse.inference.contracts import Conclusion, Method, Model, Objective
+from skgp_sparse.inference.minibatches import SiteMinibatchView
 from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
 from skgp_sparse.inference.site_loop import (
-    ByRow,
     Inner,
     InnerState,
     SiteLoop,
+    SiteUpdate,
     as_the_basis_sees,
 )
 
@@ -33,6 +36,8 @@ _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
 _USERS_TOLERANCE = 1e-15  # gradients are off by the root of what the value is off by
 _REMEMBERED = 10_000  # counts of inner iterations, for reports
+_OF_A_KIND = 0.1  # of the rows of a start, where there are so many
+_ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,23 +82,22 @@ class SiteObjective(Objective):
 
     def blocks(self, kernel, move_basis=False):
         """The kernel, the likelihood if it has parameters, the inducing points if they may move."""
-        found = [kernel_block(kernel)]
-        likelihood = self.method.likelihood
+        blocks, likelihood = [kernel_block(kernel)], self.method.likelihood
         if len(likelihood.theta):
-            found.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
+            blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
         if move_basis:
-            found.append(basis_block(kernel, self.basis.parameters, self.rows))
-        return found
+            blocks.append(basis_block(kernel, self.basis.parameters, self.rows))
+        return blocks
 
     def at(self, basis=None, likelihood=None):
         """The same objective at other inducing points, with other parameters of the likelihood."""
-        found = self
+        objective = self
         if basis is not None:
-            found = replace(found, basis=self.basis.moved(basis))
+            objective = replace(objective, basis=self.basis.moved(basis))
         if likelihood is not None:
-            moved = self.method.likelihood.with_theta(likelihood)
-            found = replace(found, method=replace(self.method, likelihood=moved))
-        return found
+            likelihood = self.method.likelihood.with_theta(likelihood)
+            objective = replace(objective, method=replace(self.method, likelihood=likelihood))
+        return objective
 
     def on(self, rows):
         """The same objective of other rows, whose sites are not known."""
@@ -109,8 +113,8 @@ class SiteObjective(Objective):
     def constant_log_likelihood(self):
         """Log likelihood of observations whose distribution is the same for all rows."""
         block = self.rows.block(slice(None))
-        others = np.broadcast_arrays(block.weight, block.offset, block.y[:, 0])
-        return self.method.likelihood.constant_log_likelihood(block.y[:, 0], *others[:2])
+        weight, offset, y = np.broadcast_arrays(block.weight, block.offset, block.y[:, 0])
+        return self.method.likelihood.constant_log_likelihood(y, weight, offset)
 
     def value(self, kernel, inner_state=None):
         """The bound."""
@@ -118,9 +122,9 @@ class SiteObjective(Objective):
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
-        loop, found, inner_state = self._infer(kernel, inner_state)
-        gradient = loop.gradient(found, inputs)
-        return Evaluation(found.step.value, gradient, loop.projected.jitter, inner_state)
+        loop, solution, inner_state = self._infer(kernel, inner_state)
+        gradient = loop.gradient(solution, inputs)
+        return Evaluation(solution.step.value, gradient, loop.projected.jitter, inner_state)
 
     def posterior(self, kernel, inner_state=None):
         """`Posterior`, or `Posteriors` of k processes, the jitter, and the sites to remember."""
@@ -128,21 +132,20 @@ class SiteObjective(Objective):
 
     def conclude(self, kernel, inner_state=None):
         """`Conclusion` at a kernel."""
-        loop, found, inner_state = self._infer(kernel, inner_state)
-        projected = loop.projected
-        if not found.converged:
-            self._warn_of(found)
-        each = tuple(map(projected.posterior, found.step.result.cores))
+        loop, solution, inner_state = self._infer(kernel, inner_state)
+        if not solution.converged:
+            self._warn_of(solution)
+        each = tuple(map(loop.projected.posterior, solution.step.result.cores))
         posterior = each[0] if len(each) == 1 else Posteriors(each)
-        return Conclusion(found.step.value, posterior, projected.jitter, inner_state)
+        return Conclusion(solution.step.value, posterior, loop.projected.jitter, inner_state)
 
     def solution(self, kernel):
         """The `SiteLoop` at a kernel, and where it ended."""
         return self._infer(kernel)[:2]
 
-    def minibatches(self):
-        """Gradients from some rows."""
-        return SiteMinibatches(self.size())
+    def minibatch_view(self):
+        """Gradients from some rows, and a running posterior."""
+        return SiteMinibatchView(self.size())
 
     def settled(self, kernel, stop):
         """The sites of the first rows as `FrozenSites`, where the last evaluation left them."""
@@ -156,21 +159,19 @@ class SiteObjective(Objective):
 
         Where there is one process, the axis of the processes is left out.
         """
-        found = self._infer(kernel, inner_state)[1]
-        result = found.step.result
-        rows = ByRow(*map(_without_axis, result.rows))
-        step = found.step._replace(
-            result=result._replace(rows=rows), target=_without_axis(found.step.target)
-        )
-        return found._replace(state=_without_axis(found.state), step=step)
+        solution = self._infer(kernel, inner_state)[1]
+        step, result = solution.step, solution.step.result
+        result = result._replace(rows=SiteUpdate(*map(_without_axis, result.rows)))
+        step = step._replace(result=result, target=_without_axis(step.target))
+        return solution._replace(state=_without_axis(solution.state), step=step)
 
-    def _warn_of(self, found):
+    def _warn_of(self, solution):
         """Warn of sites that did not converge."""
         limit = f"{self.inner.parameter} (now {self.inner.max_iter})"
         remedy = f"Raise {limit}, or lower" if self.inner.parameter else "Lower"
         warn(
-            f"The sites did not converge in {found.n_iter} inner iterations (short of the "
-            f"optimum by about {found.step.gap:.1e} nats); the best state is used. {remedy} the "
+            f"The sites did not converge in {solution.n_iter} inner iterations (short of the "
+            f"optimum by about {solution.step.gap:.1e} nats); the best state is used. {remedy} the "
             "upper bound of the kernel's variance.",
             ConvergenceWarning,
         )
@@ -179,19 +180,90 @@ class SiteObjective(Objective):
         """The question of an evaluation."""
         k = self.method.likelihood.n_latent
         numbers = _NUMBERS * k * len(self.rows) + _SQUARES * (k - 1) * self.basis.size**2
-        own = min(8.0 * numbers, 0.5 * self.options.memory)
-        options = self.options._replace(memory=self.options.memory - own)
+        of_sites = min(8.0 * numbers, 0.5 * self.options.memory)
+        options = self.options._replace(memory=self.options.memory - of_sites)
         return Problem(kernel, self.basis, self.rows, None, options, latent_noise=True)
 
     def _infer(self, kernel, inner_state=None):
         loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
-        known = inner_state or self.inner_state
-        found = loop.solve(known)
-        counts = (*(known.counts[-_REMEMBERED:] if known else ()), found.n_iter)
-        return loop, found, InnerState(found.state, found.history, counts)
+        last = inner_state or self.inner_state
+        solution = loop.solve(last)
+        counts = (*(last.counts[-_REMEMBERED:] if last else ()), solution.n_iter)
+        return loop, solution, InnerState(solution.state, solution.history, counts)
+
+
+@dataclass(frozen=True)
+class SiteModel(Model):
+    """Rows with a likelihood.
+
+    Parameters
+    ----------
+    method : Method
+    inner : Inner
+    settled : FrozenSites or None
+        What rows say that are no longer in the table, for objectives at inducing points.
+    """
+
+    method: Method
+    inner: Inner = Inner()
+    settled: FrozenSites | None = None
+
+    def sample(self, rows, size, random_state):
+        """Indices of the rows of the small fit that comes first: a share of those of each kind."""
+        chosen = rows.sample(size, random_state)
+        kinds = self.kinds(rows)
+        counts = True if rows.weight is None else rows.weight > 0
+        for kind in range(kinds.max() + 1):
+            of_kind = (kinds == kind) & counts
+            missing = int(size * _OF_A_KIND) - np.count_nonzero(of_kind[chosen])
+            if missing > 0 and len(chosen) == size:
+                chosen = _with_more(chosen, of_kind, missing, random_state)
+        return chosen
+
+    def kinds(self, rows):
+        """Kinds of all rows, numbered in their order."""
+        likelihood = self.method.likelihood
+        parts = [likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
+        if len(parts) == 1:
+            return np.unique(parts[0], return_inverse=True)[1]
+        kinds = np.unique(np.concatenate([np.unique(part) for part in parts]))
+        smallest = np.min_scalar_type(len(kinds))
+        return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])
+
+    def informed_by(self, objective):
+        """The model with the parameters of the likelihood that a small fit found."""
+        likelihood = objective.method.likelihood
+        return replace(self, method=replace(self.method, likelihood=likelihood))
+
+    def exact(self, rows, options, rough=False):
+        """Objective whose inducing points are the distinct rows; `rough` to start from."""
+        tol = max(self.inner.tol, _ROUGH if rough else 0.0)
+        inputs, index = exact_sites.group_inputs(rows)
+        basis, inner = InducingBasis(inputs), self.inner._replace(tol=tol)
+        project = partial(exact_sites.join_rows, index)
+        if not self.method.likelihood.is_log_concave:  # precisions may have any sign
+            project = collapsed_sites.project_rows
+        return SiteObjective(rows, self.method, basis, options, inner, project)
+
+    def sparse(self, rows, Z, options):
+        """Objective at inducing points Z."""
+        project = partial(collapsed_sites.project_rows, settled=self.settled)
+        return SiteObjective(rows, self.method, InducingBasis(Z), options, self.inner, project)
+
+
+def _with_more(chosen, of_kind, missing, random_state):
+    """The chosen rows, some of which give way to `missing` further rows of a kind."""
+    spare = of_kind.copy()
+    spare[chosen] = False
+    spare = np.flatnonzero(spare)
+    if len(spare) == 0:
+        return chosen
+    drawn = random_state.choice(spare, min(missing, len(spare)), replace=False)
+    stay = random_state.permutation(chosen[~of_kind[chosen]])[len(drawn) :]
+    return np.sort(np.concatenate([chosen[of_kind[chosen]], stay, drawn]))
 
 
 def _without_axis(numbers):
     """Numbers (..., k, n) of every row as an array, (..., n) where k is 1."""
-    found = np.asarray(numbers)
-    return found[..., 0, :] if found.ndim > 1 and found.shape[-2] == 1 else found
+    numbers = np.asarray(numbers)
+    return numbers[..., 0, :] if numbers.ndim > 1 and numbers.shape[-2] == 1 else numbers

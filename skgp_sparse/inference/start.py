@@ -6,8 +6,7 @@ from itertools import chain
 import numpy as np
 
 from skgp_sparse.inference.optimizers import maximise
-from skgp_sparse.inference.parameters import positions_of
-from skgp_sparse.inference.vector_function import VectorFunction
+from skgp_sparse.inference.parameters import VectorFunction, positions_of
 
 _ITERATIONS = 200
 _RESCUES = 4

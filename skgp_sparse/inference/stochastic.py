@@ -5,14 +5,11 @@ posterior. What precedes it costs what the rows of the samples cost, however man
 
 1. L-BFGS on growing samples (`STAGES`), each from where the last one ended. The rows of the larger
    ones stand for all rows, so that their optimum is that of as much data.
-2. Cycles of minibatches, if their size is given. A step takes the gradient of one batch with the
-   running posterior held (`skgp_sparse.inference.minibatches`), and Adam moves theta and Z with a
-   step size that falls to zero along a cosine.
+2. Minibatches, if their size is given (`skgp_sparse.inference.cycles`).
 3. The posterior given all rows.
 
-A stage or a cycle is judged by the log density of rows that were held aside. One that loses by more
-than two standard errors is undone; after a cycle that lost, the steps of Z are a fifth. Cycles
-double in length until one of them gains less than the tolerance.
+A stage is judged by the log density of rows that were held aside. One that loses by more than two
+standard errors is undone.
 """
 
 import time
@@ -23,10 +20,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Objective
-from skgp_sparse.inference.objectives import arithmetic
 from skgp_sparse.inference.optimizers import maximise
-from skgp_sparse.inference.samples import MOST, Samples
-from skgp_sparse.inference.vector_function import VectorFunction
+from skgp_sparse.inference.parameters import VectorFunction, arithmetic
+from skgp_sparse.inference.samples import Samples
+
+_CLEAR = 2.0  # standard errors of a loss that counts
 
 
 class Stage(NamedTuple):
@@ -43,14 +41,6 @@ STAGES = (
     Stage(160, np.inf, True),
     Stage(320, 10, True),
 )
-_CLEAR = 2.0  # standard errors of a loss that counts
-_CYCLE, _MOST_LOST = 400, 2  # steps of the first cycle; cycles that may lose in a row
-_STEPS_OF_AN_ITERATION = 10  # where `max_iter` counts steps
-_WARM = 20  # steps until the step size is reached
-_STEP, _STEP_OF_BASIS = 0.01, 0.005  # in the units of the blocks of parameters
-_WINDOW, _LONGEST_WINDOW = 12, 200  # batches in the running means, by the step size
-_DECAYS = 0.9, 0.99  # of Adam's moments
-_EVERY = 50  # steps between reports
 
 
 def stages(n_inducing, n):
@@ -63,9 +53,9 @@ class State(NamedTuple):
 
     objective: Objective  # of all rows
     kernel: object
-    means: object = None  # see `Minibatches`
+    posterior: object = None  # `RunningPosterior`, from a sample
     densities: np.ndarray | float = -np.inf  # log densities of the rows held aside
-    climbed: tuple | None = None  # function of a vector and `Maximum`, of rows that stand for all
+    ascent: tuple | None = None  # function of a vector and `Maximum`, of rows that stand for all
 
     def gain_on(self, other):
         """Mean gain in log density on another state, and its standard error."""
@@ -89,7 +79,7 @@ class Search:
     def __init__(self, objective, model, plan, move_basis, random_state):
         self.plan, self.move_basis = plan, move_basis
         self.rows, self.width = objective.rows, len(objective.inducing_points)
-        self.minibatches = objective.minibatches()
+        self.view = objective.minibatch_view()
         self.samples = Samples(self.rows, model.kinds(self.rows), random_state)
         self.started, self.seen = time.perf_counter(), 0
         self.n_iter, self.stopped, self.unfinished = 0, False, None
@@ -97,7 +87,7 @@ class Search:
     def begin(self, objective, kernel):
         """The first state."""
         sample = self.samples.draw(STAGES[0].rows * self.width)
-        return self._better(State(objective, kernel), objective, kernel, sample)
+        return self.better(State(objective, kernel), objective, kernel, sample)
 
     def climb(self, state, stage):
         """The state after a stage, or the one before if that was better."""
@@ -105,141 +95,80 @@ class Search:
         try:
             return self._climb(state, stage, sample)
         except np.linalg.LinAlgError as error:
-            _warn_of_failure(f"A sample of {len(sample)} rows could not be fitted", error)
-            return state._replace(climbed=None)
-
-    def _climb(self, state, stage, sample):
-        rows = self.samples.for_all(sample) if stage.stand_for_all else sample
-        part = state.objective.on(rows)
-        function, vector, curvature = self._function(part, state)
-        most = int(min(stage.most, self.plan.max_iter))
-
-        def report(iteration, value):
-            self.seen += len(sample)
-            return self._report(iteration, state)
-
-        found = maximise(
-            function,
-            vector,
-            function.parameters.limits(),
-            max_iter=most,
-            tol=self.plan.tol,
-            scale=part.size(),
-            callback=report,
-            curvature=curvature,
-        )
-        if np.isinf(stage.most) and not found.converged:
-            self.unfinished = found
-        better = self._better(state, *function.at(found.x), sample)
-        goes_on = stage.stand_for_all and better is not state
-        return better._replace(climbed=(function, found) if goes_on else None)
-
-    def cycles(self, state, batch_size):
-        """The state after cycles of minibatches."""
-        batch = self.samples.batches(batch_size)
-        steps, step_of_basis, lost = _CYCLE, _STEP_OF_BASIS, 0
-        left = _STEPS_OF_AN_ITERATION * self.plan.max_iter
-        while not self.stopped and lost < _MOST_LOST and left > 0:
-            before, steps = state, min(steps, left)
-            left -= steps
-            try:
-                found = self._cycle(state, batch, steps, step_of_basis)
-                sample = self.samples.draw(min(steps * batch_size, MOST))
-                state = self._better(state, *found, sample)
-            except np.linalg.LinAlgError as error:
-                _warn_of_failure(f"A cycle of {steps} minibatches failed", error)
-            if state is before:
-                step_of_basis, lost = step_of_basis / 5.0, lost + 1
-            elif state.gain_on(before)[0] < self.plan.tol:
-                break
-            else:
-                steps, lost = 2 * steps, 0
-        return state
+            warn_of_failure(f"A sample of {len(sample)} rows could not be fitted", error)
+            return state._replace(ascent=None)
 
     def conclude(self, state):
         """`Conclusion` from all rows."""
         with arithmetic():
-            return self.minibatches.conclude(state.objective, state.kernel, state.means)
+            return self.view.conclude(state.objective, state.kernel, state.posterior)
 
-    def _cycle(self, state, batch, steps, step_of_basis):
-        """The objective and the kernel after Adam's steps."""
-        function = VectorFunction(state.objective, state.kernel, self.move_basis)
-        parameters = function.parameters
-        vector, limits = parameters.pack(), parameters.limits().T
-        units = parameters.filled(_STEP, basis=step_of_basis)
-        adam, means = Adam(len(vector)), state.means
-        for step in range(steps):
-            rate = min(1.0, (step + 1) / _WARM) * 0.5 * (1.0 + np.cos(np.pi * step / steps))
-            share = max(rate / _WINDOW, 1.0 / _LONGEST_WINDOW)
-            objective, kernel = function.at(vector)
-            part = objective.on(batch())
-            with arithmetic():
-                gradient, means = self.minibatches.step(part, kernel, means, share, self.move_basis)
-            direction = adam.direction(parameters.pack_gradient(gradient))
-            if not np.all(np.isfinite(direction)):
-                raise np.linalg.LinAlgError("The gradient of a minibatch is not finite.")
-            vector = np.clip(vector + rate * units * direction, *limits)
-            self.seen += len(part.rows)
-            if (step + 1) % _EVERY == 0 and self._report((step + 1) // _EVERY, state):
-                break
-        return function.at(vector)
-
-    def _function(self, part, state):
-        """The function of a stage, the vector where it begins, and the curvature that is known.
-
-        After a stage whose rows stood for all, too, the function is nearly the same.
-        """
-        if state.climbed is None:
-            function = VectorFunction(part, state.kernel, self.move_basis)
-            return function, function.parameters.pack(), None
-        function, found = state.climbed
-        return function.on(part.rows), found.x, found.curvature
-
-    def _better(self, before, objective, kernel, sample):
+    def better(self, before, objective, kernel, sample):
         """The state at another point, with the posterior from a sample.
 
         It is the one before where that is clearly better: a loss within two standard errors says
         nothing.
         """
         with arithmetic():
-            part = objective.on(self.samples.for_all(sample))
-            means = self.minibatches.start(part, kernel)
+            posterior = self.view.start(objective.on(self.samples.for_all(sample)), kernel)
             held = objective.on(self.samples.held)
-            densities = self.minibatches.log_densities(held, kernel, means)
-        found = State(objective.on(self.rows), kernel, means, densities)
-        gain, error = found.gain_on(before) if before.means else (np.inf, 0.0)
+            densities = self.view.log_densities(held, kernel, posterior)
+        state = State(objective.on(self.rows), kernel, posterior, densities)
+        gain, error = state.gain_on(before) if before.posterior else (np.inf, 0.0)
         is_kept = gain >= -_CLEAR * error  # not if the gain is no number
-        return found if is_kept else before
+        return state if is_kept else before
 
-    def _report(self, iteration, state):
+    def report(self, iteration, state):
         """Tell the progress of a stage or a cycle; whether to stop."""
         self.n_iter += 1
         if self.plan.progress is None:
             return False
+        density = np.mean(state.densities)
         note = (
             f"{self.seen / len(self.rows):.2f} passes over the rows, "
             f"{time.perf_counter() - self.started:.1f} s, log density of rows held aside "
-            f"{np.mean(state.densities):.4f}"
+            f"{density:.4f}"
         )
-        self.stopped |= bool(self.plan.progress(iteration, np.mean(state.densities), note=note))
+        self.stopped |= bool(self.plan.progress(iteration, density, note=note))
         return self.stopped
 
+    def _climb(self, state, stage, sample):
+        rows = self.samples.for_all(sample) if stage.stand_for_all else sample
+        part = state.objective.on(rows)
+        function, vector, curvature = self._function(part, state)
 
-def _warn_of_failure(what, error):
+        def report(iteration, value):
+            self.seen += len(sample)
+            return self.report(iteration, state)
+
+        maximum = maximise(
+            function,
+            vector,
+            function.parameters.limits(),
+            max_iter=int(min(stage.most, self.plan.max_iter)),
+            tol=self.plan.tol,
+            scale=part.size(),
+            callback=report,
+            curvature=curvature,
+        )
+        if np.isinf(stage.most) and not maximum.converged:
+            self.unfinished = maximum
+        better = self.better(state, *function.at(maximum.x), sample)
+        goes_on = stage.stand_for_all and better is not state
+        return better._replace(ascent=(function, maximum) if goes_on else None)
+
+    def _function(self, part, state):
+        """The function of a stage, the vector where it begins, and the curvature that is known.
+
+        After a stage whose rows stood for all, too, the function is nearly the same.
+        """
+        if state.ascent is None:
+            function = VectorFunction(part, state.kernel, self.move_basis)
+            return function, function.parameters.pack(), None
+        function, maximum = state.ascent
+        return function.on(part.rows), maximum.x, maximum.curvature
+
+
+def warn_of_failure(what, error):
+    """Warn of a stage or a cycle that failed, and is left out."""
     warn(f"{what}, so that the fit goes on from what it had before. {error}", ConvergenceWarning)
-
-
-class Adam:
-    """Steps of a size of their own for every coordinate (Kingma and Ba 2015)."""
-
-    def __init__(self, size):
-        self.moments, self.count = [np.zeros(size), np.zeros(size)], 0
-
-    def direction(self, gradient):
-        """The next step, about one in every coordinate."""
-        self.count += 1
-        found = []
-        for moment, decay, value in zip(self.moments, _DECAYS, (gradient, gradient**2)):
-            moment += (1.0 - decay) * (value - moment)
-            found.append(moment / (1.0 - decay**self.count))
-        return found[0] / (np.sqrt(found[1]) + np.finfo(float).tiny)
