@@ -5,7 +5,6 @@ are is up to the `Family` of the estimator.
 """
 
 from contextlib import contextmanager
-from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone

@@ -20,7 +20,7 @@ from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.rows import checks
 
 
-def _can_learn_later(estimator):
+def can_learn_later(estimator):
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
     reason = resolve_posterior(estimator.posterior, name).refuses_later_rows()
@@ -331,7 +331,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         return self._fit(X, y, sample_weight, offset)
 
-    @available_if(_can_learn_later)
+    @available_if(can_learn_later)
     def partial_fit(self, X, y=None, sample_weight=None, classes=None, offset=None):
         """Learn from rows that arrive later, in chunks.
 

@@ -16,11 +16,15 @@ from skgp_sparse import kernels
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import Objective, Solver
-from skgp_sparse.inference.parameters import arithmetic, evaluation_or_none, value_or_minus_inf
+from skgp_sparse.inference.cycles import climb_by_minibatches
 from skgp_sparse.inference.optimizers import maximise
+from skgp_sparse.inference.parameters import (
+    VectorFunction,
+    arithmetic,
+    evaluation_or_none,
+    value_or_minus_inf,
+)
 from skgp_sparse.inference.start import drawn_starts, fit_exact
-from skgp_sparse.inference.vector_function import VectorFunction
-
 
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]
 
@@ -191,7 +195,7 @@ class Minibatches(Stochastic):
         return True
 
     def _go_on(self, search, state):
-        return search.cycles(state, self.batch_size)
+        return climb_by_minibatches(search, state, self.batch_size)
 
 
 class UserOptimizer(BaseEstimator, Solver):

@@ -2,28 +2,19 @@
 
 from contextlib import ExitStack
 from copy import copy
-from functools import reduce
-from typing import NamedTuple
 
-import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.moments import merge
-from skgp_sparse._front import checks, parameter_checks
-from skgp_sparse._front.regression_streams import can_learn_later
-from skgp_sparse._front.sklearn_compat import check_any_weight
-from skgp_sparse._front.targets import scale_of
-from skgp_sparse._front.training_rows import check_noise, is_small
 from skgp_sparse.classification import SparseGPClassifier
-from skgp_sparse.dask import _collections, _tasks
 from skgp_sparse.dask._distributed_rows import DaskTable
 from skgp_sparse.dask._inherited import described, init_with_client
 from skgp_sparse.dask._lazy_predictions import at_once, lazy, of_arrays
-from skgp_sparse.dask._partitions import Partitions, resolve_client
-from skgp_sparse.dask._tasks import ColumnMoments, Rules, View
-from skgp_sparse.regression import SparseGPRegressor
+from skgp_sparse.dask._partitions import resolve_client
+from skgp_sparse.dask._records import read_partitions
+from skgp_sparse.regression import SparseGPRegressor, can_learn_later
+from skgp_sparse.rows.checks import is_lazy
 
 
 class OnCluster:
@@ -65,23 +56,22 @@ class OnCluster:
                 super()._fit(*args)
             finally:
                 del self._held
-            fits = [fit for fit in self._fits if fit.objective is not None]
-            if any(isinstance(getattr(fit.objective, "rows", None), DaskTable) for fit in fits):
-                self._fits = [fit._replace(objective=None) for fit in fits]
+            tables = [getattr(fit.objective, "rows", None) for fit in self._fits]
+            if any(isinstance(table, DaskTable) for table in tables):
+                self._fits = [fit._replace(objective=None) for fit in self._fits]
         return self
 
-    def _load(self, rules, X, y, weight, offset=None, noise=None):
-        """The user's collections as `Partitions`, rows of each, and their `Shape`."""
-        found = _collections.load(
-            self.client_, rules, self._held, X, y=y, weight=weight, offset=offset, noise=noise
-        )
-        self._know_columns(X, found[0])
-        return found
+    def _read(self, rules, X, y, sample_weight, offset, reset=True):
+        if not any(map(is_lazy, (X, y, sample_weight, offset))):
+            return super()._read(rules, X, y, sample_weight, offset, reset)
+        columns = {"y": y, "weight": sample_weight, "offset": offset}
+        noise = getattr(self, "alpha", None)
+        records = read_partitions(self.client_, rules, self._held, X, **columns, noise=noise)
+        validate_data(self, getattr(X, "_meta", X) if hasattr(X, "columns") else X, **_NAMES)
+        return records
 
-    def _know_columns(self, X, parts):
-        """Set the names and the number of features, from one row."""
-        [first] = parts.each(_tasks.cut, 0, 1, only=[0])
-        validate_data(self, _like(X, first.X), dtype=None)
+
+_NAMES = {"reset": True, "skip_check_array": True}  # only the names of columns are looked at
 
 
 @described(SparseGPRegressor)
@@ -154,28 +144,6 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
         y, predicted, weight = _computed(self, y, predicted, sample_weight)
         return r2_score(y, predicted, sample_weight=weight)
 
-    def _training_rows(
-        self, X, y, sample_weight, offset, likelihood, name, one_form=True, new=True
-    ):
-        given = X, y, sample_weight, offset
-        if not any(map(checks.is_lazy, given)):
-            return super()._training_rows(*given, likelihood, name, one_form, new)
-        if likelihood is None and offset is not None:
-            checks.check_offset(0.0, [], likelihood, name)  # which refuses it in words
-        rules = Rules(name, self.kernel, labels=False, likelihood=likelihood)
-        parts, sizes, shape = self._load(rules, *given, self.alpha)
-        y_like = np.empty((0, shape.n_targets))
-        if likelihood is not None:
-            parameter_checks.check_response(self, y_like, name)
-        if is_small(shape.rows * shape.n_features):
-            own = _tasks.joined(parts.each(_tasks.whole))
-            targets = own.y[:, 0] if shape.n_targets == 1 else own.y
-            local = _like(X, own.X), targets, own.weight, own.offset
-            return super()._training_rows(*local, likelihood, name, one_form, new)
-        checks.check_n_targets(self.n_targets, shape.n_targets)
-        normalize = self._normalizes(likelihood)
-        return regression_table(parts, sizes, shape, normalize, name, given[2:])
-
 
 @described(SparseGPClassifier)
 class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
@@ -238,69 +206,9 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
         y, predicted, weight = _computed(self, y, self.predict(X), sample_weight)
         return accuracy_score(y, predicted, sample_weight=weight)
 
-    def _training_rows(self, X, y, sample_weight, name):
-        given = X, y, sample_weight
-        if not any(map(checks.is_lazy, given)):
-            return super()._training_rows(*given, name)
-        rules = Rules(name, self.kernel, labels=True)
-        parts, sizes, shape = self._load(rules, *given)
-        if is_small(shape.rows * shape.n_features):
-            own = _tasks.joined(parts.each(_tasks.whole))
-            return super()._training_rows(_like(X, own.X), own.y, own.weight, name)
-        labels, weight = map(np.concatenate, zip(*parts.each(_tasks.labels_of)))
-        check_any_weight(weight.any())
-        has_weight = None if sample_weight is None else weight
-        classes, _ = checks.check_classes(labels, has_weight, name)
-        return LabelledPartitions(parts, shape.n_features, classes, sample_weight is not None)
-
-
-class LabelledPartitions(NamedTuple):
-    """Rows of several classes on the workers, from which the table of any problem can be made."""
-
-    parts: Partitions
-    n_features: int
-    classes: np.ndarray
-    weighted: bool
-
-    def table(self, task, name):
-        """The `DaskTable` of a `multiclass.Task`."""
-        view = View(np.zeros(1), np.ones(1), task=task, classes=self.classes)
-        found = self.parts.each(_tasks.summarise, view)
-        full = [index for index, summary in enumerate(found) if summary.rows]
-        parts = Partitions(self.parts.client, [self.parts.futures[index] for index in full])
-        sizes = [found[index].rows for index in full]
-        inputs = reduce(ColumnMoments.merged, filter(None, (one.inputs for one in found)))
-        return DaskTable(parts, sizes, self.n_features, 1, inputs, view, self.weighted)
-
-
-def regression_table(parts, sizes, shape, normalize, name, columns):
-    """The `DaskTable` of parts whose targets are numbers; weight and offset are not None if so."""
-    found = [one for one in parts.each(_tasks.summarise, View()) if one.inputs is not None]
-    check_any_weight(found)
-    mean, scale = np.zeros(shape.n_targets), np.ones(shape.n_targets)
-    noise = max(one.largest_noise for one in found)
-    if normalize:
-        targets = merge(one.targets for one in found)
-        mean, scale = targets.mean, scale_of(targets.mean, targets.spread, shared=noise > 0)
-    check_noise(noise, scale, name)
-    inputs = reduce(ColumnMoments.merged, (one.inputs for one in found))
-    has = [column is not None for column in columns]
-    return DaskTable(
-        parts, sizes, shape.n_features, shape.n_targets, inputs, View(mean, scale), *has
-    )
-
-
-def _like(X, rows):
-    """Rows of the user's X, with the names of its columns if it has any."""
-    if not hasattr(X, "columns"):
-        return rows
-    import pandas
-
-    return pandas.DataFrame(rows, columns=list(X.columns))
-
 
 def _computed(estimator, *values):
     """Values in memory; the cluster computes those that are lazy."""
-    if not any(map(checks.is_lazy, values)):
+    if not any(map(is_lazy, values)):
         return values
     return estimator.client_.gather(estimator.client_.compute(list(values)))

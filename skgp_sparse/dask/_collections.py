@@ -5,30 +5,21 @@ cut into several parts, which dask may move to idle workers.
 """
 
 from contextlib import ExitStack
-from typing import NamedTuple
 
 import numpy as np
 from dask import delayed
 
-from skgp_sparse._front.checks import is_lazy
 from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions, ask, once, release, send
+from skgp_sparse.rows.checks import is_lazy
 
 _SHARES = 32  # a part is at most this share of the table ...
 _FEWEST_ROWS = 1 << 14  # ... unless it has fewer rows, ...
 _MOST_NUMBERS = 1 << 24  # ... and it has at most so many numbers
 
 
-class Shape(NamedTuple):
-    """Of a table."""
-
-    rows: int
-    n_features: int
-    n_targets: int
-
-
 def load(client, rules, held, X, **others):
-    """The `Partitions` of the user's collections, the rows of each of them, and their `Shape`.
+    """The `Partitions` of the user's collections, the rows of each of them, and their `Outline`.
 
     Parameters
     ----------
@@ -52,8 +43,8 @@ def load(client, rules, held, X, **others):
             call(number, shared, names, *row) for number, row in enumerate(zip(blocks, *columns))
         ]
         parts = _hold(client, wanted, held)
-        shapes = ask(client, [delayed(_tasks.shape_of, pure=False)(part) for part in parts])
-    return _in_good_parts(client, parts, shapes, held, rules.name)
+        outlines = ask(client, [delayed(_tasks.outline_of, pure=False)(part) for part in parts])
+    return _in_good_parts(client, parts, outlines, held, rules.name)
 
 
 def blocks_of(collection):
@@ -116,31 +107,31 @@ def _slices(client, column, what, blocks, name):
     return [once(part) for part in np.split(column, np.cumsum(sizes)[:-1])]
 
 
-def _in_good_parts(client, parts, shapes, held, name):
-    """The parts that have rows, the large ones cut; the rows of each of them; their `Shape`."""
-    full = [(part, shape) for part, shape in zip(parts, shapes) if shape[0] > 0]
+def _in_good_parts(client, parts, outlines, held, name):
+    """The parts that have rows, the large ones cut; the rows of each of them; their `Outline`."""
+    full = [(number, *outline) for number, outline in enumerate(outlines) if outline is not None]
     if not full:
         raise ValueError(f"{name}: all partitions of X are empty, but a fit needs rows.")
-    if len({shape[1:] for _, shape in full}) > 1:
-        number = next(i for i, (_, shape) in enumerate(full) if shape[1:] != full[0][1][1:])
-        raise ValueError(
-            f"{name}: partitions of X and y must have as many columns as the first one. Got "
-            f"{full[number][1][1:]} and {full[0][1][1:]} columns (of X, of y)."
-        )
-    total = Shape(sum(shape[0] for _, shape in full), *full[0][1][1:])
-    most = _most_rows(total)
+    outline = full[0][2]
+    for number, _, other in full:
+        try:
+            outline.check(other)
+        except ValueError as error:
+            raise ValueError(f"{name}: partition {number}: {error}") from error
+    most = _most_rows(sum(rows for _, rows, _ in full), outline)
     futures, sizes = [], []
-    for part, (rows, *_) in full:
+    for number, rows, _ in full:
         edges = np.linspace(0, rows, -(-rows // most) + 1).astype(int).tolist()
-        pieces = [part] if len(edges) == 2 else _pieces(client, part, edges, held)
-        futures += pieces
+        part = parts[number]
+        futures += [part] if len(edges) == 2 else _pieces(client, part, edges, held)
         sizes += np.diff(edges).tolist()
-    return Partitions(client, futures), sizes, total
+    return Partitions(client, futures), sizes, outline
 
 
-def _most_rows(shape):
-    by_share = max(-(-shape.rows // _SHARES), _FEWEST_ROWS)
-    return max(min(by_share, _MOST_NUMBERS // (shape.n_features + shape.n_targets)), 1)
+def _most_rows(n, outline):
+    by_share = max(-(-n // _SHARES), _FEWEST_ROWS)
+    n_targets = int(np.prod(outline.columns_of_y))
+    return max(min(by_share, _MOST_NUMBERS // (outline.n_features + n_targets)), 1)
 
 
 def _pieces(client, part, edges, held):

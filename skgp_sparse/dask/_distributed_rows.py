@@ -24,6 +24,7 @@ from skgp_sparse._engine.table import (
 from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions
 from skgp_sparse.dask._tasks import ColumnMoments, View
+from skgp_sparse.rows.part import joined
 
 _MOST_INPUTS = 1 << 27  # numbers (1 GB) of one kind for each row that the client has at a time
 
@@ -75,12 +76,12 @@ class DaskTable(Table):
     @property
     def y_mean(self):
         """Mean (p,) with which targets are standardised."""
-        return self.reading.y_mean
+        return self.reading.units.mean
 
     @property
     def y_scale(self):
         """Scale (p,) with which targets are standardised."""
-        return self.reading.y_scale
+        return self.reading.units.scale
 
     @cached_property
     def weight(self):
@@ -108,8 +109,8 @@ class DaskTable(Table):
         chosen, first = np.unique(part[order], return_index=True)
         local = np.split(rows[order] - self._edges[part[order]], first[1:])
         own = dict(zip(chosen.tolist(), local))
-        found = _tasks.joined(self.parts.of_some(_tasks.take, own, self.view))
-        X, y, weight, offset, noise = found.take(np.argsort(order))
+        some = joined(self.parts.of_some(_tasks.take, own, self.view))
+        X, y, weight, offset, noise = some.take(np.argsort(order))
         return Rows(X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
 
     def inputs(self):

@@ -12,10 +12,10 @@ import dask.array as da
 import numpy as np
 from dask import delayed
 
-from skgp_sparse._front.checks import is_lazy
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.dask._collections import blocks_of, known_sizes
 from skgp_sparse.dask._partitions import once
+from skgp_sparse.rows.checks import is_lazy
 
 _BY_ROW = ("y", "offset")  # arguments of which each block of X has its own
 

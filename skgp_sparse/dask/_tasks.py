@@ -4,57 +4,26 @@ A task may run twice, on any worker, and gives the same answer: a worker may die
 """
 
 import copyreg
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import cloudpickle
 import numpy as np
-from sklearn.utils import check_array
-from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.moments import Moments, moments_of, root_mean_square
-from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.table import Layout, row_blocks
-from skgp_sparse._front import checks
-from skgp_sparse._front.multiclass import Task
-from skgp_sparse._front.sklearn_compat import check_sample_weight
-from skgp_sparse._front.source_rows import labels_and_weights
-from skgp_sparse._front.training_rows import check_alpha
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.sources import Chunk
-
-_FLOATS = (np.float64, np.float32)
-
-
-class Part(NamedTuple):
-    """Some training rows in the memory of a worker, all of which are valid."""
-
-    X: np.ndarray
-    y: np.ndarray  # (n, p) float64, or labels (n,)
-    weight: np.ndarray | None
-    offset: np.ndarray | None
-    noise: float | np.ndarray
-
-    def take(self, rows):
-        """The part of some rows."""
-        return Part(*(one if np.ndim(one) == 0 else one[rows] for one in self))
-
-
-class Rules(NamedTuple):
-    """What a part of the rows must be like."""
-
-    name: str  # of the estimator, for errors
-    kernel: object
-    labels: bool
-    likelihood: object = None
+from skgp_sparse.families.multiclass import Task
+from skgp_sparse.rows.part import Part, Units
+from skgp_sparse.rows.survey import Outline
 
 
 class View(NamedTuple):
     """How a part is read: the units of its targets, or the labels of one problem."""
 
-    y_mean: np.ndarray | None = None
-    y_scale: np.ndarray | None = None
+    units: Units | None = None  # None: those of the user
     least_noise: float = 0.0
     task: Task | None = None  # of a classifier
     classes: np.ndarray | None = None
@@ -62,15 +31,10 @@ class View(NamedTuple):
     def rows(self, part):
         """The `Rows` of a part."""
         if self.task is not None:
-            rows, label = self.task.labels(np.searchsorted(self.classes, part.y))
-            part = part if rows is None else part.take(rows)
-            part = part._replace(y=label[:, None])
-        p = part.y.shape[1]
-        mean = np.zeros(p) if self.y_mean is None else self.y_mean
-        scale = np.ones(p) if self.y_scale is None else self.y_scale
-        offset = None if part.offset is None else part.offset / scale[0]
-        X, y, weight, _, noise = part
-        return Rows(X, y, noise, weight, mean, scale, self.least_noise, offset)
+            index = np.searchsorted(self.classes, part.y)
+            part = part._replace(y=index).of_task(self.task)
+        units = Units.none(part.y.shape[1]) if self.units is None else self.units
+        return replace(part.table(units), least_noise=self.least_noise)
 
 
 class ColumnMoments(NamedTuple):
@@ -102,50 +66,18 @@ class Summary(NamedTuple):
 
 
 def load(number, rules, X, y, weight, offset, noise):
-    """The `Part` of what the user's partition holds; raises what a local fit would."""
+    """The `Part` of what the user's partition holds, None if that has no rows.
+
+    Raises what a local fit would.
+    """
     try:
-        return _checked(rules, X, y, weight, offset, noise)
+        if len(X) == len(y) == 0:
+            return None
+        y = np.asarray(y)[:, 0] if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
+        return rules.check(X, y, weight, offset, alpha=noise)
     except (ValueError, TypeError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"Partition {number}: {error}") from error
-
-
-def _checked(rules, X, y, weight, offset, noise):
-    name = rules.name
-    checks.check_inputs(X, rules.kernel, name)
-    checks.check_no_none(y)
-    X = check_array(X, dtype=_FLOATS, ensure_min_samples=0, input_name="X", estimator=name)
-    y = _labels(y, name) if rules.labels else _numbers(y, name)
-    if len(y) != len(X):
-        raise ValueError(
-            f"y has {len(y)} rows and X has {len(X)}. Partitions of X, y, sample_weight and offset "
-            "must hold the same rows: make them from one collection, or repartition them alike."
-        )
-    weight = check_sample_weight(weight, X, all_rows=False)
-    offset = None if offset is None else checks.check_offset(offset, X, rules.likelihood, name)
-    if rules.likelihood is not None and not rules.labels and len(y):
-        rules.likelihood.check((y if weight is None else y[weight > 0])[:, 0], name)
-    return Part(X, y, weight, offset, check_alpha(noise, len(X), name))
-
-
-def _numbers(y, name):
-    y = check_array(
-        y, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="y", estimator=name
-    )
-    return y[:, None] if y.ndim == 1 else y
-
-
-def _labels(y, name):
-    y = np.asarray(y)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.ndim != 1:
-        raise ValueError(f"{name}: y must hold one label per row. Got an array of shape {y.shape}.")
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError("Input y contains NaN or infinity. Remove these rows.")
-    if len(y):
-        check_classification_targets(y)
-    return y
 
 
 def kernel_with_rule(kind, rule, state):
@@ -161,9 +93,9 @@ def _reduced(rule, kernel):
     return kernel_with_rule, (type(kernel), rule, vars(kernel))
 
 
-def shape_of(part):
-    """Numbers of rows, of columns of X and of targets."""
-    return len(part.X), part.X.shape[1], 1 if part.y.ndim == 1 else part.y.shape[1]
+def outline_of(part):
+    """Number of rows and `Outline`; None where there are no rows."""
+    return None if part is None else (len(part.X), Outline.of(part))
 
 
 def size_of(thing):
@@ -176,12 +108,6 @@ def whole(part):
     return part
 
 
-def joined(parts):
-    """Parts of the same columns as one."""
-    columns = zip(*parts)
-    return Part(*(one[0] if np.ndim(one[0]) == 0 else np.concatenate(one) for one in columns))
-
-
 def cut(part, start, stop):
     """Some of the rows of a part."""
     return part.take(slice(start, stop))
@@ -189,13 +115,13 @@ def cut(part, start, stop):
 
 def take(part, view, rows):
     """The rows of a table that an index array or a slice selects, as a `Part` in its units."""
-    found = view.rows(part).subset(rows)
-    return Part(found.X, found.y, found.weight, found.offset, found.noise)
+    table = view.rows(part).subset(rows)
+    return Part(table.X, table.y, table.weight, table.offset, table.noise)
 
 
 def labels_of(part):
     """Classes, and the weight of each."""
-    return labels_and_weights(Chunk(part.X, part.y, part.weight))
+    return part.label_weights()
 
 
 def column(part, view, name, rows):

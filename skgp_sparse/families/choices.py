@@ -8,8 +8,8 @@ from sklearn.base import clone
 
 from skgp_sparse import bounds, likelihoods
 from skgp_sparse.families import parameter_checks
-from skgp_sparse.rows.checks import check_number
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.rows.checks import check_number
 
 
 class Offer(NamedTuple):

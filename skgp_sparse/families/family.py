@@ -186,5 +186,3 @@ def _alone(job):
 
 def _with_rows(fit, rows):
     return fit._replace(objective=replace(fit.objective, rows=rows))
-
-

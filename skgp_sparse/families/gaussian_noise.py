@@ -4,8 +4,6 @@ Of rows that arrive later, sums over all rows are kept, and rows that come are a
 given theta and Z, nothing is lost.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from skgp_sparse._engine.inducing_basis import InducingBasis

@@ -132,8 +132,9 @@ def check_strategy(strategy, parameters, likelihood, bound, name):
     """Raise if the posterior cannot be given what is asked for."""
     reason = strategy.refuses(parameters, likelihood, bound)
     if reason is not None:
-        raise ValueError(f"{name}: posterior={parameters.posterior!r} {reason}. Set posterior to "
-            "'inducing'.")
+        raise ValueError(
+            f"{name}: posterior={parameters.posterior!r} {reason}. Set posterior to 'inducing'."
+        )
 
 
 def check_no_alpha(parameters, name):

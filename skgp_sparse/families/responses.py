@@ -11,7 +11,7 @@ from skgp_sparse.families.sites import SiteFamily
 from skgp_sparse.families.streams import new_stream
 from skgp_sparse.families.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_model import SiteModel
+from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.posteriors._moves import knowledge_of
 from skgp_sparse.rows.checks import Rules, check_columns

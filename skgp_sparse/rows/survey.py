@@ -46,7 +46,7 @@ def survey(source, rules, alpha):
                 continue
             part = rules.check(*chunk, alpha=_of_rows(alpha, n - sizes[-1], n))
             outline = outline or Outline.of(part)
-            outline.check(part)
+            outline.check(Outline.of(part))
             notes.append(part.label_weights() if rules.labels else part.moments())
         few = few and is_small(n * outline.n_features)
         parts.append(_copied(part if few else part._replace(X=None, y=None)))
@@ -105,9 +105,8 @@ class Outline(NamedTuple):
         """In words."""
         return f"shape (n, {', '.join(map(str, self.columns_of_y))})"
 
-    def check(self, part):
-        """Raise if a part has another outline."""
-        other = Outline.of(part)
+    def check(self, other):
+        """Raise if another outline is different."""
         if other == self:
             return
         words = {
