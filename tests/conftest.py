@@ -21,6 +21,7 @@ from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
+from skgp_sparse.inference.site_loop import SiteUpdate
 
 BOUNDS = {
     "dtc": DTC(),
@@ -128,3 +129,18 @@ def agree_posteriors(actual, expected, X, tolerance):
         agree(mine, its, tolerance)
     agree(actual.mean(X), expected.mean(X), tolerance)
     agree(actual.covariance(X), expected.covariance(X), tolerance)
+
+
+def infer(objective, kernel, inner_state=None):
+    """The `Solution` of an inner loop as arrays, without the axis of the processes if it is one."""
+    solution = objective.solution(kernel, inner_state)[1]
+    step, result = solution.step, solution.step.result
+    result = result._replace(rows=SiteUpdate(*map(_without_axis, result.rows)))
+    step = step._replace(result=result, target=_without_axis(step.target))
+    return solution._replace(state=_without_axis(solution.state), step=step)
+
+
+def _without_axis(numbers):
+    """Numbers (..., k, n) of every row as an array, (..., n) where k is 1."""
+    numbers = np.asarray(numbers)
+    return numbers[..., 0, :] if numbers.ndim > 1 and numbers.shape[-2] == 1 else numbers

@@ -371,7 +371,7 @@ CONTRACTS = {
     "model": contracts.Model,
     "method": contracts.Method,
     "solver": contracts.Solver,
-    "view": contracts.MinibatchView,
+    "minibatch_view": contracts.MinibatchView,
 }
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
@@ -381,7 +381,7 @@ OWN = {  # what only the objective's own model or the package's own classes ask
     "model": set(),
     "method": {"spherical"},
     "solver": set(),
-    "view": set(),
+    "minibatch_view": set(),
 }
 
 

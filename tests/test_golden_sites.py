@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from conftest import agree
+from conftest import agree, infer
 from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import bounds
@@ -121,7 +121,7 @@ def check(found, kernel, ref, prefix, tolerance):
     mean, variance = found.posterior(kernel)[0].mean_and_variance(ref["X_test"])
     agree(np.squeeze(mean), ref[f"{prefix}_mean_test"], tolerance)
     agree(variance, ref[f"{prefix}_var_test"], tolerance)
-    solution = found.infer(kernel)
+    solution = infer(found, kernel)
     rows = solution.step.result.rows
     counts = ref.get("weight", np.ones(len(ref["y"]))) > 0  # others have no site of their own
     agree(rows.mean.T[counts], ref[f"{prefix}_qf_mean_train"][counts], tolerance)
@@ -248,7 +248,7 @@ def test_softmax_whose_classes_have_kernels_of_their_own(prefix):
     agree(evaluation.value, ref[f"{prefix}_bound"], 1e-10)
     agree(evaluation.theta_bar, ref[f"{prefix}_grad_theta"], 1e-7)
     agree(evaluation.Z_bar, ref[f"{prefix}_grad_Z"], 1e-7)
-    solution = found.infer(parts[0][1])
+    solution = infer(found, parts[0][1])
     agree(solution.step.result.rows.mean.T, ref[f"{prefix}_qf_mean_train"], 1e-8)
     agree(solution.step.result.rows.variance.T, ref[f"{prefix}_qf_var_train"], 1e-8)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import KERNELS, agree, agree_evaluations, make_case
+from conftest import KERNELS, agree, agree_evaluations, infer, make_case
 from scipy.integrate import quad
 from sklearn.gaussian_process import kernels as sk
 
@@ -299,7 +299,7 @@ def test_default_fits_with_random_weights_neither_raise_nor_warn(bound):
 @pytest.mark.parametrize("method", ["titsias", "titsias_new"])
 def test_outliers_have_sites_of_negative_precision(method):
     found, case = objective("student_t", method)
-    solution = found.infer(case.kernel)
+    solution = infer(found, case.kernel)
     assert solution.converged and solution.state[1].min() < -0.5
     majorised = replace(
         found, method=replace(found.method, likelihood=LIKELIHOODS["student_t"].majorised())
@@ -330,7 +330,7 @@ def test_few_iterations_at_any_rate(rate, variance, method):
     rows = replace(case.rows(), y=y[:, None], noise=0.0)
     kernel = sk.ConstantKernel(variance) * sk.Matern([1.0, 1.5], nu=2.5)
     model = SiteModel(method_of(Poisson(level=rate), method), Inner())
-    solution = model.sparse(rows, case.Z, Options()).infer(kernel)
+    solution = infer(model.sparse(rows, case.Z, Options()), kernel)
     assert solution.converged and solution.n_iter <= 30
 
 

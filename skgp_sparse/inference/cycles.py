@@ -57,7 +57,7 @@ def _cycle(search, state, draw_batch, steps, step_of_basis):
         objective, kernel = function.at(vector)
         part = objective.on(draw_batch())
         with arithmetic():
-            gradient, posterior = search.view.step(
+            gradient, posterior = search.minibatch_view.step(
                 part, kernel, posterior, share, search.move_basis
             )
         direction = adam.direction(parameters.pack_gradient(gradient))

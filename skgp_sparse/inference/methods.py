@@ -1,4 +1,4 @@
-r"""How sites are found: variational inference or expectation propagation, one row at a time.
+r"""How sites are updated: variational inference or expectation propagation, one row at a time.
 
 With marginals ``N(m, s)`` of a row whose residual variance is ``r``, ``μ`` and ``h`` from the
 inducing points (`skgp_sparse._engine.collapsed_sites`); the likelihood sees ``f + o`` with the
@@ -18,7 +18,7 @@ known offset ``o`` of the row:
 
 `ExpectationPropagation`
     Power ``a``, at most the weight of the row, so that what is left without the row is never less
-    than what the others say. The prior has residuals of a share ``a``, so that a row's own residual
+    than what the other rows say. The prior has residuals of a share ``a``, so that a row's own residual
     is updated by its own site: ``γ = 1 + a r λ2``, ``m = (μ + a r λ1)/γ``, ``s = r/γ + h/γ²``,
 
         cavity  C = s/(1 - a s λ2),    q = (m - a s λ1)/(1 - a s λ2),

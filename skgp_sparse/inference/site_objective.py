@@ -24,13 +24,7 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Conclusion, Method, Model, Objective
 from skgp_sparse.inference.minibatches import SiteMinibatchView
 from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
-from skgp_sparse.inference.site_loop import (
-    Inner,
-    InnerState,
-    SiteLoop,
-    SiteUpdate,
-    as_the_basis_sees,
-)
+from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, as_the_basis_sees
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
@@ -139,9 +133,9 @@ class SiteObjective(Objective):
         posterior = each[0] if len(each) == 1 else Posteriors(each)
         return Conclusion(solution.step.value, posterior, loop.projected.jitter, inner_state)
 
-    def solution(self, kernel):
+    def solution(self, kernel, inner_state=None):
         """The `SiteLoop` at a kernel, and where it ended."""
-        return self._infer(kernel)[:2]
+        return self._infer(kernel, inner_state)[:2]
 
     def minibatch_view(self):
         """Gradients from some rows, and a running posterior."""
@@ -153,17 +147,6 @@ class SiteObjective(Objective):
         first = replace(self, rows=self.rows.subset(np.arange(stop)))
         as_seen = partial(as_the_basis_sees, self.method)
         return collapsed_sites.settle(first.problem(kernel), sites, as_seen)
-
-    def infer(self, kernel, inner_state=None):
-        """The sites, as a `Solution` of arrays, for tests and reports.
-
-        Where there is one process, the axis of the processes is left out.
-        """
-        solution = self._infer(kernel, inner_state)[1]
-        step, result = solution.step, solution.step.result
-        result = result._replace(rows=SiteUpdate(*map(_without_axis, result.rows)))
-        step = step._replace(result=result, target=_without_axis(step.target))
-        return solution._replace(state=_without_axis(solution.state), step=step)
 
     def _warn_of(self, solution):
         """Warn of sites that did not converge."""
@@ -261,9 +244,3 @@ def _with_more(chosen, of_kind, missing, random_state):
     drawn = random_state.choice(spare, min(missing, len(spare)), replace=False)
     stay = random_state.permutation(chosen[~of_kind[chosen]])[len(drawn) :]
     return np.sort(np.concatenate([chosen[of_kind[chosen]], stay, drawn]))
-
-
-def _without_axis(numbers):
-    """Numbers (..., k, n) of every row as an array, (..., n) where k is 1."""
-    numbers = np.asarray(numbers)
-    return numbers[..., 0, :] if numbers.ndim > 1 and numbers.shape[-2] == 1 else numbers

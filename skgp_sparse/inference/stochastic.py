@@ -79,7 +79,7 @@ class Search:
     def __init__(self, objective, model, plan, move_basis, random_state):
         self.plan, self.move_basis = plan, move_basis
         self.rows, self.width = objective.rows, len(objective.inducing_points)
-        self.view = objective.minibatch_view()
+        self.minibatch_view = objective.minibatch_view()
         self.samples = Samples(self.rows, model.kinds(self.rows), random_state)
         self.started, self.seen = time.perf_counter(), 0
         self.n_iter, self.stopped, self.unfinished = 0, False, None
@@ -101,7 +101,7 @@ class Search:
     def conclude(self, state):
         """`Conclusion` from all rows."""
         with arithmetic():
-            return self.view.conclude(state.objective, state.kernel, state.posterior)
+            return self.minibatch_view.conclude(state.objective, state.kernel, state.posterior)
 
     def better(self, before, objective, kernel, sample):
         """The state at another point, with the posterior from a sample.
@@ -110,9 +110,11 @@ class Search:
         nothing.
         """
         with arithmetic():
-            posterior = self.view.start(objective.on(self.samples.for_all(sample)), kernel)
+            posterior = self.minibatch_view.start(
+                objective.on(self.samples.for_all(sample)), kernel
+            )
             held = objective.on(self.samples.held)
-            densities = self.view.log_densities(held, kernel, posterior)
+            densities = self.minibatch_view.log_densities(held, kernel, posterior)
         state = State(objective.on(self.rows), kernel, posterior, densities)
         gain, error = state.gain_on(before) if before.posterior else (np.inf, 0.0)
         is_kept = gain >= -_CLEAR * error  # not if the gain is no number
