@@ -26,8 +26,6 @@ collapsed_sites
     Rows with Gaussian sites: everything O(n) of an inner iteration.
 exact, exact_sites
     The exact process on few distinct rows; the same with Gaussian sites.
-symmetric
-    ``k(X, X)`` and its pullback, lower triangles only.
 decoupled
     A basis of its own for the mean.
 kernel_product, preconditioner, conjugate_gradients

@@ -12,10 +12,13 @@ and, with ``A = (K + D)⁻¹``, ``α = A ȳ``, ``e_i = y_i - ȳ_j + D_j α_j``:
 
     ∂/∂K = ½ (α αᵀ - P A),     ∂/∂σ_i² = ½ w_i ( Σ_p e_i²/σ_i⁴ - P/σ_i² + P (D_j - D_j² A_jj)/σ_i⁴ )
 
-Only the lower triangles of ``K`` and ``A`` are computed, in blocks of rows. An evaluation takes
-``u³`` multiplications and additions (factor, its inverse, ``A``) and at most 4 arrays (u, u).
+An evaluation takes ``u³`` multiplications and additions (factor, its inverse, ``A``) and at most 4
+arrays (u, u). Only the lower triangles of ``K`` and ``A`` are computed, in blocks of rows: a block
+is two rectangles, the rows beside all earlier ones and the rows among themselves. The second one is
+where a kernel meets its own arguments, and keeps a diagonal without rounding.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,17 +27,21 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
-from skgp_sparse._engine.symmetric import kernel_matrix, pull_back
 from skgp_sparse._ground.linalg import (
     Jitter,
     inverse_lower,
     jittered_cholesky,
     log_det_from_cholesky,
     lower_gram,
+    mirror_lower,
 )
+from skgp_sparse._ground.parallel import ordered_map
 
 _LOG_2PI = np.log(2.0 * np.pi)
 _JITTER = Jitter(0.0)  # the noise is on the diagonal already
+_WORTH_SHARING = 1 << 16  # entries of K for which a block of its own pays
+_SHARES = 8  # blocks that K is cut into at most ...
+_LARGEST = 1 << 18  # ... unless they had more entries
 
 
 class Groups(NamedTuple):
@@ -51,6 +58,14 @@ class Groups(NamedTuple):
         if values.ndim == 1:
             return np.bincount(self.index, values, minlength=len(self.X))
         return np.stack([self.sum(column) for column in values.T], axis=1)
+
+
+class Pull(NamedTuple):
+    """What pulls the cotangent of a block of rows back to theta."""
+
+    rows: slice
+    among: object  # rows x rows
+    before: object  # rows x earlier rows, or None
 
 
 class _State(NamedTuple):
@@ -160,3 +175,67 @@ def _noise_gradient(groups, state, A_diagonal):
     variance = (state.D - state.D**2 * A_diagonal)[groups.index]
     squares = (e**2).sum(axis=1) + n_targets * variance
     return 0.5 * groups.weight * (squares / state.s2 - n_targets) / state.s2
+
+
+def kernel_matrix(kernel, X, n_jobs, gradient=True):
+    """Kernel matrix without white noise, and its pullbacks.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel
+    X : ndarray of shape (u, d)
+    n_jobs : int
+    gradient : bool
+        Whether pullbacks are wanted.
+
+    Returns
+    -------
+    K : ndarray of shape (u, u)
+        What is above the lower triangle has no meaning.
+    pulls : list of Pull
+    """
+    K = np.zeros((len(X), len(X)))
+
+    def fill(rows):
+        before = None
+        K[rows, rows], among = kernels.linearize(kernel, X[rows], X[rows])
+        if rows.start:
+            K[rows, : rows.start], before = kernels.linearize(kernel, X[rows], X[: rows.start])
+        return Pull(rows, among, before) if gradient else None
+
+    return K, list(ordered_map(fill, _blocks(kernel, len(X)), n_jobs))
+
+
+def pull_back(pulls, cotangent, n_jobs):
+    """Gradient wrt theta of ``Σ G_ij K_ij`` over all i and j, for symmetric G.
+
+    Parameters
+    ----------
+    pulls : list of Pull
+        Used up.
+    cotangent : callable
+        ``(rows, columns) -> G[rows, columns]``, a new array. Only the lower triangle of G is read.
+    n_jobs : int
+    """
+
+    def run(index):
+        (rows, among, before), pulls[index] = pulls[index], None
+        theta_bar = among(mirror_lower(cotangent(rows, rows)), inputs=False)[0]
+        if before is not None:
+            head = slice(0, rows.start)
+            theta_bar = theta_bar + 2.0 * before(cotangent(rows, head), inputs=False)[0]
+        return theta_bar
+
+    return sum(ordered_map(run, range(len(pulls)), n_jobs))
+
+
+def _blocks(kernel, n):
+    """Slices of rows whose parts of the lower triangle are of equal size.
+
+    A kernel without a rule is asked only once.
+    """
+    if not kernels.differentiable(kernel):
+        return [slice(0, n)]
+    count = max(min(n**2 // _WORTH_SHARING, _SHARES), n**2 // (2 * _LARGEST), 1)
+    edges = [round(n * (share / count) ** 0.5) for share in range(count + 1)]
+    return [slice(start, stop) for start, stop in pairwise(edges)]

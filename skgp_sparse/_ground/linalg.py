@@ -7,14 +7,18 @@ be processed by Python threads. Errors of ``K Tᵀ`` are of order ``eps ‖T‖ 
 solve; only products with ``K⁻¹`` itself would lose more. The factors themselves are computed in
 tiles, by products of tiles: LAPACK's own threads would wait for the slowest core, and round
 differently for every number of them.
+
+NumPy lacks the product with a triangle in place, and ``scipy.linalg.blas`` holds the interpreter
+lock, so that threads over blocks of rows would wait for each other. The routine is called by the
+address that SciPy gives to Cython code (``scipy.linalg.cython_blas``), as Numba does.
 """
 
+import ctypes
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import cython_blas, lapack
 
-from skgp_sparse._ground.blas import multiply_by_triangle
 from skgp_sparse._ground.buffers import empty
 from skgp_sparse._ground.parallel import for_each
 
@@ -23,6 +27,30 @@ _TILE = 128  # rows and columns of the blocks in which factors are computed
 _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
 _LARGEST_JITTER = 1e-2
+
+_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+    ("PyCapsule_GetName", ctypes.pythonapi)
+)
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+def _routine(name, *arguments):
+    """A subroutine of BLAS, whose arguments are all addresses."""
+    capsule = cython_blas.__pyx_capi__[name]
+    return ctypes.CFUNCTYPE(None, *arguments)(_pointer_of(capsule, _name_of(capsule)))
+
+
+_CHAR, _INT, _DOUBLE, _ARRAY = (
+    ctypes.c_char_p,
+    ctypes.POINTER(ctypes.c_int),
+    ctypes.POINTER(ctypes.c_double),
+    ctypes.c_void_p,
+)
+_dtrmm = _routine(
+    "dtrmm", *[_CHAR] * 4, _INT, _INT, _DOUBLE, _ARRAY, _INT, _ARRAY, _INT
+)  # side, triangle, transposition, diagonal, rows, columns, factor, T and A with their strides
 
 
 @dataclass(frozen=True)
@@ -168,6 +196,29 @@ def product_norms(A, T):
     """``‖T a_i‖²`` for every row a_i of A and lower triangular T."""
     TA = times_lower_transposed(A, T)
     return row_dots(TA, TA)
+
+
+def multiply_by_triangle(A, T, transposed):
+    """``A ← A T``, or ``A ← A Tᵀ``, in place, for lower triangular T.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, m), float64, C-contiguous
+    T : ndarray of shape (m, m)
+        What is above the diagonal is not read.
+    transposed : bool
+    """
+    n, m = A.shape
+    T = np.ascontiguousarray(T, dtype=np.float64)
+    if not (A.flags.carray and A.dtype == np.float64 and T.shape == (m, m)):
+        raise ValueError(
+            "An in-place product needs a C-ordered array of float64 whose shape matches T."
+        )
+    # Fortran reads rows as columns: it sees Aᵀ and the upper triangle Tᵀ.
+    op = b"T" if transposed else b"N"
+    width = ctypes.byref(ctypes.c_int(m))
+    one, n = ctypes.byref(ctypes.c_double(1.0)), ctypes.byref(ctypes.c_int(n))
+    _dtrmm(b"L", b"U", op, b"N", width, n, one, T.ctypes.data, width, A.ctypes.data, width)
 
 
 def weighted_gram(V, a):

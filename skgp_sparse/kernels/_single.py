@@ -12,9 +12,8 @@ from functools import partial
 import numpy as np
 
 from ._composites import ProductNode, SumNode
-from ._dot_products import ConstantRule
+from ._formulas import ConstantRule, LengthScaleRule, length_scale
 from ._nodes import Leaf, White, node
-from ._stationary import LengthScaleRule, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
 _LOWEST = np.float32(80.0)  # minus the exponent of the smallest value

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ._composites import PowerNode, ProductNode, SumNode
-from ._dot_products import ConstantRule
+from ._formulas import ConstantRule, LengthScaleRule, length_scale
 from ._nodes import Leaf, White, node
-from ._stationary import LengthScaleRule, length_scale
 
 
 def stacked(kernel, P):
