@@ -30,10 +30,12 @@ decoupled
     A basis of its own for the mean.
 kernel_product, preconditioner, conjugate_gradients
     ``k(X, X)`` times vectors in tiles, a matrix close to it, and linear systems with both.
-all_rows
+rows_posterior
     Predictions given all rows: the mean by a solve, variances by neighbours.
 evidence
     Bounds of the exact evidence from both sides.
+process
+    The contract of what predicts.
 posterior
     Mean, variance, covariance and samples given a basis.
 

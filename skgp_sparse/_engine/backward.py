@@ -30,11 +30,10 @@ class Cotangents(NamedTuple):
     mean_h: float  # Σ a h / Σ a: all of h that uniform noise needs to know
 
 
-def cotangents(problem, features, solution, tau):
+def cotangents(problem, features, core, tau, total_a, reduce_slope):
     """Matrices that the visit to every block multiplies with."""
-    v = solution.TB.T @ solution.c
-    Binv = inverse_from_triangle(solution.TB, problem.options.n_jobs)
-    n_targets = v.shape[1]
+    Binv = inverse_from_triangle(core.TB, problem.options.n_jobs)
+    n_targets = core.v.shape[1]
     shared = None
     if tau is not None:
         tau = 0.0 if features.complete else tau
@@ -44,13 +43,13 @@ def cotangents(problem, features, solution, tau):
     return Cotangents(
         features=features,
         n_targets=n_targets,
-        reduce_slope=solution.reduce_slope,
+        reduce_slope=reduce_slope,
         latent_noise=problem.latent_noise,
-        v=v,
-        u=features.weights(v),
+        v=core.v,
+        u=features.weights(core.v),
         Binv=Binv,
         shared=shared,
-        mean_h=(len(Binv) - np.trace(Binv)) / solution.total_a,
+        mean_h=(len(Binv) - np.trace(Binv)) / total_a,
     )
 
 

@@ -127,12 +127,12 @@ class ChunkedTable(Table):
 
     def block(self, rows):
         """Rows selected by a slice or an index array, as a `Block`."""
-        return self._rows(rows).block(slice(None))
+        return self._rows(rows).everything()
 
     def read(self, layout, index):
         """The `Block` of number `index` in a visit: those just before it may still be wanted."""
         rows = layout.blocks[index]
-        return self._rows(rows, (layout.threads + 1) * (rows.stop - rows.start)).block(slice(None))
+        return self._rows(rows, (layout.threads + 1) * (rows.stop - rows.start)).everything()
 
     def subset(self, rows):
         """The table of some rows, selected by an index array, in memory."""

@@ -35,9 +35,9 @@ from skgp_sparse._ground.linalg import (
     lower_gram,
     mirror_lower,
 )
+from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.parallel import ordered_map
 
-_LOG_2PI = np.log(2.0 * np.pi)
 _JITTER = Jitter(0.0)  # the noise is on the diagonal already
 _WORTH_SHARING = 1 << 16  # entries of K for which a block of its own pays
 _SHARES = 8  # blocks that K is cut into at most ...
@@ -163,7 +163,7 @@ def _solve(kernel, groups, n_jobs, gradient=True):
     del L
     half = T @ mean
     rest = groups.y - mean[groups.index]
-    logs = log_det + groups.weight @ (np.log(s2) + _LOG_2PI) - np.log(D).sum()
+    logs = log_det + groups.weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
     quadratic = np.vdot(half, half) + (precision[:, None] * rest**2).sum()
     value = -0.5 * (mean.shape[1] * logs + quadratic)
     return _State(value, T, T.T @ half, jitter, s2, D, rest, pulls, pull_diagonal)

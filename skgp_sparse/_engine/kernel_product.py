@@ -35,6 +35,11 @@ class KernelProduct:
         tile = kernels.single(self.kernel, self.X)
         return None if tile is None else lambda V: self._product(tile, V.astype(np.float32))
 
+    def with_noise(self, noise):
+        """``V -> (K + D) V`` for noise variances (n,), in double precision, and `rough` or None."""
+        rough = self.rough()
+        return _plus_noise(self, noise), rough and _plus_noise(rough, noise)
+
     def _tile(self, rows, columns):
         X = self.X
         return kernels.evaluate(self.kernel, X[rows], X[columns])
@@ -58,3 +63,7 @@ class KernelProduct:
         for below in ordered_map(strip, range(len(edges)), self.n_jobs):
             out[: len(below)] += below
         return out
+
+
+def _plus_noise(product, noise):
+    return lambda V: product(V) + noise[:, None] * V

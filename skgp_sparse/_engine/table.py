@@ -134,6 +134,10 @@ class Table(ABC):
     def block(self, rows):
         """The `Block` of the rows that a slice or an index array selects."""
 
+    def everything(self):
+        """The `Block` of all rows: O(n d) bytes, for posteriors and solves that keep them all."""
+        return self.block(slice(None))
+
     @abstractmethod
     def subset(self, rows):
         """The table of the rows that an index array selects: a copy, small enough for memory."""
@@ -144,7 +148,7 @@ class Table(ABC):
 
     def inputs(self):
         """Inputs (n, d) for a user's own function: of all rows, or of some if they are too many."""
-        return self.block(slice(None)).X
+        return self.everything().X
 
     def sampled(self, rows):
         """The table of rows that `sample` drew: by weight, which only all of them still need."""

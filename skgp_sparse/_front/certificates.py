@@ -89,7 +89,7 @@ def _bounds(estimator, rows, bound, own):
         found = certify(
             kernel,
             basis.at(kernel, options).for_prediction(),
-            rows.block(slice(None)),
+            rows.everything(),
             n_jobs,
             tol=tol,
             max_iter=estimator.max_iter,

@@ -33,6 +33,7 @@ from skgp_sparse._front.streams import (
 )
 from skgp_sparse._front.targets import scale_of
 from skgp_sparse._front.training_rows import training_rows, with_noise_floor
+from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.incremental import Action, Knowledge, next_action, take
 from skgp_sparse.inference.objectives import CollapsedObjective
@@ -111,7 +112,7 @@ class _GaussianSubject(_RegressionSubject):
         view = estimator._view()._replace(one_column=False)
         mean, std = view.mean_and_std(X, False)
         variance = std**2 + (estimator.alpha or 0.0) + np.finfo(float).tiny
-        return -0.5 * (np.log(2.0 * np.pi * variance) + (y - mean) ** 2 / variance).mean(axis=1)
+        return log_normal_density(y, mean, np.sqrt(variance)).mean(axis=1)
 
     def fits(self, stream, chunk, due):
         """Sums of all rows at the theta and Z of now, or at others."""

@@ -4,6 +4,8 @@ buffers
     Memory of large arrays, used again within a fit.
 linalg
     Cholesky factorisation with jitter, triangular products, LAPACK and BLAS calls.
+normal
+    The normal density.
 parallel
     Threads over blocks and tiles, with one BLAS thread each.
 quadrature

@@ -13,7 +13,7 @@ lock, so that threads over blocks of rows would wait for each other. The routine
 address that SciPy gives to Cython code (``scipy.linalg.cython_blas``), as Numba does.
 """
 
-import ctypes
+import ctypes as ct
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,25 +28,23 @@ _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
 _LARGEST_JITTER = 1e-2
 
-_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
-    ("PyCapsule_GetName", ctypes.pythonapi)
-)
-_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
+_name_of = ct.PYFUNCTYPE(ct.c_char_p, ct.py_object)(("PyCapsule_GetName", ct.pythonapi))
+_pointer_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
+    ("PyCapsule_GetPointer", ct.pythonapi)
 )
 
 
 def _routine(name, *arguments):
     """A subroutine of BLAS, whose arguments are all addresses."""
     capsule = cython_blas.__pyx_capi__[name]
-    return ctypes.CFUNCTYPE(None, *arguments)(_pointer_of(capsule, _name_of(capsule)))
+    return ct.CFUNCTYPE(None, *arguments)(_pointer_of(capsule, _name_of(capsule)))
 
 
 _CHAR, _INT, _DOUBLE, _ARRAY = (
-    ctypes.c_char_p,
-    ctypes.POINTER(ctypes.c_int),
-    ctypes.POINTER(ctypes.c_double),
-    ctypes.c_void_p,
+    ct.c_char_p,
+    ct.POINTER(ct.c_int),
+    ct.POINTER(ct.c_double),
+    ct.c_void_p,
 )
 _dtrmm = _routine(
     "dtrmm", *[_CHAR] * 4, _INT, _INT, _DOUBLE, _ARRAY, _INT, _ARRAY, _INT
@@ -216,8 +214,8 @@ def multiply_by_triangle(A, T, transposed):
         )
     # Fortran reads rows as columns: it sees Aᵀ and the upper triangle Tᵀ.
     op = b"T" if transposed else b"N"
-    width = ctypes.byref(ctypes.c_int(m))
-    one, n = ctypes.byref(ctypes.c_double(1.0)), ctypes.byref(ctypes.c_int(n))
+    width = ct.byref(ct.c_int(m))
+    one, n = ct.byref(ct.c_double(1.0)), ct.byref(ct.c_int(n))
     _dtrmm(b"L", b"U", op, b"N", width, n, one, T.ctypes.data, width, A.ctypes.data, width)
 
 

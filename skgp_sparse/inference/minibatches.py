@@ -17,11 +17,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import collapsed, minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
+from skgp_sparse._engine.forward import Sums
 from skgp_sparse._engine.posterior import Posterior, Posteriors, noise_variance
+from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Conclusion, Minibatches
 
-_LOG_2PI = np.log(2.0 * np.pi)
 _PASSES = 20  # over all rows, for sites
 _SETTLED = 1e-5  # nats per row that a pass gains when it is the last one
 
@@ -56,14 +57,14 @@ class GaussianMinibatches(Minibatches):
         """Means of the rows of an objective, which stand for all rows."""
         problem = objective.problem(kernel)
         batch = minibatch.look(problem, minibatch.with_noise(problem), keep=False)
-        return self._means(batch, _per_unit(batch), batch.own / batch.n, objective)
+        return self._means(batch, _per_unit(batch), batch.totals / batch.n, objective)
 
     def step(self, objective, kernel, means, share, inputs):
         """Gradients by the name of the block, per row, and the next means."""
         problem, bound = objective.problem(kernel), objective.bound
         batch = minibatch.look(problem, minibatch.with_noise(problem))
         sums = _mixed(means.sums, _per_unit(batch), share)
-        own = (1.0 - share) * means.own + share * batch.own / batch.n
+        own = (1.0 - share) * means.own + share * batch.totals / batch.n
         means = self._means(batch, sums, own, objective)
         slope = bound.reduce(self.total * float(own), self.total)[1]
         found = minibatch.gradient(problem, batch, means.cores, [bound], slope, inputs)
@@ -71,13 +72,12 @@ class GaussianMinibatches(Minibatches):
 
     def log_densities(self, objective, kernel, means):
         """Log densities (n,) of the rows of an objective, of several targets their means."""
-        block = objective.rows.block(slice(None))
+        block = objective.rows.everything()
         mean, variance = _process(kernel, means).mean_and_variance(
             block.X, objective.options.n_jobs
         )
         variance = (variance + noise_variance(kernel, block.X) + block.noise)[:, None]
-        density = -0.5 * (_LOG_2PI + np.log(variance) + (block.y - mean) ** 2 / variance)
-        return density.mean(axis=1)
+        return log_normal_density(block.y, mean, np.sqrt(variance)).mean(axis=1)
 
     def conclude(self, objective, kernel, means):
         """`Conclusion` from all rows of an objective: one pass."""
@@ -114,14 +114,14 @@ class SiteMinibatches(Minibatches):
         batch, surrogates = self._look(objective, problem, means, keep=True)
         found = minibatch.gradient(problem, batch, means.cores, surrogates, 1.0, inputs)
         k = len(means.cores)
-        if len(batch.own) > 1 + k:
-            found["likelihood"] = batch.own[1 + k :]
+        if len(batch.totals) > 1 + k:
+            found["likelihood"] = batch.totals[1 + k :]
         found = {name: part / batch.n for name, part in found.items()}
         return found, self._moved(means, batch, share, objective)
 
     def log_densities(self, objective, kernel, means):
         """Log densities (n,) of the rows of an objective, of several targets their means."""
-        block = objective.rows.block(slice(None))
+        block = objective.rows.everything()
         mean, variance = _process(kernel, means).mean_and_variance(
             block.X, objective.options.n_jobs
         )
@@ -185,7 +185,7 @@ class SiteMinibatches(Minibatches):
     def _moved(self, means, batch, share, objective):
         """Means and posteriors after a natural-gradient step; a shorter one if there are none."""
         now = [own.times(1.0 / batch.n) for own in batch.sums]
-        own = batch.own[1 : 1 + len(now)] / batch.n
+        own = batch.totals[1 : 1 + len(now)] / batch.n
         n_jobs = objective.options.n_jobs
         while True:
             sums = _mixed(means.sums, now, share)
@@ -200,7 +200,7 @@ class SiteMinibatches(Minibatches):
 
     def _value(self, objective, batch, means):
         v = objective.method.share(means.own)
-        return objective.method.total(means.cores, batch.own[0], batch.n, v)
+        return objective.method.total(means.cores, batch.totals[0], batch.n, v)
 
 
 def _per_unit(batch):
@@ -209,7 +209,7 @@ def _per_unit(batch):
 
 def _sums_of(core):
     """The `Sums` that a posterior came from."""
-    return minibatch.Sums(core.VaV, core.VaV @ core.v + core.v, 1.0)
+    return Sums(core.VaV, core.VaV @ core.v + core.v, 1.0)
 
 
 def _process(kernel, means):

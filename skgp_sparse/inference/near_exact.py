@@ -18,10 +18,10 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.all_rows import AllRows, leading_rows
 from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
+from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.objectives import arithmetic
 from skgp_sparse.inference.parameters import positions_of
@@ -89,8 +89,8 @@ def fit_all_rows(rows, learned, model, plan, random_state):
 
 
 def _posterior(rows, kernel, least, plan, random_state):
-    """`AllRows`, the rows that lead, and the jitter that these took."""
-    data = _known(rows.block(slice(None)), kernel)
+    """`RowsPosterior`, the rows that lead, and the jitter that these took."""
+    data = _known(rows.everything(), kernel)
     n_jobs, n = plan.options.n_jobs, len(data.X)
     aside, free = _held_aside(n, random_state)
     signal = np.mean(kernels.diagonal(kernel, data.X)[0])
@@ -103,13 +103,13 @@ def _posterior(rows, kernel, least, plan, random_state):
     goal = _goal(noise, rows, plan)
     before = _solve(kernel, data, first, near, plan, goal)
     seen[chosen[:_LEADING]] = False
-    found = AllRows(
+    found = RowsPosterior(
         kernel,
         data.X,
         first,
         before.x,
         features.first(_LEADING),
-        others=np.flatnonzero(seen),
+        rest=np.flatnonzero(seen),
         scale=kernels.length_scales(kernel, rows.scale()),
     )
     found = replace(found, factor=_factor(found, data, aside, n_jobs))
@@ -120,8 +120,8 @@ def _posterior(rows, kernel, least, plan, random_state):
     before = before._replace(residual=residual)
     last = _solve(kernel, data, noise, near.with_noise(noise), plan, goal, before)
     _warn_of(last, plan, goal, len(Z))
-    others = np.setdiff1d(np.arange(n), chosen[:_LEADING])
-    return replace(found, noise=noise, alpha=last.x, others=others), Z, jitter
+    rest = np.setdiff1d(np.arange(n), chosen[:_LEADING])
+    return replace(found, noise=noise, alpha=last.x, rest=rest), Z, jitter
 
 
 def _known(block, kernel):
@@ -159,8 +159,7 @@ def _goal(noise, rows, plan):
 
 def _solve(kernel, data, noise, near, plan, goal, before=None):
     """`LinearSolution` for α, by conjugate gradients, which go on from an earlier solution."""
-    product = KernelProduct(kernel, data.X, plan.options.n_jobs)
-    rough = product.rough()
+    multiply, rough = KernelProduct(kernel, data.X, plan.options.n_jobs).with_noise(noise)
     spent = 0 if before is None else before.n_iter
 
     def report(iteration, residual):
@@ -171,12 +170,12 @@ def _solve(kernel, data, noise, near, plan, goal, before=None):
         return plan.progress(spent + iteration, -residual, note=note)
 
     found = solve(
-        lambda V: product(V) + noise[:, None] * V,
+        multiply,
         near,
         data.y,
         tol=goal,
         max_iter=plan.max_iter - spent,
-        rough=rough and (lambda V: rough(V) + noise[:, None] * V),
+        rough=rough,
         report=report,
         start=before,
     )

@@ -6,7 +6,8 @@ from functools import partial
 import numpy as np
 
 from skgp_sparse._engine import exact_sites
-from skgp_sparse._engine.collapsed_sites import FrozenSites, project_rows
+from skgp_sparse._engine.collapsed_sites import project_rows
+from skgp_sparse._engine.forward import Sums
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse.inference.contracts import Method, Model
 from skgp_sparse.inference.site_loop import Inner
@@ -24,13 +25,13 @@ class SiteModel(Model):
     ----------
     method : Method
     inner : Inner
-    settled : FrozenSites or None
+    settled : Sums or None
         What rows say that are no longer in the table, for objectives at inducing points.
     """
 
     method: Method
     inner: Inner = Inner()
-    settled: FrozenSites | None = None
+    settled: Sums | None = None
 
     def sample(self, rows, size, random_state):
         """Indices of the rows of the small fit that comes first: a share of those of each kind."""

@@ -108,7 +108,7 @@ class SiteObjective(Objective):
 
     def constant_log_likelihood(self):
         """Log likelihood of observations whose distribution is the same for all rows."""
-        block = self.rows.block(slice(None))
+        block = self.rows.everything()
         others = np.broadcast_arrays(block.weight, block.offset, block.y[:, 0])
         return self.method.likelihood.constant_log_likelihood(block.y[:, 0], *others[:2])
 
@@ -145,7 +145,7 @@ class SiteObjective(Objective):
         return SiteMinibatches(self.size())
 
     def settled(self, kernel, stop):
-        """The sites of the first rows as `FrozenSites`, where the last evaluation left them."""
+        """The sites of the first rows as `Sums`, where the last evaluation left them."""
         sites = np.asarray(self.inner_state.sites)[..., :stop]
         first = replace(self, rows=self.rows.subset(np.arange(stop)))
         as_seen = partial(as_the_basis_sees, self.method)

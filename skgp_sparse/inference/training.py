@@ -142,7 +142,7 @@ def _solve_sparse(objective, kernel, model, plan, random_state):
     if plan.n_mean <= len(fit.objective.inducing_points):
         return fit
     rows, Z = objective.rows, fit.objective.inducing_points
-    more = rows.subset(rows.sample(plan.n_mean - len(Z), random_state)).block(slice(None)).X
+    more = rows.subset(rows.sample(plan.n_mean - len(Z), random_state)).everything().X
     found = DecoupledObjective(fit.objective, InducingBasis(np.vstack([Z, more])))
     with arithmetic():
         value, posterior, jitter = found.conclude(fit.kernel)

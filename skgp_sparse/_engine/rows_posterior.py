@@ -22,7 +22,14 @@ from sklearn.neighbors import NearestNeighbors
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.inducing_basis import InducingFeatures
-from skgp_sparse._engine.posterior import float64, joint_deviations, without_negative
+from skgp_sparse._engine.process import (
+    JOINT_ROWS,
+    Process,
+    by_blocks,
+    float64,
+    joint_deviations,
+    without_negative,
+)
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import Jitter, inverse_lower, jittered_cholesky
 from skgp_sparse._ground.parallel import ordered_map
@@ -33,7 +40,6 @@ _STRIP = 1024  # ... computed by so many
 _QUERIES = 16  # rows of X whose variances are computed together
 _ACROSS = 512  # rows of X in a tile of the mean
 _ROUNDING = 1e-12  # of the prior variance
-_JOINT_ROWS = 4096  # largest covariance that is factorised
 
 
 def leading_rows(kernel, X, noise, n_jobs=1):
@@ -45,7 +51,7 @@ def leading_rows(kernel, X, noise, n_jobs=1):
 
 
 @dataclass(frozen=True, eq=False)
-class AllRows:
+class RowsPosterior(Process):
     """The process given all rows.
 
     Parameters
@@ -59,7 +65,7 @@ class AllRows:
     alpha : ndarray of shape (n, p)
     features : InducingFeatures
         Given the leading rows.
-    others : ndarray of int
+    rest : ndarray of int
         Training rows that are not among these.
     scale : ndarray of shape (d,)
         Units in which near is near.
@@ -72,7 +78,7 @@ class AllRows:
     noise: np.ndarray
     alpha: np.ndarray
     features: InducingFeatures
-    others: np.ndarray
+    rest: np.ndarray
     scale: np.ndarray
     factor: float = 1.0
 
@@ -88,17 +94,22 @@ class AllRows:
         """Numbers that a prediction computes per query."""
         return len(self.X)
 
+    @property
+    def n_rows_kept(self):
+        """All of them."""
+        return len(self.X)
+
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""
 
-        def of_block(rows):
-            block, mean = float64(X[rows]), 0.0
+        def of_block(block):
+            mean = 0.0
             for part in row_blocks(len(self.X), len(block)):
                 K = kernels.evaluate(self.prior, block, float64(self.X[part]))
                 mean = mean + K @ self.alpha[part]
             return mean
 
-        return np.concatenate(list(ordered_map(of_block, _cut(len(X), _ACROSS), n_jobs)))
+        return by_blocks(of_block, X, _cut(len(X), _ACROSS), n_jobs)
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
@@ -107,11 +118,11 @@ class AllRows:
     def covariance(self, X):
         """Latent covariance (n, n)."""
         X, near = float64(X), self.nearest(X)
-        used = near[:, : max(_JOINT_ROWS // len(X), 1)]
+        used = near[:, : max(JOINT_ROWS // len(X), 1)]
         cov = self._covariance_given(X, np.unique(used))
         rounding = _ROUNDING * kernels.diagonal(self.prior, X)[0]
-        variance, own = self.variance(X, near), np.maximum(cov.diagonal(), rounding)
-        ratio = np.sqrt(variance / own)
+        variance = self.variance(X, near)
+        ratio = np.sqrt(variance / np.maximum(cov.diagonal(), rounding))
         cov *= ratio * ratio[:, None]
         cov.flat[:: len(cov) + 1] = variance
         return cov
@@ -121,19 +132,19 @@ class AllRows:
 
         Given all training rows, the process is correlated over short distances only.
         """
-        if len(X) <= _JOINT_ROWS:
+        if len(X) <= JOINT_ROWS:
             return joint_deviations(self, X, n_samples, random_state)
         std = np.sqrt(self.variance(X, self.nearest(X)))
         return std[:, None] * random_state.normal(size=(n_samples, len(X))).T
 
     def nearest(self, X, n_jobs=1):
         """Training rows (n, k) that are nearest to those of X, the leading ones left out."""
-        most = min(_NEAREST, len(self.others))
+        most = min(_NEAREST, len(self.rest))
         if most == 0:
             return np.empty((len(X), 0), dtype=int)
         search = NearestNeighbors(n_neighbors=most, n_jobs=n_jobs)
-        search.fit(self.X[self.others] / self.scale)
-        return self.others[search.kneighbors(X / self.scale, return_distance=False)]
+        search.fit(self.X[self.rest] / self.scale)
+        return self.rest[search.kneighbors(X / self.scale, return_distance=False)]
 
     def variance(self, X, near, n_jobs=1):
         """Latent variance (n,) given the leading rows and those `near` each row of X (n, k)."""
@@ -181,13 +192,13 @@ class AllRows:
             return np.array([self._half(*of_one) for of_one in zip(C, near, across)])
 
     def _covariance_given(self, X, rows):
-        own, VX = self._seen(X)
-        cov = self.features.rest_covariance(own, VX)
+        X, VX = self._seen(X)
+        cov = self.features.rest_covariance(X, VX)
         if len(rows) == 0:
             return cov
         known, V = self._seen(self.X[rows])
         C = self.features.rest_covariance(known, V)
-        half = self._half(C, rows, (kernels.evaluate(self.prior, known, own) - V @ VX.T))
+        half = self._half(C, rows, (kernels.evaluate(self.prior, known, X) - V @ VX.T))
         return cov - half.T @ half
 
     def _seen(self, X):
