@@ -179,8 +179,8 @@ class ChunkedTable(Table):
         return X[back], y[back]
 
     def _together(self, pieces):
-        found = list(pieces)
-        if not found:
+        pieces = list(pieces)
+        if not pieces:
             return np.empty((0, self.n_features)), np.empty((0, self.n_targets))
-        X, y = zip(*found)
+        X, y = zip(*pieces)
         return np.concatenate(X), np.concatenate(y)

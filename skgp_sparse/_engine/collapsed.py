@@ -116,7 +116,7 @@ def gradient_at_sites(problem, features, layout, projections, sites, cores, boun
 
     def see(block, projection, site):
         seen = projection or problem.project(features, block.X)
-        return [forward_block(p, seen, block, own) for p, own in zip(problems, _by_process(site))]
+        return [forward_block(p, seen, block, one) for p, one in zip(problems, _by_process(site))]
 
     probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
     kept = projections, list(sites)

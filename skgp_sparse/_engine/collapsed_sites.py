@@ -174,11 +174,11 @@ def project_rows(problem, settled=None):
         block = read()
         seen = problem.project(features, block.X, place)
         observed = observe(block, seen.residual)
-        waiting = None if place is None else seen if whole else seen._replace(tape=None)
-        return (), (waiting, observed)
+        projection = None if place is None else seen if whole else seen._replace(tape=None)
+        return (), (projection, observed)
 
-    _, found = problem.rows.visit(run, layout, places)
-    projections, observed = zip(*found)
+    _, waiting = problem.rows.visit(run, layout, places)
+    projections, observed = zip(*waiting)
     return ProjectedRows(
         problem,
         features,

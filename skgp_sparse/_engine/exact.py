@@ -112,11 +112,10 @@ def join_groups(inputs, indices):
 
     Rows of a part without groups are put to the first one.
     """
-    X, found = np.unique(np.vstack(inputs), axis=0, return_inverse=True)
-    places = np.split(found.ravel(), np.cumsum([len(part) for part in inputs])[:-1])
-    return X, np.concatenate(
-        [(place if len(place) else np.zeros(1, int))[own] for place, own in zip(places, indices)]
-    )
+    X, place = np.unique(np.vstack(inputs), axis=0, return_inverse=True)
+    places = np.split(place.ravel(), np.cumsum([len(part) for part in inputs])[:-1])
+    places = [place if len(place) else np.zeros(1, int) for place in places]
+    return X, np.concatenate([place[index] for place, index in zip(places, indices)])
 
 
 def value(kernel, groups, n_jobs=1):

@@ -25,7 +25,7 @@ class Forward(NamedTuple):
     precision: float | np.ndarray  # 1/σ², or λ2 of a site
     linear: np.ndarray  # y/σ² (n, p), or λ1
     x: np.ndarray  # r/σ²
-    own: float | np.ndarray  # λ/σ²
+    inflation: float | np.ndarray  # λ/σ²
     a: float | np.ndarray  # w/λ
     share: float | np.ndarray  # of r in λ
     phi: np.ndarray
@@ -33,7 +33,7 @@ class Forward(NamedTuple):
 
     def weighted_targets(self, weight):
         """``a y`` (n, p)."""
-        return self.linear * np.reshape(weight / self.own, (-1, 1))
+        return self.linear * np.reshape(weight / self.inflation, (-1, 1))
 
 
 class Sums(NamedTuple):
@@ -102,10 +102,10 @@ def forward_block(problem, seen, block, site=None):
     x = seen.residual * precision
     bound = problem.bound.for_weights(block.weight)
     share = bound.noise_share
-    own = 1.0 + share * x if np.any(share) else 1.0
+    inflation = 1.0 + share * x if np.any(share) else 1.0
     phi, slope = bound.penalty(x)
-    a = block.weight * precision / own
-    return Forward(seen.V, seen.tape, precision, linear, x, own, a, share, phi, slope)
+    a = block.weight * precision / inflation
+    return Forward(seen.V, seen.tape, precision, linear, x, inflation, a, share, phi, slope)
 
 
 def posterior_sums(forward, block):
@@ -117,7 +117,7 @@ def posterior_sums(forward, block):
 def block_sums(forward, block):
     """The `Sums` of one block."""
     weight, n = block.weight, sum_of(block.weight, block)
-    logs = sum_of(weight * np.log(forward.own / forward.precision), block)
+    logs = sum_of(weight * np.log(forward.inflation / forward.precision), block)
     return posterior_sums(forward, block)._replace(
         yay=np.vdot(block.y, forward.weighted_targets(weight)),
         log_noise=logs + n * LOG_2PI,

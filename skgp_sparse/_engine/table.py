@@ -185,8 +185,8 @@ class Table(ABC):
         Parameters
         ----------
         function : callable
-            ``(read, *own) -> (sums, left)``: ``read()`` is the `Block`, `own` is what each of
-            `kept` holds for it, `sums` a tuple of numbers and of arrays that no one else holds,
+            ``(read, *waiting) -> (sums, left)``: ``read()`` is the `Block`, `waiting` is what each
+            of `kept` holds for it, `sums` a tuple of numbers and of arrays that no one else holds,
             `left` plain data.
         layout : Layout
         *kept : sequence
@@ -204,11 +204,11 @@ class Table(ABC):
         """
 
         def run(index):
-            own = [items[index] for items in kept]
+            of_block = [items[index] for items in kept]
             if spend:
                 for items in kept:
                     items[index] = None
-            sums, left = function(partial(self.read, layout, index), *own)
+            sums, left = function(partial(self.read, layout, index), *of_block)
             return sums, left if keep is None or keep[index] else None
 
         total, waiting = None, []
@@ -268,14 +268,14 @@ class Table(ABC):
 
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
-        found = np.empty((0, self.n_features))
+        distinct = np.empty((0, self.n_features))
         for start in range(0, len(self), _AT_ONCE):
             block = self.block(slice(start, start + _AT_ONCE))
             X = block.X if self.weight is None else block.X[block.weight > 0]
-            found = np.unique(np.vstack([found, X]), axis=0)
-            if len(found) > most:
+            distinct = np.unique(np.vstack([distinct, X]), axis=0)
+            if len(distinct) > most:
                 return None
-        return found
+        return distinct
 
     def sample(self, size, random_state):
         """Sorted indices of at most `size` rows, drawn without replacement by weight."""
@@ -293,8 +293,8 @@ class Table(ABC):
         """Root mean squares of the standardised targets (p,), and mean squares (p,)."""
         pieces = self.pieces()
         if len(pieces) > 1:
-            found = merge(moments_of(self.targets(rows), self.weights(rows)) for rows in pieces)
-            return found.root_mean_square(), found.root_mean_square() ** 2
+            moments = merge(moments_of(self.targets(rows), self.weights(rows)) for rows in pieces)
+            return moments.root_mean_square(), moments.root_mean_square() ** 2
         y = self.targets()
         with np.errstate(over="ignore"):  # the roots tell
             return root_mean_square(y, self.weight), np.average(y**2, axis=0, weights=self.weight)

@@ -334,10 +334,10 @@ def _times_inverse(A, L, T):
 
     Where L is ill-conditioned, one step of refinement gives back the digits that T lost.
     """
-    found = A @ T
+    product = A @ T
     if np.abs(T).max() * L.diagonal().max() > _ILL_CONDITIONED:
-        found += (A - found @ L) @ T
-    return found
+        product += (A - product @ L) @ T
+    return product
 
 
 def _inverse_of_tile(L):

@@ -55,7 +55,7 @@ def single_threaded_blas():
 
     The limit belongs to the process: the first context sets it, and the last one restores it. So do
     the threads of `ordered_map` (new ones for every pass would begin on a core that is busy) and
-    the memory of `_buffers`.
+    the memory of `buffers`.
     """
     global _inside, _limiter
     idle = []

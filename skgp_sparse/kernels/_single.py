@@ -37,8 +37,8 @@ def single(kernel, X):
         of X that two slices select, as a new float32 array.  It is None if the kernel has no such
         tiles, or if they would be too inexact.
     """
-    found = _tile(node(kernel), X)
-    return None if found is None or np.isscalar(found) else found
+    tile = _tile(node(kernel), X)
+    return None if np.isscalar(tile) else tile
 
 
 def _tile(at, X):

@@ -30,8 +30,8 @@ def stacked(kernel, P):
         A new array.
     """
     shape = (*P.shape[:2], P.shape[1])
-    found = _stack(node(kernel), P)
-    return found if np.shape(found) == shape else np.full(shape, found)
+    K = _stack(node(kernel), P)
+    return K if np.shape(K) == shape else np.full(shape, K)
 
 
 def _stack(at, P):
