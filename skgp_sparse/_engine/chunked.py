@@ -12,7 +12,7 @@ from threading import Lock
 import numpy as np
 
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._engine.table import Table
+from skgp_sparse._engine.table import Table, at
 
 _INPUTS = 100_000  # rows that a user's own function sees
 
@@ -158,8 +158,7 @@ class ChunkedTable(Table):
     def _rows(self, rows, behind=0):
         X, y = self._taken(rows, behind)
         y = y if self.relabel is None else self.relabel(y)
-        weight = None if self.weight is None else self.weight[rows]
-        offset = None if self.offset is None else self.offset[rows]
+        weight, offset = at(self.weight, rows), at(self.offset, rows)
         return Rows(X, y, self.noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
 
     def _taken(self, rows, behind):

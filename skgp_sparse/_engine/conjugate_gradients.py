@@ -110,11 +110,8 @@ class _Run:
             rz, relative = _dots(r, z), self.relative(r)
             self.n_iter += 1
             self.stopped = self.report is not None and bool(self.report(self.n_iter, relative))
-            if (
-                is_rough
-                and self.n_iter % _EVERY == 0
-                and not self._is_honest(solution, x, relative)
-            ):
+            due = is_rough and self.n_iter % _EVERY == 0
+            if due and not self._is_honest(solution, x, relative):
                 break
         return x
 

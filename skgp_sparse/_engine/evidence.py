@@ -59,11 +59,10 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2
     report : callable or None
         Of `solve`.
     """
-    weight = np.broadcast_to(rows.weight, len(rows.X))
-    used = np.random.RandomState(0).permutation(np.flatnonzero(weight > 0))
-    X, y, weight = rows.X[used], rows.y[used], weight[used]
-    learned = kernels.diagonal(kernel, X)[1]
-    s2 = np.broadcast_to(rows.noise, len(rows.X))[used] + learned
+    rows = rows.used()
+    order = np.random.RandomState(0).permutation(len(rows.X))
+    X, y, noise, weight = (column[order] for column in rows[:4])
+    s2 = noise + kernels.diagonal(kernel, X)[1]
     D, n_targets = s2 / weight, y.shape[1]
     # a row of weight w is its mean, and what w copies of it have beside that
     constant = weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()

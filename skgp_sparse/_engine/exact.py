@@ -50,7 +50,7 @@ class Groups(NamedTuple):
     X: np.ndarray  # (u, d) distinct rows, sorted
     index: np.ndarray  # (n,) group of each row
     y: np.ndarray  # (n, p) standardised
-    noise: float | np.ndarray  # known noise variance, scalar or (n,)
+    noise: np.ndarray  # (n,) known noise variance
     weight: np.ndarray  # (n,)
 
     def sum(self, values):
@@ -82,11 +82,9 @@ class _State(NamedTuple):
 
 def group_rows(block):
     """Collect the rows of a `Block` by distinct input; rows of weight zero are left out."""
-    weight = np.broadcast_to(block.weight, len(block.X))
-    keep = weight > 0
-    noise = block.noise if np.ndim(block.noise) == 0 else block.noise[keep]
-    X, index = np.unique(block.X[keep], axis=0, return_inverse=True)
-    return Groups(X, index.ravel(), block.y[keep], noise, weight[keep])
+    block = block.used()
+    X, index = np.unique(block.X, axis=0, return_inverse=True)
+    return Groups(X, index.ravel(), block.y, block.noise, block.weight)
 
 
 def group_table(rows):
@@ -97,14 +95,7 @@ def group_table(rows):
 
 def _joined(parts):
     X, index = join_groups([part.X for part in parts], [part.index for part in parts])
-    noise = parts[0].noise
-    return Groups(
-        X,
-        index,
-        np.concatenate([part.y for part in parts]),
-        np.concatenate([part.noise for part in parts]) if np.ndim(noise) else noise,
-        np.concatenate([part.weight for part in parts]),
-    )
+    return Groups(X, index, *map(np.concatenate, zip(*(part[2:] for part in parts))))
 
 
 def join_groups(inputs, indices):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse._ground.parallel import ordered_map, slices
 
 _TILE = 768  # rows and columns: a tile fits the cache of a core
 
@@ -47,7 +47,7 @@ class KernelProduct:
     def _product(self, tile, V):
         """Sums over strips of tiles, added in order: they do not depend on the threads."""
         n = len(V)
-        edges = [slice(start, min(start + _TILE, n)) for start in range(0, n, _TILE)]
+        edges = slices(n, _TILE)
         out = np.zeros(V.shape)
 
         def strip(index):

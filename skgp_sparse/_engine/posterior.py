@@ -155,6 +155,11 @@ class Posterior(Process):
         return by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)
 
 
+def _shared(name):
+    """An attribute of `Posteriors` that all processes share."""
+    return property(lambda self: getattr(self.each[0], name))
+
+
 @dataclass(frozen=True, eq=False)
 class Posteriors(Process):
     """Independent processes with the same kernel and inducing points, given data.
@@ -166,30 +171,8 @@ class Posteriors(Process):
 
     each: tuple
 
-    @property
-    def kernel(self):
-        """That of all processes."""
-        return self.each[0].kernel
-
-    @property
-    def features(self):
-        """Those of the first process; the inducing points of all are the same."""
-        return self.each[0].features
-
-    @property
-    def kind(self):
-        """That of all processes."""
-        return self.each[0].kind
-
-    @property
-    def width(self):
-        """Numbers that a prediction computes per query and process."""
-        return self.each[0].width
-
-    @property
-    def n_rows_kept(self):
-        """Training rows, which all processes share."""
-        return self.each[0].n_rows_kept
+    kernel, features, kind = map(_shared, ("kernel", "features", "kind"))
+    width, n_rows_kept = map(_shared, ("width", "n_rows_kept"))
 
     def mean(self, X, n_jobs=1):
         """Means (n, k)."""

@@ -32,7 +32,7 @@ from skgp_sparse._engine.process import (
 )
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import Jitter, inverse_lower, jittered_cholesky
-from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse._ground.parallel import ordered_map, slices
 
 _NEAREST = 100  # rows given which a variance is computed
 _SEEN = 64_000  # rows whose features are in memory at a time ...
@@ -109,7 +109,7 @@ class RowsPosterior(Process):
                 mean = mean + K @ self.alpha[part]
             return mean
 
-        return by_blocks(of_block, X, _cut(len(X), _ACROSS), n_jobs)
+        return by_blocks(of_block, X, slices(len(X), _ACROSS), n_jobs)
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
@@ -150,7 +150,8 @@ class RowsPosterior(Process):
         """Latent variance (n,) given the leading rows and those `near` each row of X (n, k)."""
         at_once = len(X) if len(self.X) <= _SEEN else _SEEN // _NEAREST
         parts = [
-            self._variances(float64(X[some]), near[some], n_jobs) for some in _cut(len(X), at_once)
+            self._variances(float64(X[some]), near[some], n_jobs)
+            for some in slices(len(X), at_once)
         ]
         signal = np.broadcast_to(kernels.diagonal(self.prior, float64(X))[0], len(X))
         return self.factor * without_negative(np.concatenate(parts), signal)
@@ -167,9 +168,9 @@ class RowsPosterior(Process):
         def of_few(few):
             return self._given_nearest(X[few], near[few], V[places[few]])
 
-        for _ in ordered_map(see, _cut(len(rows), _STRIP), n_jobs):
+        for _ in ordered_map(see, slices(len(rows), _STRIP), n_jobs):
             pass
-        return np.concatenate(list(ordered_map(of_few, _cut(len(X), _QUERIES), n_jobs)))
+        return np.concatenate(list(ordered_map(of_few, slices(len(X), _QUERIES), n_jobs)))
 
     def _given_nearest(self, X, near, V):
         """Variances of few queries, given features (n, k, m) of the rows near to each."""
@@ -215,7 +216,3 @@ class RowsPosterior(Process):
         C.flat[:: len(C) + 1] = np.maximum(C.diagonal(), 0.0) + self.noise[rows]
         L = jittered_cholesky(C / unit, Jitter(0.0, relative=False))[0]
         return solve_triangular(L, across, lower=True, check_finite=False) / np.sqrt(unit)
-
-
-def _cut(n, size):
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

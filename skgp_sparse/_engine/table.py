@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse._engine.moments import merge, moments_of, or_one, root_mean_square
-from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse._ground.parallel import ordered_map, slices
 
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
 _FEWEST_ROWS = 64
@@ -39,6 +39,13 @@ class Block(NamedTuple):
     noise: float | np.ndarray  # known noise variance, scalar or (n,)
     weight: float | np.ndarray  # 1.0 or (n,)
     offset: float | np.ndarray = 0.0  # known, of the latent value that a likelihood sees; or (n,)
+
+    def used(self):
+        """The rows of positive weight; noise, weights and offsets as arrays."""
+        noise, weight, offset = (np.broadcast_to(column, len(self.X)) for column in self[2:])
+        keep = weight > 0
+        X = self.X if keep.all() else self.X[keep]
+        return Block(X, self.y[keep], noise[keep], weight[keep], offset[keep])
 
 
 class Layout(NamedTuple):
@@ -99,6 +106,11 @@ class PerRow:
 
     def __array__(self, dtype=None, copy=None):
         return np.concatenate(self.parts, axis=-1).astype(dtype or np.float64)
+
+
+def at(values, rows):
+    """Those of some rows, from an array (n, ...); one number for all rows, or None, as it is."""
+    return values if np.ndim(values) == 0 else values[rows]
 
 
 def by_row(function, *values):
@@ -219,10 +231,7 @@ class Table(ABC):
 
     def pieces(self):
         """Slices of all rows, for what takes a few numbers of each: a million rows at a time."""
-        return [
-            slice(start, min(start + _TOGETHER, len(self)))
-            for start in range(0, len(self), _TOGETHER)
-        ]
+        return slices(len(self), _TOGETHER)
 
     def targets(self, rows=None):
         """Standardised targets (n, p) of the rows of a slice, or of all rows."""
@@ -233,7 +242,7 @@ class Table(ABC):
 
     def weights(self, rows):
         """Weights of the rows of a slice, None where all weights are one."""
-        return None if self.weight is None else self.weight[rows]
+        return at(self.weight, rows)
 
     def total_weight(self):
         """Number of rows, each counted as often as its weight says."""
@@ -269,8 +278,8 @@ class Table(ABC):
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
         distinct = np.empty((0, self.n_features))
-        for start in range(0, len(self), _AT_ONCE):
-            block = self.block(slice(start, start + _AT_ONCE))
+        for rows in slices(len(self), _AT_ONCE):
+            block = self.block(rows)
             X = block.X if self.weight is None else block.X[block.weight > 0]
             distinct = np.unique(np.vstack([distinct, X]), axis=0)
             if len(distinct) > most:

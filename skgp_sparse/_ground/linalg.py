@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import cython_blas, lapack
 
 from skgp_sparse._ground.buffers import empty
-from skgp_sparse._ground.parallel import for_each
+from skgp_sparse._ground.parallel import for_each, slices
 
 _LARGE = 512  # columns beyond which threads pay for one factorisation
 _TILE = 128  # rows and columns of the blocks in which factors are computed
@@ -134,7 +134,7 @@ def inverse_lower(L, n_jobs=1):
     L11⁻¹``, to tiles of twice the size, until one is left.
     """
     T = np.zeros(L.shape)
-    for tile in _cut(len(L), _TILE):
+    for tile in slices(len(L), _TILE):
         T[tile, tile] = _inverse_of_tile(L[tile, tile])
     size = _TILE
     while size < len(L):
@@ -162,7 +162,7 @@ def congruence(S, T, n_jobs=1):
 
 def mirror_lower(A):
     """Symmetric matrix of a lower triangle, filled in place."""
-    for rows in _cut(len(A), _TILE):
+    for rows in slices(len(A), _TILE):
         square = A[rows, rows]
         square[:] = np.tril(square) + np.tril(square, -1).T
         A[: rows.start, rows] = A[rows, : rows.start].T
@@ -186,7 +186,7 @@ def times_lower_transposed(A, T, out=None):
 def square_times_lower(S, T, n_jobs):
     """``S T`` for square S and lower triangular T, tiles of rows shared by threads."""
     out = np.empty(S.shape)
-    for_each(lambda rows: times_lower(S[rows], T, out[rows]), _cut(len(S), _TILE), n_jobs)
+    for_each(lambda rows: times_lower(S[rows], T, out[rows]), slices(len(S), _TILE), n_jobs)
     return out
 
 
@@ -259,7 +259,7 @@ def _lower_product(T, A, n_jobs):
         tail = slice(rows.start, None)
         np.matmul(T[tail, rows].T, A[tail, : rows.stop], out=out[rows, : rows.stop])
 
-    for_each(fill, _cut(len(T), _TILE), n_jobs)
+    for_each(fill, slices(len(T), _TILE), n_jobs)
     return out
 
 
@@ -288,13 +288,13 @@ def _factorise_block(A, n_jobs):
     A11, A21, A22 = A[:half, :half], A[half:, :half], A[half:, half:]
     _factorise_block(A11, n_jobs)
     A[:half, half:] = 0.0
-    tiles = [(tile, _inverse_of_tile(A11[tile, tile])) for tile in _cut(half, _TILE)]
+    tiles = [(tile, _inverse_of_tile(A11[tile, tile])) for tile in slices(half, _TILE)]
 
     def update(rows):
         A22[rows, : rows.stop] -= A21[rows] @ A21[: rows.stop].T
 
-    for_each(lambda rows: _substitute(A21[rows], A11, tiles), _cut(len(A22), _TILE), n_jobs)
-    for_each(update, _cut(len(A22), _TILE), n_jobs)
+    for_each(lambda rows: _substitute(A21[rows], A11, tiles), slices(len(A22), _TILE), n_jobs)
+    for_each(update, slices(len(A22), _TILE), n_jobs)
     _factorise_block(A22, n_jobs)
 
 
@@ -320,12 +320,12 @@ def _join_tiles(L, T, pairs, n_jobs):
         rows, first, start = job
         inner = slice(start, rows.stop)
         T[rows, first] = -(T[rows, inner] @ L[inner, first])
-        for tile in reversed(_cut(first.stop, _TILE, first.start)):
+        for tile in reversed(slices(first.stop, _TILE, first.start)):
             later = slice(tile.stop, first.stop)
             rest = T[rows, tile] - T[rows, later] @ L[later, tile]
             T[rows, tile] = _times_inverse(rest, L[tile, tile], T[tile, tile])
 
-    jobs = [(rows, a, b.start) for a, b in pairs for rows in _cut(b.stop, _TILE // 2, b.start)]
+    jobs = [(rows, a, b.start) for a, b in pairs for rows in slices(b.stop, _TILE // 2, b.start)]
     for_each(fill, jobs, n_jobs)
 
 
@@ -342,7 +342,3 @@ def _times_inverse(A, L, T):
 
 def _inverse_of_tile(L):
     return np.ascontiguousarray(lapack.dtrtri(L, lower=1)[0])
-
-
-def _cut(stop, size, start=0):
-    return [slice(k, min(k + size, stop)) for k in range(start, stop, size)]

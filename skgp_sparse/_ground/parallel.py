@@ -94,6 +94,11 @@ def _mark_thread():
     np.seterr(all="ignore")  # as the threads that call do: the results are checked there
 
 
+def slices(stop, size, start=0):
+    """Slices of so many numbers between two, the last one of what is left."""
+    return [slice(k, min(k + size, stop)) for k in range(start, stop, size)]
+
+
 def ordered_map(function, items, n_jobs):
     """Yield ``function(item)`` in the order of the items, `n_jobs` of them at a time.
 
