@@ -78,7 +78,7 @@ class Case(NamedTuple):
 
     def groups(self):
         """The table as the exact engine takes it."""
-        return exact.group_rows(self.rows().block(slice(None)))
+        return exact.group_rows(self.rows().everything())
 
     def repeated(self):
         """The same table with rows of weight w written w times."""

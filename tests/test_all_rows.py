@@ -20,12 +20,12 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse._engine.all_rows import AllRows, leading_rows
 from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 
 KERNELS = [
     2.0 * RBF(0.7) + WhiteKernel(0.1),
@@ -224,7 +224,7 @@ def posterior(kernel, X, y, noise, n_leading=50):
     features, _ = leading_rows(kernel, X[:n_leading], noise[:n_leading])
     others = np.arange(n_leading, len(X))
     scale = kernels.length_scales(kernel, np.ones(X.shape[1]))
-    return AllRows(kernel, X, noise, np.linalg.solve(K, y), features, others, scale)
+    return RowsPosterior(kernel, X, noise, np.linalg.solve(K, y), features, others, scale)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)

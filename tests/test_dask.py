@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse._front import training_rows
-from skgp_sparse.kernels import _nodes, _stationary
+from skgp_sparse.kernels import _formulas, _nodes
 
 pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -54,11 +54,11 @@ class Another(RBF):
     """The same, of which workers know nothing yet."""
 
 
-class RuleOfRenamed(_stationary.LengthScaleRule):
+class RuleOfRenamed(_formulas.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(_stationary.squared_exponential, roots=False, footprint=1)
+        super().__init__(_formulas.squared_exponential, roots=False, footprint=1)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import kernels
-from skgp_sparse.kernels import _bessel, _nodes, _rules, _tree
+from skgp_sparse.kernels import _bessel, _nodes, _rules
 
 ORACLE = dict(np.load(Path(__file__).parent / "data" / "kernels.npz"))
 CASES = sorted({key.split("/")[0] for key in ORACLE})
@@ -547,10 +547,9 @@ def test_threads_do_not_disturb_each_other():
     agree(sum(part[1] for part in parts), Z_bar, 1e-12)
 
 
-@pytest.mark.parametrize("module", [_nodes, _tree])
-def test_examples_run(module, monkeypatch):
+def test_examples_run(monkeypatch):
     monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
-    assert doctest.testmod(module).failed == 0
+    assert doctest.testmod(_nodes).failed == 0
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.2, 1.5, 2.5, np.inf])

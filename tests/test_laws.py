@@ -413,7 +413,7 @@ def drawn_covariance(process, X, n_samples=20_000):
 def test_samples_have_the_covariance_of_the_process(joint_rows, monkeypatch):
     case = make_case("matern_1.5", m=12)
     case = case._replace(X=np.unique(case.X, axis=0)[:30], y=case.y[:30])
-    monkeypatch.setattr(posterior, "_JOINT_ROWS", joint_rows)
+    monkeypatch.setattr(posterior, "JOINT_ROWS", joint_rows)
     found, _ = collapsed.posterior(case.problem(TitsiasNew()))
     drawn, cov = drawn_covariance(found, case.X), found.covariance(case.X)
     agree(drawn.diagonal(), cov.diagonal(), 0.05)
@@ -426,7 +426,7 @@ def test_samples_have_the_covariance_of_the_process(joint_rows, monkeypatch):
 def test_samples_of_the_exact_process_have_its_covariance_beyond_the_joint_limit(monkeypatch):
     case = make_case("matern_1.5", n=20)
     found, _ = exact.posterior(case.kernel, case.groups())
-    monkeypatch.setattr(posterior, "_JOINT_ROWS", 0)
+    monkeypatch.setattr(posterior, "JOINT_ROWS", 0)
     at = case.X + 0.05
     agree(drawn_covariance(found, at).diagonal(), found.covariance(at).diagonal(), 0.05)
 

@@ -9,6 +9,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
+from skgp_sparse._engine.forward import Sums
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.rows import Rows
@@ -32,7 +33,7 @@ def some_core(m, p, seed=0):
     """A posterior that no rows have led to."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(m, m))
-    return minibatch.posterior_of(minibatch.Sums(A @ A.T / m, rng.normal(size=(m, p)), 1.0), 1.0, 1)
+    return minibatch.posterior_of(Sums(A @ A.T / m, rng.normal(size=(m, p)), 1.0), 1.0, 1)
 
 
 def features_of(case, kernel, Z):
@@ -110,7 +111,7 @@ def test_at_the_optimum_of_all_rows_it_is_the_collapsed_gradient(bound, noise):
     whole = collapsed.value_and_gradient(problem)
     batch = minibatch.look(problem, minibatch.with_noise(problem))
     core = minibatch.posterior_of(batch.sums[0], 1.0, 1)
-    slope = bound.reduce(float(batch.own), batch.n)[1]
+    slope = bound.reduce(float(batch.totals), batch.n)[1]
     found = minibatch.gradient(problem, batch, Cores([core]), [bound], slope, True)
     agree(found["kernel"], whole.theta_bar, 1e-11)
     agree(found["basis"], whole.Z_bar, 1e-11)
@@ -225,7 +226,7 @@ def test_gradients_of_likelihoods_with_the_posterior_held(name):
 
 
 def sums_of(core):
-    return minibatch.Sums(core.VaV, core.VaV @ core.v + core.v, 1.0)
+    return Sums(core.VaV, core.VaV @ core.v + core.v, 1.0)
 
 
 @pytest.mark.parametrize("spherical", [True, False])

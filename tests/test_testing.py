@@ -20,7 +20,7 @@ from test_kernels import ALL, Rippled
 from skgp_sparse import kernels
 from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Spherical, Titsias
 from skgp_sparse.kernels import _nodes
-from skgp_sparse.kernels._stationary import RationalQuadraticRule
+from skgp_sparse.kernels._formulas import RationalQuadraticRule
 from skgp_sparse.likelihoods import Gaussian, Logit, Probit
 from skgp_sparse.testing import check_bound, check_kernel_rule, check_likelihood
 

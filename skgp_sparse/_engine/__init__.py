@@ -26,16 +26,16 @@ collapsed_sites
     Rows with Gaussian sites: everything O(n) of an inner iteration.
 exact, exact_sites
     The exact process on few distinct rows; the same with Gaussian sites.
-symmetric
-    ``k(X, X)`` and its pullback, lower triangles only.
 decoupled
     A basis of its own for the mean.
 kernel_product, preconditioner, conjugate_gradients
     ``k(X, X)`` times vectors in tiles, a matrix close to it, and linear systems with both.
-all_rows
+rows_posterior
     Predictions given all rows: the mean by a solve, variances by neighbours.
 evidence
     Bounds of the exact evidence from both sides.
+process
+    The contract of what predicts.
 posterior
     Mean, variance, covariance and samples given a basis.
 

@@ -30,11 +30,10 @@ class Cotangents(NamedTuple):
     mean_h: float  # Σ a h / Σ a: all of h that uniform noise needs to know
 
 
-def cotangents(problem, features, solution, tau):
+def cotangents(problem, features, core, tau, total_a, reduce_slope):
     """Matrices that the visit to every block multiplies with."""
-    v = solution.TB.T @ solution.c
-    Binv = inverse_from_triangle(solution.TB, problem.options.n_jobs)
-    n_targets = v.shape[1]
+    Binv = inverse_from_triangle(core.TB, problem.options.n_jobs)
+    n_targets = core.v.shape[1]
     shared = None
     if tau is not None:
         tau = 0.0 if features.complete else tau
@@ -44,13 +43,13 @@ def cotangents(problem, features, solution, tau):
     return Cotangents(
         features=features,
         n_targets=n_targets,
-        reduce_slope=solution.reduce_slope,
+        reduce_slope=reduce_slope,
         latent_noise=problem.latent_noise,
-        v=v,
-        u=features.weights(v),
+        v=core.v,
+        u=features.weights(core.v),
         Binv=Binv,
         shared=shared,
-        mean_h=(len(Binv) - np.trace(Binv)) / solution.total_a,
+        mean_h=(len(Binv) - np.trace(Binv)) / total_a,
     )
 
 
@@ -65,7 +64,7 @@ def second_visit(problem, features, layout, see, cots, inputs, want_gram, *kept)
     features : Features
     layout : Layout
     see : callable
-        ``(block, *own) -> list of Forward``, one for each process; `own` is what `kept` has.
+        ``(block, *waiting) -> list of Forward``, one for each process, from what `kept` has.
     cots : list of Cotangents
         One for each process.
     inputs : bool
@@ -77,17 +76,17 @@ def second_visit(problem, features, layout, see, cots, inputs, want_gram, *kept)
 
     seen_by_rows = [cot if cot.shared is None else cot._replace(Binv=None) for cot in cots]
 
-    def run(read, *own):
+    def run(read, *waiting):
         block = read()
-        forwards = see(block, *own)
+        forwards = see(block, *waiting)
         tape = forwards[0].tape or problem.tape(features, block.X)
         pairs = zip(forwards, seen_by_rows)
         parts = (_cotangents_of_block(*pair, block, want_gram) for pair in pairs)
         K_bar, t, noise_bar, VtV = reduce(_added, parts)
-        theta_bar, own_bar = features.pull(tape.features, K_bar, inputs)
+        theta_bar, basis_bar = features.pull(tape.features, K_bar, inputs)
         n = len(block.X)
         theta_bar += tape.diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
-        return (theta_bar, own_bar if inputs else 0.0, VtV), None
+        return (theta_bar, basis_bar if inputs else 0.0, VtV), None
 
     nothing = [False] * len(layout.blocks)
     return problem.rows.visit(run, layout, *kept, keep=nothing, spend=True)[0]
@@ -118,11 +117,11 @@ def _cotangents_of_block(forward, cot, block, want_gram):
     else:
         BV, h = None, cot.mean_h
     weight = block.weight
-    g = row_dots(e, e) + n_targets * precision * (precision * h - forward.own)
-    g *= 0.5 * weight / forward.own**2
+    g = row_dots(e, e) + n_targets * precision * (precision * h - forward.inflation)
+    g *= 0.5 * weight / forward.inflation**2
     penalty_bar = n_targets * cot.reduce_slope * weight * forward.slope * precision
     t = forward.share * g - penalty_bar
-    ae = e * np.reshape(weight / forward.own, (-1, 1))
+    ae = e * np.reshape(weight / forward.inflation, (-1, 1))
     noise_bar = t if cot.latent_noise else g + penalty_bar * forward.x
     t = 0.0 * t if cot.features.complete else t
     K_bar = _cotangent_of_features(V, ae, BV, t, a, cot)

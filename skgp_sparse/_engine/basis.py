@@ -107,7 +107,7 @@ class Features(ABC):
         return A
 
     def pull_whitening(self, S, u, inputs):
-        """Gradients wrt theta and the own parameters through the whitening.
+        """Gradients wrt theta and the basis' own parameters through the whitening.
 
         Parameters
         ----------

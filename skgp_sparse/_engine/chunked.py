@@ -12,7 +12,7 @@ from threading import Lock
 import numpy as np
 
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._engine.table import Table
+from skgp_sparse._engine.table import Table, at
 
 _INPUTS = 100_000  # rows that a user's own function sees
 
@@ -130,12 +130,12 @@ class ChunkedTable(Table):
 
     def block(self, rows):
         """Rows selected by a slice or an index array, as a `Block`."""
-        return self._rows(rows).block(slice(None))
+        return self._rows(rows).everything()
 
     def read(self, layout, index):
         """The `Block` of number `index` in a visit: those just before it may still be wanted."""
         rows = layout.blocks[index]
-        return self._rows(rows, (layout.threads + 1) * (rows.stop - rows.start)).block(slice(None))
+        return self._rows(rows, (layout.threads + 1) * (rows.stop - rows.start)).everything()
 
     def subset(self, rows):
         """The table of some rows, selected by an index array, in memory."""
@@ -162,7 +162,7 @@ class ChunkedTable(Table):
         X, y = self._taken(rows, behind)
         y = y if self.relabel is None else self.relabel(y)
         columns = self.noise, self.weight, self.offset
-        noise, weight, offset = (one if np.ndim(one) == 0 else one[rows] for one in columns)
+        noise, weight, offset = (at(column, rows) for column in columns)
         return Rows(X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
 
     def _taken(self, rows, behind):
@@ -192,8 +192,8 @@ class ChunkedTable(Table):
         return X[back], y[back]
 
     def _together(self, pieces):
-        found = list(pieces)
-        if not found:
+        pieces = list(pieces)
+        if not pieces:
             return np.empty((0, self.n_features)), np.empty((0, self.n_targets))
-        X, y = zip(*found)
+        X, y = zip(*pieces)
         return np.concatenate(X), np.concatenate(y)

@@ -33,15 +33,33 @@ from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse._ground.linalg import cholesky, inverse_lower, log_det_from_cholesky
 
 
-class FeatureWeights(NamedTuple):
-    """The posterior of the weights of the features, and what a gradient wants to know of it."""
+class Core(NamedTuple):
+    """The Gaussian posterior of the weights of the features of a process, given sums over rows."""
 
-    value: float | None
+    VaV: np.ndarray  # B - I
     TB: np.ndarray  # LB⁻¹
-    c: np.ndarray
-    VaV: np.ndarray
-    total_a: float  # Σ a
-    reduce_slope: float = 1.0
+    c: np.ndarray  # (m, p)
+    v: np.ndarray  # (m, p)
+    log_det: float  # log |B|
+    settled: float = 0.0  # E_q of the logarithms of settled sites
+
+    def divergence(self):
+        """``KL[q(u) ‖ p(u)]``, p with the settled sites, up to a constant."""
+        trace = np.vdot(self.TB, self.TB)
+        prior = 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
+        return prior - self.settled
+
+    def log_normaliser(self):
+        """``log E[exp(Σ b f - ½ a f²)]`` under the Nyström prior."""
+        return 0.5 * (np.vdot(self.c, self.c) - self.log_det)
+
+
+class Optimum(NamedTuple):
+    """An objective at its best posterior."""
+
+    value: float
+    core: Core
+    reduce_slope: float
 
 
 def value(problem):
@@ -63,18 +81,14 @@ def value_and_gradient(problem, inputs=True):
     Evaluation
     """
     features, layout = problem.features(), problem.layout()
-    statistics, waiting = first_visit(problem, features, layout, gradient=True)
-    solution = solve(statistics, problem)
-    probe = _see(problem, features, problem.rows.block(slice(0, 1)), None)[0]
-    tau = common_slope(problem, probe, solution.reduce_slope)
-    learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
-    by_row = np.ndim(probe.precision) > 0 and learned
-    cot = cotangents(problem, features, solution, None if by_row else tau)
+    sums, waiting = first_visit(problem, features, layout, gradient=True)
+    value, core, slope = solve(sums, problem)
     see = partial(_see, problem, features)
-    sums = second_visit(problem, features, layout, see, [cot], inputs, tau is None, waiting)
-    VtV = None if tau is None else cot.n_targets * tau * solution.VaV
-    gradient = _add_whitening(features, [cot], sums, VtV, inputs)
-    return Evaluation(solution.value, gradient, features.jitter)
+    probe = see(problem.rows.block(slice(0, 1)), None)
+    gradient = _gradient(
+        [problem], features, layout, see, [core], probe, inputs, [waiting], sums.a, slope
+    )
+    return Evaluation(value, gradient, features.jitter)
 
 
 def gradient_at_sites(problem, features, layout, projections, sites, cores, bounds, inputs):
@@ -102,18 +116,37 @@ def gradient_at_sites(problem, features, layout, projections, sites, cores, boun
 
     def see(block, projection, site):
         seen = projection or problem.project(features, block.X)
-        return [forward_block(p, seen, block, own) for p, own in zip(problems, _by_process(site))]
+        return [forward_block(p, seen, block, one) for p, one in zip(problems, _by_process(site))]
 
-    solutions = [FeatureWeights(None, core.TB, core.c, core.VaV, 1.0) for core in cores]
-    block = problem.rows.block(slice(0, 1))
-    probes = see(block, None, sites[0][..., :1])
-    taus = [common_slope(one, probe, 1.0) for one, probe in zip(problems, probes)]
-    cots = [cotangents(problem, features, *pair) for pair in zip(solutions, taus)]
-    one_by_one = None in taus
+    probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
     kept = projections, list(sites)
-    sums = second_visit(problem, features, layout, see, cots, inputs, one_by_one, *kept)
-    VtV = None if one_by_one else sum(tau * core.VaV for tau, core in zip(taus, cores))
-    return _add_whitening(features, cots, sums, VtV, inputs)
+    return _gradient(problems, features, layout, see, cores, probe, inputs, kept)
+
+
+def _gradient(problems, features, layout, see, cores, probe, inputs, kept, total_a=1.0, slope=1.0):
+    """Gradients by the name of the block; `probe` is what `see` makes of one row."""
+    taus = [common_slope(*pair, slope) for pair in zip(problems, probe)]
+    by_row = by_row_noise(problems[0], probe[0])
+    cots = [
+        cotangents(problems[0], features, core, None if by_row else tau, total_a, slope)
+        for core, tau in zip(cores, taus)
+    ]
+    want = None in taus
+    theta_bar, basis_bar, VtV = second_visit(
+        problems[0], features, layout, see, cots, inputs, want, *kept
+    )
+    if not want:
+        VtV = sum(cot.n_targets * tau * core.VaV for cot, tau, core in zip(cots, taus, cores))
+    of_whitening = pull_whitening(cots, 0.0 if features.complete else VtV, inputs)
+    return by_name(theta_bar, basis_bar, of_whitening, inputs)
+
+
+def by_name(theta_bar, basis_bar, of_whitening, inputs):
+    """Gradients through the raw features, and those through their whitening, by block."""
+    gradient = {"kernel": theta_bar + of_whitening[0]}
+    if inputs:
+        gradient["basis"] = basis_bar + of_whitening[1]
+    return gradient
 
 
 def posterior(problem):
@@ -123,29 +156,34 @@ def posterior(problem):
 
 def conclude(problem):
     """Objective, `Posterior` and the jitter that it took, from one visit to the rows."""
-    features, solution = solve_forward(problem)
-    return solution.value, posterior_of(features, solution, problem), features.jitter
+    features, optimum = solve_forward(problem)
+    return optimum.value, posterior_of(features, optimum.core, problem), features.jitter
 
 
-def solve(statistics, problem):
-    """The `FeatureWeights` that belong to sums over rows, at the bound of the problem."""
-    B = statistics.VaV.copy()
+def core_of(sums, n_jobs):
+    """The `Core` that belongs to `Sums` of one process."""
+    B = sums.VaV.copy()
     B.flat[:: len(B) + 1] += 1.0
-    LB = cholesky(B, problem.options.n_jobs)
-    TB = inverse_lower(LB, problem.options.n_jobs)
-    c = TB @ statistics.Vay
-    n_targets = c.shape[1]
-    log_n = -0.5 * n_targets * (statistics.log_noise + log_det_from_cholesky(LB))
-    log_n -= 0.5 * (statistics.yay - np.vdot(c, c))
-    penalty, reduce_slope = problem.bound.reduce(statistics.phi, statistics.n)
-    value = log_n - n_targets * penalty
-    return FeatureWeights(value, TB, c, statistics.VaV, statistics.a, reduce_slope)
+    LB = cholesky(B, n_jobs)
+    TB = inverse_lower(LB, n_jobs)
+    c = TB @ sums.Vay
+    return Core(sums.VaV, TB, c, TB.T @ c, log_det_from_cholesky(LB))
 
 
-def posterior_of(features, solution, problem):
-    """The `Posterior` of a solution."""
-    weights = features.weights(solution.TB.T @ solution.c)
-    return Posterior(problem.kernel, features.for_prediction(), weights, solution.TB)
+def solve(sums, problem):
+    """The `Optimum` that belongs to `Sums`, at the bound of the problem."""
+    core = core_of(sums, problem.options.n_jobs)
+    n_targets = core.c.shape[1]
+    log_n = -0.5 * n_targets * (sums.log_noise + core.log_det)
+    log_n -= 0.5 * (sums.yay - np.vdot(core.c, core.c))
+    penalty, reduce_slope = problem.bound.reduce(sums.phi, sums.n)
+    return Optimum(log_n - n_targets * penalty, core, reduce_slope)
+
+
+def posterior_of(features, core, problem):
+    """The `Posterior` of a process whose weights have this one."""
+    weights = features.weights(core.v)
+    return Posterior(problem.kernel, features.for_prediction(), weights, core.TB)
 
 
 def mean_noise_and_residual(problem, rows):
@@ -155,10 +193,10 @@ def mean_noise_and_residual(problem, rows):
 
 
 def solve_forward(problem):
-    """The features of a problem, and the `FeatureWeights` given its rows."""
+    """The features of a problem, and the `Optimum` given its rows."""
     features = problem.features()
-    statistics, _ = first_visit(problem, features, problem.layout(), gradient=False)
-    return features, solve(statistics, problem)
+    sums, _ = first_visit(problem, features, problem.layout(), gradient=False)
+    return features, solve(sums, problem)
 
 
 def _by_process(site):
@@ -178,15 +216,7 @@ def common_slope(problem, probe, reduce_slope):
     return -probe.slope * reduce_slope
 
 
-def _add_whitening(features, cots, sums, VtV, inputs):
-    """Gradients by name: those through the raw features, and those through their whitening.
-
-    `VtV` is None if the visit has summed it.
-    """
-    theta_bar, own_bar, summed = sums
-    VtV = summed if VtV is None else VtV
-    of_whitening = pull_whitening(cots, 0.0 if features.complete else VtV, inputs)
-    gradient = {"kernel": theta_bar + of_whitening[0]}
-    if inputs:
-        gradient["basis"] = own_bar + of_whitening[1]
-    return gradient
+def by_row_noise(problem, probe):
+    """Whether the gradient wants to know ``h`` of every row: noise that differs is learned."""
+    learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
+    return learned and np.ndim(probe.precision) > 0

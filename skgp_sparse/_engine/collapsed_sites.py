@@ -13,22 +13,18 @@ Several processes may share the kernel and the basis; each has sites of its own.
 same methods where nothing needs to be projected.
 """
 
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 
 from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.basis import Features
-from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.collapsed import core_of
+from skgp_sparse._engine.forward import Sums
 from skgp_sparse._engine.problem import Observations, Problem
 from skgp_sparse._engine.table import Layout, PerRow
-from skgp_sparse._ground.linalg import (
-    cholesky,
-    inverse_lower,
-    log_det_from_cholesky,
-    product_norms,
-    weighted_gram,
-)
+from skgp_sparse._ground.linalg import product_norms, weighted_gram
 
 
 class ProjectedRows(NamedTuple):
@@ -39,7 +35,7 @@ class ProjectedRows(NamedTuple):
     layout: Layout
     projections: list  # of the blocks, None where memory did not suffice
     observed: Observations  # of `PerRow`
-    settled: "FrozenSites | None" = None  # what rows say that are no longer here
+    settled: Sums | None = None  # over rows that are no longer here, for every process
 
     @property
     def jitter(self):
@@ -56,10 +52,10 @@ class ProjectedRows(NamedTuple):
             return (V.T @ site[0].T, *(weighted_gram(V, a) for a in site[1])), None
 
         (Vb, *VaV), _ = self._visit(run, natural, keep=[False] * len(natural))
-        n_jobs, pairs = self.problem.options.n_jobs, zip(VaV, Vb.T[:, :, None])
-        if self.settled is None:
-            return Cores(core_of(*pair, n_jobs) for pair in pairs)
-        return Cores(core_of(*pair, n_jobs, own) for pair, own in zip(pairs, self.settled.each()))
+        each = _by_process(Sums(VaV, Vb.T))
+        settled = repeat(None) if self.settled is None else _by_process(self.settled)
+        n_jobs = repeat(self.problem.options.n_jobs)
+        return Cores(map(core_at_sites, each, n_jobs, settled))
 
     def moments(self, cores):
         """Means ``μ`` and variances ``h`` of the rows, a `PerRow` (2, k, n)."""
@@ -84,8 +80,7 @@ class ProjectedRows(NamedTuple):
 
     def posterior(self, core):
         """The `Posterior` over one of the processes."""
-        u = self.features.weights(core.v)
-        return Posterior(self.problem.kernel, self.features.for_prediction(), u, core.TB)
+        return collapsed.posterior_of(self.features, core, self.problem)
 
     def _visit(self, function, *states, keep=None):
         return self.problem.rows.visit(function, self.layout, self.projections, *states, keep=keep)
@@ -100,27 +95,6 @@ class ProjectedRows(NamedTuple):
         return features_of
 
 
-class Core(NamedTuple):
-    """The Gaussian posterior over the inducing variables of a process, given all sites."""
-
-    VaV: np.ndarray  # B - I
-    TB: np.ndarray  # LB⁻¹
-    c: np.ndarray  # (m, 1)
-    v: np.ndarray  # (m, 1)
-    log_det: float  # log |B|
-    settled: float = 0.0  # E_q of the logarithms of settled sites
-
-    def divergence(self):
-        """``KL[q(u) ‖ p(u)]``, p with the settled sites, up to a constant."""
-        trace = np.vdot(self.TB, self.TB)
-        prior = 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
-        return prior - self.settled
-
-    def log_normaliser(self):
-        """``log E[exp(Σ b f - ½ a f²)]`` under the Nyström prior."""
-        return 0.5 * (np.vdot(self.c, self.c) - self.log_det)
-
-
 class Cores(tuple):
     """The posteriors of independent processes."""
 
@@ -133,26 +107,8 @@ class Cores(tuple):
         return sum(core.log_normaliser() for core in self)
 
 
-class FrozenSites(NamedTuple):
-    """Sites that stay as they are: sums over their rows, for every process."""
-
-    VaV: np.ndarray  # (k, m, m)
-    Vb: np.ndarray  # (k, m)
-
-    def __add__(self, other):
-        return FrozenSites(self.VaV + other.VaV, self.Vb + other.Vb)
-
-    def times(self, factor):
-        """The same with every weight multiplied."""
-        return FrozenSites(factor * self.VaV, factor * self.Vb)
-
-    def each(self):
-        """The pair of every process, linear terms as a column."""
-        return zip(self.VaV, self.Vb[:, :, None])
-
-
 def settle(problem, sites, as_seen):
-    """The `FrozenSites` sites of all rows of a problem.
+    """`Sums` over the sites of all rows of a problem, (k, m, m) and (k, m), which stay as they are.
 
     Parameters
     ----------
@@ -172,33 +128,33 @@ def settle(problem, sites, as_seen):
         linear, precision = as_seen(site, seen.residual, block.weight)
         return (np.stack([weighted_gram(seen.V, a) for a in precision]), linear @ seen.V), None
 
-    return FrozenSites(*problem.rows.visit(run, layout, parts)[0])
+    return Sums(*problem.rows.visit(run, layout, parts)[0])
 
 
-def core_of(VaV, Vb, n_jobs, settled=None):
-    """The `Core` of ``V diag(a) Vᵀ`` and ``V b``, settled sites; may raise ``LinAlgError``."""
+def _by_process(sums):
+    """`Sums` of every process, whose linear terms are columns, from those with an axis for them."""
+    return map(Sums, sums.VaV, sums.Vay[:, :, None])
+
+
+def core_at_sites(sums, n_jobs, settled=None):
+    """The `Core` given `Sums` over sites, and over settled ones; may raise ``LinAlgError``."""
     if settled is not None:
-        VaV, Vb = VaV + settled[0], Vb + settled[1]
-    B = VaV.copy()
-    B.flat[:: len(B) + 1] += 1.0
+        sums = Sums(sums.VaV + settled.VaV, sums.Vay + settled.Vay)
     try:
-        LB = cholesky(B, n_jobs)
+        core = core_of(sums, n_jobs)
     except np.linalg.LinAlgError:
         raise np.linalg.LinAlgError(
             "There is no posterior for the sites of the rows, because they are not finite, or too "
             "many precisions are negative. Check the scale of X and y and the bounds of the "
             "hyperparameters."
         ) from None
-    TB = inverse_lower(LB, n_jobs)
-    c = TB @ Vb
-    core = Core(VaV, TB, c, TB.T @ c, log_det_from_cholesky(LB))
-    return core if settled is None else core._replace(settled=_expected(core, *settled))
+    return core if settled is None else core._replace(settled=_expected(core, settled))
 
 
-def _expected(core, VaV, Vb):
+def _expected(core, sums):
     """``E_q[vᵀ Vb - ½ vᵀ VaV v]``."""
-    squares = np.vdot(core.v, VaV @ core.v) + np.vdot(core.TB, core.TB @ VaV)
-    return np.vdot(core.v, Vb) - 0.5 * squares
+    squares = np.vdot(core.v, sums.VaV @ core.v) + np.vdot(core.TB, core.TB @ sums.VaV)
+    return np.vdot(core.v, sums.Vay) - 0.5 * squares
 
 
 def project_rows(problem, settled=None):
@@ -218,11 +174,11 @@ def project_rows(problem, settled=None):
         block = read()
         seen = problem.project(features, block.X, place)
         observed = observe(block, seen.residual)
-        waiting = None if place is None else seen if whole else seen._replace(tape=None)
-        return (), (waiting, observed)
+        projection = None if place is None else seen if whole else seen._replace(tape=None)
+        return (), (projection, observed)
 
-    _, found = problem.rows.visit(run, layout, places)
-    projections, observed = zip(*found)
+    _, waiting = problem.rows.visit(run, layout, places)
+    projections, observed = zip(*waiting)
     return ProjectedRows(
         problem,
         features,

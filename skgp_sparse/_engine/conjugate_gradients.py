@@ -16,7 +16,7 @@ _EVERY = 50  # rough products until the residual is computed
 
 
 class LinearSolution(NamedTuple):
-    """What was found."""
+    """What a solve ends with."""
 
     x: np.ndarray  # (n, p)
     residual: np.ndarray  # (n, p) of x
@@ -53,15 +53,15 @@ def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None, 
         rounding allows no smaller one.
     """
     run = _Run(multiply, precondition, _norms(Y), tol, max_iter, report)
-    found = start or LinearSolution(np.zeros_like(Y), Y, 1.0, 0)
-    found = found._replace(relative=run.relative(found.residual))
-    if rough is not None and run.may_go_on(found):
-        found = run.go_on(found, Y, rough)
-    while run.may_go_on(found):
-        before, found = found, run.go_on(found, Y, multiply)
-        if not found.relative < 0.5 * before.relative:  # rounding, which a restart does not mend
+    solution = start or LinearSolution(np.zeros_like(Y), Y, 1.0, 0)
+    solution = solution._replace(relative=run.relative(solution.residual))
+    if rough is not None and run.may_go_on(solution):
+        solution = run.go_on(solution, Y, rough)
+    while run.may_go_on(solution):
+        before, solution = solution, run.go_on(solution, Y, multiply)
+        if not solution.relative < 0.5 * before.relative:  # rounding, which a restart does not mend
             break
-    return found._replace(n_iter=run.n_iter, stopped=run.stopped)
+    return solution._replace(n_iter=run.n_iter, stopped=run.stopped)
 
 
 @dataclass
@@ -77,26 +77,26 @@ class _Run:
     n_iter: int = field(default=0, init=False)
     stopped: bool = field(default=False, init=False)
 
-    def may_go_on(self, found):
-        return found.relative > self.tol and self.n_iter < self.max_iter and not self.stopped
+    def may_go_on(self, solution):
+        return solution.relative > self.tol and self.n_iter < self.max_iter and not self.stopped
 
-    def go_on(self, found, Y, multiply):
+    def go_on(self, solution, Y, multiply):
         """The solution after a round, or the one before where that is better."""
         is_rough = multiply is not self.exact
-        x = found.x + self._iterate(multiply, found, is_rough)
+        x = solution.x + self._iterate(multiply, solution, is_rough)
         residual = Y - self.exact(x)
         better = LinearSolution(x, residual, self.relative(residual), self.n_iter)
-        return better if _energy(better, Y) < _energy(found, Y) else found
+        return better if _energy(better, Y) < _energy(solution, Y) else solution
 
-    def _iterate(self, multiply, found, is_rough):
+    def _iterate(self, multiply, solution, is_rough):
         """The change of x, once the recursion says that the residual is small.
 
         The formula of Polak and Ribière allows for a preconditioner with rounding of its own.
         """
         goal = self.tol * (_MARGIN if is_rough else 1.0)
-        x, r = np.zeros_like(found.x), found.residual.copy()
+        x, r = np.zeros_like(solution.x), solution.residual.copy()
         z = self.precondition(r)
-        p, rz, relative = z, _dots(r, z), found.relative
+        p, rz, relative = z, _dots(r, z), solution.relative
         while relative > goal and self.n_iter < self.max_iter and not self.stopped:
             Ap = multiply(p)
             curvature = _dots(p, Ap)
@@ -110,12 +110,13 @@ class _Run:
             rz, relative = _dots(r, z), self.relative(r)
             self.n_iter += 1
             self.stopped = self.report is not None and bool(self.report(self.n_iter, relative))
-            if is_rough and self.n_iter % _EVERY == 0 and not self._is_honest(found, x, relative):
+            due = is_rough and self.n_iter % _EVERY == 0
+            if due and not self._is_honest(solution, x, relative):
                 break
         return x
 
-    def _is_honest(self, found, x, relative):
-        return self.relative(found.residual - self.exact(x)) <= _HONEST * relative
+    def _is_honest(self, solution, x, relative):
+        return self.relative(solution.residual - self.exact(x)) <= _HONEST * relative
 
     def relative(self, residual):
         return self._by_column(residual).max()
@@ -124,9 +125,9 @@ class _Run:
         return _ratio(_norms(residual), self.size)
 
 
-def _energy(found, Y):
+def _energy(solution, Y):
     """``½ xᵀ A x - xᵀ y``, which every step lowers, whatever the residual does."""
-    return -0.5 * np.vdot(found.x, Y + found.residual)
+    return -0.5 * np.vdot(solution.x, Y + solution.residual)
 
 
 def _dots(A, B):

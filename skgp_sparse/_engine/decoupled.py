@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation, Problem
+from skgp_sparse._engine.process import Process
 from skgp_sparse._engine.table import Table
 
 
 @dataclass(frozen=True, eq=False)
-class DecoupledPosterior:
+class DecoupledPosterior(Process):
     """The process given data, its mean in another basis than its covariance.
 
     Parameters
@@ -78,8 +79,8 @@ class SilentTable(Table):
 
     def block(self, rows):
         """The rows without their targets."""
-        found = self.rows.block(rows)
-        return found._replace(y=0.0 * found.y)
+        block = self.rows.block(rows)
+        return block._replace(y=0.0 * block.y)
 
     def subset(self, rows):
         """The same of some rows."""
@@ -88,15 +89,15 @@ class SilentTable(Table):
 
 def conclude(of_mean: Problem, of_covariance: Problem):
     """The bound, the `DecoupledPosterior` posterior and the jitter, from a visit for each basis."""
-    value, found, jitter = 0.0, [], 0.0
+    value, posteriors, jitter = 0.0, [], 0.0
     for problem, sign in (of_mean, 1.0), (of_covariance, -1.0):
-        features, solution = collapsed.solve_forward(problem)
-        value += 0.5 * sign * (solution.c**2).sum()
-        found.append(collapsed.posterior_of(features, solution, problem))
+        features, optimum = collapsed.solve_forward(problem)
+        value += 0.5 * sign * (optimum.core.c**2).sum()
+        posteriors.append(collapsed.posterior_of(features, optimum.core, problem))
         jitter = max(jitter, features.jitter)
-    of_mean, of_covariance = found
+    of_mean, of_covariance = posteriors
     of_mean = replace(of_mean, features=of_mean.features.for_mean(), TB=None)
-    return value + solution.value, DecoupledPosterior(of_mean, of_covariance), jitter
+    return value + optimum.value, DecoupledPosterior(of_mean, of_covariance), jitter
 
 
 def value_and_gradient(of_mean: Problem, of_covariance: Problem):

@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.all_rows import RowsPosterior, leading_rows
 from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
+from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
+from skgp_sparse._ground.normal import LOG_2PI
 
-_LOG_2PI = np.log(2.0 * np.pi)
 _LEADING = 500  # rows that come first in the chain rule
 _GROWTH = 1.25  # of the rows that are known, from one link of the chain to the next
 
@@ -47,7 +47,7 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2
     features : Features
         Of inducing points.
     rows : Block
-        All rows.
+        Of `Table.everything`.
     n_jobs : int
     tol : float
         Residual of the solve.
@@ -59,30 +59,28 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2
     report : callable or None
         Of `solve`.
     """
-    weight = np.broadcast_to(rows.weight, len(rows.X))
-    used = np.random.RandomState(0).permutation(np.flatnonzero(weight > 0))
-    X, y, weight = rows.X[used], rows.y[used], weight[used]
-    learned = kernels.diagonal(kernel, X)[1]
-    s2 = np.broadcast_to(rows.noise, len(rows.X))[used] + learned
+    rows = rows.used()
+    order = np.random.RandomState(0).permutation(len(rows.X))
+    X, y, noise, weight = (column[order] for column in rows[:4])
+    s2 = noise + kernels.diagonal(kernel, X)[1]
     D, n_targets = s2 / weight, y.shape[1]
     # a row of weight w is its mean, and what w copies of it have beside that
-    constant = weight @ (np.log(s2) + _LOG_2PI) - np.log(D).sum()
+    constant = weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
     signal = np.mean(kernels.diagonal(kernel, X)[0])
     leading, _ = leading_rows(kernel, X[:n_leading], D[:n_leading], n_jobs)
-    product = KernelProduct(kernel, X, n_jobs)
-    rough = product.rough()
-    found = solve(
-        lambda V: product(V) + D[:, None] * V,
+    multiply, rough = KernelProduct(kernel, X, n_jobs).with_noise(D)
+    solution = solve(
+        multiply,
         preconditioner(kernel, leading, X, D, n_jobs, dtype=precision(D, signal)),
         y,
         tol=tol,
         max_iter=max_iter,
-        rough=rough and (lambda V: rough(V) + D[:, None] * V),
+        rough=rough,
         report=report,
     )
     Q = preconditioner(kernel, features, X, D, n_jobs, with_residual=False)
-    least = np.vdot(y, found.x) + np.vdot(found.x, found.residual)  # 2 yᵀv - vᵀ(y - e)
-    most = least + np.vdot(found.residual, Q(found.residual))
+    least = np.vdot(y, solution.x) + np.vdot(solution.x, solution.residual)  # 2 yᵀv - vᵀ(y - e)
+    most = least + np.vdot(solution.residual, Q(solution.residual))
     nystrom = Q.log_det()
     of_residuals = np.log1p(Q.residual / D).sum()
     chained = _chain(kernel, X, D, scale, n_jobs)
@@ -94,7 +92,7 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2
         evidence(nystrom + of_residuals, most),
         evidence(chained, most),
         evidence(nystrom, least),
-        found.relative,
+        solution.relative,
     )
 
 

@@ -12,10 +12,13 @@ and, with ``A = (K + D)⁻¹``, ``α = A ȳ``, ``e_i = y_i - ȳ_j + D_j α_j``:
 
     ∂/∂K = ½ (α αᵀ - P A),     ∂/∂σ_i² = ½ w_i ( Σ_p e_i²/σ_i⁴ - P/σ_i² + P (D_j - D_j² A_jj)/σ_i⁴ )
 
-Only the lower triangles of ``K`` and ``A`` are computed, in blocks of rows. An evaluation takes
-``u³`` multiplications and additions (factor, its inverse, ``A``) and at most 4 arrays (u, u).
+An evaluation takes ``u³`` multiplications and additions (factor, its inverse, ``A``) and at most 4
+arrays (u, u). Only the lower triangles of ``K`` and ``A`` are computed, in blocks of rows: a block
+is two rectangles, the rows beside all earlier ones and the rows among themselves. The second one is
+where a kernel meets its own arguments, and keeps a diagonal without rounding.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,17 +27,21 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
-from skgp_sparse._engine.symmetric import kernel_matrix, pull_back
 from skgp_sparse._ground.linalg import (
     Jitter,
     inverse_lower,
     jittered_cholesky,
     log_det_from_cholesky,
     lower_gram,
+    mirror_lower,
 )
+from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.parallel import ordered_map
 
-_LOG_2PI = np.log(2.0 * np.pi)
 _JITTER = Jitter(0.0)  # the noise is on the diagonal already
+_WORTH_SHARING = 1 << 16  # entries of K for which a block of its own pays
+_SHARES = 8  # blocks that K is cut into at most ...
+_LARGEST = 1 << 18  # ... unless they had more entries
 
 
 class Groups(NamedTuple):
@@ -43,7 +50,7 @@ class Groups(NamedTuple):
     X: np.ndarray  # (u, d) distinct rows, sorted
     index: np.ndarray  # (n,) group of each row
     y: np.ndarray  # (n, p) standardised
-    noise: float | np.ndarray  # known noise variance, scalar or (n,)
+    noise: np.ndarray  # (n,) known noise variance
     weight: np.ndarray  # (n,)
 
     def sum(self, values):
@@ -51,6 +58,14 @@ class Groups(NamedTuple):
         if values.ndim == 1:
             return np.bincount(self.index, values, minlength=len(self.X))
         return np.stack([self.sum(column) for column in values.T], axis=1)
+
+
+class Pull(NamedTuple):
+    """What pulls the cotangent of a block of rows back to theta."""
+
+    rows: slice
+    among: object  # rows x rows
+    before: object  # rows x earlier rows, or None
 
 
 class _State(NamedTuple):
@@ -67,11 +82,9 @@ class _State(NamedTuple):
 
 def group_rows(block):
     """Collect the rows of a `Block` by distinct input; rows of weight zero are left out."""
-    weight = np.broadcast_to(block.weight, len(block.X))
-    keep = weight > 0
-    noise = block.noise if np.ndim(block.noise) == 0 else block.noise[keep]
-    X, index = np.unique(block.X[keep], axis=0, return_inverse=True)
-    return Groups(X, index.ravel(), block.y[keep], noise, weight[keep])
+    block = block.used()
+    X, index = np.unique(block.X, axis=0, return_inverse=True)
+    return Groups(X, index.ravel(), block.y, block.noise, block.weight)
 
 
 def group_table(rows):
@@ -82,14 +95,7 @@ def group_table(rows):
 
 def _joined(parts):
     X, index = join_groups([part.X for part in parts], [part.index for part in parts])
-    noise = parts[0].noise
-    return Groups(
-        X,
-        index,
-        np.concatenate([part.y for part in parts]),
-        np.concatenate([part.noise for part in parts]) if np.ndim(noise) else noise,
-        np.concatenate([part.weight for part in parts]),
-    )
+    return Groups(X, index, *map(np.concatenate, zip(*(part[2:] for part in parts))))
 
 
 def join_groups(inputs, indices):
@@ -97,11 +103,10 @@ def join_groups(inputs, indices):
 
     Rows of a part without groups are put to the first one.
     """
-    X, found = np.unique(np.vstack(inputs), axis=0, return_inverse=True)
-    places = np.split(found.ravel(), np.cumsum([len(part) for part in inputs])[:-1])
-    return X, np.concatenate(
-        [(place if len(place) else np.zeros(1, int))[own] for place, own in zip(places, indices)]
-    )
+    X, place = np.unique(np.vstack(inputs), axis=0, return_inverse=True)
+    places = np.split(place.ravel(), np.cumsum([len(part) for part in inputs])[:-1])
+    places = [place if len(place) else np.zeros(1, int) for place in places]
+    return X, np.concatenate([place[index] for place, index in zip(places, indices)])
 
 
 def value(kernel, groups, n_jobs=1):
@@ -148,7 +153,7 @@ def _solve(kernel, groups, n_jobs, gradient=True):
     del L
     half = T @ mean
     rest = groups.y - mean[groups.index]
-    logs = log_det + groups.weight @ (np.log(s2) + _LOG_2PI) - np.log(D).sum()
+    logs = log_det + groups.weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
     quadratic = np.vdot(half, half) + (precision[:, None] * rest**2).sum()
     value = -0.5 * (mean.shape[1] * logs + quadratic)
     return _State(value, T, T.T @ half, jitter, s2, D, rest, pulls, pull_diagonal)
@@ -160,3 +165,67 @@ def _noise_gradient(groups, state, A_diagonal):
     variance = (state.D - state.D**2 * A_diagonal)[groups.index]
     squares = (e**2).sum(axis=1) + n_targets * variance
     return 0.5 * groups.weight * (squares / state.s2 - n_targets) / state.s2
+
+
+def kernel_matrix(kernel, X, n_jobs, gradient=True):
+    """Kernel matrix without white noise, and its pullbacks.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel
+    X : ndarray of shape (u, d)
+    n_jobs : int
+    gradient : bool
+        Whether pullbacks are wanted.
+
+    Returns
+    -------
+    K : ndarray of shape (u, u)
+        What is above the lower triangle has no meaning.
+    pulls : list of Pull
+    """
+    K = np.zeros((len(X), len(X)))
+
+    def fill(rows):
+        before = None
+        K[rows, rows], among = kernels.linearize(kernel, X[rows], X[rows])
+        if rows.start:
+            K[rows, : rows.start], before = kernels.linearize(kernel, X[rows], X[: rows.start])
+        return Pull(rows, among, before) if gradient else None
+
+    return K, list(ordered_map(fill, _blocks(kernel, len(X)), n_jobs))
+
+
+def pull_back(pulls, cotangent, n_jobs):
+    """Gradient wrt theta of ``Σ G_ij K_ij`` over all i and j, for symmetric G.
+
+    Parameters
+    ----------
+    pulls : list of Pull
+        Used up.
+    cotangent : callable
+        ``(rows, columns) -> G[rows, columns]``, a new array. Only the lower triangle of G is read.
+    n_jobs : int
+    """
+
+    def run(index):
+        (rows, among, before), pulls[index] = pulls[index], None
+        theta_bar = among(mirror_lower(cotangent(rows, rows)), inputs=False)[0]
+        if before is not None:
+            head = slice(0, rows.start)
+            theta_bar = theta_bar + 2.0 * before(cotangent(rows, head), inputs=False)[0]
+        return theta_bar
+
+    return sum(ordered_map(run, range(len(pulls)), n_jobs))
+
+
+def _blocks(kernel, n):
+    """Slices of rows whose parts of the lower triangle are of equal size.
+
+    A kernel without a rule is asked only once.
+    """
+    if not kernels.differentiable(kernel):
+        return [slice(0, n)]
+    count = max(min(n**2 // _WORTH_SHARING, _SHARES), n**2 // (2 * _LARGEST), 1)
+    edges = [round(n * (share / count) ** 0.5) for share in range(count + 1)]
+    return [slice(start, stop) for start, stop in pairwise(edges)]

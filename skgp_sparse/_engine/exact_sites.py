@@ -29,11 +29,10 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.collapsed_sites import Cores, observe
-from skgp_sparse._engine.exact import join_groups
+from skgp_sparse._engine.exact import join_groups, kernel_matrix, pull_back
 from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Observations, Problem
-from skgp_sparse._engine.symmetric import kernel_matrix, pull_back
 from skgp_sparse._engine.table import Layout, PerRow, row_blocks
 from skgp_sparse._ground.linalg import (
     cholesky,
@@ -49,7 +48,7 @@ _FLAT = 1e-4  # a_g K_gg below which 1 - [B⁻¹]_gg has lost digits
 _TINY = np.finfo(float).tiny
 
 
-class Core(NamedTuple):
+class JointCore(NamedTuple):
     """The Gaussian posterior over the process at the distinct inputs, given all sites."""
 
     T: np.ndarray  # (u, u) lower triangular, L⁻¹
@@ -107,8 +106,8 @@ class Noise(NamedTuple):
         return (slope**2 + self.precision**2 * variance) / self.gain**2
 
 
-class Joint(NamedTuple):
-    """The rows of a problem as the process at all distinct inputs; like `sites.ProjectedRows`."""
+class JointRows(NamedTuple):
+    """The rows of a problem as the process at all inputs; as `collapsed_sites.ProjectedRows`."""
 
     problem: Problem
     layout: Layout
@@ -171,7 +170,7 @@ class Joint(NamedTuple):
         del L
         alpha = s * (T.T @ (T @ (b / s)))
         variance = _variances(self.K, s, T, n_jobs)
-        return Core(T, s, b, alpha, self.K @ alpha, variance, log_det, noise)
+        return JointCore(T, s, b, alpha, self.K @ alpha, variance, log_det, noise)
 
     def _noise(self, a, b):
         copies = np.maximum(self.all_weights, 1.0)  # less than one is one that says less
@@ -210,7 +209,7 @@ def _group_piece(rows, piece):
 
 
 def join_rows(index, problem):
-    """The `Joint` of a problem whose basis are the distinct inputs that `index` points to."""
+    """The `JointRows` of a problem whose basis are the distinct inputs that `index` points to."""
     kernel, X, n_jobs = problem.kernel, problem.basis.parameters, problem.options.n_jobs
     K, pulls = kernel_matrix(kernel, X, n_jobs)
     _, noise, pull_diagonal = kernels.diagonal(kernel, X)
@@ -218,7 +217,7 @@ def join_rows(index, problem):
     weight = problem.rows.weight
     weight = np.ones(len(index)) if weight is None else weight
     K = mirror_lower(K)
-    return Joint(problem, problem.layout(), index, weight, K, pulls, r, pull_diagonal)
+    return JointRows(problem, problem.layout(), index, weight, K, pulls, r, pull_diagonal)
 
 
 def _factor_of_sites(K, s, n_jobs):

@@ -14,8 +14,7 @@ import numpy as np
 
 from skgp_sparse._engine.problem import Tape
 from skgp_sparse._ground.linalg import weighted_gram
-
-_LOG_2PI = np.log(2.0 * np.pi)
+from skgp_sparse._ground.normal import LOG_2PI
 
 
 class Forward(NamedTuple):
@@ -26,27 +25,38 @@ class Forward(NamedTuple):
     precision: float | np.ndarray  # 1/σ², or λ2 of a site
     linear: np.ndarray  # y/σ² (n, p), or λ1
     x: np.ndarray  # r/σ²
-    own: float | np.ndarray  # λ/σ²
+    inflation: float | np.ndarray  # λ/σ²
     a: float | np.ndarray  # w/λ
     share: float | np.ndarray  # of r in λ
     phi: np.ndarray
     slope: float | np.ndarray  # φ'
 
+    def weighted_targets(self, weight):
+        """``a y`` (n, p)."""
+        return self.linear * np.reshape(weight / self.inflation, (-1, 1))
 
-class Statistics(NamedTuple):
-    """Sums over rows."""
+
+class Sums(NamedTuple):
+    """Sums over rows, or means; of several processes with a leading axis of these."""
 
     VaV: np.ndarray  # Vᵀ diag(a) V
     Vay: np.ndarray  # Vᵀ diag(a) y
-    yay: float  # Σ a y²
-    log_noise: float  # Σ w (log 2π + log λ)
-    phi: float  # Σ w φ
-    n: float  # Σ w
-    a: float  # Σ a
+    a: float = 0.0  # Σ a
+    yay: float = 0.0  # Σ a y²; this and the rest are what an objective wants to know
+    log_noise: float = 0.0  # Σ w (log 2π + log λ)
+    phi: float = 0.0  # Σ w φ
+    n: float = 0.0  # Σ w
+
+    def __add__(self, more):
+        return Sums(*(a + b for a, b in zip(self, more)))
+
+    def times(self, factor):
+        """The same with every weight multiplied."""
+        return Sums(*(factor * part for part in self))
 
 
 def first_visit(problem, features, layout, gradient):
-    """Sum the statistics of all blocks.
+    """Sum over all blocks.
 
     Parameters
     ----------
@@ -58,7 +68,7 @@ def first_visit(problem, features, layout, gradient):
 
     Returns
     -------
-    Statistics
+    Sums
     list of Forward or None
         The blocks that wait for the second visit.
     """
@@ -66,11 +76,11 @@ def first_visit(problem, features, layout, gradient):
     def run(read):
         block = read()
         forward = forward_block(problem, problem.project(features, block.X), block)
-        return block_statistics(forward, block), forward
+        return block_sums(forward, block), forward
 
     keep = layout.whole if gradient else [False] * len(layout.blocks)
     sums, waiting = problem.rows.visit(run, layout, keep=keep)
-    return Statistics(*sums), waiting
+    return Sums(*sums), waiting
 
 
 def forward_block(problem, seen, block, site=None):
@@ -92,28 +102,30 @@ def forward_block(problem, seen, block, site=None):
     x = seen.residual * precision
     bound = problem.bound.for_weights(block.weight)
     share = bound.noise_share
-    own = 1.0 + share * x if np.any(share) else 1.0
+    inflation = 1.0 + share * x if np.any(share) else 1.0
     phi, slope = bound.penalty(x)
-    a = block.weight * precision / own
-    return Forward(seen.V, seen.tape, precision, linear, x, own, a, share, phi, slope)
+    a = block.weight * precision / inflation
+    return Forward(seen.V, seen.tape, precision, linear, x, inflation, a, share, phi, slope)
 
 
-def block_statistics(forward, block):
-    """The `Statistics` of one block."""
-    V, weight = forward.V, block.weight
-    ay = forward.linear * np.reshape(weight / forward.own, (-1, 1))
-    n = _sum(weight, block)
-    logs = _sum(weight * np.log(forward.own / forward.precision), block)
-    return Statistics(
-        VaV=weighted_gram(V, forward.a),
-        Vay=V.T @ ay,
-        yay=np.vdot(block.y, ay),
-        log_noise=logs + n * _LOG_2PI,
-        phi=_sum(weight * forward.phi, block),
+def posterior_sums(forward, block):
+    """The `Sums` of one block, those that a posterior wants to know only."""
+    V, ay = forward.V, forward.weighted_targets(block.weight)
+    return Sums(weighted_gram(V, forward.a), V.T @ ay, sum_of(forward.a, block))
+
+
+def block_sums(forward, block):
+    """The `Sums` of one block."""
+    weight, n = block.weight, sum_of(block.weight, block)
+    logs = sum_of(weight * np.log(forward.inflation / forward.precision), block)
+    return posterior_sums(forward, block)._replace(
+        yay=np.vdot(block.y, forward.weighted_targets(weight)),
+        log_noise=logs + n * LOG_2PI,
+        phi=sum_of(weight * forward.phi, block),
         n=n,
-        a=_sum(forward.a, block),
     )
 
 
-def _sum(values, block):
+def sum_of(values, block):
+    """Sum over the rows of a block of numbers (n,), or of one number for each."""
     return np.broadcast_to(values, len(block.X)).sum()

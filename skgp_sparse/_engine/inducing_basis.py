@@ -128,7 +128,7 @@ class InducingFeatures(Features):
         return times_lower(A, self.T, out)
 
     def pull_whitening(self, S, u, inputs):
-        """Gradients wrt theta and Z through ``Kuu``, whose own is ``Tᵀ S T - ½ u uᵀ``."""
+        """Gradients wrt theta and Z through ``Kuu``, of which it is ``Tᵀ S T - ½ u uᵀ``."""
         K_bar = congruence(S, self.T, self.n_jobs)
         K_bar -= (0.5 * u) @ u.T
         if self.relative_jitter:  # jitter = used · mean(diag Kuu) moves with the diagonal

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse._ground.parallel import ordered_map, slices
 
 _TILE = 768  # rows and columns: a tile fits the cache of a core
 
@@ -35,6 +35,11 @@ class KernelProduct:
         tile = kernels.single(self.kernel, self.X)
         return None if tile is None else lambda V: self._product(tile, V.astype(np.float32))
 
+    def with_noise(self, noise):
+        """``V -> (K + D) V`` for noise variances (n,), in double precision, and `rough` or None."""
+        rough = self.rough()
+        return _plus_noise(self, noise), rough and _plus_noise(rough, noise)
+
     def _tile(self, rows, columns):
         X = self.X
         return kernels.evaluate(self.kernel, X[rows], X[columns])
@@ -42,7 +47,7 @@ class KernelProduct:
     def _product(self, tile, V):
         """Sums over strips of tiles, added in order: they do not depend on the threads."""
         n = len(V)
-        edges = [slice(start, min(start + _TILE, n)) for start in range(0, n, _TILE)]
+        edges = slices(n, _TILE)
         out = np.zeros(V.shape)
 
         def strip(index):
@@ -58,3 +63,7 @@ class KernelProduct:
         for below in ordered_map(strip, range(len(edges)), self.n_jobs):
             out[: len(below)] += below
         return out
+
+
+def _plus_noise(product, noise):
+    return lambda V: product(V) + noise[:, None] * V

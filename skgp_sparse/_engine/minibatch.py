@@ -18,31 +18,16 @@ where Φ takes the lower triangle and half of its diagonal. At the optimum for a
 symmetric, and this is the gradient of the collapsed objective.
 """
 
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse import kernels
 from skgp_sparse._engine.backward import cotangents, second_visit
-from skgp_sparse._engine.collapsed import FeatureWeights, common_slope
-from skgp_sparse._engine.collapsed_sites import core_of, observe
-from skgp_sparse._engine.forward import forward_block
-from skgp_sparse._ground.linalg import product_norms, weighted_gram
-
-
-class Sums(NamedTuple):
-    """What the posterior of a process wants to know of rows; also means, per row."""
-
-    VaV: np.ndarray
-    Vay: np.ndarray
-    a: float  # Σ a
-
-    def __add__(self, other):
-        return Sums(self.VaV + other.VaV, self.Vay + other.Vay, self.a + other.a)
-
-    def times(self, factor):
-        """All of them, multiplied."""
-        return Sums(factor * self.VaV, factor * self.Vay, factor * self.a)
+from skgp_sparse._engine.collapsed import by_name, by_row_noise, common_slope
+from skgp_sparse._engine.collapsed_sites import core_at_sites, observe
+from skgp_sparse._engine.forward import Sums, forward_block, posterior_sums, sum_of
+from skgp_sparse._ground.linalg import product_norms
 
 
 class Batch(NamedTuple):
@@ -53,7 +38,7 @@ class Batch(NamedTuple):
     waiting: list  # of the `Forward` of every process, for each block
     sums: list  # of `Sums`, one for each process
     n: float  # Σ w
-    own: np.ndarray  # Σ w φ, or what the view adds up
+    totals: np.ndarray  # Σ w φ, or what the view adds up
 
 
 def look(problem, view, keep=True):
@@ -63,8 +48,8 @@ def look(problem, view, keep=True):
     ----------
     problem : Problem
     view : callable
-        ``(block, Projection) -> (list of Forward, own)``: the rows as every process sees them, and
-        numbers of any kind to add up.
+        ``(block, Projection) -> (list of Forward, totals)``: the rows as every process sees them,
+        and numbers of any kind to add up.
     keep : bool
         Whether gradients follow.
     """
@@ -72,15 +57,16 @@ def look(problem, view, keep=True):
 
     def run(read):
         block = read()
-        forwards, own = view(block, problem.project(features, block.X))
-        n = np.broadcast_to(block.weight, len(block.X)).sum()
-        parts = [part for forward in forwards for part in _sums(forward, block)]
-        return (n, np.asarray(own, dtype=float), *parts), forwards if keep else None
+        forwards, totals = view(block, problem.project(features, block.X))
+        sums = chain.from_iterable(posterior_sums(forward, block) for forward in forwards)
+        totals = np.asarray(totals, dtype=float)
+        return (sum_of(block.weight, block), totals, *sums), forwards if keep else None
 
     kept = None if keep else [False] * len(layout.blocks)
-    (n, own, *parts), waiting = problem.rows.visit(run, layout, keep=kept)
-    sums = [Sums(*parts[k : k + 3]) for k in range(0, len(parts), 3)]
-    return Batch(features, layout, waiting, sums, n, own)
+    (n, totals, *parts), waiting = problem.rows.visit(run, layout, keep=kept)
+    size = len(Sums._fields)
+    sums = [Sums(*parts[k : k + size]) for k in range(0, len(parts), size)]
+    return Batch(features, layout, waiting, sums, n, totals)
 
 
 def with_noise(problem):
@@ -112,19 +98,19 @@ def with_sites(problem, cores, update, bounds):
 
     def view(block, seen):
         observed = observe(block, seen.residual)
-        found, others = update(observed, *_moments(seen.V, cores))
-        sites = np.stack([found.linear, found.precision], axis=1)
+        by_row, totals = update(observed, *_moments(seen.V, cores))
+        sites = np.stack([by_row.linear, by_row.precision], axis=1)
         forwards = [forward_block(p, seen, block, site) for p, site in zip(problems, sites)]
         weight = observed.weight
-        of_residual = found.precision @ (weight * seen.residual)
-        return forwards, [weight @ found.value, *of_residual, *others]
+        of_residual = by_row.precision @ (weight * seen.residual)
+        return forwards, [weight @ by_row.value, *of_residual, *totals]
 
     return view
 
 
 def posterior_of(means, n, n_jobs):
     """The `Core` of a process, from means over rows that stand for n."""
-    return core_of(n * means.VaV, n * means.Vay, n_jobs)
+    return core_at_sites(means.times(n), n_jobs)
 
 
 def gradient(problem, batch, cores, bounds, reduce_slope, inputs):
@@ -146,35 +132,24 @@ def gradient(problem, batch, cores, bounds, reduce_slope, inputs):
     features, layout, waiting, sums, *_ = batch
     problems = [problem._replace(bound=bound) for bound in bounds]
     taus = [common_slope(p, probe, reduce_slope) for p, probe in zip(problems, waiting[0])]
-    learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
-    by_row = learned and np.ndim(waiting[0][0].precision) > 0
+    by_row = by_row_noise(problem, waiting[0][0])
     cots = []
-    for core, own, tau in zip(cores, sums, taus):
-        weights = FeatureWeights(None, core.TB, core.c, None, own.a, reduce_slope)
-        cot = cotangents(problem, features, weights, None if by_row else tau)
-        cots.append(cot._replace(mean_h=np.vdot(cot.Binv, own.VaV) / own.a))
+    for core, of_rows, tau in zip(cores, sums, taus):
+        tau = None if by_row else tau
+        cot = cotangents(problem, features, core, tau, of_rows.a, reduce_slope)
+        cots.append(cot._replace(mean_h=np.vdot(cot.Binv, of_rows.VaV) / of_rows.a))
     one_by_one = None in taus
-    kept = second_visit(
+    theta_bar, basis_bar, VtV = second_visit(
         problem, features, layout, _waiting, cots, inputs, one_by_one, list(waiting)
     )
-    theta_bar, own_bar, VtV = kept
     if not one_by_one:
-        VtV = sum(c.n_targets * tau * own.VaV for c, tau, own in zip(cots, taus, sums))
+        VtV = sum(c.n_targets * tau * of_rows.VaV for c, tau, of_rows in zip(cots, taus, sums))
     of_whitening = _pull_whitening(features, cots, sums, VtV, inputs)
-    found = {"kernel": theta_bar + of_whitening[0]}
-    if inputs:
-        found["basis"] = own_bar + of_whitening[1]
-    return found
+    return by_name(theta_bar, basis_bar, of_whitening, inputs)
 
 
 def _waiting(block, forwards):
     return forwards
-
-
-def _sums(forward, block):
-    ay = forward.linear * np.reshape(block.weight / forward.own, (-1, 1))
-    a = np.broadcast_to(forward.a, len(block.X)).sum()
-    return weighted_gram(forward.V, forward.a), forward.V.T @ ay, a
 
 
 def _moments(V, cores):
@@ -186,9 +161,9 @@ def _moments(V, cores):
 def _pull_whitening(features, cots, sums, VtV, inputs):
     """Gradients wrt theta and the basis through the whitening."""
     W = np.zeros_like(cots[0].Binv) if features.complete else -2.0 * VtV
-    for cot, own in zip(cots, sums):
-        W += cot.v @ (own.Vay - own.VaV @ cot.v).T
-        W -= cot.n_targets * (cot.Binv @ own.VaV)
+    for cot, of_rows in zip(cots, sums):
+        W += cot.v @ (of_rows.Vay - of_rows.VaV @ cot.v).T
+        W -= cot.n_targets * (cot.Binv @ of_rows.VaV)
     S = np.tril(W)
     S.flat[:: len(S) + 1] *= 0.5
     S = -0.5 * (S + S.T)

@@ -14,22 +14,20 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.basis import Features
-from skgp_sparse._engine.table import row_blocks
-from skgp_sparse._ground.linalg import (
-    Jitter,
-    jittered_cholesky,
-    product_norms,
-    times_lower_transposed,
+from skgp_sparse._engine.process import (
+    JOINT_ROWS,
+    Process,
+    by_blocks,
+    float64,
+    joint_deviations,
+    without_negative,
 )
-from skgp_sparse._ground.parallel import ordered_map
-from skgp_sparse._ground.warnings import warn
-
-_ROUNDING = 1e-6  # negative variances below this fraction of the prior's are rounding
-_JOINT_ROWS = 4096  # largest covariance that is factorised for samples
+from skgp_sparse._engine.table import row_blocks
+from skgp_sparse._ground.linalg import product_norms, times_lower_transposed
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
+class Prior(Process):
     """The process before any data: mean zero.
 
     Parameters
@@ -40,6 +38,9 @@ class Prior:
 
     kernel: object
     n_targets: int
+
+    kind = "prior"
+    width = 0
 
     def mean(self, X, n_jobs=1):
         """Zeros (n, p)."""
@@ -61,7 +62,7 @@ class Prior:
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class Posterior(Process):
     """The process given data.
 
     Parameters
@@ -89,13 +90,18 @@ class Posterior:
         """Numbers that a prediction computes per query."""
         return self.features.size
 
+    @property
+    def n_rows_kept(self):
+        """The distinct training rows, if they are the inducing points."""
+        return self.width if self.TB is None else 0
+
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""
-        return self._by_blocks(X, lambda block: self.features.raw(block) @ self.u, n_jobs)
+        return self._by_blocks(lambda block: self.features.raw(block) @ self.u, X, n_jobs)
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
-        joined = self._by_blocks(X, self._mean_variance_and_signal, n_jobs)
+        joined = self._by_blocks(self._mean_variance_and_signal, X, n_jobs)
         return joined[:, :-2], without_negative(joined[:, -2], joined[:, -1])
 
     def covariance(self, X):
@@ -115,17 +121,17 @@ class Posterior:
 
         Joint for few rows; for many, joint through the features and independent beyond.
         """
-        if len(X) <= _JOINT_ROWS:
+        if len(X) <= JOINT_ROWS:
             return joint_deviations(self, X, n_samples, random_state)
         features, weights = self._draw(n_samples, random_state)
 
         def deviate(block):
             V = features.whiten(features.raw(block))
             rest = features.rest(block, V, kernels.diagonal(self.kernel, block)[0])
-            own = random_state.normal(size=(len(block), n_samples))
-            return V @ weights + np.sqrt(np.maximum(rest, 0.0))[:, None] * own
+            normal = random_state.normal(size=(len(block), n_samples))
+            return V @ weights + np.sqrt(np.maximum(rest, 0.0))[:, None] * normal
 
-        return self._by_blocks(X, deviate, 1)
+        return self._by_blocks(deviate, X, 1)
 
     def _draw(self, n_samples, random_state):
         """Features of the process itself, and samples of their weights (m, n_samples)."""
@@ -145,14 +151,17 @@ class Posterior:
             variance = variance + product_norms(V, self.TB)
         return np.column_stack([K @ self.u, variance, np.broadcast_to(signal, len(X))])
 
-    def _by_blocks(self, X, function, n_jobs):
-        blocks = row_blocks(len(X), self.features.size)
-        results = list(ordered_map(lambda rows: function(float64(X[rows])), blocks, n_jobs))
-        return results[0] if len(results) == 1 else np.concatenate(results)
+    def _by_blocks(self, function, X, n_jobs):
+        return by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)
+
+
+def _shared(name):
+    """An attribute of `Posteriors` that all processes share."""
+    return property(lambda self: getattr(self.each[0], name))
 
 
 @dataclass(frozen=True, eq=False)
-class Posteriors:
+class Posteriors(Process):
     """Independent processes with the same kernel and inducing points, given data.
 
     Parameters
@@ -162,51 +171,28 @@ class Posteriors:
 
     each: tuple
 
-    @property
-    def kernel(self):
-        """That of all processes."""
-        return self.each[0].kernel
+    kernel, features, kind = map(_shared, ("kernel", "features", "kind"))
+    width, n_rows_kept = map(_shared, ("width", "n_rows_kept"))
 
-    @property
-    def features(self):
-        """Those of the first process; the inducing points of all are the same."""
-        return self.each[0].features
-
-    @property
-    def width(self):
-        """Numbers that a prediction computes per query and process."""
-        return self.features.size
+    def mean(self, X, n_jobs=1):
+        """Means (n, k)."""
+        return np.hstack([one.mean(X, n_jobs) for one in self.each])
 
     def mean_and_variance(self, X, n_jobs=1):
         """Means and latent variances, both (n, k)."""
-        found = [one.mean_and_variance(X, n_jobs) for one in self.each]
-        means, variances = zip(*found)
+        means, variances = zip(*(one.mean_and_variance(X, n_jobs) for one in self.each))
         return np.hstack(means), np.column_stack(variances)
+
+    def covariance(self, X):
+        """Latent covariances (n, n, k)."""
+        return np.stack([one.covariance(X) for one in self.each], axis=-1)
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the means (n, n_samples, k)."""
+        draws = [one.deviations(X, n_samples, random_state) for one in self.each]
+        return np.stack(draws, axis=-1)
 
 
 def noise_variance(kernel, X):
     """Learned noise variance at the rows of X, scalar or (n,)."""
     return kernels.diagonal(kernel, float64(X))[1]
-
-
-def float64(X):
-    """The rows in double precision, C-ordered."""
-    return np.ascontiguousarray(X, dtype=np.float64)
-
-
-def joint_deviations(process, X, n_samples, random_state):
-    """Latent samples of mean zero; jitter is in units of the prior, whose rounding is in cov."""
-    covariance = process.covariance(X)
-    normal = random_state.normal(size=(n_samples, len(X))).T  # one sample after the other
-    if not covariance.any():
-        return 0.0 * normal
-    unit = np.mean(kernels.diagonal(process.kernel, float64(X))[0])
-    L = jittered_cholesky(covariance / unit, Jitter(0.0, relative=False))[0]
-    return np.sqrt(unit) * (L @ normal)
-
-
-def without_negative(variance, signal):
-    """The variances, rounding below 0 removed; more than rounding is worth a warning."""
-    if np.any(variance < -_ROUNDING * signal):
-        warn("Predicted variances smaller than 0. Setting those variances to 0.")
-    return np.maximum(variance, 0.0)

@@ -31,7 +31,7 @@ class Preconditioner:
     blocks : list of slice
     V : list of ndarray of shape (rows, m)
         Features of every block.
-    own : ndarray of shape (n,)
+    lam : ndarray of shape (n,)
         Λ.
     residual : ndarray of shape (n,)
         r.
@@ -42,36 +42,36 @@ class Preconditioner:
 
     blocks: list
     V: list
-    own: np.ndarray
+    lam: np.ndarray
     residual: np.ndarray
     TB: np.ndarray
     n_jobs: int
 
     def log_det(self):
         """``log |P|``."""
-        return np.log(self.own).sum() - 2.0 * np.log(self.TB.diagonal()).sum()
+        return np.log(self.lam).sum() - 2.0 * np.log(self.TB.diagonal()).sum()
 
     def with_noise(self, noise):
         """The preconditioner, with r as part of Λ, where some rows have other noise (n,)."""
-        own = self.residual + noise
-        change, B = 1.0 / own - 1.0 / self.own, inverse_lower(self.TB, self.n_jobs)
+        lam = self.residual + noise
+        change, B = 1.0 / lam - 1.0 / self.lam, inverse_lower(self.TB, self.n_jobs)
         B = B @ B.T
         for rows, V in zip(self.blocks, self.V):
             changed = np.flatnonzero(change[rows])
             B += weighted_gram(V[changed].astype(float), change[rows][changed])
         TB = inverse_lower(cholesky(B, self.n_jobs), self.n_jobs)
-        return replace(self, own=own, TB=TB)
+        return replace(self, lam=lam, TB=TB)
 
     def __call__(self, R):
         """``P⁻¹ R`` (n, p)."""
-        out = R / self.own[:, None]
+        out = R / self.lam[:, None]
         pieces = list(zip(self.blocks, self.V))
         sums = ordered_map(lambda at: at[1].T @ out[at[0]].astype(at[1].dtype), pieces, self.n_jobs)
         weights = self.TB.T @ (self.TB @ sum(sums, np.zeros((len(self.TB), 1))))
         weights = weights.astype(self.V[0].dtype)
         parts = ordered_map(lambda at: at[1] @ weights, pieces, self.n_jobs)
         for rows, part in zip(self.blocks, parts):
-            out[rows] -= part / self.own[rows, None]
+            out[rows] -= part / self.lam[rows, None]
         return out
 
 
@@ -100,15 +100,15 @@ def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, dtype
         V = features.whiten(features.raw(X[rows]))
         rest = features.rest(X[rows], V, kernels.diagonal(kernel, X[rows])[0])
         residual = np.maximum(rest, 0.0)
-        own = residual * with_residual + noise[rows]
-        return V.astype(dtype), own, residual, weighted_gram(V, 1.0 / own)
+        lam = residual * with_residual + noise[rows]
+        return V.astype(dtype), lam, residual, weighted_gram(V, 1.0 / lam)
 
     B, waiting, blocks = np.eye(features.size), [], row_blocks(len(X), features.size)
     for *of_rows, gram in ordered_map(see, blocks, n_jobs):
         B += gram
         waiting.append(of_rows)
-    V, own, residual = zip(*waiting)
+    V, lam, residual = zip(*waiting)
     TB = inverse_lower(cholesky(B, n_jobs), n_jobs)
     return Preconditioner(
-        blocks, list(V), np.concatenate(own), np.concatenate(residual), TB, n_jobs
+        blocks, list(V), np.concatenate(lam), np.concatenate(residual), TB, n_jobs
     )

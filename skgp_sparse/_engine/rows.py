@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skgp_sparse._engine.table import Block, Table
+from skgp_sparse._engine.table import Block, Table, at
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Rows(Table):
 
     def block(self, rows):
         """Rows selected by a slice or an index array, as a `Block`."""
-        noise = self.noise if np.ndim(self.noise) == 0 else self.noise[rows]
+        noise = at(self.noise, rows)
         return Block(
             np.ascontiguousarray(self.X[rows], dtype=np.float64),
             (self.y[rows] - self.y_mean) / self.y_scale,
@@ -82,8 +82,8 @@ class Rows(Table):
             self,
             X=self.X[rows],
             y=self.y[rows],
-            noise=self.noise if np.ndim(self.noise) == 0 else self.noise[rows],
-            weight=None if self.weight is None else self.weight[rows],
-            offset=None if self.offset is None else self.offset[rows],
+            noise=at(self.noise, rows),
+            weight=at(self.weight, rows),
+            offset=at(self.offset, rows),
             original=None,
         )

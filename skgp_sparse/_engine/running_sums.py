@@ -1,9 +1,9 @@
 r"""Sums over rows that keep coming, at one kernel and one basis.
 
-The statistics of the collapsed objectives add up, whatever the order in which rows come. Their
-targets are standardised with the mean and the spread of all rows, which change with every row. The
-sums are therefore kept in the units of an origin, ``z = (y - μ₀)/s₀``, with a column of ones beside
-the targets. In any other units
+The sums of the collapsed objectives add up, whatever the order in which rows come. Their targets
+are standardised with the mean and the spread of all rows, which change with every row. The sums are
+therefore kept in the units of an origin, ``z = (y - μ₀)/s₀``, with a column of ones beside the
+targets. In any other units
 
     (y - μ)/s = [z 1] C,        C = [ diag(s₀/s) ; (μ₀ - μ)/s ],
     V a y = (V a [z 1]) C,      Σ a y² = tr Cᵀ ([z 1]ᵀ a [z 1]) C,
@@ -18,23 +18,23 @@ import numpy as np
 
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.collapsed import posterior_of, solve
-from skgp_sparse._engine.forward import Statistics, block_statistics, forward_block
+from skgp_sparse._engine.forward import Sums, block_sums, forward_block
 
 
 @dataclass(frozen=True, eq=False)
 class RunningSums:
-    """The statistics of all rows that came, in the units of an origin.
+    """The sums over all rows that came, in the units of an origin.
 
     Parameters
     ----------
-    statistics : Statistics
+    sums : Sums
         With targets ``[z 1]``; ``yay`` is the matrix ``[z 1]ᵀ a [z 1]``.
     features : Features
     mean, scale : ndarray of shape (p,)
         The origin.
     """
 
-    statistics: Statistics
+    sums: Sums | None
     features: Features
     mean: np.ndarray
     scale: np.ndarray
@@ -61,26 +61,25 @@ class RunningSums:
             return self._of_block(problem, read()), None
 
         sums, _ = rows.visit(run, problem.layout(), keep=nothing)
-        if self.statistics is not None:
-            sums = [mine + more for mine, more in zip(self.statistics, sums)]
-        return replace(self, statistics=Statistics(*sums))
+        sums = Sums(*sums)
+        return replace(self, sums=sums if self.sums is None else self.sums + sums)
 
     def times(self, factor):
         """The same with every weight multiplied."""
-        return replace(self, statistics=Statistics(*(factor * one for one in self.statistics)))
+        return replace(self, sums=self.sums.times(factor))
 
     def solved(self, problem, mean, scale):
         """Value, `Posterior` and jitter where targets have these units; no row is read."""
-        solution = solve(self._in_units(mean, scale), problem)
-        posterior = posterior_of(self.features, solution, problem)
-        return solution.value, posterior, self.features.jitter
+        optimum = solve(self._in_units(mean, scale), problem)
+        posterior = posterior_of(self.features, optimum.core, problem)
+        return optimum.value, posterior, self.features.jitter
 
     def _of_block(self, problem, block):
         forward = forward_block(problem, problem.project(self.features, block.X), block)
-        ay = forward.linear * np.reshape(block.weight / forward.own, (-1, 1))
-        return block_statistics(forward, block)._replace(yay=block.y.T @ ay)
+        yay = block.y.T @ forward.weighted_targets(block.weight)
+        return block_sums(forward, block)._replace(yay=yay)
 
     def _in_units(self, mean, scale):
         C = np.vstack([np.diag(self.scale / scale), (self.mean - mean) / scale])
-        squares = np.vdot(C, self.statistics.yay @ C)
-        return self.statistics._replace(Vay=self.statistics.Vay @ C, yay=squares)
+        squares = np.vdot(C, self.sums.yay @ C)
+        return self.sums._replace(Vay=self.sums.Vay @ C, yay=squares)

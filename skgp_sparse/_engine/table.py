@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse._engine.moments import merge, moments_of, or_one, root_mean_square
-from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse._ground.parallel import ordered_map, slices
 
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
 _FEWEST_ROWS = 64
@@ -39,6 +39,13 @@ class Block(NamedTuple):
     noise: float | np.ndarray  # known noise variance, scalar or (n,)
     weight: float | np.ndarray  # 1.0 or (n,)
     offset: float | np.ndarray = 0.0  # known, of the latent value that a likelihood sees; or (n,)
+
+    def used(self):
+        """The rows of positive weight; noise, weights and offsets as arrays."""
+        noise, weight, offset = (np.broadcast_to(column, len(self.X)) for column in self[2:])
+        keep = weight > 0
+        X = self.X if keep.all() else self.X[keep]
+        return Block(X, self.y[keep], noise[keep], weight[keep], offset[keep])
 
 
 class Layout(NamedTuple):
@@ -101,6 +108,11 @@ class PerRow:
         return np.concatenate(self.parts, axis=-1).astype(dtype or np.float64)
 
 
+def at(values, rows):
+    """Those of some rows, from an array (n, ...); one number for all rows, or None, as it is."""
+    return values if np.ndim(values) == 0 else values[rows]
+
+
 def by_row(function, *values):
     """``function(part, ...)`` of the parts of every block, as a `PerRow`."""
     return PerRow(map(function, *values))
@@ -134,6 +146,10 @@ class Table(ABC):
     def block(self, rows):
         """The `Block` of the rows that a slice or an index array selects."""
 
+    def everything(self):
+        """The `Block` of all rows: O(n d) bytes, for posteriors and solves that keep them all."""
+        return self.block(slice(None))
+
     @abstractmethod
     def subset(self, rows):
         """The table of the rows that an index array selects: a copy, small enough for memory."""
@@ -148,7 +164,7 @@ class Table(ABC):
 
     def inputs(self):
         """Inputs (n, d) for a user's own function: of all rows, or of some if they are too many."""
-        return self.block(slice(None)).X
+        return self.everything().X
 
     def sampled(self, rows):
         """The table of rows that `sample` drew: by weight, which only all of them still need."""
@@ -185,8 +201,8 @@ class Table(ABC):
         Parameters
         ----------
         function : callable
-            ``(read, *own) -> (sums, left)``: ``read()`` is the `Block`, `own` is what each of
-            `kept` holds for it, `sums` a tuple of numbers and of arrays that no one else holds,
+            ``(read, *waiting) -> (sums, left)``: ``read()`` is the `Block`, `waiting` is what each
+            of `kept` holds for it, `sums` a tuple of numbers and of arrays that no one else holds,
             `left` plain data.
         layout : Layout
         *kept : sequence
@@ -204,11 +220,11 @@ class Table(ABC):
         """
 
         def run(index):
-            own = [items[index] for items in kept]
+            of_block = [items[index] for items in kept]
             if spend:
                 for items in kept:
                     items[index] = None
-            sums, left = function(partial(self.read, layout, index), *own)
+            sums, left = function(partial(self.read, layout, index), *of_block)
             return sums, left if keep is None or keep[index] else None
 
         total, waiting = None, []
@@ -219,10 +235,7 @@ class Table(ABC):
 
     def pieces(self):
         """Slices of all rows, for what takes a few numbers of each: a million rows at a time."""
-        return [
-            slice(start, min(start + _TOGETHER, len(self)))
-            for start in range(0, len(self), _TOGETHER)
-        ]
+        return slices(len(self), _TOGETHER)
 
     def targets(self, rows=None):
         """Standardised targets (n, p) of the rows of a slice, or of all rows."""
@@ -233,7 +246,7 @@ class Table(ABC):
 
     def weights(self, rows):
         """Weights of the rows of a slice, None where all weights are one."""
-        return None if self.weight is None else self.weight[rows]
+        return at(self.weight, rows)
 
     def total_weight(self):
         """Number of rows, each counted as often as its weight says."""
@@ -268,14 +281,14 @@ class Table(ABC):
 
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
-        found = np.empty((0, self.n_features))
-        for start in range(0, len(self), _AT_ONCE):
-            block = self.block(slice(start, start + _AT_ONCE))
+        distinct = np.empty((0, self.n_features))
+        for rows in slices(len(self), _AT_ONCE):
+            block = self.block(rows)
             X = block.X if self.weight is None else block.X[block.weight > 0]
-            found = np.unique(np.vstack([found, X]), axis=0)
-            if len(found) > most:
+            distinct = np.unique(np.vstack([distinct, X]), axis=0)
+            if len(distinct) > most:
                 return None
-        return found
+        return distinct
 
     def sample(self, size, random_state):
         """Sorted indices of at most `size` rows, drawn without replacement by weight."""
@@ -293,8 +306,8 @@ class Table(ABC):
         """Root mean squares of the standardised targets (p,), and mean squares (p,)."""
         pieces = self.pieces()
         if len(pieces) > 1:
-            found = merge(moments_of(self.targets(rows), self.weights(rows)) for rows in pieces)
-            return found.root_mean_square(), found.root_mean_square() ** 2
+            moments = merge(moments_of(self.targets(rows), self.weights(rows)) for rows in pieces)
+            return moments.root_mean_square(), moments.root_mean_square() ** 2
         y = self.targets()
         with np.errstate(over="ignore"):  # the roots tell
             return root_mean_square(y, self.weight), np.average(y**2, axis=0, weights=self.weight)

@@ -1,11 +1,11 @@
 """Arrays, threads, memory and warnings: nothing here knows of processes.
 
-blas
-    BLAS routines that NumPy lacks, called outside the interpreter lock.
 buffers
     Memory of large arrays, used again within a fit.
 linalg
-    Cholesky factorisation with jitter, triangular products, LAPACK calls.
+    Cholesky factorisation with jitter, triangular products, LAPACK and BLAS calls.
+normal
+    The normal density.
 parallel
     Threads over blocks and tiles, with one BLAS thread each.
 quadrature

@@ -7,22 +7,48 @@ be processed by Python threads. Errors of ``K Tᵀ`` are of order ``eps ‖T‖ 
 solve; only products with ``K⁻¹`` itself would lose more. The factors themselves are computed in
 tiles, by products of tiles: LAPACK's own threads would wait for the slowest core, and round
 differently for every number of them.
+
+NumPy lacks the product with a triangle in place, and ``scipy.linalg.blas`` holds the interpreter
+lock, so that threads over blocks of rows would wait for each other. The routine is called by the
+address that SciPy gives to Cython code (``scipy.linalg.cython_blas``), as Numba does.
 """
 
+import ctypes as ct
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import cython_blas, lapack
 
-from skgp_sparse._ground.blas import multiply_by_triangle
 from skgp_sparse._ground.buffers import empty
-from skgp_sparse._ground.parallel import for_each
+from skgp_sparse._ground.parallel import for_each, slices
 
 _LARGE = 512  # columns beyond which threads pay for one factorisation
 _TILE = 128  # rows and columns of the blocks in which factors are computed
 _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
 _LARGEST_JITTER = 1e-2
+
+_name_of = ct.PYFUNCTYPE(ct.c_char_p, ct.py_object)(("PyCapsule_GetName", ct.pythonapi))
+_pointer_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
+    ("PyCapsule_GetPointer", ct.pythonapi)
+)
+
+
+def _routine(name, *arguments):
+    """A subroutine of BLAS, whose arguments are all addresses."""
+    capsule = cython_blas.__pyx_capi__[name]
+    return ct.CFUNCTYPE(None, *arguments)(_pointer_of(capsule, _name_of(capsule)))
+
+
+_CHAR, _INT, _DOUBLE, _ARRAY = (
+    ct.c_char_p,
+    ct.POINTER(ct.c_int),
+    ct.POINTER(ct.c_double),
+    ct.c_void_p,
+)
+_dtrmm = _routine(
+    "dtrmm", *[_CHAR] * 4, _INT, _INT, _DOUBLE, _ARRAY, _INT, _ARRAY, _INT
+)  # side, triangle, transposition, diagonal, rows, columns, factor, T and A with their strides
 
 
 @dataclass(frozen=True)
@@ -108,7 +134,7 @@ def inverse_lower(L, n_jobs=1):
     L11⁻¹``, to tiles of twice the size, until one is left.
     """
     T = np.zeros(L.shape)
-    for tile in _cut(len(L), _TILE):
+    for tile in slices(len(L), _TILE):
         T[tile, tile] = _inverse_of_tile(L[tile, tile])
     size = _TILE
     while size < len(L):
@@ -136,7 +162,7 @@ def congruence(S, T, n_jobs=1):
 
 def mirror_lower(A):
     """Symmetric matrix of a lower triangle, filled in place."""
-    for rows in _cut(len(A), _TILE):
+    for rows in slices(len(A), _TILE):
         square = A[rows, rows]
         square[:] = np.tril(square) + np.tril(square, -1).T
         A[: rows.start, rows] = A[rows, : rows.start].T
@@ -160,7 +186,7 @@ def times_lower_transposed(A, T, out=None):
 def square_times_lower(S, T, n_jobs):
     """``S T`` for square S and lower triangular T, tiles of rows shared by threads."""
     out = np.empty(S.shape)
-    for_each(lambda rows: times_lower(S[rows], T, out[rows]), _cut(len(S), _TILE), n_jobs)
+    for_each(lambda rows: times_lower(S[rows], T, out[rows]), slices(len(S), _TILE), n_jobs)
     return out
 
 
@@ -168,6 +194,29 @@ def product_norms(A, T):
     """``‖T a_i‖²`` for every row a_i of A and lower triangular T."""
     TA = times_lower_transposed(A, T)
     return row_dots(TA, TA)
+
+
+def multiply_by_triangle(A, T, transposed):
+    """``A ← A T``, or ``A ← A Tᵀ``, in place, for lower triangular T.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, m), float64, C-contiguous
+    T : ndarray of shape (m, m)
+        What is above the diagonal is not read.
+    transposed : bool
+    """
+    n, m = A.shape
+    T = np.ascontiguousarray(T, dtype=np.float64)
+    if not (A.flags.carray and A.dtype == np.float64 and T.shape == (m, m)):
+        raise ValueError(
+            "An in-place product needs a C-ordered array of float64 whose shape matches T."
+        )
+    # Fortran reads rows as columns: it sees Aᵀ and the upper triangle Tᵀ.
+    op = b"T" if transposed else b"N"
+    width = ct.byref(ct.c_int(m))
+    one, n = ct.byref(ct.c_double(1.0)), ct.byref(ct.c_int(n))
+    _dtrmm(b"L", b"U", op, b"N", width, n, one, T.ctypes.data, width, A.ctypes.data, width)
 
 
 def weighted_gram(V, a):
@@ -210,7 +259,7 @@ def _lower_product(T, A, n_jobs):
         tail = slice(rows.start, None)
         np.matmul(T[tail, rows].T, A[tail, : rows.stop], out=out[rows, : rows.stop])
 
-    for_each(fill, _cut(len(T), _TILE), n_jobs)
+    for_each(fill, slices(len(T), _TILE), n_jobs)
     return out
 
 
@@ -239,13 +288,13 @@ def _factorise_block(A, n_jobs):
     A11, A21, A22 = A[:half, :half], A[half:, :half], A[half:, half:]
     _factorise_block(A11, n_jobs)
     A[:half, half:] = 0.0
-    tiles = [(tile, _inverse_of_tile(A11[tile, tile])) for tile in _cut(half, _TILE)]
+    tiles = [(tile, _inverse_of_tile(A11[tile, tile])) for tile in slices(half, _TILE)]
 
     def update(rows):
         A22[rows, : rows.stop] -= A21[rows] @ A21[: rows.stop].T
 
-    for_each(lambda rows: _substitute(A21[rows], A11, tiles), _cut(len(A22), _TILE), n_jobs)
-    for_each(update, _cut(len(A22), _TILE), n_jobs)
+    for_each(lambda rows: _substitute(A21[rows], A11, tiles), slices(len(A22), _TILE), n_jobs)
+    for_each(update, slices(len(A22), _TILE), n_jobs)
     _factorise_block(A22, n_jobs)
 
 
@@ -271,12 +320,12 @@ def _join_tiles(L, T, pairs, n_jobs):
         rows, first, start = job
         inner = slice(start, rows.stop)
         T[rows, first] = -(T[rows, inner] @ L[inner, first])
-        for tile in reversed(_cut(first.stop, _TILE, first.start)):
+        for tile in reversed(slices(first.stop, _TILE, first.start)):
             later = slice(tile.stop, first.stop)
             rest = T[rows, tile] - T[rows, later] @ L[later, tile]
             T[rows, tile] = _times_inverse(rest, L[tile, tile], T[tile, tile])
 
-    jobs = [(rows, a, b.start) for a, b in pairs for rows in _cut(b.stop, _TILE // 2, b.start)]
+    jobs = [(rows, a, b.start) for a, b in pairs for rows in slices(b.stop, _TILE // 2, b.start)]
     for_each(fill, jobs, n_jobs)
 
 
@@ -285,15 +334,11 @@ def _times_inverse(A, L, T):
 
     Where L is ill-conditioned, one step of refinement gives back the digits that T lost.
     """
-    found = A @ T
+    product = A @ T
     if np.abs(T).max() * L.diagonal().max() > _ILL_CONDITIONED:
-        found += (A - found @ L) @ T
-    return found
+        product += (A - product @ L) @ T
+    return product
 
 
 def _inverse_of_tile(L):
     return np.ascontiguousarray(lapack.dtrtri(L, lower=1)[0])
-
-
-def _cut(stop, size, start=0):
-    return [slice(k, min(k + size, stop)) for k in range(start, stop, size)]

@@ -55,7 +55,7 @@ def single_threaded_blas():
 
     The limit belongs to the process: the first context sets it, and the last one restores it. So do
     the threads of `ordered_map` (new ones for every pass would begin on a core that is busy) and
-    the memory of `_buffers`.
+    the memory of `buffers`.
     """
     global _inside, _limiter
     idle = []
@@ -92,6 +92,11 @@ def _threads(n_jobs):
 def _mark_thread():
     _here.in_pool = True
     np.seterr(all="ignore")  # as the threads that call do: the results are checked there
+
+
+def slices(stop, size, start=0):
+    """Slices of so many numbers between two, the last one of what is left."""
+    return [slice(k, min(k + size, stop)) for k in range(start, stop, size)]
 
 
 def ordered_map(function, items, n_jobs):

@@ -4,13 +4,13 @@
 `client`. The optimiser runs in the process of the user. An evaluation sends the kernel and matrices
 (m, m) to the workers and receives sums, so that neither rows nor arrays (rows, m) travel.
 
-- `collections`: what the user passes becomes parts on the workers, all of which are valid
-- `partitions`: futures of these parts, and the one way to ask for something
-- `tasks`: what workers do with a part
-- `distributed_rows`: the table whose rows are these parts
-- `cluster_estimators`: the two estimators
-- `inherited`: their signature and their docstring, from those of the plain estimators
-- `lazy_predictions`: predictions that are dask arrays
+- `_collections`: what the user passes becomes parts on the workers, all of which are valid
+- `_partitions`: futures of these parts, and the one way to ask for something
+- `_tasks`: what workers do with a part
+- `_distributed_rows`: the table whose rows are these parts
+- `_cluster_estimators`: the two estimators
+- `_inherited`: their signature and their docstring, from those of the plain estimators
+- `_lazy_predictions`: predictions that are dask arrays
 """
 
 try:

@@ -99,7 +99,7 @@ class DaskTable(Table):
             if rows == slice(0, 1):
                 return self._first
             rows = np.arange(*rows.indices(len(self)))
-        return self.subset(rows).block(slice(None))
+        return self.subset(rows).everything()
 
     def subset(self, rows):
         """The table of some rows, selected by an index array, in the memory of the client."""
@@ -209,7 +209,7 @@ class DaskTable(Table):
 
     @cached_property
     def _first(self):
-        return self.subset(np.array([0])).block(slice(None))
+        return self.subset(np.array([0])).everything()
 
     def _column(self, name, rows=slice(None)):
         """A column of the rows of a slice, from the parts that overlap it."""

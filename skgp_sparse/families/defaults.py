@@ -105,7 +105,7 @@ def resolve_inducing(init, n_inducing, n_features, name):
 def _from_sample(function, n_inducing):
     def initialise(rows, kernel, random_state):
         few = rows.sampled(rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state))
-        X = few.block(slice(None)).X
+        X = few.everything().X
         return function(X, n_inducing, kernel, random_state, sample_weight=few.weight)
 
     return initialise

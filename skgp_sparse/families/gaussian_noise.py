@@ -10,6 +10,7 @@ from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.running_sums import RunningSums
+from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse.families.choices import resolve_bound
 from skgp_sparse.families.defaults import resolve_kernel, with_noise_floor
 from skgp_sparse.families.family import Family
@@ -53,7 +54,7 @@ class GaussianNoise(Family):
         """Mean log densities of the targets (n,), with the known noise."""
         mean, std = view._replace(one_column=False).mean_and_std(part.X, False)
         variance = std**2 + np.reshape(part.noise, (-1, 1)) + np.finfo(float).tiny
-        return log_normal_density(part.y, mean, variance).mean(axis=1)
+        return log_normal_density(part.y, mean, np.sqrt(variance)).mean(axis=1)
 
     def accept(self, part, stream):
         """The part, whose targets are as many as before."""

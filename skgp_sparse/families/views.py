@@ -10,11 +10,10 @@ from scipy.special import ndtri
 
 from skgp_sparse._engine.posterior import noise_variance
 from skgp_sparse._engine.table import row_blocks
+from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.families import multiclass
-
-_LOG_2PI = np.log(2.0 * np.pi)
 
 
 class TargetView(NamedTuple):
@@ -65,8 +64,7 @@ class TargetView(NamedTuple):
                 "density. Add a WhiteKernel to the kernel, because predictions do not include the "
                 "known noise of alpha."
             )
-        residual = (np.reshape(y, mean.shape) - mean) / std
-        return self._shaped(-0.5 * (_LOG_2PI + residual**2) - np.log(std))
+        return self._shaped(log_normal_density(np.reshape(y, mean.shape), mean, std))
 
     def sample(self, X, n_samples, random_state, latent=False, offset=None):
         """Samples (n, n_samples) or (n, p, n_samples).

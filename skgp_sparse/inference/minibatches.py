@@ -17,11 +17,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import collapsed, minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
+from skgp_sparse._engine.forward import Sums
 from skgp_sparse._engine.posterior import Posterior, Posteriors, noise_variance
+from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Conclusion, MinibatchView
 
-_LOG_2PI = np.log(2.0 * np.pi)
 _PASSES = 20  # over all rows, for sites
 _CONVERGED = 1e-5  # nats per row that a pass gains when it is the last one
 _SMALLEST_SHARE = 1e-3  # of a batch in the means, below which there is no posterior
@@ -64,14 +65,14 @@ class GaussianMinibatchView(MinibatchView):
         """Posterior from the rows of an objective, which stand for all rows."""
         problem = objective.problem(kernel)
         batch = minibatch.look(problem, minibatch.with_noise(problem), keep=False)
-        return self._posterior(batch, _per_unit(batch), batch.own / batch.n, objective)
+        return self._posterior(batch, _per_unit(batch), batch.totals / batch.n, objective)
 
     def step(self, objective, kernel, posterior, share, inputs):
         """Gradients by the name of the block, per row, and the next posterior."""
         problem, bound = objective.problem(kernel), objective.bound
         batch = minibatch.look(problem, minibatch.with_noise(problem))
         means = posterior.mixed(_per_unit(batch), share)
-        penalty = (1.0 - share) * posterior.penalty + share * batch.own / batch.n
+        penalty = (1.0 - share) * posterior.penalty + share * batch.totals / batch.n
         posterior = self._posterior(batch, means, penalty, objective)
         slope = bound.reduce(self.total * float(penalty), self.total)[1]
         gradient = minibatch.gradient(problem, batch, posterior.cores, [bound], slope, inputs)
@@ -81,8 +82,7 @@ class GaussianMinibatchView(MinibatchView):
         """Log densities (n,) of the rows of an objective, of several targets their means."""
         block, mean, variance = _predicted(objective, kernel, posterior)
         variance = (variance + noise_variance(kernel, block.X) + block.noise)[:, None]
-        density = -0.5 * (_LOG_2PI + np.log(variance) + (block.y - mean) ** 2 / variance)
-        return density.mean(axis=1)
+        return log_normal_density(block.y, mean, np.sqrt(variance)).mean(axis=1)
 
     def conclude(self, objective, kernel, posterior):
         """`Conclusion` from all rows of an objective: one pass."""
@@ -118,8 +118,8 @@ class SiteMinibatchView(MinibatchView):
         problem, k = objective.problem(kernel), len(posterior.cores)
         batch, surrogates = self._look(objective, problem, posterior, keep=True)
         gradient = minibatch.gradient(problem, batch, posterior.cores, surrogates, 1.0, inputs)
-        if len(batch.own) > 1 + k:
-            gradient["likelihood"] = batch.own[1 + k :]
+        if len(batch.totals) > 1 + k:
+            gradient["likelihood"] = batch.totals[1 + k :]
         return _per_row(gradient, batch), self._moved(posterior, batch, share, objective)
 
     def log_densities(self, objective, kernel, posterior):
@@ -178,7 +178,7 @@ class SiteMinibatchView(MinibatchView):
     def _moved(self, posterior, batch, share, objective):
         """The posterior after a natural-gradient step; a shorter one if there is none."""
         means = [sums.times(1.0 / batch.n) for sums in batch.sums]
-        penalty = batch.own[1 : 1 + len(means)] / batch.n
+        penalty = batch.totals[1 : 1 + len(means)] / batch.n
         while True:
             mixed = posterior.mixed(means, share)
             try:
@@ -194,12 +194,12 @@ class SiteMinibatchView(MinibatchView):
 
     def _value(self, objective, batch, posterior):
         v = objective.method.share(posterior.penalty)
-        return objective.method.total(posterior.cores, batch.own[0], batch.n, v)
+        return objective.method.total(posterior.cores, batch.totals[0], batch.n, v)
 
 
 def _predicted(objective, kernel, posterior):
     """The rows of an objective, and the mean and the variance of the process there."""
-    block = objective.rows.block(slice(None))
+    block = objective.rows.everything()
     process = posterior.process(kernel)
     return block, *process.mean_and_variance(block.X, objective.options.n_jobs)
 
@@ -214,7 +214,7 @@ def _per_row(gradient, batch):
 
 def _sums_of(core):
     """The `Sums` that a posterior came from."""
-    return minibatch.Sums(core.VaV, core.VaV @ core.v + core.v, 1.0)
+    return Sums(core.VaV, core.VaV @ core.v + core.v, 1.0)
 
 
 def _warn_of_passes(gain):

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import collapsed_sites, exact_sites
 from skgp_sparse._engine.basis import Basis
-from skgp_sparse._engine.collapsed_sites import FrozenSites
+from skgp_sparse._engine.forward import Sums
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.posterior import Posteriors
 from skgp_sparse._engine.problem import Evaluation, Options, Problem
@@ -106,7 +106,7 @@ class SiteObjective(Objective):
 
     def constant_log_likelihood(self):
         """Log likelihood of observations whose distribution is the same for all rows."""
-        block = self.rows.block(slice(None))
+        block = self.rows.everything()
         weight, offset, y = np.broadcast_arrays(block.weight, block.offset, block.y[:, 0])
         return self.method.likelihood.constant_log_likelihood(y, weight, offset)
 
@@ -142,7 +142,7 @@ class SiteObjective(Objective):
         return SiteMinibatchView(self.size())
 
     def settled(self, kernel, stop):
-        """The sites of the first rows as `FrozenSites`, where the last evaluation left them."""
+        """The sites of the first rows as `Sums`, where the last evaluation left them."""
         sites = np.asarray(self.inner_state.sites)[..., :stop]
         first = replace(self, rows=self.rows.subset(np.arange(stop)))
         as_seen = partial(as_the_basis_sees, self.method)
@@ -183,13 +183,13 @@ class SiteModel(Model):
     ----------
     method : Method
     inner : Inner
-    settled : FrozenSites or None
+    settled : Sums or None
         What rows say that are no longer in the table, for objectives at inducing points.
     """
 
     method: Method
     inner: Inner = Inner()
-    settled: FrozenSites | None = None
+    settled: Sums | None = None
 
     def sample(self, rows, size, random_state):
         """Indices of the rows of the small fit that comes first: a share of those of each kind."""

@@ -17,10 +17,10 @@ the kernel.  `register` adds a rule for a user-defined kernel.  A kernel without
 too, but it is slower, and its inducing points are not optimised.  Pullbacks of the kernels in this
 package can be pickled.
 
-The public functions are in `_tree`, the interface of rules is in `_rules`, and the registry is in
-`_nodes`.  `_composites` contains sums, products and powers, and `_fallback` contains the code for
-kernels without a rule.  The formulas of the kernels are in `_stationary`, `_bessel`,
-`_dot_products` and `_pairwise`.  `_distances` contains functions that the stationary kernels share.
+The public functions and the registry are in `_nodes`, and the interface of rules is in `_rules`.
+`_composites` contains sums, products and powers, and `_fallback` contains the code for kernels
+without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
+`_distances` contains functions that the stationary kernels share.
 `_single` makes tiles in single precision, and `_stacks` evaluates many small point sets at once.
 """
 
@@ -28,12 +28,8 @@ from __future__ import annotations
 
 from sklearn.gaussian_process import kernels as _sk
 
-from . import _composites, _dot_products, _nodes, _pairwise, _stationary
-from ._nodes import register
-from ._rules import KernelRule
-from ._single import single
-from ._stacks import stacked
-from ._tree import (
+from . import _composites, _formulas, _nodes, _pairwise
+from ._nodes import (
     diagonal,
     differentiable,
     evaluate,
@@ -41,7 +37,11 @@ from ._tree import (
     has_noise,
     length_scales,
     linearize,
+    register,
 )
+from ._rules import KernelRule
+from ._single import single
+from ._stacks import stacked
 
 __all__ = [
     "KernelRule",
@@ -65,12 +65,12 @@ def _refuse_compound(kernel):
     )
 
 
-register(_sk.ConstantKernel, _dot_products.ConstantRule())
-register(_sk.DotProduct, _dot_products.DotProductRule())
-register(_sk.RBF, _stationary.RBF_RULE)
-register(_sk.RationalQuadratic, _stationary.RationalQuadraticRule())
-register(_sk.ExpSineSquared, _stationary.ExpSineSquaredRule())
-_nodes.add_family(_sk.Matern, _stationary.matern_rule)
+register(_sk.ConstantKernel, _formulas.ConstantRule())
+register(_sk.DotProduct, _formulas.DotProductRule())
+register(_sk.RBF, _formulas.RBF_RULE)
+register(_sk.RationalQuadratic, _formulas.RationalQuadraticRule())
+register(_sk.ExpSineSquared, _formulas.ExpSineSquaredRule())
+_nodes.add_family(_sk.Matern, _formulas.matern_rule)
 _nodes.add_family(_sk.PairwiseKernel, _pairwise.rule)
 _nodes.add_builder(_sk.WhiteKernel, _nodes.White)
 _nodes.add_builder(_sk.Sum, _composites.SumNode)

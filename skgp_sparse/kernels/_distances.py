@@ -108,14 +108,14 @@ class Separation:
         # a pair is close only if its norms are alike, so each row has its own threshold
         limit = -_CLOSE * norms
         limit[self.distant] = 0.0
-        found = np.flatnonzero(self.half >= limit[:, None])
-        self.rows, self.cols = np.divmod(found, len(self.z))
+        close = np.flatnonzero(self.half >= limit[:, None])
+        self.rows, self.cols = np.divmod(close, len(self.z))
         flat = self.half.reshape(-1)
-        for start in range(0, len(found), _PAIRS_AT_ONCE):
+        for start in range(0, len(close), _PAIRS_AT_ONCE):
             part = slice(start, start + _PAIRS_AT_ONCE)
             offsets = self.x[self.rows[part]] - self.z[self.cols[part]]
             direct = -0.5 * np.einsum("ij,ij->i", offsets, offsets)
-            flat[found[part]] = np.maximum(direct, -far)
+            flat[close[part]] = np.maximum(direct, -far)
 
     def _take_close(self, W):
         """Move the weights of close pairs out of `W`; coincident pairs pull on nothing."""

@@ -46,8 +46,8 @@ def diag_gradient(kernel, X, g_signal, g_noise):
         return total
     for rows in _chunks(len(X), _ROWS):
         block = _gradient(kernel, X[rows], X[rows])
-        own = np.arange(len(X[rows]))
-        signal, both = block[own, own + len(own)], block[own, own]
+        at = np.arange(len(X[rows]))
+        signal, both = block[at, at + len(at)], block[at, at]
         total += g_signal[rows] @ signal + g_noise[rows] @ (both - signal)
     return total
 

@@ -17,8 +17,8 @@ from functools import partial
 import numpy as np
 
 from ._distances import Separation
+from ._formulas import LOWEST, squared_exponential
 from ._rules import KernelRule, constant_diag
-from ._stationary import LOWEST, squared_exponential
 
 
 class InnerProductRule(KernelRule):

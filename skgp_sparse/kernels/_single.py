@@ -12,9 +12,8 @@ from functools import partial
 import numpy as np
 
 from ._composites import ProductNode, SumNode
-from ._dot_products import ConstantRule
+from ._formulas import ConstantRule, LengthScaleRule, length_scale
 from ._nodes import Leaf, White, node
-from ._stationary import LengthScaleRule, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
 _LOWEST = np.float32(80.0)  # minus the exponent of the smallest value
@@ -38,8 +37,8 @@ def single(kernel, X):
         of X that two slices select, as a new float32 array.  It is None if the kernel has no such
         tiles, or if they would be too inexact.
     """
-    found = _tile(node(kernel), X)
-    return None if found is None or np.isscalar(found) else found
+    tile = _tile(node(kernel), X)
+    return None if np.isscalar(tile) else tile
 
 
 def _tile(at, X):

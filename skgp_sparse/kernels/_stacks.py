@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ._composites import PowerNode, ProductNode, SumNode
-from ._dot_products import ConstantRule
+from ._formulas import ConstantRule, LengthScaleRule, length_scale
 from ._nodes import Leaf, White, node
-from ._stationary import LengthScaleRule, length_scale
 
 
 def stacked(kernel, P):
@@ -31,8 +30,8 @@ def stacked(kernel, P):
         A new array.
     """
     shape = (*P.shape[:2], P.shape[1])
-    found = _stack(node(kernel), P)
-    return found if np.shape(found) == shape else np.full(shape, found)
+    K = _stack(node(kernel), P)
+    return K if np.shape(K) == shape else np.full(shape, K)
 
 
 def _stack(at, P):

@@ -18,10 +18,10 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.all_rows import RowsPosterior, leading_rows
 from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
+from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.parameters import arithmetic, positions_of
 from skgp_sparse.posteriors._contract import Cost, Strategy
@@ -150,7 +150,7 @@ def _posterior(job, kernel, least, random_state):
         first,
         before.x,
         features.first(_LEADING),
-        others=np.flatnonzero(seen),
+        rest=np.flatnonzero(seen),
         scale=kernels.length_scales(kernel, rows.scale()),
     )
     posterior = replace(posterior, factor=_factor(posterior, data, aside, n_jobs))
@@ -161,8 +161,8 @@ def _posterior(job, kernel, least, random_state):
     before = before._replace(residual=residual)
     last = _solve(kernel, data, noise, near.with_noise(noise), settings, goal, before)
     _warn_of(last, settings, goal, len(Z))
-    others = np.setdiff1d(np.arange(n), chosen[:_LEADING])
-    return replace(posterior, noise=noise, alpha=last.x, others=others), Z, jitter
+    rest = np.setdiff1d(np.arange(n), chosen[:_LEADING])
+    return replace(posterior, noise=noise, alpha=last.x, rest=rest), Z, jitter
 
 
 def _known(block, kernel):
@@ -201,7 +201,7 @@ def _goal(noise, rows, tol):
 def _solve(kernel, data, noise, near, settings, goal, before=None):
     """`LinearSolution` for α, by conjugate gradients, which go on from an earlier solution."""
     product = KernelProduct(kernel, data.X, settings.options.n_jobs)
-    rough = product.rough()
+    multiply, rough = product.with_noise(noise)
     spent = 0 if before is None else before.n_iter
 
     def report(iteration, residual):
@@ -212,12 +212,12 @@ def _solve(kernel, data, noise, near, settings, goal, before=None):
         return settings.progress(spent + iteration, -residual, note=note)
 
     solution = solve(
-        lambda V: product(V) + noise[:, None] * V,
+        multiply,
         near,
         data.y,
         tol=goal,
         max_iter=settings.max_iter - spent,
-        rough=rough and (lambda V: rough(V) + noise[:, None] * V),
+        rough=rough,
         report=report,
         start=before,
     )

@@ -22,10 +22,17 @@ from sklearn.neighbors import NearestNeighbors
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.inducing_basis import InducingFeatures
-from skgp_sparse._engine.posterior import float64, joint_deviations, without_negative
+from skgp_sparse._engine.process import (
+    JOINT_ROWS,
+    Process,
+    by_blocks,
+    float64,
+    joint_deviations,
+    without_negative,
+)
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import Jitter, inverse_lower, jittered_cholesky
-from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse._ground.parallel import ordered_map, slices
 
 _NEAREST = 100  # rows given which a variance is computed
 _SEEN = 64_000  # rows whose features are in memory at a time ...
@@ -33,7 +40,6 @@ _STRIP = 1024  # ... computed by so many
 _QUERIES = 16  # rows of X whose variances are computed together
 _ACROSS = 512  # rows of X in a tile of the mean
 _ROUNDING = 1e-12  # of the prior variance
-_JOINT_ROWS = 4096  # largest covariance that is factorised
 
 
 def leading_rows(kernel, X, noise, n_jobs=1):
@@ -45,7 +51,7 @@ def leading_rows(kernel, X, noise, n_jobs=1):
 
 
 @dataclass(frozen=True, eq=False)
-class RowsPosterior:
+class RowsPosterior(Process):
     """The process given all rows.
 
     Parameters
@@ -59,7 +65,7 @@ class RowsPosterior:
     alpha : ndarray of shape (n, p)
     features : InducingFeatures
         Given the leading rows.
-    others : ndarray of int
+    rest : ndarray of int
         Training rows that are not among these.
     scale : ndarray of shape (d,)
         Units in which near is near.
@@ -72,7 +78,7 @@ class RowsPosterior:
     noise: np.ndarray
     alpha: np.ndarray
     features: InducingFeatures
-    others: np.ndarray
+    rest: np.ndarray
     scale: np.ndarray
     factor: float = 1.0
 
@@ -88,17 +94,22 @@ class RowsPosterior:
         """Numbers that a prediction computes per query."""
         return len(self.X)
 
+    @property
+    def n_rows_kept(self):
+        """All of them."""
+        return len(self.X)
+
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""
 
-        def of_block(rows):
-            block, mean = float64(X[rows]), 0.0
+        def of_block(block):
+            mean = 0.0
             for part in row_blocks(len(self.X), len(block)):
                 K = kernels.evaluate(self.prior, block, float64(self.X[part]))
                 mean = mean + K @ self.alpha[part]
             return mean
 
-        return np.concatenate(list(ordered_map(of_block, _cut(len(X), _ACROSS), n_jobs)))
+        return by_blocks(of_block, X, slices(len(X), _ACROSS), n_jobs)
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
@@ -107,11 +118,11 @@ class RowsPosterior:
     def covariance(self, X):
         """Latent covariance (n, n)."""
         X, near = float64(X), self.nearest(X)
-        used = near[:, : max(_JOINT_ROWS // len(X), 1)]
+        used = near[:, : max(JOINT_ROWS // len(X), 1)]
         cov = self._covariance_given(X, np.unique(used))
         rounding = _ROUNDING * kernels.diagonal(self.prior, X)[0]
-        variance, own = self.variance(X, near), np.maximum(cov.diagonal(), rounding)
-        ratio = np.sqrt(variance / own)
+        variance = self.variance(X, near)
+        ratio = np.sqrt(variance / np.maximum(cov.diagonal(), rounding))
         cov *= ratio * ratio[:, None]
         cov.flat[:: len(cov) + 1] = variance
         return cov
@@ -121,25 +132,26 @@ class RowsPosterior:
 
         Given all training rows, the process is correlated over short distances only.
         """
-        if len(X) <= _JOINT_ROWS:
+        if len(X) <= JOINT_ROWS:
             return joint_deviations(self, X, n_samples, random_state)
         std = np.sqrt(self.variance(X, self.nearest(X)))
         return std[:, None] * random_state.normal(size=(n_samples, len(X))).T
 
     def nearest(self, X, n_jobs=1):
         """Training rows (n, k) that are nearest to those of X, the leading ones left out."""
-        most = min(_NEAREST, len(self.others))
+        most = min(_NEAREST, len(self.rest))
         if most == 0:
             return np.empty((len(X), 0), dtype=int)
         search = NearestNeighbors(n_neighbors=most, n_jobs=n_jobs)
-        search.fit(self.X[self.others] / self.scale)
-        return self.others[search.kneighbors(X / self.scale, return_distance=False)]
+        search.fit(self.X[self.rest] / self.scale)
+        return self.rest[search.kneighbors(X / self.scale, return_distance=False)]
 
     def variance(self, X, near, n_jobs=1):
         """Latent variance (n,) given the leading rows and those `near` each row of X (n, k)."""
         at_once = len(X) if len(self.X) <= _SEEN else _SEEN // _NEAREST
         parts = [
-            self._variances(float64(X[some]), near[some], n_jobs) for some in _cut(len(X), at_once)
+            self._variances(float64(X[some]), near[some], n_jobs)
+            for some in slices(len(X), at_once)
         ]
         signal = np.broadcast_to(kernels.diagonal(self.prior, float64(X))[0], len(X))
         return self.factor * without_negative(np.concatenate(parts), signal)
@@ -156,9 +168,9 @@ class RowsPosterior:
         def of_few(few):
             return self._given_nearest(X[few], near[few], V[places[few]])
 
-        for _ in ordered_map(see, _cut(len(rows), _STRIP), n_jobs):
+        for _ in ordered_map(see, slices(len(rows), _STRIP), n_jobs):
             pass
-        return np.concatenate(list(ordered_map(of_few, _cut(len(X), _QUERIES), n_jobs)))
+        return np.concatenate(list(ordered_map(of_few, slices(len(X), _QUERIES), n_jobs)))
 
     def _given_nearest(self, X, near, V):
         """Variances of few queries, given features (n, k, m) of the rows near to each."""
@@ -181,13 +193,13 @@ class RowsPosterior:
             return np.array([self._half(*of_one) for of_one in zip(C, near, across)])
 
     def _covariance_given(self, X, rows):
-        own, VX = self._seen(X)
-        cov = self.features.rest_covariance(own, VX)
+        X, VX = self._seen(X)
+        cov = self.features.rest_covariance(X, VX)
         if len(rows) == 0:
             return cov
         known, V = self._seen(self.X[rows])
         C = self.features.rest_covariance(known, V)
-        half = self._half(C, rows, (kernels.evaluate(self.prior, known, own) - V @ VX.T))
+        half = self._half(C, rows, (kernels.evaluate(self.prior, known, X) - V @ VX.T))
         return cov - half.T @ half
 
     def _seen(self, X):
@@ -204,7 +216,3 @@ class RowsPosterior:
         C.flat[:: len(C) + 1] = np.maximum(C.diagonal(), 0.0) + self.noise[rows]
         L = jittered_cholesky(C / unit, Jitter(0.0, relative=False))[0]
         return solve_triangular(L, across, lower=True, check_finite=False) / np.sqrt(unit)
-
-
-def _cut(n, size):
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

@@ -1,0 +1,94 @@
+"""What predicts: the contract of a process, and what all of them share.
+
+A process says what the latent value is at any rows, its mean and its spread, whatever it was
+inferred with: nothing yet, all training rows, or what inducing points say of them. What differs is
+what it keeps and what a prediction costs.
+"""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
+from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse._ground.warnings import warn
+
+JOINT_ROWS = 4096  # largest covariance that is factorised for samples
+_ROUNDING = 1e-6  # negative variances below this fraction of the prior's are rounding
+
+
+class Process(ABC):
+    """A Gaussian process to predict with.
+
+    Targets are standardised, and variances are those of the latent value, without white noise. X
+    (n, d) may have any type of numbers: blocks of its rows become float64. Of several targets the
+    process is the same but for its mean, (n, p) with variances (n,) and covariances (n, n); several
+    processes have an axis of their own, the last one, in everything: (n, k), (n, n, k).
+
+    A process can be pickled, and predicts the same numbers to the last bit then, whatever `n_jobs`
+    is. It keeps what its predictions want: no training rows but those that it says.
+
+    Attributes
+    ----------
+    kernel : sklearn kernel, its white noise included
+        Of the process before any data. No variance is larger than this kernel's, unless sites have
+        negative precisions.
+    kind : str
+        What the data are given by: "prior" (no data), "exact", "inducing" or "rows".
+    width : int
+        Numbers that a prediction computes per query (and process).
+    n_rows_kept : int
+        Training rows that a pickle of it holds; 0 where inducing points stand for them.
+    """
+
+    n_rows_kept = 0
+
+    @abstractmethod
+    def mean(self, X, n_jobs=1):
+        """Mean (n, p), one column for each target or process."""
+
+    @abstractmethod
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean and variance, (n,) or (n, k), which is never negative."""
+
+    @abstractmethod
+    def covariance(self, X):
+        """Joint covariance, (n, n) or (n, n, k); its diagonal are the variances."""
+
+    @abstractmethod
+    def deviations(self, X, n_samples, random_state):
+        """Samples minus their mean, (n, n_samples) or (n, n_samples, k).
+
+        They are joint over all rows where there are few. Beyond 4096 rows, a process may leave out
+        correlations that its posterior hardly has.
+        """
+
+
+def float64(X):
+    """The rows in double precision, C-ordered."""
+    return np.ascontiguousarray(X, dtype=np.float64)
+
+
+def by_blocks(function, X, blocks, n_jobs):
+    """What a function makes of blocks of rows (b, d), together: memory is that of a few blocks."""
+    parts = list(ordered_map(lambda rows: function(float64(X[rows])), blocks, n_jobs))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def joint_deviations(process, X, n_samples, random_state):
+    """Latent samples of mean zero; jitter is in units of the prior, whose rounding is in cov."""
+    covariance = process.covariance(X)
+    normal = random_state.normal(size=(n_samples, len(X))).T  # one sample after the other
+    if not covariance.any():
+        return 0.0 * normal
+    unit = np.mean(kernels.diagonal(process.kernel, float64(X))[0])
+    L = jittered_cholesky(covariance / unit, Jitter(0.0, relative=False))[0]
+    return np.sqrt(unit) * (L @ normal)
+
+
+def without_negative(variance, signal):
+    """The variances, rounding below 0 removed; more than rounding is worth a warning."""
+    if np.any(variance < -_ROUNDING * signal):
+        warn("Predicted variances smaller than 0. Setting those variances to 0.")
+    return np.maximum(variance, 0.0)

@@ -1,0 +1,95 @@
+"""Everything that predicts is a process with the same methods, shapes and promises."""
+
+import pickle
+
+import numpy as np
+import pytest
+from conftest import make_case
+from processes import check_process
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+from skgp_sparse import kernels
+from skgp_sparse._engine import collapsed, decoupled, exact
+from skgp_sparse._engine import process as contract
+from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.posterior import Posterior, Posteriors, Prior
+from skgp_sparse._engine.process import Process
+from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
+from skgp_sparse.bounds import TitsiasNew
+
+CASE = make_case("matern_1.5", m=8, targets=2)
+AT = np.unique(CASE.X, axis=0)[:12] + 0.05
+
+
+def _inducing():
+    return collapsed.posterior(CASE.problem(TitsiasNew()))[0]
+
+
+def _exact():
+    return exact.posterior(CASE.kernel, CASE.groups())[0]
+
+
+def _decoupled():
+    problem = CASE.problem(TitsiasNew())
+    small = problem._replace(basis=InducingBasis(CASE.Z[:4]))
+    return decoupled.conclude(problem, small)[1]
+
+
+def _several(make):
+    one = make()
+    return Posteriors(
+        (
+            Posterior(one.kernel, one.features, one.u[:, :1], one.TB),
+            Posterior(one.kernel, one.features, one.u[:, 1:], one.TB),
+        )
+    )
+
+
+def _rows(factor=1.0):
+    X, index = np.unique(CASE.X, axis=0, return_index=True)
+    y, noise = CASE.rows().everything().y[index], np.full(len(X), 0.1)
+    kernel = ConstantKernel(2.0) * RBF(0.7) + WhiteKernel(0.1)
+    alpha = np.linalg.solve(kernels.evaluate(kernel, X, X) + np.diag(noise), y)
+    features, _ = leading_rows(kernel, X[:10], noise[:10])
+    rest, scale = np.arange(10, len(X)), np.ones(X.shape[1])
+    return RowsPosterior(kernel, X, noise, alpha, features, rest, scale, factor)
+
+
+PROCESSES = {
+    "prior": (lambda: Prior(CASE.kernel, 2), 0),
+    "inducing points": (_inducing, 0),
+    "exact": (_exact, len(CASE.groups().X)),
+    "decoupled": (_decoupled, 0),
+    "several": (lambda: _several(_inducing), 0),
+    "several exact ones": (lambda: _several(_exact), len(CASE.groups().X)),
+    "all rows": (_rows, len(np.unique(CASE.X, axis=0))),
+    "all rows, larger variances": (lambda: _rows(3.0), len(np.unique(CASE.X, axis=0))),
+}
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_process_keeps_its_promises(name):
+    check_process(PROCESSES[name][0](), AT)
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_process_says_how_many_rows_it_keeps(name):
+    make, n_rows = PROCESSES[name]
+    process = make()
+    assert process.n_rows_kept == n_rows
+    assert len(pickle.dumps(process)) >= n_rows * CASE.X[0].nbytes
+
+
+def test_all_processes_are_checked():
+    kinds, left = set(), [Process]
+    while left:
+        subclasses = left.pop().__subclasses__()
+        left += subclasses
+        kinds |= {kind for kind in subclasses if kind.__module__.startswith("skgp_sparse")}
+    assert kinds == {type(make()) for make, _ in PROCESSES.values()}
+
+
+def test_the_contract_is_documented():
+    for name in ("kernel", "kind", "width", "n_rows_kept"):
+        assert f"    {name} :" in contract.Process.__doc__
+        assert all(hasattr(make(), name) for make, _ in PROCESSES.values())
