@@ -42,7 +42,7 @@ SINGLE = [KERNELS[index] for index in (0, 1, 2, 3)]
 
 @pytest.fixture(autouse=True)
 def few_rows_tell_hyperparameters(monkeypatch):
-    monkeypatch.setattr("skgp_sparse.inference.near_exact._ROWS_OF_THETA", 500)
+    monkeypatch.setattr("skgp_sparse.posteriors._all_rows._ROWS_OF_THETA", 500)
 
 
 def table(n=900, d=3, p=1, seed=0):
@@ -315,7 +315,7 @@ def test_of_repeated_rows_one_copy_is_held_aside(weighted, monkeypatch):
         seen.append((posterior.noise[aside], data.weight[aside]))
         return 1.0
 
-    monkeypatch.setattr("skgp_sparse.inference.near_exact._factor", look)
+    monkeypatch.setattr("skgp_sparse.posteriors._all_rows._factor", look)
     kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-2)
     model = SparseGPRegressor(
         kernel, posterior="rows", optimizer=None, n_inducing=300, random_state=0
@@ -348,8 +348,8 @@ def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
 
 
 def test_auto_gives_what_rows_give_by_name(monkeypatch):
-    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_QUIET", 1000)
-    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_ROWS", 1000)
+    monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_QUIET", 1000)
+    monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 1000)
     X, y = smooth(1500)
     chosen = SparseGPRegressor(random_state=0).fit(X, y)
     asked = SparseGPRegressor(posterior="rows", random_state=0).fit(X, y)
@@ -361,8 +361,8 @@ def test_auto_gives_what_rows_give_by_name(monkeypatch):
 
 
 def test_auto_asks_again_at_better_hyperparameters(monkeypatch):
-    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_QUIET", 1000)
-    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_ROWS", 1000)
+    monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_QUIET", 1000)
+    monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 1000)
     answers = iter([True, False])
     monkeypatch.setattr(
         "skgp_sparse.inference.objectives.GaussianModel.loses_much",
@@ -383,7 +383,7 @@ def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, m
     y = y + 0.02 * np.random.RandomState(1).normal(size=len(y))
     model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1e-5, random_state=0)
     if by_whom == "user":
-        monkeypatch.setattr("skgp_sparse.inference.near_exact.solve", stopping)
+        monkeypatch.setattr("skgp_sparse.posteriors._all_rows.solve", stopping)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model.fit(X[:2000], y[:2000])
@@ -443,8 +443,8 @@ def test_several_targets_are_solved_together():
 
 
 def test_auto_takes_all_rows_where_there_is_little_noise(monkeypatch):
-    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_QUIET", 1000)
-    monkeypatch.setattr("skgp_sparse._front.plans._EXACT_ROWS", 1000)
+    monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_QUIET", 1000)
+    monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 1000)
     X, y = smooth(1500)
     quiet = SparseGPRegressor(random_state=0).fit(X, y)
     noisy = SparseGPRegressor(n_inducing="auto", max_iter=5, tol=1.0, random_state=0)
@@ -499,7 +499,7 @@ def test_interrupts_leave_nothing_behind(monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skgp_sparse.inference.near_exact.solve", interrupt)
+    monkeypatch.setattr("skgp_sparse.posteriors._all_rows.solve", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert not hasattr(model, "kernel_")

@@ -135,7 +135,7 @@ def test_the_reader_of_imports_sees_what_it_should():
     assert "skgp_sparse.kernels" in set(imports("skgp_sparse._engine.problem"))
     assert "skgp_sparse._ground.linalg" in set(imports("skgp_sparse._engine.forward"))
     assert "skgp_sparse.kernels._nodes" in set(imports("skgp_sparse.kernels._composites"))
-    assert "skgp_sparse.bounds" in set(imports("skgp_sparse._front.choices"))
+    assert "skgp_sparse.bounds" in set(imports("skgp_sparse.families.choices"))
 
 
 @pytest.mark.parametrize("module", TREES)

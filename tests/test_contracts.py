@@ -28,7 +28,7 @@ from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
 from skgp_sparse.inference.parameters import VectorFunction
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
-from skgp_sparse.inference.solvers import LBFGS
+from skgp_sparse.solvers import LBFGS
 from skgp_sparse.inference.training import Plan, train
 from skgp_sparse.likelihoods import Gaussian, Probit
 

@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._front.choices import BOUNDS, LIKELIHOODS
-from skgp_sparse._front.estimator import warn_at_bounds
+from skgp_sparse.families.choices import BOUNDS, LIKELIHOODS
+from skgp_sparse._estimator import warn_at_bounds
 from skgp_sparse.bounds import PEP
 from skgp_sparse.metrics import log_predictive_density_scorer
 

@@ -55,7 +55,7 @@ class StreamState(NamedTuple):
     moments: Moments | None = None  # of the targets, where noise is Gaussian
     sums: RunningSums | None = None  # the same
     active: Part | None = None  # rows whose sites are inferred in the next call, too ...
-    frozen: tuple | None = None  # ... and what the others say, `FrozenSites` of every problem
+    frozen: tuple | None = None  # ... and what the others say, `Sums` of every problem
     watch: Watch = Watch()
     at_last_move: float = 0.0  # weight of the rows
     calls: int = 0
