@@ -18,8 +18,8 @@ known offset ``o`` of the row:
 
 `ExpectationPropagation`
     Power ``a``, at most the weight of the row, so that what is left without the row is never less
-    than what the other rows say. The prior has residuals of a share ``a``, so that a row's own residual
-    is updated by its own site: ``γ = 1 + a r λ2``, ``m = (μ + a r λ1)/γ``, ``s = r/γ + h/γ²``,
+    than what the other rows say. The prior has residuals of a share ``a``, so that the residual of
+    a row is updated by its site: ``γ = 1 + a r λ2``, ``m = (μ + a r λ1)/γ``, ``s = r/γ + h/γ²``,
 
         cavity  C = s/(1 - a s λ2),    q = (m - a s λ1)/(1 - a s λ2),
         λ1 ← (α + q β)/(a (1 - C β)),    λ2 ← β/(a (1 - C β)),
