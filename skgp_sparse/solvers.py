@@ -17,14 +17,13 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import Objective, Solver
 from skgp_sparse.inference.cycles import climb_by_minibatches
-from skgp_sparse.inference.optimizers import maximise
+from skgp_sparse.inference.optimizers import drawn_starts, fit_exact, maximise
 from skgp_sparse.inference.parameters import (
     VectorFunction,
     arithmetic,
     evaluation_or_none,
     value_or_minus_inf,
 )
-from skgp_sparse.inference.start import drawn_starts, fit_exact
 
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]
 

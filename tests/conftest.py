@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
 from skgp_sparse._engine import exact
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.rows import Rows
+from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
 from skgp_sparse.inference.site_loop import SiteUpdate

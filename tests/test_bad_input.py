@@ -16,9 +16,8 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.rows import part
-from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.bounds import PEP
+from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.inducing import BY_NAME
 
 RNG = np.random.RandomState(0)

@@ -6,6 +6,8 @@ import warnings
 import numpy as np
 import pytest
 from joblib import parallel_config
+from skgp_sparse._front import class_problems, multiclass, plans
+from skgp_sparse._front.training_rows import training_rows
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
@@ -24,8 +26,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, bounds
-from skgp_sparse._front import class_problems, multiclass, plans
-from skgp_sparse._front.training_rows import training_rows
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Binary, Logit, Probit

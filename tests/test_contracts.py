@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import BOUNDS, agree, agree_evaluations, agree_posteriors, make_case
+from skgp_sparse.inference.training import Plan, train
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import skgp_sparse
@@ -20,17 +21,15 @@ from skgp_sparse._engine import collapsed, forward, table
 from skgp_sparse._engine.basis import Basis, Features
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.rows import Rows
-from skgp_sparse._engine.table import Block, Table
+from skgp_sparse._engine.table import Block, Rows, Table
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
 from skgp_sparse.inference.parameters import VectorFunction
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
-from skgp_sparse.solvers import LBFGS
-from skgp_sparse.inference.training import Plan, train
 from skgp_sparse.likelihoods import Gaussian, Probit
+from skgp_sparse.solvers import LBFGS
 
 TIGHT = Inner(max_iter=1000, tol=1e-18)
 METHODS = {

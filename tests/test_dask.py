@@ -18,7 +18,6 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.rows import part
 from skgp_sparse.kernels import _formulas, _nodes
 
 pytest.importorskip("dask")

@@ -10,7 +10,7 @@ from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse._engine import collapsed, decoupled
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Problem
-from skgp_sparse._engine.rows import Rows
+from skgp_sparse._engine.table import Rows
 
 KERNEL = ConstantKernel(1.5) * Matern([0.7, 1.1], nu=2.5) + WhiteKernel(0.05)
 LIKE_ROWS = [bounds.Titsias(), bounds.TitsiasNew(), bounds.Artemev(), bounds.DTC()]

@@ -20,7 +20,7 @@ from skgp_sparse._engine import collapsed, exact
 from skgp_sparse._engine.evidence import certify
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.rows import Rows
+from skgp_sparse._engine.table import Rows
 
 KERNELS = [
     2.0 * RBF(0.7) + WhiteKernel(0.05),

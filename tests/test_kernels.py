@@ -26,7 +26,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import kernels
-from skgp_sparse.kernels import _bessel, _nodes, _rules
+from skgp_sparse.kernels import _bessel, _nodes
 
 ORACLE = dict(np.load(Path(__file__).parent / "data" / "kernels.npz"))
 CASES = sorted({key.split("/")[0] for key in ORACLE})
@@ -481,7 +481,7 @@ def test_register_refuses_what_is_not_a_class_or_a_rule():
 
 def test_misspelt_gradient_names_are_refused():
     with pytest.raises(ValueError, match="lenght_scale"):
-        _rules.assemble(RBF(), {"lenght_scale": 1.0})
+        _nodes.assemble(RBF(), {"lenght_scale": 1.0})
 
 
 def test_compound_kernels_are_refused():

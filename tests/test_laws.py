@@ -23,7 +23,7 @@ from skgp_sparse._engine import collapsed, exact, posterior, table
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.posterior import Prior
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.rows import Rows
+from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.bounds import DTC, FITC, PEP, Titsias, TitsiasNew

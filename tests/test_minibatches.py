@@ -12,7 +12,7 @@ from skgp_sparse._engine.collapsed_sites import Cores
 from skgp_sparse._engine.forward import Sums
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.rows import Rows
+from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import Spherical
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational

@@ -24,8 +24,7 @@ from skgp_sparse._engine import collapsed, table
 from skgp_sparse._engine.chunked import ChunkedTable, Reader
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.rows import Rows
-from skgp_sparse.rows import part
+from skgp_sparse._engine.table import Rows
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational

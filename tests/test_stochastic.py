@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine import table as engine_table
-from skgp_sparse._engine.rows import Rows
+from skgp_sparse._engine.table import Rows
 from skgp_sparse.families.choices import BOUNDS, LIKELIHOODS
 from skgp_sparse.inference import cycles, stochastic
 from skgp_sparse.inference.minibatches import GaussianMinibatchView

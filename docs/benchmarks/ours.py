@@ -101,7 +101,7 @@ def as_in_fit():
 
 
 def table_rows(X, y):
-    from skgp_sparse._engine.rows import Rows
+    from skgp_sparse._engine.table import Rows
 
     return Rows(X, y.reshape(-1, 1), 0.0, None, np.zeros(1), np.ones(1))
 

@@ -2,8 +2,6 @@
 
 table
     The contract of a training table, and the one way to visit its rows.
-rows
-    The table whose rows are arrays.
 chunked
     The table whose rows are chunks that something else reads.
 moments

@@ -11,8 +11,7 @@ from threading import Lock
 
 import numpy as np
 
-from skgp_sparse._engine.rows import Rows
-from skgp_sparse._engine.table import Table, at
+from skgp_sparse._engine.table import Rows, Table, at
 
 _INPUTS = 100_000  # rows that a user's own function sees
 

@@ -7,7 +7,7 @@ be pickled. A table need not be an array: it only has to make any block of its r
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -157,10 +157,6 @@ class Table(ABC):
     def read(self, layout, index):
         """The `Block` of number `index` in a visit, whose threads may be slightly out of order."""
         return self.block(layout.blocks[index])
-
-    def everything(self):
-        """The `Block` of all rows, for what keeps all of them: O(n d) memory."""
-        return self.block(slice(None))
 
     def inputs(self):
         """Inputs (n, d) for a user's own function: of all rows, or of some if they are too many."""
@@ -384,3 +380,81 @@ def block_budget(footprint, options):
 def spread_or_one(spread, unit):
     """``unit * spread``; 1 where it is rounding, as the spread is in units of the range."""
     return np.where(spread <= _CONSTANT, 1.0, unit * spread)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Table):
+    """A training table by reference.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+    y : ndarray of shape (n, p)
+    noise : float or ndarray of shape (n,)
+        Known noise variance in units of y².
+    weight : ndarray of shape (n,) or None
+        A row of weight w counts as w rows.
+    y_mean, y_scale : ndarray of shape (p,)
+        Targets are standardised as ``(y - y_mean) / y_scale``.
+    least_noise : float
+        Known noise variance of the standardised targets is at least this.
+    offset : ndarray of shape (n,) or None
+        Known offsets of the latent values, for likelihoods.
+    original : ndarray of shape (k, d) or None
+        The user's own inputs, where X is another form of them.
+    merged : bool
+        Whether weights are numbers of equal rows, and nothing else.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    noise: float | np.ndarray
+    weight: np.ndarray | None
+    y_mean: np.ndarray
+    y_scale: np.ndarray
+    least_noise: float = 0.0
+    offset: np.ndarray | None = None
+    original: np.ndarray | None = None
+    merged: bool = False
+
+    in_memory = True
+
+    def __len__(self):
+        return len(self.X)
+
+    @property
+    def n_features(self):
+        """Number of columns of X."""
+        return self.X.shape[1]
+
+    @property
+    def n_targets(self):
+        """Number of columns of y."""
+        return self.y.shape[1]
+
+    def block(self, rows):
+        """Rows selected by a slice or an index array, as a `Block`."""
+        noise = at(self.noise, rows)
+        return Block(
+            np.ascontiguousarray(self.X[rows], dtype=np.float64),
+            (self.y[rows] - self.y_mean) / self.y_scale,
+            np.maximum(noise / self.y_scale[0] / self.y_scale[0], self.least_noise),
+            1.0 if self.weight is None else self.weight[rows],
+            0.0 if self.offset is None else self.offset[rows],
+        )
+
+    def inputs(self):
+        """The user's own inputs."""
+        return self.X if self.original is None else self.original
+
+    def subset(self, rows):
+        """The table of some rows, selected by an index array: a copy."""
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            noise=at(self.noise, rows),
+            weight=at(self.weight, rows),
+            offset=at(self.offset, rows),
+            original=None,
+        )

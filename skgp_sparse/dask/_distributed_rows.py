@@ -12,9 +12,9 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from skgp_sparse._engine.rows import Rows
 from skgp_sparse._engine.table import (
     Layout,
+    Rows,
     Table,
     block_budget,
     check_squares,

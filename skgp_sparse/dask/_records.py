@@ -11,8 +11,7 @@ from skgp_sparse.dask._distributed_rows import DaskTable
 from skgp_sparse.dask._partitions import Partitions
 from skgp_sparse.dask._tasks import ColumnMoments, View
 from skgp_sparse.rows.door import records_of
-from skgp_sparse.rows.part import Units, is_small, joined
-from skgp_sparse.rows.records import Records, check_classes
+from skgp_sparse.rows.part import Records, Units, check_classes, is_small, joined
 
 
 def read_partitions(client, rules, held, X, **columns):

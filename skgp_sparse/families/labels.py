@@ -24,8 +24,7 @@ from skgp_sparse.likelihoods import Softmax
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.posteriors._moves import knowledge_of
 from skgp_sparse.rows.checks import Rules
-from skgp_sparse.rows.part import Part, Units
-from skgp_sparse.rows.records import ArrayRecords
+from skgp_sparse.rows.part import ArrayRecords, Part, Units
 
 _LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not decide them
 _NOTHING = 1e-12  # weight of a row that only shows where rows are

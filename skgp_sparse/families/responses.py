@@ -15,8 +15,7 @@ from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.posteriors._moves import knowledge_of
 from skgp_sparse.rows.checks import Rules, check_columns
-from skgp_sparse.rows.part import Units, part_of
-from skgp_sparse.rows.records import ArrayRecords
+from skgp_sparse.rows.part import ArrayRecords, Units, part_of
 
 _MANY = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
 

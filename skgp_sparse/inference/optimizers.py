@@ -9,12 +9,18 @@ with sums that forget. Curvatures of inducing points differ by orders of magnitu
 corrections cannot hold thousands of them. Where there are many coordinates, two random steps at the
 start measure them before the first iteration. Bounds are obeyed by projection: coordinates at a
 bound that the gradient pushes outwards stay there.
+
+`fit_exact` has restarts, for objectives of few rows, where they are cheap.
 """
 
 from collections import deque
+from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+
+from skgp_sparse.inference.parameters import VectorFunction, positions_of
 
 _CORRECTIONS = 50  # with thousands of coordinates of Z, more than the usual 10 pay
 _FORGOTTEN = 0.1  # share of the sums of squares that an iteration forgets
@@ -26,6 +32,8 @@ _TRIALS = 20  # evaluations of one line search
 _LONGEST = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
 _WORTHLESS = 1e-4  # of tol: a step that promises less is not tried
+_RESCUES = 4  # starts after an optimum that explains nothing
+_IN_A_BASIN = 0.4  # first step of a kernel with periods; from one on, it left the basin
 
 _STUCK = "no step along the gradient improves the objective"
 
@@ -246,3 +254,77 @@ def _has_converged(history, tol, size):
     """Whether the last iterations were worth less than `tol`."""
     last = _JUDGED if size > _MANY else min(_JUDGED_IF_FEW, size + 1)
     return len(history) > last and history[-1 - last] - history[-1] < tol
+
+
+def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, callback=None):
+    """Maximise the objective of few rows over theta.
+
+    Starts at the kernel's own theta and at `n_restarts` points drawn uniformly between the bounds;
+    of a kernel with periods, every second one has the kernel's own theta but for these.
+    Where its own theta leads to an optimum that explains the targets no better than noise alone, a
+    few starts around it are tried before that is believed.
+
+    Returns
+    -------
+    objective : Objective
+        With the best values of its own parameters, if it has any.
+    kernel : sklearn kernel
+        Clone at the best theta.
+    maximum : Maximum
+    inner_state : object
+        What the last evaluation remembers.
+    """
+    function = VectorFunction(objective, kernel)
+    limits = np.reshape(kernel.bounds, (-1, 2))
+    asked_to_stop = []
+
+    def report(iteration, value):
+        if callback is not None and callback(iteration, value):
+            asked_to_stop.append(iteration)
+        return bool(asked_to_stop)
+
+    def run(theta):
+        return maximise(
+            function,
+            function.parameters.pack(kernel=theta),
+            function.parameters.limits(),
+            max_iter=max_iter,
+            tol=tol,
+            scale=objective.size(),
+            first=_IN_A_BASIN if _periods(kernel) else 1.0,
+            callback=report,
+        )
+
+    best = run(kernel.theta)
+    collapsed = best.value < function.at(best.x)[0].constant_log_likelihood()
+    for theta in _further_starts(kernel, limits, collapsed, n_restarts, random_state):
+        if asked_to_stop:
+            break
+        with suppress(np.linalg.LinAlgError):  # of a start that no one asked for by name
+            best = max(best, run(theta), key=lambda found: found.value)
+    return *function.at(best.x), best, function.inner_state
+
+
+def _further_starts(kernel, limits, collapsed, n_restarts, random_state):
+    """Starts after the first; the same for fewer restarts, so that more of them never harm."""
+    if len(limits) == 0:
+        return
+    yield from kernel.theta + np.random.RandomState(0).normal(
+        size=(_RESCUES * collapsed, len(limits))
+    )
+    periods = _periods(kernel)
+    for index, theta in enumerate(drawn_starts(limits, n_restarts, random_state)):
+        if periods and index % 2 == 0:
+            theta = np.where(np.isin(np.arange(len(theta)), periods), theta, kernel.theta)
+        yield theta
+
+
+def _periods(kernel):
+    """Indices of the periods in theta; each of them has a basin of its own."""
+    return [*chain(*positions_of(kernel, "periodicity"))]
+
+
+def drawn_starts(limits, n_restarts, random_state):
+    """One theta after the other, uniform between its bounds: log-uniform hyperparameters."""
+    for _ in range(n_restarts):
+        yield random_state.uniform(*limits.T)

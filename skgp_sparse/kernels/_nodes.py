@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from . import _fallback
-from ._rules import KernelRule, assemble
+from ._rules import KernelRule
 
 
 class Node(ABC):
@@ -416,3 +416,25 @@ def _full(value, shape):
     if np.ndim(value) == 0:
         return np.full(shape, float(value))
     return np.ascontiguousarray(value, dtype=np.float64)
+
+
+def assemble(kernel, gradients):
+    """Return the gradient with respect to ``kernel.theta`` from gradients by name.
+
+    The entries are in scikit-learn's order, without fixed hyperparameters.  A gradient that is
+    missing is zero.
+    """
+    parameters = kernel.hyperparameters
+    unknown = set(gradients) - {p.name for p in parameters}
+    if unknown:
+        raise ValueError(
+            f"The rule of {type(kernel).__name__} returned gradients named {sorted(unknown)}, "
+            f"but the kernel's hyperparameters are {[p.name for p in parameters]}."
+        )
+    return np.concatenate([np.zeros(0), *(_entry(p, gradients) for p in parameters if not p.fixed)])
+
+
+def _entry(parameter, gradients):
+    if parameter.name not in gradients:
+        return np.zeros(parameter.n_elements)
+    return np.reshape(gradients[parameter.name], parameter.n_elements)

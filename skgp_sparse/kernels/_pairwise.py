@@ -17,8 +17,8 @@ from functools import partial
 import numpy as np
 
 from ._distances import Separation
-from ._formulas import LOWEST, squared_exponential
-from ._rules import KernelRule, constant_diag
+from ._formulas import LOWEST, constant_diag, squared_exponential
+from ._rules import KernelRule
 
 
 class InnerProductRule(KernelRule):

@@ -1,4 +1,4 @@
-"""The interface of derivative rules, and the function that assembles gradients in ``theta``.
+"""The interface of derivative rules.
 
 A rule computes values and vector-Jacobian products of one leaf kernel, which is a kernel that is
 not a sum, product or power of other kernels.  For ``F = sum(G * k(X, Z))`` it returns
@@ -9,8 +9,6 @@ hyperparameters in ``theta``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-
-import numpy as np
 
 
 class KernelRule(ABC):
@@ -90,34 +88,3 @@ class KernelRule(ABC):
             The pullback ``pull(g, inputs) -> (gradients, X_bar)``.  `g` has shape (n,) and may be
             read-only.
         """
-
-
-def constant_diag(value):
-    """Return the result of `KernelRule.diag` for a constant ``k(x, x)``."""
-    return value, _pull_nothing
-
-
-def _pull_nothing(g, inputs):
-    return {}, 0.0
-
-
-def assemble(kernel, gradients):
-    """Return the gradient with respect to ``kernel.theta`` from gradients by name.
-
-    The entries are in scikit-learn's order, without fixed hyperparameters.  A gradient that is
-    missing is zero.
-    """
-    parameters = kernel.hyperparameters
-    unknown = set(gradients) - {p.name for p in parameters}
-    if unknown:
-        raise ValueError(
-            f"The rule of {type(kernel).__name__} returned gradients named {sorted(unknown)}, "
-            f"but the kernel's hyperparameters are {[p.name for p in parameters]}."
-        )
-    return np.concatenate([np.zeros(0), *(_entry(p, gradients) for p in parameters if not p.fixed)])
-
-
-def _entry(parameter, gradients):
-    if parameter.name not in gradients:
-        return np.zeros(parameter.n_elements)
-    return np.reshape(gradients[parameter.name], parameter.n_elements)

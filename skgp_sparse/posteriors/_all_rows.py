@@ -26,7 +26,7 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.parameters import arithmetic, positions_of
 from skgp_sparse.posteriors._contract import Cost, Strategy
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._start import begin
+from skgp_sparse.posteriors._job import begin
 from skgp_sparse.solvers import Fit, takes_random_rows
 
 _ROWS_OF_THETA = 3000  # of the exact fit ...

@@ -20,13 +20,12 @@ from sklearn.base import clone
 from skgp_sparse import kernels
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs
-from skgp_sparse.inference.start import within_reach
 from skgp_sparse.posteriors._all_rows import AllRows
-from skgp_sparse.posteriors._contract import Job, Limits, Points, Settings, Strategy
+from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints, is_exact_after_all
+from skgp_sparse.posteriors._job import Job, Limits, Points, Settings, begin, within_reach
 from skgp_sparse.posteriors._larger_mean import LargerMean
-from skgp_sparse.posteriors._start import begin
 from skgp_sparse.rows.checks import check_number
 from skgp_sparse.solvers import resolve_solver
 
@@ -70,6 +69,10 @@ class Auto(Strategy):
         if n <= _EXACT_ROWS:
             return Exact().cost(n, m)
         return max(InducingPoints().cost(n, m), AllRows().cost(n, m))
+
+    def refuses(self, parameters, likelihood, bound):
+        """Nothing."""
+        return None
 
     def refuses_later_rows(self):
         """Nothing: rows that arrive later are learned with inducing points."""

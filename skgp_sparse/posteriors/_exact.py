@@ -1,7 +1,7 @@
 """The exact process: every distinct row is an inducing point."""
 
 from skgp_sparse.posteriors._contract import Cost, Strategy
-from skgp_sparse.posteriors._start import begin, best_start
+from skgp_sparse.posteriors._job import begin, best_start
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
 _EVALUATIONS = 50  # of a fit, for rough estimates

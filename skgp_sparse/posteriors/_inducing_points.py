@@ -5,7 +5,7 @@ import numpy as np
 from skgp_sparse.posteriors import _moves
 from skgp_sparse.posteriors._contract import Cost, Strategy
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._start import begin, best_start
+from skgp_sparse.posteriors._job import begin, best_start
 
 _EVALUATIONS = 100  # of a fit, for rough estimates
 
@@ -73,6 +73,10 @@ class InducingPoints(Strategy):
     def cost(self, n, m):
         """The `Cost`: O(n m²) operations, O(m²) numbers."""
         return Cost.of(_EVALUATIONS * 3.0 * n * m**2, 12 * m**2)
+
+    def refuses(self, parameters, likelihood, bound):
+        """Nothing."""
+        return None
 
     def refuses_later_rows(self):
         """Nothing: rows that arrive later are learned with one basis of inducing points."""

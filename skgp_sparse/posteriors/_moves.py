@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.inference.parameters import value_or_minus_inf
-from skgp_sparse.inference.start import fit_few
+from skgp_sparse.posteriors._job import fit_few
 from skgp_sparse.solvers import LBFGS, KeepParameters, Stochastic
 
 _ITERATIONS = 50  # of a move

@@ -3,7 +3,6 @@
 - `door`: reads arrays, sources and chunks
 - `checks`: the one validator of rows, and of what is passed with them
 - `survey`: the first pass through a source
-- `part`: some rows in memory, and the units of their targets
-- `records`: all rows, whatever holds them; those in arrays
+- `part`: some rows in memory, all rows whatever holds them, and the units of their targets
 - `chunks`: all rows, held by a source
 """

@@ -7,8 +7,7 @@ import numpy as np
 
 from skgp_sparse._engine.chunked import ChunkedTable
 from skgp_sparse._engine.moments import merge
-from skgp_sparse.rows.part import Units
-from skgp_sparse.rows.records import Records, check_classes
+from skgp_sparse.rows.part import Records, Units, check_classes
 from skgp_sparse.rows.survey import about_chunk, as_chunk
 
 _SAME = "in the first pass. A source must give the same chunks each time."

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from skgp_sparse._engine.chunked import Reader
 from skgp_sparse.rows.checks import check_in_memory, is_lazy
 from skgp_sparse.rows.chunks import SourceRecords
-from skgp_sparse.rows.records import ArrayRecords
+from skgp_sparse.rows.part import ArrayRecords
 from skgp_sparse.rows.survey import survey
 from skgp_sparse.sources import is_source
 

@@ -1,0 +1,130 @@
+"""What is fitted, a `Job`, and how every fit begins: with a small exact fit."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.table import Table
+from skgp_sparse.inference.contracts import Model, Solver
+from skgp_sparse.inference.optimizers import fit_exact
+from skgp_sparse.inference.parameters import positions_of, value_or_minus_inf
+
+_ITERATIONS = 200  # of the small exact fit
+_LONGEST = 5.0  # typical distances between rows
+_COARSER = 10.0  # the tolerance of a start, in units of that of the fit
+
+
+class Points(NamedTuple):
+    """Which inducing points are wanted."""
+
+    size: int
+    initialise: Callable  # (rows, kernel, random_state) -> Z
+    is_auto: bool = False  # whether nobody asked for this size
+    are_given: bool = False  # Z comes from the user
+
+
+class Settings(NamedTuple):
+    """How hyperparameters are looked for."""
+
+    solver: Solver
+    n_restarts: int
+    max_iter: int
+    tol: float
+    start_rows: int  # of the small exact fit that comes first
+    options: Options
+    move_basis: bool = True  # whether inducing points are optimised
+    progress: Callable | None = None  # (iteration, value) -> stop?
+
+
+class Limits(NamedTuple):
+    """Numbers of distinct rows up to which every one is an inducing point."""
+
+    exact: int
+    with_little_noise: int
+
+
+class Job(NamedTuple):
+    """What is fitted: plain data, which may travel to another thread or process."""
+
+    name: str  # for messages; "" if there is no other job
+    rows: Table
+    kernel: object  # to start with
+    model: Model
+    strategy: object  # `Strategy`
+    points: Points
+    settings: Settings
+    limits: Limits
+    before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
+    is_complete: bool = True  # whether there is something to learn
+
+    def are_few(self, most):
+        """Whether there are so few distinct rows."""
+        return bool(most) and self.rows.distinct(most=most) is not None
+
+    def without_limits(self):
+        """The same job for which exact processes are no question."""
+        return self._replace(limits=Limits(0, 0))
+
+    def with_settings(self, **changes):
+        """The same job with other settings."""
+        return self._replace(settings=self.settings._replace(**changes))
+
+
+def begin(job, random_state):
+    """The job with the model and the hyperparameters of a small exact fit, where restarts happen."""
+    settings = job.settings
+    model, kernel = fit_few(
+        job.rows,
+        job.kernel,
+        job.model,
+        settings.start_rows,
+        options=settings.options,
+        n_restarts=settings.n_restarts,
+        random_state=random_state,
+        tol=settings.tol,
+    )
+    return job._replace(model=model, kernel=kernel).with_settings(n_restarts=0)
+
+
+def best_start(objective, kernel, warm, job):
+    """The objective and the kernel of the cold or of the warm start, where it is higher.
+
+    `warm` is the objective at the inducing points of an earlier fit. It may be flat where that fit
+    ended, if the rows have other units now.
+    """
+    cold = objective, kernel
+    if job.before is None or not job.settings.solver.moves:
+        return cold
+    return max((warm, job.before[0]), cold, key=lambda start: value_or_minus_inf(*start, False))
+
+
+def fit_few(rows, kernel, model, size, *, options, n_restarts, random_state, tol):
+    """The model and the kernel with the hyperparameters of an exact fit to `size` random rows."""
+    few = rows.sampled(model.sample(rows, size, random_state))
+    objective = model.exact(few, options, rough=True)
+    objective, found, _, _ = fit_exact(
+        objective,
+        kernel,
+        n_restarts=n_restarts,
+        random_state=random_state,
+        max_iter=_ITERATIONS,
+        tol=_COARSER * tol,
+    )
+    return model.informed_by(objective), within_reach(found, kernel, rows)
+
+
+def within_reach(found, kernel, rows):
+    """The kernel that was found from another one, ready for a fit to go on from it.
+
+    Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
+    objective has a slope: at most a few typical distances, or the other kernel's value.
+    """
+    theta = found.theta
+    for positions in positions_of(kernel, "length_scale"):
+        spread = rows.scale() if len(positions) > 1 else rows.scale().max()
+        longest = np.log(_LONGEST * spread * np.sqrt(rows.n_features))
+        longest = np.maximum(longest, kernel.theta[positions])
+        theta[positions] = np.minimum(theta[positions], longest)
+    return found.clone_with_theta(theta)
