@@ -6,18 +6,19 @@ import warnings
 import numpy as np
 import pytest
 from conftest import agree
+from skgp_sparse._front import site_streams, streams, training_rows
+from skgp_sparse._front.choices import BOUNDS
+from skgp_sparse.inference.solvers import Stochastic
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._front import site_streams, streams, training_rows
-from skgp_sparse._front.choices import BOUNDS, LIKELIHOODS
 from skgp_sparse.bounds import PEP, Bound
 from skgp_sparse.inference import incremental
 from skgp_sparse.inference.reservoir import Reservoir
-from skgp_sparse.inference.solvers import Stochastic
+from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.sources import Arrays
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
+from skgp_sparse._front.choices import BOUNDS
+from skgp_sparse._front.estimator import warn_at_bounds
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -17,9 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._front.choices import BOUNDS, LIKELIHOODS
-from skgp_sparse._front.estimator import warn_at_bounds
 from skgp_sparse.bounds import PEP
+from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.metrics import log_predictive_density_scorer
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

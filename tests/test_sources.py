@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from conftest import agree
 from scipy import sparse
+from skgp_sparse._front import training_rows
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -25,7 +26,6 @@ from skgp_sparse._engine.chunked import ChunkedTable, Reader
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._front import training_rows
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational
@@ -730,7 +730,7 @@ def test_kinds_of_many_rows(monkeypatch):
     X, y = rows()
     labels = np.where(np.arange(N) < 590, -1.0, 1.0)[:, None]
     few = Rows(X, labels, 0.0, None, np.zeros(1), np.ones(1))
-    model = SiteModel(Variational(Probit(), False, None))
+    model = SiteModel(Variational(Probit(), False))
     expected = model.sample(few, 50, np.random.RandomState(0))
     assert np.sum(labels[expected] > 0) == 5
     monkeypatch.setattr(table, "_TOGETHER", 100)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from skgp_sparse._front.choices import BOUNDS
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics import log_loss
@@ -12,10 +13,10 @@ from sklearn.metrics import log_loss
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine import table as engine_table
 from skgp_sparse._engine.rows import Rows
-from skgp_sparse._front.choices import BOUNDS, LIKELIHOODS
 from skgp_sparse.inference import cycles, stochastic
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.samples import Samples
+from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 
 N, M = 8000, 16  # 500 rows per inducing point: more than the largest sample of the tests
 SHIPPED = stochastic.STAGES
