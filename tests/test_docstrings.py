@@ -66,6 +66,7 @@ FUNCTIONS = [
     testing.check_bound,
     testing.check_kernel_rule,
     testing.check_likelihood,
+    testing.check_source,
 ]
 IGNORED = {
     "RT02",  # scikit-learn: names of returned values are helpful
