@@ -6,8 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
-from skgp_sparse._front import training_rows
-from skgp_sparse._front.choices import BOUNDS
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -18,6 +16,8 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
+from skgp_sparse._front import training_rows
+from skgp_sparse._front.choices import BOUNDS
 from skgp_sparse.bounds import PEP
 from skgp_sparse.inducing import BY_NAME
 

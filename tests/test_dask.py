@@ -13,12 +13,12 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
-from skgp_sparse._front import training_rows
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
+from skgp_sparse._front import training_rows
 from skgp_sparse.kernels import _nodes, _stationary
 
 pytest.importorskip("dask")

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.stats import multivariate_normal
-from skgp_sparse._front import plans
-from skgp_sparse._front.choices import BOUNDS
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -23,6 +21,8 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
+from skgp_sparse._front import plans
+from skgp_sparse._front.choices import BOUNDS
 from skgp_sparse.inference.start import _further_starts
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -156,17 +156,9 @@ class ChunkedTable(Table):
         if not isinstance(rows, slice):
             return self._picked(np.asarray(rows))
         start, stop, step = rows.indices(len(self))
-        if step != 1:
+        if step != 1 or self.index is not None:
             return self._picked(np.arange(start, stop, step))
-        if self.index is not None and start < stop:
-            return self._skipping(self.index[start:stop])
         return self._together(self.reader.between(start, max(start, stop)))
-
-    def _skipping(self, index):
-        """Consecutive rows of the table, which the reader has among others."""
-        first, last = index[0], index[-1] + 1
-        X, y = self._together(self.reader.between(first, last))
-        return X[index - first], y[index - first]
 
     def _picked(self, rows):
         index = rows if self.index is None else self.index[rows]
