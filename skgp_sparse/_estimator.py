@@ -1,4 +1,4 @@
-"""The base of all estimators: fits and streams, fitted attributes, progress, failing without a trace.
+"""The base of all estimators: fits, streams, fitted attributes, progress, failing without a trace.
 
 `fit` is ``read -> jobs -> fits -> store``; `partial_fit` is ``read -> advance -> store``. What rows
 are is up to the `Family` of the estimator.

@@ -119,37 +119,6 @@ class Titsias(Bound):
         return 0.5 * x, 0.5
 
 
-class Spherical(Bound):
-    r"""Titsias' bound with the residual variance scaled by ``v``: ``φ = v x / 2``.
-
-    If the sites of a likelihood are used as pseudo-data and ``v`` is held fixed, the gradient of
-    this objective is that of Titsias (2025), eq. 23. The objective is not a bound: with ``v < 1``
-    its penalty is smaller than that of `Titsias`, and it does not contain the term
-    ``-n/2 (v - log v - 1)``, which compensates for this in eq. 23.
-
-    Parameters
-    ----------
-    v : float, default=1.0
-        The scale of the conditional variance of the training rows. It must be in (0, 1].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skgp_sparse.bounds import Spherical
-    >>> Spherical(0.5).penalty(np.array([0.0, 1.0]))
-    (array([0.  , 0.25]), 0.25)
-    """
-
-    is_lower_bound = False
-
-    def __init__(self, v=1.0):
-        self.v = v
-
-    def penalty(self, x):
-        """Compute ``v x / 2``; see `Bound.penalty`."""
-        return 0.5 * self.v * x, 0.5 * self.v
-
-
 class TitsiasNew(Bound):
     r"""Tighter collapsed bound: ``φ = ½ log(1 + x)``.
 
@@ -228,31 +197,6 @@ class PEP(Bound):
         if np.all(alpha == 0):
             return 0.5 * x, 0.5
         return 0.5 * (1 - alpha) / alpha * np.log1p(alpha * x), 0.5 * (1 - alpha) / (1 + alpha * x)
-
-
-class SitePEP(PEP):
-    r"""Power expectation propagation whose power is at most the weight of the row.
-
-    If the sites of a likelihood are used as pseudo-data, the gradient of this objective is that of
-    the energy of power expectation propagation. A row of weight ``w < 1`` has the power
-    ``min(α, w)``, so that its cavity distribution never contains less than the other rows say.
-
-    Parameters
-    ----------
-    alpha : float, default=0.5
-        The largest power of a row. It must be in (0, 1].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skgp_sparse.bounds import SitePEP
-    >>> SitePEP(alpha=0.5).for_weights(np.array([0.2, 3.0])).noise_share
-    array([0.2, 0.5])
-    """
-
-    def for_weights(self, weight):
-        """Return `PEP` with the power of each row; see `Bound.for_weights`."""
-        return PEP(np.where(weight > 0, np.minimum(self.alpha, weight), self.alpha))
 
 
 class FITC(Bound):

@@ -10,12 +10,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._estimator import SparseGP
-from skgp_sparse.families.choices import is_gaussian, is_of_positive
+from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.families.evidence_bounds import evidence_bounds
 from skgp_sparse.families.gaussian_noise import GaussianNoise
 from skgp_sparse.families.parameter_checks import check_quantiles
 from skgp_sparse.families.priors import prior_view
 from skgp_sparse.families.responses import Responses
+from skgp_sparse.likelihoods import domain_of
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.rows import checks
 
@@ -297,7 +298,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         tags.requires_fit = False
         if not is_gaussian(self.likelihood):
             tags.target_tags.multi_output = False
-            tags.target_tags.positive_only = is_of_positive(self.likelihood)
+            tags.target_tags.positive_only = domain_of(self.likelihood).is_never_negative
         return tags
 
     def fit(self, X, y=None, sample_weight=None, offset=None):

@@ -330,6 +330,7 @@ def _warn_unless_converged(found, settings):
     if not found.converged:
         warn(
             f"The optimizer stopped after {found.n_iter} iterations without converging "
-            f"({found.message}). Raise max_iter (now {settings.max_iter}) or tol (now {settings.tol:g}).",
+            f"({found.message}). Raise max_iter (now {settings.max_iter}) or tol (now "
+            f"{settings.tol:g}).",
             ConvergenceWarning,
         )

@@ -15,10 +15,11 @@ A source of your own is any object with two members:
     Chunk number k: a `Chunk`, or a tuple ``(X, y)``, ``(X, y, sample_weight)`` or
     ``(X, y, sample_weight, offset)``, in which the last two may be None. It is the same chunk every
     time. If `chunk_sizes` is None, the chunk after the last one is None. Numbers are asked for in
-    ascending order, again and again, and two threads never ask at the same time.
+    ascending order, again and again, by the thread that called the estimator.
 
-It may have ``feature_names``, a list of strings, and ``close()``, which is called after a fit and
-gives back what is open; chunks may be asked for again later. All chunks have the same columns.
+`skgp_sparse.testing.check_source` checks such an object. It may have ``feature_names``, a list of
+strings, and ``close()``, which is called after a fit and gives back what is open; chunks may be
+asked for again later. All chunks have the same columns.
 Either all or none of them have weights, or offsets; these are as in `fit`. Weights and offsets are
 kept in memory, 8 bytes per row each, and for classifiers a byte or two for every label. The fitted
 estimator holds the source for `log_marginal_likelihood`, but its pickle does not.

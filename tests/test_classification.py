@@ -6,8 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from joblib import parallel_config
-from skgp_sparse._front import class_problems, multiclass, plans
-from skgp_sparse._front.training_rows import training_rows
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
@@ -553,7 +551,7 @@ def test_the_start_of_a_rare_class_sees_it():
     X, y = rng.normal(size=(5000, 2)), np.full(5000, -1.0)
     y[:40] = 1.0
     rows = training_rows(X, y, None, alpha=None, normalize=False, name="")
-    model = SiteModel(Variational(Logit(), True, bounds.Spherical))
+    model = SiteModel(Variational(Logit(), True))
     chosen = model.sample(rows, 250, np.random.RandomState(1))
     assert len(chosen) == len(np.unique(chosen)) == 250
     assert np.sum(rows.y[chosen] > 0) == 25

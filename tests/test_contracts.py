@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import BOUNDS, agree, agree_evaluations, agree_posteriors, make_case
+from gaussian import Gaussian
 from skgp_sparse.inference.training import Plan, train
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -28,14 +29,14 @@ from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
 from skgp_sparse.inference.parameters import VectorFunction
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
-from skgp_sparse.likelihoods import Gaussian, Probit
+from skgp_sparse.likelihoods import Probit
 from skgp_sparse.solvers import LBFGS
 
 TIGHT = Inner(max_iter=1000, tol=1e-18)
 METHODS = {
-    "vfe": Variational(Probit(), False, bounds.Spherical),
-    "new": Variational(Probit(), True, bounds.Spherical),
-    "gfitc": ExpectationPropagation(Probit(), 1.0, bounds.SitePEP),
+    "vfe": Variational(Probit(), False),
+    "new": Variational(Probit(), True),
+    "gfitc": ExpectationPropagation(Probit(), 1.0),
 }
 KERNEL = ConstantKernel(1.3) * RBF([0.8, 1.2]) + WhiteKernel(0.2)
 
@@ -285,9 +286,9 @@ def test_a_basis_takes_part_in_training():
 def test_a_parameter_of_a_likelihood_is_a_block_like_others(few, propagation):
     case = make_case("rbf_ard", "known", n=50)._replace(noise=0.0)
     likelihood = Gaussian(0.3, (1e-3, 1e3))
-    method = Variational(likelihood, True, bounds.Spherical)
+    method = Variational(likelihood, True)
     if propagation:
-        method = ExpectationPropagation(likelihood, 1.0, bounds.SitePEP)
+        method = ExpectationPropagation(likelihood, 1.0)
     model = SiteModel(method, TIGHT)
     objective = model.sparse(case.rows(), case.Z, Options())
     if few:
@@ -299,7 +300,7 @@ def test_a_parameter_of_a_likelihood_is_a_block_like_others(few, propagation):
 
 def test_the_variance_of_a_gaussian_likelihood_is_that_of_white_noise():
     case = make_case("rbf_ard", "known", n=50)._replace(noise=0.0)
-    method = Variational(Gaussian(0.3, (1e-3, 1e3)), False, bounds.Spherical)
+    method = Variational(Gaussian(0.3, (1e-3, 1e3)), False)
     found = SiteModel(method, TIGHT).sparse(case.rows(), case.Z, Options(jitter=case.jitter))
     mine = found.value_and_gradient(case.kernel, inputs=True)
     noisy = case._replace(kernel=case.kernel + WhiteKernel(0.3))
@@ -316,7 +317,7 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
     X = rng.uniform(-2, 2, (400, 1))
     y = np.sin(3 * X) + 0.2 * rng.normal(size=X.shape)
     rows = Rows(X, y, 0.0, None, np.zeros(1), np.ones(1))
-    model = SiteModel(Variational(Gaussian(1.0, (1e-4, 1e2)), True, bounds.Spherical))
+    model = SiteModel(Variational(Gaussian(1.0, (1e-4, 1e2)), True))
     grid = np.linspace(-2, 2, 20)[:, None]
     plan = a_plan(lambda *_: grid, most_exact=500 if few else 0, max_iter=100, tol=1e-4)
     fit = train(rows, ConstantKernel() * RBF(), model, plan, rng)

@@ -6,20 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import agree
+from gaussian import Gaussian
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import gammaln
 
 from skgp_sparse._ground.tilted import log_moments
-from skgp_sparse.likelihoods import (
-    Gamma,
-    Gaussian,
-    Logit,
-    NegativeBinomial,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.testing import check_likelihood
 
 DATA = Path(__file__).parent / "data"

@@ -23,7 +23,7 @@ from skgp_sparse import SparseGPRegressor
 from skgp_sparse._engine.posterior import Prior
 from skgp_sparse.bounds import DTC, PEP, Titsias, TitsiasNew
 from skgp_sparse.families.views import TargetView
-from skgp_sparse.likelihoods import Gamma, Gaussian, NegativeBinomial, Poisson, Probit, StudentT
+from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.metrics import log_predictive_density_scorer
 
 COUNTS = dict(np.load(Path(__file__).parent / "data" / "counts.npz"))
@@ -462,7 +462,7 @@ REFUSED = [
     ({"likelihood": "poison"}, {}, "must be one of.*poisson"),
     ({"likelihood": Probit()}, {}, "not for labels"),
     ({"likelihood": Poisson}, {}, "must be one of"),
-    ({"likelihood": Gaussian(0.1)}, {}, "part of the kernel"),
+    ({"likelihood": "normal"}, {}, "part of the kernel"),
     ({"likelihood": NegativeBinomial(None)}, {}, "likelihood__size.*above 0"),
     ({"likelihood": Gamma(shape_bounds=None)}, {}, "likelihood__shape_bounds"),
     ({"likelihood": StudentT(df=None)}, {}, "likelihood__df"),

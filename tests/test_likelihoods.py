@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from conftest import agree
+from gaussian import Gaussian
 from numpy.testing import assert_allclose
 from scipy.special import log_expit, ndtr
 
 from skgp_sparse._ground import quadrature
-from skgp_sparse.likelihoods import Gaussian, Logit, Probit
+from skgp_sparse.likelihoods import Logit, Probit
 
 SIGMOIDS = [Probit(), Logit()]
 VARIANCES = [1e-8, 1e-3, 0.0099, 0.0101, 0.06, 0.07, 0.4, 0.6, 1.0, 3.0, 30.0, 200.0]

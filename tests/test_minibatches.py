@@ -14,7 +14,6 @@ from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter
-from skgp_sparse.bounds import Spherical
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.minibatches import (
     GaussianMinibatchView,
@@ -24,7 +23,8 @@ from skgp_sparse.inference.minibatches import (
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel
-from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, Softmax, StudentT
+from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, StudentT
+from skgp_sparse.likelihoods._softmax import Softmax
 
 STEP = 1e-6
 
@@ -179,7 +179,7 @@ def site_case(likelihood, weighted=True, n=60):
 
 
 def site_objective(case, likelihood, spherical=True, tol=1e-13):
-    method = Variational(likelihood, spherical, Spherical)
+    method = Variational(likelihood, spherical)
     rows = case.rows()
     return SiteModel(method, Inner(1000, tol)).sparse(
         rows, case.Z, Options(Jitter(0.0, relative=False))
@@ -263,9 +263,7 @@ def test_a_start_from_all_rows_is_where_it_ends(name):
 def test_expectation_propagation_concludes_with_its_inner_loop():
     likelihood = Probit()
     case = site_case(likelihood)
-    from skgp_sparse.bounds import SitePEP
-
-    method = ExpectationPropagation(likelihood, 1.0, SitePEP)
+    method = ExpectationPropagation(likelihood, 1.0)
     objective = SiteModel(method, Inner()).sparse(case.rows(), case.Z, Options())
     view = objective.minibatch_view()
     posterior = view.start(objective, case.kernel)

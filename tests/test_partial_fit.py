@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from conftest import agree
-from skgp_sparse._front import site_streams, streams, training_rows
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -14,9 +13,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP, Bound
-from skgp_sparse.families.choices import BOUNDS, LIKELIHOODS
+from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.inference import incremental
 from skgp_sparse.inference.reservoir import Reservoir
+from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.solvers import Stochastic
 from skgp_sparse.sources import Arrays
 

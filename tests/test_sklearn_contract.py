@@ -19,7 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._estimator import warn_at_bounds
 from skgp_sparse.bounds import PEP
-from skgp_sparse.families.choices import BOUNDS, LIKELIHOODS
+from skgp_sparse.families.choices import BOUNDS
+from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.metrics import log_predictive_density_scorer
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

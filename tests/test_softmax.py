@@ -241,3 +241,15 @@ def test_threads_do_not_disturb_each_other():
         expected = softmax.log_sum_exp(mean[:, some], variance[:, some])
         for array, same in zip(three, expected):
             assert np.array_equal(array, same)
+
+
+@pytest.mark.parametrize("scale", [1e8, 1e20, 1e100])
+def test_very_wide_rows_do_not_warn_and_have_the_probabilities_of_their_ratios(scale):
+    mean, std = np.array([[1.0], [0.0], [-1.0]]), np.array([[1.0], [0.7], [0.5]])
+    expected = softmax.probabilities(1e6 * mean, (1e6 * std) ** 2)
+    with np.errstate(all="raise", under="ignore"):
+        p = softmax.probabilities(scale * mean, (scale * std) ** 2)
+        value, slope, curvature = softmax.log_sum_exp(scale * mean, (scale * std) ** 2)
+    assert_allclose(p, expected, rtol=1e-5)
+    assert_allclose(slope, expected, rtol=1e-5)
+    assert np.isfinite(value).all() and np.isfinite(curvature).all()

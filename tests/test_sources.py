@@ -7,6 +7,8 @@ import gc
 import os
 import pickle
 import re
+import sys
+import threading
 import tracemalloc
 import warnings
 from functools import partial
@@ -17,6 +19,7 @@ import pytest
 from conftest import agree
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
@@ -669,7 +672,7 @@ def test_no_file_stays_open(failure, tmp_path, large):
 def test_sources_are_closed_and_chunks_are_forgotten(large):
     source = Listed(cut(*rows()))
     fitted = regressor().fit(source)
-    assert source.closed == 1 and not fitted._fits[0].objective.rows.reader._kept
+    assert source.closed == 1 and not fitted._fits[0].objective.rows.reader._columns
     source.chunks[2] = source.chunks[2]._replace(X=np.full((1, 2), np.inf))
     failing(source, "chunk 2")
     assert source.closed == 2
@@ -729,7 +732,7 @@ def test_kinds_of_many_rows(monkeypatch):
     X, y = rows()
     labels = np.where(np.arange(N) < 590, -1.0, 1.0)[:, None]
     few = Rows(X, labels, 0.0, None, np.zeros(1), np.ones(1))
-    model = SiteModel(Variational(Probit(), False, None))
+    model = SiteModel(Variational(Probit(), False))
     expected = model.sample(few, 50, np.random.RandomState(0))
     assert np.sum(labels[expected] > 0) == 5
     monkeypatch.setattr(table, "_TOGETHER", 100)
@@ -779,3 +782,58 @@ def test_the_example_of_the_user_guide():
     X = np.linspace(-3, 3, 9)[:, None]
     agree(found["model"].predict(X), np.sin(2 * X[:, 0]), 0.01)
     np.testing.assert_array_equal(found["same"].predict(X), found["model"].predict(X))
+
+
+# -- who asks --------------------------------------------------------------------------
+
+
+class Asked(Listed):
+    """A source that notes which threads ask for its chunks."""
+
+    def __init__(self, chunks):
+        super().__init__(chunks)
+        self.threads = set()
+
+    def chunk(self, k):
+        self.threads.add(threading.get_ident())
+        return super().chunk(k)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"solver": "stochastic", "batch_size": 100},
+        {"likelihood": "poisson"},
+        {"likelihood": "poisson", "bound": "gfitc-ep"},
+        {"multi_class": "one_vs_rest"},
+        {"multi_class": "softmax"},
+    ],
+    ids=str,
+)
+def test_all_chunks_are_asked_for_by_the_thread_that_fits(options, large, small_blocks):
+    X, y = rows()
+    numbers = np.rint(np.exp(y)) if "likelihood" in options else y
+    targets = np.digitize(y, [-0.3, 0.3]) if "multi_class" in options else numbers
+    make = SparseGPClassifier if "multi_class" in options else SparseGPRegressor
+    source = Asked(cut(X, targets))
+    model = make(KERNEL, n_inducing=8, max_iter=2, n_jobs=4, random_state=0, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(source)
+    model.log_marginal_likelihood(model.kernel_.theta if make is SparseGPRegressor else None)
+    assert source.threads == {threading.get_ident()}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes before")
+@pytest.mark.parametrize("passes", [0, 2])
+def test_errors_of_all_kinds_name_the_chunk(passes, large):
+    class Failing(Listed):
+        def chunk(self, k):
+            if k == 2 and self.asked.count(2) == passes:
+                raise OSError("disk on fire")
+            return super().chunk(k)
+
+    with pytest.raises(OSError, match="disk on fire") as caught:
+        regressor().fit(Failing(cut(*rows())))
+    assert "chunk 2 of the source (Failing)" in caught.value.__notes__[0]

@@ -12,10 +12,11 @@ from sklearn.metrics import log_loss
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine import table as engine_table
 from skgp_sparse._engine.table import Rows
-from skgp_sparse.families.choices import BOUNDS, LIKELIHOODS
+from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.inference import cycles, stochastic
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.samples import Samples
+from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 
 N, M = 8000, 16  # 500 rows per inducing point: more than the largest sample of the tests
 SHIPPED = stochastic.STAGES

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import BOUNDS
+from gaussian import Gaussian
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -18,11 +19,13 @@ from sklearn.gaussian_process.kernels import (
 from test_kernels import ALL, Rippled
 
 from skgp_sparse import kernels
-from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Spherical, Titsias
+from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Titsias
+from skgp_sparse.inference.surrogates import Spherical
 from skgp_sparse.kernels import _nodes
 from skgp_sparse.kernels._formulas import RationalQuadraticRule
-from skgp_sparse.likelihoods import Gaussian, Logit, Probit
-from skgp_sparse.testing import check_bound, check_kernel_rule, check_likelihood
+from skgp_sparse.likelihoods import Logit, Probit
+from skgp_sparse.sources import Arrays
+from skgp_sparse.testing import check_bound, check_kernel_rule, check_likelihood, check_source
 
 GUIDE = (Path(__file__).parent.parent / "docs" / "user_guide.md").read_text(encoding="utf-8")
 
@@ -39,7 +42,7 @@ def finds(sentence):
 
 # what is shipped
 
-SHIPPED = [*BOUNDS.values(), PEP(0.0), PEP(1.0), Spherical(1e-3), Spherical(0.5), Spherical()]
+SHIPPED = [*BOUNDS.values(), PEP(0.0), PEP(1.0)]
 
 
 @pytest.mark.parametrize("bound", SHIPPED, ids=repr)
@@ -83,11 +86,18 @@ def test_examples_of_the_guide_pass(title):
 # bounds
 
 
+class Claimed(Bound):
+    """Titsias' bound with a scaled residual variance, which is a bound for v = 1 only."""
+
+    def __init__(self, v=1.0):
+        self.v = v
+
+    def penalty(self, x):
+        return Spherical(self.v).penalty(x)
+
+
 @pytest.mark.parametrize("v", [1e-3, 0.5, 0.99])
 def test_a_scaled_penalty_is_no_bound(v):
-    class Claimed(Spherical):
-        is_lower_bound = True
-
     with finds("Claimed.* has is_lower_bound = True, but its objective is .*expected at most"):
         check_bound(Claimed(v))
     check_bound(Claimed(1.0))
@@ -310,8 +320,8 @@ def test_kernels_without_a_rule_are_told_to_register_one(kernel):
 def changed(base, kind, change, *args):
     """A likelihood whose answers to `kind` are changed."""
 
-    def answer(self, y, mean, variance):
-        return change(mean, *getattr(base, kind)(self, y, mean, variance))
+    def answer(self, y, mean, variance, *power, **powers):
+        return change(mean, *getattr(base, kind)(self, y, mean, variance, *power, **powers))
 
     return type("Own", (base,), {kind: answer})(*args)
 
@@ -339,9 +349,28 @@ def test_answers_that_belong_to_no_density_are_found():
     shifted = changed(Gaussian, "tilted", lambda mean, v, s, c: (v + 0.1, s, c), 0.5)
     with finds(r"Own.*\.tilted: value is .*that of expected in the limit"):
         check_likelihood(shifted, [0.3])
-    swapped = {"expected": Probit.tilted, "tilted": Probit.expected}
+
+    class Swapped(Probit):
+        expected = Probit.tilted
+
+        def tilted(self, y, mean, variance, power=1.0):
+            return (
+                Probit.expected(self, y, mean, variance)
+                if power == 1.0
+                else super().tilted(y, mean, variance, power)
+            )
+
     with finds("at most .*the value of tilted .Jensen's inequality"):
-        check_likelihood(type("Own", (Probit,), swapped)())
+        check_likelihood(Swapped())
+
+
+@pytest.mark.parametrize("name", ["tilted", "tilted_slopes"])
+def test_a_missing_power_is_found(name):
+    def without_power(self, y, mean, variance):
+        return getattr(Probit, name)(self, y, mean, variance)
+
+    with finds(rf"Own\(\)\.{name} must take the arguments \(y, mean, variance, power=1.0\)"):
+        check_likelihood(type("Own", (Probit,), {name: without_power})())
 
 
 def test_expectations_of_another_distribution_are_found():
@@ -411,3 +440,92 @@ def test_a_wrong_gradient_of_a_parameter_is_found(kind):
 
 def test_a_parameter_that_is_learned_passes():
     check_likelihood(Gaussian(0.2, (1e-3, 1e3)), [0.3, -2.0])
+
+
+# sources
+
+
+class Listed:
+    """A source of lists, whose members can be replaced one by one."""
+
+    feature_names = ["a", "b"]
+
+    def __init__(self, **flaws):
+        rng = np.random.RandomState(0)
+        self.chunks = [(rng.normal(size=(n, 2)), rng.normal(size=n)) for n in (5, 0, 7)]
+        self.chunk_sizes, self.passes, self.opened = [5, 0, 7], 0, True
+        self.__dict__.update(flaws)
+
+    def chunk(self, k):
+        self.passes += k == 0
+        return self.chunks[k]
+
+    def close(self):
+        self.opened = False
+
+
+class Unknown(Listed):
+    """A source that does not know how many chunks there are."""
+
+    def chunk(self, k):
+        return super().chunk(k) if k < 3 else None
+
+
+@pytest.mark.parametrize("pickles", [False, True])
+def test_right_sources_pass(pickles):
+    for source in (Listed(), Unknown(chunk_sizes=None), Arrays(np.eye(9), np.zeros(9))):
+        assert check_source(source, pickles) is None
+
+
+def with_chunk(change):
+    return type(
+        "Own", (Listed,), {"chunk": lambda self, k: change(self, k, *Listed.chunk(self, k))}
+    )
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (lambda self, k, X, y: (X, y + self.passes), r"second pass: chunk\(0\) has another y"),
+        (lambda self, k, X, y: (X + (self.passes == 3), y), "left out has another X"),
+        (lambda self, k, X, y: (X + (not self.opened), y), "after close: chunk.0. has another X"),
+        (lambda self, k, X, y: (X * (1 / self.opened), y), "raised ZeroDivisionError"),
+        (lambda self, k, X, y: (X[:-1], y[:-1]), r"chunk\(0\) has 4 rows, expected 5"),
+        (lambda self, k, X, y: (X, y[:-1]), r"chunk\(0\): y has another number of rows than X, 5"),
+        (lambda self, k, X, y: [X, y], r"chunk\(0\) is a list, expected a tuple"),
+        (lambda self, k, X, y: None, r"chunk\(0\) is None"),
+        (
+            lambda self, k, X, y: (X[:, : 2 - k // 2], y),
+            r"chunk\(2\): X has columns of shape \(1,\)",
+        ),
+        (lambda self, k, X, y: (X, y, y if k else None), r"chunk\(1\): sample_weight has columns"),
+        (lambda self, k, X, y: (X[:, 0], y), "X has 1 axes, expected 2"),
+    ],
+)
+def test_wrong_chunks_are_found(change, sentence):
+    with finds(rf"Own.*{sentence}"), np.errstate(all="raise"):
+        check_source(with_chunk(change)())
+
+
+def test_wrong_members_of_sources_are_found():
+    for source, sentence in (
+        (np.zeros((3, 2)), "must have the members chunk_sizes and chunk"),
+        (Listed(chunk_sizes=[]), "has no rows"),
+        (Listed(feature_names=["a"]), "feature_names has 1 names, expected 2"),
+        (Listed(close=lambda: 1 / 0), r"close\(\) raised ZeroDivisionError"),
+    ):
+        with finds(sentence):
+            check_source(source)
+    with finds("pickling Listed"):
+        check_source(Listed(close=lambda: None), pickles=True)
+
+
+def test_a_source_that_goes_on_after_it_was_closed_is_asked_for():
+    class Database(Listed):
+        def chunk(self, k):
+            if not self.opened:
+                raise RuntimeError("the connection is closed")
+            return super().chunk(k)
+
+    with finds(r"Database.chunk\(0\) raised RuntimeError: the connection is closed"):
+        check_source(Database())

@@ -339,6 +339,7 @@ def objective_with(likelihood, X, y, bound, Z):
     """The objective of rows with any likelihood."""
     # ADAPT: to how methods and objectives are made.
     from skgp_sparse._front.choices import resolve_method
+
     from skgp_sparse.inference.site_objective import SiteModel
 
     model = SiteModel(resolve_method(bound, likelihood, "a benchmark"))
@@ -386,6 +387,7 @@ def likelihood_evaluations(n, d, m, n_classes=5):
     """Functions of no argument by likelihood: value and gradient, from the last sites on."""
     from skgp_sparse import likelihoods
     from skgp_sparse._ground.parallel import single_threaded_blas
+    from skgp_sparse.likelihoods._softmax import Softmax
 
     rng = np.random.RandomState(0)
     X = rng.normal(size=(n, d))
@@ -403,7 +405,7 @@ def likelihood_evaluations(n, d, m, n_classes=5):
         ),
         "gamma": (likelihoods.Gamma(level=0.0), np.exp(f) * rng.gamma(2.0, 0.5, n) + 1e-9),
         "student_t": (likelihoods.StudentT(0.3, level=0.0), f + 0.3 * rng.standard_t(4.0, n)),
-        f"softmax, {n_classes} classes": (likelihoods.Softmax(n_classes), classes),
+        f"softmax, {n_classes} classes": (Softmax(n_classes), classes),
     }
 
     def evaluation(likelihood, y):

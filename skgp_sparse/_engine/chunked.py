@@ -1,13 +1,13 @@
 """The table whose rows are chunks that something else reads: files, a stream, anything.
 
-A block of rows is cut out of the chunks that overlap it. Of these only the last few are in memory,
-and they are read in order as far as the visits are in order.
+A block of rows is cut out of the chunks that overlap it. Only the last of these stays in memory.
+Chunks are read in order as far as the visits are in order, and by the thread that visits: threads
+that compute are given blocks.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from threading import Lock
 
 import numpy as np
 
@@ -17,17 +17,12 @@ _INPUTS = 100_000  # rows that a user's own function sees
 
 
 class Reader:
-    """Chunks on demand, of which those that may be wanted again wait in memory.
-
-    Several threads may read, nearly in order. Chunks on the way to the one that the fastest of them
-    wants are kept for the others, so that what can only be read in order never starts again within
-    a visit.
+    """Chunks on demand, of which the last one waits in memory.
 
     Parameters
     ----------
     read : callable
-        ``k -> (X, y)``: inputs (n_k, d) and targets (n_k, p) of a chunk. One thread at a time
-        calls it.
+        ``k -> (X, y)``: inputs (n_k, d) and targets (n_k, p) of a chunk.
     sizes : sequence of int
         Rows of all chunks.
     """
@@ -35,29 +30,30 @@ class Reader:
     def __init__(self, read, sizes):
         self.read = read
         self.edges = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        self._kept, self._lock = {}, Lock()
+        self.forget()
 
     def __getstate__(self):
         return {"read": self.read, "edges": self.edges}
 
     def __setstate__(self, state):
-        vars(self).update(state, _kept={}, _lock=Lock())
+        vars(self).update(state)
+        self.forget()
 
     def __len__(self):
         return int(self.edges[-1])
 
     def forget(self):
-        """Give back the chunks that wait."""
-        self._kept.clear()
+        """Give back the chunk that waits."""
+        self._last, self._columns = None, None
 
-    def between(self, start, stop, behind=0):
-        """Yield (X, y) of consecutive rows, piece by piece; `behind` rows before stay in memory."""
+    def between(self, start, stop):
+        """Yield (X, y) of consecutive rows, piece by piece."""
         first = int(np.searchsorted(self.edges, start, "right")) - 1
         last = int(np.searchsorted(self.edges, stop, "left"))
         for number in range(first, last):
             edge = self.edges[number]
             rows = slice(max(start - edge, 0), stop - edge)
-            yield tuple(column[rows] for column in self._chunk(number, behind))
+            yield tuple(column[rows] for column in self._chunk(number))
 
     def at(self, index):
         """Yield (X, y) of rows whose sorted indices are given, piece by piece."""
@@ -65,24 +61,14 @@ class Reader:
         for number, (start, stop) in enumerate(pairwise(places)):
             if start < stop:
                 rows = index[start:stop] - self.edges[number]
-                yield tuple(column[rows] for column in self._chunk(number, 0))
+                yield tuple(column[rows] for column in self._chunk(number))
 
-    def _chunk(self, number, behind):
-        with self._lock:
-            if number not in self._kept:
-                self._go_to(number, behind)
-            return self._kept[number]
-
-    def _go_to(self, number, behind):
-        """Read a chunk, and those before it that are near and have not been read."""
-        kept, near = self._kept, self.edges[number] - behind
-        nearest = max(min(int(np.searchsorted(self.edges, near, "right")) - 1, number), 0)
-        if kept and number < min(kept):
-            kept.clear()
-        for earlier in [k for k in kept if k < nearest]:
-            del kept[earlier]
-        for k in range(max(nearest, max(kept, default=-1) + 1), number + 1):
-            kept[k] = self.read(k)
+    def _chunk(self, number):
+        if number != self._last:
+            self.forget()
+            self._columns = self.read(number)
+            self._last = number
+        return self._columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +117,9 @@ class ChunkedTable(Table):
         """Rows selected by a slice or an index array, as a `Block`."""
         return self._rows(rows).everything()
 
-    def read(self, layout, index):
-        """The `Block` of number `index` in a visit: those just before it may still be wanted."""
-        rows = layout.blocks[index]
-        return self._rows(rows, (layout.threads + 1) * (rows.stop - rows.start)).everything()
+    def block_reader(self, rows):
+        """Rows are read here, by the thread that visits; see `Table.block_reader`."""
+        return self._rows(rows).everything
 
     def subset(self, rows):
         """The table of some rows, selected by an index array, in memory."""
@@ -157,30 +142,21 @@ class ChunkedTable(Table):
             self.known[name] = find()
         return self.known[name]
 
-    def _rows(self, rows, behind=0):
-        X, y = self._taken(rows, behind)
+    def _rows(self, rows):
+        X, y = self._taken(rows)
         y = y if self.relabel is None else self.relabel(y)
         columns = self.noise, self.weight, self.offset
         noise, weight, offset = (at(column, rows) for column in columns)
         return Rows(X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
 
-    def _taken(self, rows, behind):
+    def _taken(self, rows):
         """Inputs and targets as the reader has them."""
         if not isinstance(rows, slice):
             return self._picked(np.asarray(rows))
         start, stop, step = rows.indices(len(self))
-        if step != 1:
+        if step != 1 or self.index is not None:
             return self._picked(np.arange(start, stop, step))
-        if self.index is not None and start < stop:
-            return self._skipping(self.index[start:stop], behind)
-        return self._together(self.reader.between(start, max(start, stop), behind))
-
-    def _skipping(self, index, behind):
-        """Consecutive rows of the table, which the reader has among others."""
-        first, last = index[0], index[-1] + 1
-        behind = behind * (last - first) // len(index)
-        X, y = self._together(self.reader.between(first, last, behind))
-        return X[index - first], y[index - first]
+        return self._together(self.reader.between(start, max(start, stop)))
 
     def _picked(self, rows):
         index = rows if self.index is None else self.index[rows]

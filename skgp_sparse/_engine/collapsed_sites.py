@@ -83,7 +83,8 @@ class ProjectedRows(NamedTuple):
         return collapsed.posterior_of(self.features, core, self.problem)
 
     def _visit(self, function, *states, keep=None):
-        return self.problem.rows.visit(function, self.layout, self.projections, *states, keep=keep)
+        kept, reads = (self.projections, *states), [seen is None for seen in self.projections]
+        return self.problem.rows.visit(function, self.layout, *kept, keep=keep, reads=reads)
 
     def _features_of(self):
         """``(read, seen) -> V``, which holds no numbers of rows: it may go where the rows are."""

@@ -154,9 +154,12 @@ class Table(ABC):
     def subset(self, rows):
         """The table of the rows that an index array selects: a copy, small enough for memory."""
 
-    def read(self, layout, index):
-        """The `Block` of number `index` in a visit, whose threads may be slightly out of order."""
-        return self.block(layout.blocks[index])
+    def block_reader(self, rows):
+        """``() -> Block`` of the rows of a slice, which any thread may call.
+
+        A table that only one thread may read reads here: this is the thread that visits.
+        """
+        return partial(self.block, rows)
 
     def inputs(self):
         """Inputs (n, d) for a user's own function: of all rows, or of some if they are too many."""
@@ -191,7 +194,7 @@ class Table(ABC):
 
         return Layout(blocks, threads, fitting(1 + footprint), fitting(1))
 
-    def visit(self, function, layout, *kept, keep=None, spend=False):
+    def visit(self, function, layout, *kept, keep=None, spend=False, reads=None):
         """Apply a function to every block, in order; add up, and keep what is to be kept.
 
         Parameters
@@ -208,6 +211,8 @@ class Table(ABC):
         spend : bool
             Whether this visit is the last one that wants `kept`, lists whose items are dropped as
             they are used.
+        reads : list of bool or None
+            Blocks whose rows the function reads; None: all.
 
         Returns
         -------
@@ -215,16 +220,21 @@ class Table(ABC):
         left : list
         """
 
-        def run(index):
-            of_block = [items[index] for items in kept]
+        def prepare(index):
+            is_read = reads is None or reads[index]
+            return index, self.block_reader(layout.blocks[index]) if is_read else None
+
+        def run(task):
+            index, read = task
+            own = [items[index] for items in kept]
             if spend:
                 for items in kept:
                     items[index] = None
-            sums, left = function(partial(self.read, layout, index), *of_block)
+            sums, left = function(read, *own)
             return sums, left if keep is None or keep[index] else None
 
         total, waiting = None, []
-        for sums, left in ordered_map(run, range(len(layout.blocks)), layout.threads):
+        for sums, left in ordered_map(run, range(len(layout.blocks)), layout.threads, prepare):
             total = sums if total is None else tuple(map(_plus, total, sums))
             waiting.append(left)
         return total, waiting

@@ -99,20 +99,22 @@ def slices(stop, size, start=0):
     return [slice(k, min(k + size, stop)) for k in range(start, stop, size)]
 
 
-def ordered_map(function, items, n_jobs):
+def ordered_map(function, items, n_jobs, prepare=None):
     """Yield ``function(item)`` in the order of the items, `n_jobs` of them at a time.
 
     Results are handed over in order, so whatever is summed from them does not depend on `n_jobs`,
     to the last bit. At most ``n_jobs + 1`` results wait in memory. A map within a function of
-    another map runs where it is: it would wait for threads that wait for it.
+    another map runs where it is: it would wait for threads that wait for it. What must not happen
+    in another thread, `prepare` does: it turns an item into what the function takes.
     """
+    prepared = items if prepare is None else map(prepare, items)
     if n_jobs == 1 or len(items) <= 1 or getattr(_here, "in_pool", False):
-        yield from map(function, items)
+        yield from map(function, prepared)
         return
     with _threads(n_jobs) as pool:
         waiting = deque()
         try:
-            for item in items:
+            for item in prepared:
                 waiting.append(pool.submit(function, item))
                 if len(waiting) > n_jobs:
                     yield _first_of(waiting)

@@ -1,6 +1,6 @@
 r"""Expectations under one normal distribution per row, to about 1e-12 relative.
 
-For ``g`` analytic in a strip of half-width about 2.8 around the real axis, which holds for the
+For ``g`` analytic in a strip of half-width `STRIP` around the real axis, which holds for the
 logarithms, slopes and curvatures of the probit and the logit (their nearest singularities are at
 ``±2.8i`` and ``±πi``). By the standard deviation s of a row:
 
@@ -17,6 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
+STRIP = 2.8
 _FEW_NODES = ((0.1, 6), (0.25, 9))  # largest standard deviation, Gauss-Hermite nodes
 _STEP = 0.5  # of the trapezoidal rule: singularities at 2.8 cost exp(2.8²/2s² - 2π 2.8/0.5)
 _LARGEST_STEP = 0.7  # in standard deviations: exp(-2π² / 0.7²) is 3e-18

@@ -171,7 +171,8 @@ class _Part:
         self.variance = variance.ravel()
         self.n_nodes = rule.before + rule.after + 1
         self.pad = self.shift.max()
-        log_tail = np.log(rule.h / np.expm1(rule.h)) - rule.h * rule.before
+        # h / (exp(h) - 1), whose exponential would overflow for wide steps
+        log_tail = np.log(rule.h / -np.expm1(-rule.h)) - rule.h * (rule.before + 1)
         self.tail = np.exp(np.where(has_tail, x + 0.5 * variance + log_tail, -np.inf))
         # Values of similar variance are neighbours in `order`.
         with np.errstate(divide="ignore"):

@@ -137,7 +137,7 @@ class DaskTable(Table):
         layout.cut = width, budget
         return layout
 
-    def visit(self, function, layout, *kept, keep=None, spend=False):
+    def visit(self, function, layout, *kept, keep=None, spend=False, reads=None):
         """Apply a function to every block where its rows are; see `Table.visit`."""
         leave = keep is None or any(keep)
         if any(map(_holds_something, kept)) or leave:

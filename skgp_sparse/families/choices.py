@@ -7,7 +7,6 @@ from typing import NamedTuple
 from sklearn.base import clone
 
 from skgp_sparse import bounds, likelihoods
-from skgp_sparse.families import parameter_checks
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.rows.checks import check_number
 
@@ -20,21 +19,21 @@ class Offer(NamedTuple):
 
 
 def _plain(likelihood, bound):
-    return Variational(likelihood, spherical=False, bound=bounds.Spherical)
+    return Variational(likelihood, spherical=False)
 
 
 def _spherical(likelihood, bound):
-    return Variational(likelihood, spherical=True, bound=bounds.Spherical)
+    return Variational(likelihood, spherical=True)
 
 
 def _propagation(likelihood, bound):
-    return ExpectationPropagation(likelihood, power=1.0, bound=bounds.SitePEP)
+    return ExpectationPropagation(likelihood, power=1.0)
 
 
 def _power_propagation(likelihood, bound):
     if bound.alpha < _LEAST_POWER:
         return _plain(likelihood, bound)
-    return ExpectationPropagation(likelihood, power=bound.alpha, bound=bounds.SitePEP)
+    return ExpectationPropagation(likelihood, power=bound.alpha)
 
 
 BOUNDS = {
@@ -46,13 +45,6 @@ BOUNDS = {
     "gfitc-ep": Offer(bounds.FITC, _propagation),  # EP is exact for a Gaussian likelihood
     "pep": Offer(bounds.PEP, _power_propagation),
     "dtc": Offer(bounds.DTC, None),
-}
-SIGMOIDS = {"probit": likelihoods.Probit, "logit": likelihoods.Logit}
-LIKELIHOODS = {
-    "poisson": likelihoods.Poisson,
-    "negative_binomial": likelihoods.NegativeBinomial,
-    "gamma": likelihoods.Gamma,
-    "student_t": likelihoods.StudentT,
 }
 MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
 _LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
@@ -118,10 +110,10 @@ def resolve_sigmoid(likelihood, name):
     """The likelihood of labels of a name or an instance."""
     if isinstance(likelihood, likelihoods.Binary):
         return clone(likelihood)
-    if isinstance(likelihood, str) and likelihood in SIGMOIDS:
-        return SIGMOIDS[likelihood]()
+    if isinstance(likelihood, str) and likelihood in likelihoods.SIGMOIDS:
+        return likelihoods.SIGMOIDS[likelihood]()
     raise ValueError(
-        f"The 'likelihood' parameter of {name} must be one of {sorted(SIGMOIDS)} or an "
+        f"The 'likelihood' parameter of {name} must be one of {sorted(likelihoods.SIGMOIDS)} or an "
         f"instance of skgp_sparse.likelihoods.Binary. Got {likelihood!r} instead."
     )
 
@@ -133,25 +125,18 @@ def is_gaussian(likelihood):
 
 def resolve_likelihood(likelihood, name):
     """The likelihood of numbers of a name or an instance."""
-    if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
-        return LIKELIHOODS[likelihood]()
-    others = likelihoods.Binary, likelihoods.Softmax, likelihoods.Gaussian
-    if isinstance(likelihood, likelihoods.Likelihood) and not isinstance(likelihood, others):
-        parameter_checks.check_likelihood_parameters(likelihood, name)
+    if isinstance(likelihood, str) and likelihood in likelihoods.BY_NAME:
+        return likelihoods.BY_NAME[likelihood]()
+    is_of_labels = isinstance(likelihood, likelihoods.Binary)
+    if isinstance(likelihood, likelihoods.Likelihood) and not is_of_labels:
+        likelihoods.check_parameters(likelihood, name)
         return clone(likelihood)
+    names = ["gaussian", *likelihoods.BY_NAME]
     raise ValueError(
-        f"The 'likelihood' parameter of {name} must be one of {['gaussian', *LIKELIHOODS]} or an "
-        "instance of a class of skgp_sparse.likelihoods that is not for labels. Gaussian noise is "
-        f"part of the kernel, so that it has a name only. Got {likelihood!r} instead."
+        f"The 'likelihood' parameter of {name} must be one of {names} or an instance of a "
+        "class of skgp_sparse.likelihoods that is not for labels. Gaussian noise is part of the "
+        f"kernel, so that it has a name only. Got {likelihood!r} instead."
     )
-
-
-def is_of_positive(likelihood):
-    """Whether a likelihood, or the one of a name, is for targets that are not negative."""
-    of_positive = likelihoods.Poisson, likelihoods.NegativeBinomial, likelihoods.Gamma
-    if isinstance(likelihood, str):
-        return LIKELIHOODS.get(likelihood) in of_positive
-    return isinstance(likelihood, of_positive)
 
 
 def resolve_strategy(multi_class, n_classes, name):

@@ -1,4 +1,4 @@
-"""The contract of a family: what rows are, and how problems are made of them; fits of all of these."""
+"""The contract of a family: what rows are, and how jobs are made of them; fits of all of these."""
 
 from abc import ABC, abstractmethod
 from dataclasses import replace

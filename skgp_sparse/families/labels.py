@@ -20,7 +20,7 @@ from skgp_sparse.families.streams import new_stream
 from skgp_sparse.families.views import LabelView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel
-from skgp_sparse.likelihoods import Softmax
+from skgp_sparse.likelihoods._softmax import Softmax
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.posteriors._moves import knowledge_of
 from skgp_sparse.rows.checks import Rules

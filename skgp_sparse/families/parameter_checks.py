@@ -10,7 +10,6 @@ from skgp_sparse.solvers import Minibatches, check_solver
 
 _BOOLS = (bool, np.bool_)
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
-_ESTIMATED = ("level", "scale")  # parameters of likelihoods that may be None
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
 
 
@@ -51,41 +50,6 @@ def check_parameters(estimator, name):
     check_kernel(estimator.kernel, name)
     _check_optimizer(estimator.optimizer, name)
     check_solver(estimator.solver, name)
-
-
-def check_likelihood_parameters(likelihood, name):
-    """Raise unless every parameter that has bounds is a number, and its bounds are bounds."""
-    given = likelihood.get_params(deep=False)
-    for parameter in given:
-        if f"{parameter}_bounds" in given:
-            _check_parameter(parameter, given[parameter], name)
-            _check_bounds(parameter, given[f"{parameter}_bounds"], name)
-
-
-def _check_parameter(parameter, value, name):
-    if value is None and parameter in _ESTIMATED:
-        return
-    is_number = isinstance(value, Real) and not isinstance(value, _BOOLS) and np.isfinite(value)
-    if not is_number or (parameter != "level" and value <= 0):
-        raise ValueError(
-            f"The 'likelihood__{parameter}' parameter of {name} must be a finite number"
-            f"{'' if parameter == 'level' else ' above 0'}"
-            f"{' or None' if parameter in _ESTIMATED else ''}. Got {value!r} instead."
-        )
-
-
-def _check_bounds(parameter, limits, name):
-    if isinstance(limits, str) and limits == "fixed":
-        return
-    pair = np.asarray(limits, dtype=object)
-    is_pair = pair.shape == (2,) and all(isinstance(one, Real) for one in pair)
-    is_above = is_pair and (parameter == "level" or pair[0] > 0)
-    if not (is_above and pair[0] < pair[1]):
-        raise ValueError(
-            f"The 'likelihood__{parameter}_bounds' parameter of {name} must be 'fixed', or a lower "
-            f"and a higher number{'' if parameter == 'level' else ', both above 0'}. Got "
-            f"{limits!r} instead."
-        )
 
 
 def check_quantiles(quantiles, name):

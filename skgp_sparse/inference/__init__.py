@@ -30,6 +30,8 @@ site_loop
     The inner loop, which looks for the sites of all rows.
 methods
     How sites are updated: variational inference, expectation propagation.
+surrogates
+    Gaussian objectives with the gradients of these methods.
 fixed_point
     Anderson acceleration with a way back.
 parameters

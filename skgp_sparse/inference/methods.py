@@ -30,13 +30,13 @@ known offset ``o`` of the row:
     approximations using power expectation propagation". The limit of power 0 is `Variational`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from skgp_sparse.inference.contracts import Method
 from skgp_sparse.inference.site_loop import SMALLEST, SiteUpdate
+from skgp_sparse.inference.surrogates import SitePEP, Spherical
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,10 @@ class Variational(Method):
     likelihood : Likelihood
     spherical : bool
         Whether ``v`` is free.
-    bound : callable
-        ``v -> Bound`` of the Gaussian objective with the same gradient, sites held.
     """
 
     likelihood: object
     spherical: bool
-    bound: Callable
 
     is_lower_bound = True
 
@@ -85,8 +82,8 @@ class Variational(Method):
         return value - cores.divergence() - 0.5 * n * np.sum(v - np.log(v) - 1.0)
 
     def surrogate(self, v):
-        """The bound whose gradient is the same, for a process with this ``v``."""
-        return self.bound(v)
+        """The Gaussian objective with the same gradient, for a process with this ``v``."""
+        return Spherical(v)
 
     def _latent(self, rows, mean, variance):
         """Mean and variance of what the likelihood sees, (n,) if it is one value per row."""
@@ -104,13 +101,10 @@ class ExpectationPropagation(Method):
         Of one latent value per row, log-concave.
     power : float
         In (0, 1].
-    bound : callable
-        ``power -> Bound`` of the Gaussian objective with the same gradient, sites held.
     """
 
     likelihood: object
     power: float
-    bound: Callable
 
     is_lower_bound = False
     uses_last_site = True
@@ -153,12 +147,12 @@ class ExpectationPropagation(Method):
         return value + cores.log_normaliser()
 
     def surrogate(self, v):
-        """The bound whose gradient is the same."""
-        return self.bound(self.power)
+        """The Gaussian objective with the same gradient."""
+        return SitePEP(self.power)
 
     def _powers(self, weight):
         """Power of each row, as the surrogate has it."""
-        return self.bound(self.power).for_weights(weight).noise_share
+        return SitePEP(self.power).for_weights(weight).noise_share
 
 
 def _marginals(mean, h, residual, linear, precision):

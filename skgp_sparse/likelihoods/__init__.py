@@ -10,29 +10,53 @@ with respect to the mean. The subpackages ``inference`` and ``_engine`` compute 
 predictions from these. The site of a row is a Gaussian function of ``f`` that replaces
 ``p(y | f)``.
 
-The contract is in ``base``. Labels are in ``binary``, several classes in ``softmax``, counts in
-``counts``, positive numbers in ``gamma``, and any numbers in ``gaussian`` and ``student_t``. What
-several of these share is in ``labels``, ``levelled`` (parameters and the level), ``special``
-(functions) and ``quantiles``.
+`Likelihood` is the contract, and its `Domain` says which observations it takes (``_base.py``). A
+likelihood of your own is best a subclass of `Binary` if it is a sigmoid, or of `LogConcave`, which
+integrates numerically (``_log_concave.py``); `expect` helps with its other methods.
+
+``_binary.py``, ``_softmax.py``
+    Labels of two classes, and of several.
+``_counts.py``, ``_gamma.py``, ``_student_t.py``
+    Counts, positive numbers, and numbers with outliers.
+``_parametric.py``
+    Parameters: their check, those that are learned, and the level.
+``_special.py``, ``_quantiles.py``
+    Functions and quantiles that several likelihoods share.
 """
 
-from skgp_sparse.likelihoods._base import Likelihood
+from skgp_sparse.likelihoods._base import Domain, Likelihood
 from skgp_sparse.likelihoods._binary import Binary, Logit, Probit
 from skgp_sparse.likelihoods._counts import NegativeBinomial, Poisson
 from skgp_sparse.likelihoods._gamma import Gamma
-from skgp_sparse.likelihoods._gaussian import Gaussian
-from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.likelihoods._log_concave import LogConcave, expect
+from skgp_sparse.likelihoods._parametric import check_parameters as check_parameters
 from skgp_sparse.likelihoods._student_t import StudentT
 
 __all__ = [
     "Binary",
+    "Domain",
     "Gamma",
-    "Gaussian",
     "Likelihood",
+    "LogConcave",
     "Logit",
     "NegativeBinomial",
     "Poisson",
     "Probit",
-    "Softmax",
     "StudentT",
+    "expect",
 ]
+
+SIGMOIDS = {"probit": Probit, "logit": Logit}  # by the names that a classifier takes
+BY_NAME = {  # that a regressor takes
+    "poisson": Poisson,
+    "negative_binomial": NegativeBinomial,
+    "gamma": Gamma,
+    "student_t": StudentT,
+}
+
+
+def domain_of(likelihood):
+    """The `Domain` of a likelihood or of a name in `BY_NAME`; all numbers for anything else."""
+    if isinstance(likelihood, str):
+        likelihood = BY_NAME.get(likelihood)
+    return getattr(likelihood, "domain", Domain())

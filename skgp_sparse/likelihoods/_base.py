@@ -1,6 +1,7 @@
-"""The contract of a likelihood."""
+"""The contract of a likelihood, and the domain of its observations."""
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -8,16 +9,80 @@ from sklearn.base import BaseEstimator
 _SMALLEST = 1e-30  # precision of a function that is nearly constant
 
 
+class Domain(NamedTuple):
+    """The observations that a likelihood takes.
+
+    Parameters
+    ----------
+    words : str, default="numbers"
+        What the likelihood takes, for error messages.
+    low, high : float, default=-inf and inf
+        Ends of the interval to which the observations belong.
+    without : tuple of float, default=()
+        Numbers of the interval that are not in the domain, for example an open end.
+    only : tuple of float, default=None
+        All numbers of the domain, if they are few. None means the whole interval.
+    remedy : str, default=""
+        Last sentence of the error message for observations outside the domain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Domain, Gamma
+    >>> Domain("shares between 0 and 1", low=0.0, high=1.0).includes(np.array([0.3, 1.2]))
+    array([ True, False])
+    >>> Gamma().domain.words, Gamma().domain.is_never_negative
+    ('observations y > 0', True)
+    """
+
+    words: str = "numbers"
+    low: float = -np.inf
+    high: float = np.inf
+    without: tuple = ()
+    only: tuple | None = None
+    remedy: str = ""
+
+    def includes(self, y):
+        """Tell which observations are in the domain.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Whether each of them is in the domain.
+        """
+        if self.only is not None:
+            return np.isin(y, self.only)
+        return (y >= self.low) & (y <= self.high) & ~np.isin(y, self.without)
+
+    @property
+    def is_never_negative(self):
+        """Whether the domain has no negative numbers."""
+        return (self.low if self.only is None else min(self.only)) >= 0.0
+
+
 class Likelihood(BaseEstimator, ABC):
     """Base class of the likelihoods ``p(y | f)`` of an observation given its latent value.
 
-    A subclass defines `expected`, `tilted`, `response` and `sample`. It also defines `constant_log_likelihood`,
-    the log likelihood of a model that does not use the inputs. A likelihood may have parameters
-    that are learned. For quantiles of the response, a subclass defines `quantile`.
+    A subclass defines `expected`, `tilted`, `response` and `sample`. It also defines
+    `constant_log_likelihood`, the log likelihood of a model that does not use the inputs. A
+    likelihood may have parameters that are learned. For quantiles of the response, a subclass
+    defines `quantile`. `LogConcave` is a base class that needs less.
     `skgp_sparse.testing.check_likelihood` checks a subclass.
 
     Attributes
     ----------
+    domain : Domain
+        The observations that the likelihood takes. By default, it takes all numbers.
+    may_be_none : tuple of str
+        Names of the parameters that may be None, because `started` estimates them.
+    may_be_negative : tuple of str
+        Names of the parameters that may be 0 or negative. All others that have bounds are
+        positive.
     latent_variance : tuple of float
         Lower and upper bound of the variance of the default kernel. Outside these bounds, the
         likelihood hardly changes with the variance, or overflows.
@@ -34,13 +99,16 @@ class Likelihood(BaseEstimator, ABC):
     Examples
     --------
     >>> import numpy as np
-    >>> from skgp_sparse.likelihoods import Gaussian, Likelihood
-    >>> isinstance(Gaussian(), Likelihood)
+    >>> from skgp_sparse.likelihoods import Likelihood, Poisson
+    >>> isinstance(Poisson(), Likelihood)
     True
-    >>> Gaussian(0.5).response(np.zeros(1), np.ones(1))
-    (array([0.]), array([1.5]))
+    >>> Poisson().response(np.zeros(1), np.zeros(1))
+    (array([1.]), array([1.]))
     """
 
+    domain = Domain()
+    may_be_none = ()
+    may_be_negative = ()
     latent_variance = (1e-3, 1e4)
     n_latent = 1
     is_log_concave = True
@@ -62,6 +130,13 @@ class Likelihood(BaseEstimator, ABC):
         ValueError
             If some observations are outside the domain. The message describes the domain.
         """
+        outside = np.count_nonzero(~self.domain.includes(y))
+        if outside:
+            sentence = (
+                f"{name}: {type(self).__name__} takes {self.domain.words}, but {outside} rows have "
+                f"other values. {self.domain.remedy}"
+            )
+            raise ValueError(sentence.rstrip())
 
     def kinds(self, y):
         """Divide the rows into groups, for stratified sampling.

@@ -7,11 +7,28 @@ from scipy.special import expit, log_expit, log_ndtr, ndtr
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import log_moments
-from skgp_sparse.likelihoods._labels import Labels
-from skgp_sparse.likelihoods._levelled import best_level
+from skgp_sparse.likelihoods._base import Domain, Likelihood
+from skgp_sparse.likelihoods._log_concave import expect
+from skgp_sparse.likelihoods._parametric import best_level
 
+ENCODES_LABELS = "Use SparseGPClassifier, which encodes any labels."
 _LOG_2PI = np.log(2.0 * np.pi)
 _FAR = -30.0  # from which the asymptotic series of the probit's slope has more digits
+
+
+class Labels(Likelihood):
+    """A likelihood of labels, of which a small sample should contain all."""
+
+    latent_variance = (1e-2, 50.0)  # probabilities saturate beyond
+
+    def kinds(self, y):
+        """Return the labels: rows with the same label form a group."""
+        return y
+
+    def constant_log_likelihood(self, y, weight, offset):
+        """Compute the log likelihood of the label frequencies; see the base class."""
+        count = np.array([weight @ (y == label) for label in np.unique(y)])
+        return count @ np.log(count / count.sum())
 
 
 class Binary(Labels):
@@ -24,8 +41,8 @@ class Binary(Labels):
     ----------
     strip : float
         Half-width of a strip around the real axis of the complex plane in which ``s`` has neither a
-        zero nor a pole: ``π`` for the logit, and less for a steeper sigmoid. The integrals of
-        `tilted` are inaccurate if it is too wide, and slow if it is very narrow.
+        zero nor a pole: ``π`` for the logit, and less for a steeper sigmoid. Integrals are
+        inaccurate if it is too wide, and slow if it is very narrow.
 
     Examples
     --------
@@ -38,18 +55,10 @@ class Binary(Labels):
     """
 
     strip = 0.3
-
-    def check(self, y, name):
-        """Raise an error if some labels are not ±1; see `Likelihood.check`."""
-        others = np.count_nonzero(np.abs(y) != 1.0)
-        if others:
-            raise ValueError(
-                f"{name}: {type(self).__name__} takes the labels -1 and 1, but {others} rows have "
-                "other labels. Use SparseGPClassifier, which encodes any labels."
-            )
+    domain = Domain("the labels -1 and 1", only=(-1.0, 1.0), remedy=ENCODES_LABELS)
 
     def constant_log_likelihood(self, y, weight, offset):
-        """Compute the log likelihood of a constant latent value; see `Likelihood.constant_log_likelihood`."""
+        """Compute the log likelihood of a constant latent value; see the base class."""
         if np.any(offset):
             return self._of_constant(y, weight, offset)
         return super().constant_log_likelihood(y, weight, offset)
@@ -74,13 +83,13 @@ class Binary(Labels):
 
     def expected(self, y, mean, variance):
         """Compute the expectation by quadrature; see `Likelihood.expected`."""
-        value, slope, curvature = expectation(self.log_sigmoid, y * mean, variance)
+        value, slope, curvature = expect(self.log_sigmoid, y * mean, variance, strip=self.strip)
         return value, y * slope, curvature
 
     def tilted(self, y, mean, variance, power=1.0):
         """Compute a numerical integral; see `Likelihood.tilted`."""
-        found = log_moments(self.log_sigmoid, y * mean, variance, power, self.strip)
-        value, slope, curvature = found
+        moments = log_moments(self.log_sigmoid, y * mean, variance, power, self.strip)
+        value, slope, curvature = moments
         return value, y * slope, curvature
 
     @abstractmethod
@@ -185,8 +194,8 @@ class Logit(Binary):
 
     def probability(self, mean, variance):
         """Compute the probability by quadrature; see `Binary.probability`."""
-        found = expectation(lambda f: (expit(f),), mean, variance)[0]
-        return np.minimum(found, 1.0)  # weights add up to 1 but for rounding
+        p = expectation(lambda f: (expit(f),), mean, variance)[0]
+        return np.minimum(p, 1.0)  # weights add up to 1 but for rounding
 
     def log_sigmoid(self, t):
         """Compute ``-log(1 + exp(-t))``; see `Binary.log_sigmoid`."""

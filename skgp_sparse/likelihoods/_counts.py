@@ -4,7 +4,8 @@ import numpy as np
 
 from skgp_sparse._ground.tilted import log_moments
 from skgp_sparse.likelihoods import _special as special
-from skgp_sparse.likelihoods._levelled import LogLink, best_level, log_of_mean
+from skgp_sparse.likelihoods._base import Domain
+from skgp_sparse.likelihoods._parametric import LogLink, best_level, log_of_mean
 from skgp_sparse.likelihoods._quantiles import count_quantile
 
 _LOG_2PI = np.log(2.0 * np.pi)
@@ -15,15 +16,11 @@ _STRIP = 0.5 * np.pi  # beyond which powers of the sigmoid grow like the size an
 class _Count(LogLink):
     """Likelihoods of observations that are not negative, whose mean is ``exp(f + level)``."""
 
-    def check(self, y, name):
-        """Raise an error if some observations are negative; see `Likelihood.check`."""
-        outside = np.count_nonzero(~(y >= 0.0))
-        if outside:
-            raise ValueError(
-                f"{name}: {type(self).__name__} takes counts y >= 0, but {outside} rows have other "
-                'values. Use likelihood="student_t" or likelihood="gaussian", which take any '
-                "numbers."
-            )
+    domain = Domain(
+        "counts y >= 0",
+        low=0.0,
+        remedy='Use likelihood="student_t" or likelihood="gaussian", which take any numbers.',
+    )
 
     def first_sites(self, y):
         """Return sites whose mode is the observation; see `Likelihood.first_sites`."""
@@ -67,7 +64,7 @@ class Poisson(_Count):
         self.level_bounds = level_bounds
 
     def constant_log_likelihood(self, y, weight, offset):
-        """Compute the log likelihood of a constant rate; see `Likelihood.constant_log_likelihood`."""
+        """Compute the log likelihood of a constant rate; see the base class."""
         level = log_of_mean(y, weight, offset)
         scale, centre, peak = _at_peak(y)
         rows = special.expected_exponential(y, scale, level + offset - centre, 0.0)[0]
@@ -155,7 +152,7 @@ class NegativeBinomial(_Count):
         self.level_bounds = level_bounds
 
     def constant_log_likelihood(self, y, weight, offset):
-        """Compute the log likelihood of a constant mean; see `Likelihood.constant_log_likelihood`."""
+        """Compute the log likelihood of a constant mean; see the base class."""
 
         def derivatives(level):
             _, _, up, down, bend = special.softplus_and_sigmoid(self._logit(level + offset))

@@ -3,7 +3,8 @@
 import numpy as np
 
 from skgp_sparse.likelihoods import _special as special
-from skgp_sparse.likelihoods._levelled import LogLink, log_of_mean
+from skgp_sparse.likelihoods._base import Domain
+from skgp_sparse.likelihoods._parametric import LogLink, log_of_mean
 from skgp_sparse.likelihoods._quantiles import gamma_quantile
 
 
@@ -40,6 +41,13 @@ class Gamma(LogLink):
     array([0.6931])
     """
 
+    domain = Domain(
+        "observations y > 0",
+        low=0.0,
+        without=(0.0,),
+        remedy='Use likelihood="poisson" or likelihood="negative_binomial", which take zeros, or '
+        'likelihood="student_t" or likelihood="gaussian", which take any numbers.',
+    )
     parameters = ("level", "shape")
 
     def __init__(
@@ -50,26 +58,13 @@ class Gamma(LogLink):
         self.level = level
         self.level_bounds = level_bounds
 
-    def check(self, y, name):
-        """Raise an error if some observations are not positive; see `Likelihood.check`."""
-        outside = np.count_nonzero(~(y > 0.0))
-        if outside == 0:
-            return
-        others = ("student_t", "gaussian")
-        if np.all(y >= 0.0):
-            others = ("poisson", "negative_binomial")
-        raise ValueError(
-            f"{name}: Gamma takes observations y > 0, but {outside} rows have other values. Use "
-            f'likelihood="{others[0]}" or likelihood="{others[1]}", which take these values.'
-        )
-
     def first_sites(self, y):
         """Return sites whose mode is the observation; see `Likelihood.first_sites`."""
         precision = np.full(len(y), float(self.shape))
         return precision * (np.log(y) - self._shifted(0.0)), precision
 
     def constant_log_likelihood(self, y, weight, offset):
-        """Compute the log likelihood of a constant mean; see `Likelihood.constant_log_likelihood`."""
+        """Compute the log likelihood of a constant mean; see the base class."""
         level = log_of_mean(y * np.exp(-offset), weight, np.zeros(len(y)))
         distance = np.log(y) - offset - level
         k = self.shape

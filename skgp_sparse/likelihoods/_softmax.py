@@ -3,7 +3,8 @@
 import numpy as np
 
 from skgp_sparse._ground import softmax
-from skgp_sparse.likelihoods._labels import Labels
+from skgp_sparse.likelihoods._base import Domain
+from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Labels
 
 
 class Softmax(Labels):
@@ -31,7 +32,7 @@ class Softmax(Labels):
     Examples
     --------
     >>> import numpy as np
-    >>> from skgp_sparse.likelihoods import Softmax
+    >>> from skgp_sparse.likelihoods._softmax import Softmax
     >>> likelihood = Softmax(3)
     >>> mean, variance = np.array([[2.0], [0.0], [-1.0]]), np.ones((3, 1))
     >>> likelihood.probability(mean, variance)[:, 0].round(4)
@@ -49,15 +50,11 @@ class Softmax(Labels):
         """Number of latent values of a row, which is the number of classes."""
         return self.n_classes
 
-    def check(self, y, name):
-        """Raise an error if some labels are not ``0 ... C - 1``; see `Likelihood.check`."""
-        others = np.count_nonzero(~np.isin(y, np.arange(self.n_classes)))
-        if others:
-            raise ValueError(
-                f"{name}: {type(self).__name__} takes the labels 0 ... {self.n_classes - 1}, but "
-                f"{others} rows have other labels. Use SparseGPClassifier, which encodes any "
-                "labels."
-            )
+    @property
+    def domain(self):
+        """The labels ``0 ... C - 1``."""
+        words, labels = f"the labels 0 ... {self.n_classes - 1}", tuple(range(self.n_classes))
+        return Domain(words, only=labels, remedy=ENCODES_LABELS)
 
     def first_sites(self, y):
         """Return nearly constant functions, of shape (C, n); see `Likelihood.first_sites`."""
@@ -83,10 +80,10 @@ class Softmax(Labels):
             respect to one element of `mean` at a time.
         """
         value, slope, curvature = softmax.log_sum_exp(mean, variance)
-        own = (y.astype(int), np.arange(len(y)))
-        value = mean[own] - value
+        at_label = (y.astype(int), np.arange(len(y)))
+        value = mean[at_label] - value
         np.negative(slope, out=slope)
-        slope[own] += 1.0
+        slope[at_label] += 1.0
         return value, slope, curvature
 
     def tilted(self, y, mean, variance, power=1.0):
@@ -129,8 +126,8 @@ class Softmax(Labels):
             Log probabilities in nats, which are finite: a probability of zero counts as the
             smallest normal number of float64, whose logarithm is about -708.
         """
-        found = self.probability(mean, variance)[y.astype(int), np.arange(len(y))]
-        return np.log(np.maximum(found, np.finfo(float).tiny))
+        probability = self.probability(mean, variance)[y.astype(int), np.arange(len(y))]
+        return np.log(np.maximum(probability, np.finfo(float).tiny))
 
     def response(self, mean, variance):
         """Raise NotImplementedError: class labels have no mean; see `probability`."""

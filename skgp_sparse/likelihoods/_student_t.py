@@ -8,7 +8,7 @@ from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import alike
-from skgp_sparse.likelihoods._levelled import LevelLikelihood, best_level
+from skgp_sparse.likelihoods._parametric import LevelLikelihood, best_level
 from skgp_sparse.likelihoods._quantiles import solve_quantile
 from skgp_sparse.likelihoods._special import digamma_rest, gamma_peak
 
@@ -67,6 +67,7 @@ class StudentT(LevelLikelihood):
     is_log_concave = False
     standardises = True
     parameters = ("level", "scale", "df")
+    may_be_none = ("level", "scale")
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class StudentT(LevelLikelihood):
         return _ScaleMixture(**self.get_params(deep=False))
 
     def constant_log_likelihood(self, y, weight, offset):
-        """Compute the log likelihood of a constant location; see `Likelihood.constant_log_likelihood`."""
+        """Compute the log likelihood of a constant location; see the base class."""
         reach = self._reach() ** 2
 
         def derivatives(level):

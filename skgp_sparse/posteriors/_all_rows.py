@@ -231,8 +231,8 @@ def _warn_of(solution, settings, goal, n_leading):
         warn(
             f"The solve for all rows ended after {solution.n_iter} products with a residual of "
             f"{solution.relative:.1e}, not {goal:.1e}, of the targets. Raise max_iter (now "
-            f"{settings.max_iter}), n_inducing (now {n_leading}), {tol}or the noise (by alpha, or the "
-            "bounds of the WhiteKernel), or set posterior='inducing'.",
+            f"{settings.max_iter}), n_inducing (now {n_leading}), {tol}or the noise (by alpha, or "
+            "the bounds of the WhiteKernel), or set posterior='inducing'.",
             ConvergenceWarning,
         )
 

@@ -73,7 +73,7 @@ class Job(NamedTuple):
 
 
 def begin(job, random_state):
-    """The job with the model and the hyperparameters of a small exact fit, where restarts happen."""
+    """The job with model and hyperparameters of a small exact fit, where restarts happen."""
     settings = job.settings
     model, kernel = fit_few(
         job.rows,

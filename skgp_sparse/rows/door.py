@@ -1,8 +1,8 @@
 """The door: the only place that reads what users pass as X, y, weights and offsets.
 
-An array is one chunk, a source is many, and a call of partial_fit has one. Every chunk is checked by
-the same `Rules`. The answer is `Records`: small sources become the arrays that their chunks make up,
-so that the fit is the same to the last bit. (`skgp_sparse.dask` reads partitions, each on its
+An array is one chunk, a source is many, and a call of partial_fit has one. Every chunk is checked
+by the same `Rules`. The answer is `Records`: small sources become the arrays that their chunks make
+up, so that the fit is the same to the last bit. (`skgp_sparse.dask` reads partitions, each on its
 worker, by the same rules.)
 """
 

@@ -73,12 +73,17 @@ def survey(source, rules, alpha):
 
 @contextmanager
 def about_chunk(number, source, name):
-    """Errors say which chunk they are about."""
+    """Errors say which chunk they are about; those of other kinds say it in a note."""
+    sentence = f"{name}: chunk {number} of the {kind_of(source)}"
     try:
         yield
     except (ValueError, TypeError) as error:
         kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"{name}: chunk {number} of the {kind_of(source)}: {error}") from error
+        raise kind(f"{sentence}: {error}") from error
+    except Exception as error:
+        if hasattr(error, "add_note"):  # from Python 3.11 on
+            error.add_note(f"{sentence} was asked for.")
+        raise
 
 
 class Outline(NamedTuple):
@@ -170,8 +175,8 @@ def _names_of(source, n_features, name):
     names = getattr(source, "feature_names", None)
     if names is not None and len(names) != n_features:
         raise ValueError(
-            f"{name}: feature_names of the {kind_of(source)} has {len(names)} names, but the chunks "
-            f"have {n_features} columns."
+            f"{name}: feature_names of the {kind_of(source)} has {len(names)} names, but the "
+            f"chunks have {n_features} columns."
         )
     return names
 

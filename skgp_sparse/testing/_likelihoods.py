@@ -65,7 +65,8 @@ def check_likelihood(likelihood, y=None, random_state=0):
     are compared with numerical integrals of the log density, which is the value of `expected` for a
     variance of zero. Far from zero, `expected` may be minus infinity, as for a log link it
     overflows there. Curvatures must not be negative if `is_log_concave` is true. Powers of the
-    density are compared too, if `tilted` takes a power and the likelihood is log-concave.
+    density are compared too, if the likelihood is log-concave: `tilted` must then take the argument
+    `power`, which expectation propagation passes.
     `response` is compared with samples of `sample`, and so is `quantile` if it is defined; a finite
     variance of a distribution with an infinite fourth moment cannot be confirmed that way. The
     gradients with respect to learned parameters are compared with central differences. The
@@ -91,19 +92,20 @@ def check_likelihood(likelihood, y=None, random_state=0):
 
     Examples
     --------
-    >>> from skgp_sparse.likelihoods import Gaussian, Logit
+    >>> from skgp_sparse.likelihoods import Gamma, Logit
     >>> from skgp_sparse.testing import check_likelihood
     >>> check_likelihood(Logit())
-    >>> check_likelihood(Gaussian(0.5), y=[-1.0, 0.3, 2.0])
+    >>> check_likelihood(Gamma(), y=[0.3, 2.0])
     """
     is_one, name = isinstance(likelihood, Likelihood), "skgp_sparse.likelihoods.Likelihood"
     require.that(is_one, f"{likelihood!r} must be an instance of {name}.")
     require.clones(likelihood)
     table = _make_table(likelihood, y, check_random_state(random_state))
+    _check_signature(likelihood)
     for kind in _KINDS:
         _check_rows(likelihood, kind, table)
         _check_derivatives(likelihood, kind, table.moderate())
-    if _takes_powers(likelihood):
+    if likelihood.is_log_concave:
         _check_derivatives(likelihood, "tilted", table.moderate(), power=_POWER)
     _check_limit(likelihood, table.moderate().certain())
     _check_order(likelihood, table)
@@ -116,8 +118,17 @@ def check_likelihood(likelihood, y=None, random_state=0):
     _check_parameters(likelihood, table.moderate())
 
 
-def _takes_powers(likelihood):
-    return likelihood.is_log_concave and "power" in signature(likelihood.tilted).parameters
+def _check_signature(likelihood):
+    """Check that the tilted methods take what expectation propagation passes, by position."""
+    for name in ("tilted", "tilted_slopes"):
+        sentence = (
+            f"{likelihood!r}.{name} must take the arguments (y, mean, variance, power=1.0): "
+            "expectation propagation passes the power of each row."
+        )
+        try:
+            signature(getattr(likelihood, name)).bind(None, None, None, 1.0)
+        except TypeError as error:
+            raise AssertionError(sentence) from error
 
 
 def _make_table(likelihood, y, rng):
@@ -212,7 +223,7 @@ def _check_values(likelihood, table):
     sums = {"expected": logs @ _WEIGHTS, "tilted": logsumexp(logs, axis=1, b=_WEIGHTS)}
     for kind, expected in sums.items():
         _compare_values(likelihood, kind, table, expected)
-    if _takes_powers(likelihood):
+    if likelihood.is_log_concave:
         expected = logsumexp(_POWER * logs, axis=1, b=_WEIGHTS)
         _compare_values(likelihood, "tilted", table, expected, power=_POWER)
 

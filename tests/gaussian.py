@@ -1,15 +1,15 @@
-"""Gaussian noise as a likelihood."""
+"""Gaussian noise as a likelihood, for tests: its sites are exact after one iteration."""
 
 import numpy as np
 from scipy.special import ndtri
 
-from skgp_sparse.likelihoods._levelled import Parametric
+from skgp_sparse.likelihoods._parametric import Parametric
 
 _LOG_2PI = np.log(2.0 * np.pi)
 
 
 class Gaussian(Parametric):
-    r"""Gaussian likelihood ``p(y | f) = N(y; f, σ²)``, whose sites are exact after one iteration.
+    """Gaussian likelihood ``p(y | f) = N(y; f, σ²)``.
 
     Parameters
     ----------
@@ -17,14 +17,6 @@ class Gaussian(Parametric):
         The noise variance ``σ²``.
     variance_bounds : pair of float or "fixed", default="fixed"
         The lower and upper bound on ``σ²``. If set to "fixed", ``σ²`` is not learned.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skgp_sparse.likelihoods import Gaussian
-    >>> value, slope, curvature = Gaussian(2.0).tilted(np.ones(1), np.zeros(1), np.full(1, 2.0))
-    >>> slope, curvature
-    (array([0.25]), array([0.25]))
     """
 
     standardises = True
@@ -46,16 +38,16 @@ class Gaussian(Parametric):
 
     def expected(self, y, mean, variance):
         """Compute the closed form; see `Likelihood.expected`."""
-        offset, own = y - mean, self.variance
-        value = -0.5 * (_LOG_2PI + np.log(own) + (offset**2 + variance) / own)
-        return value, offset / own, np.full_like(mean, 1.0 / own)
+        offset, noise = y - mean, self.variance
+        value = -0.5 * (_LOG_2PI + np.log(noise) + (offset**2 + variance) / noise)
+        return value, offset / noise, np.full_like(mean, 1.0 / noise)
 
     def tilted(self, y, mean, variance, power=1.0):
         """Compute the closed form; see `Likelihood.tilted`."""
-        offset, own = y - mean, self.variance / power  # of the power, which is Gaussian itself
-        total = own + variance
+        offset, noise = y - mean, self.variance / power  # of the power, which is Gaussian itself
+        total = noise + variance
         value = -0.5 * (_LOG_2PI + np.log(total) + offset**2 / total)
-        constant = _log_peak(self.variance) * power - _log_peak(own)
+        constant = _log_peak(self.variance) * power - _log_peak(noise)
         return value + constant, offset / total, 1.0 / total
 
     def response(self, mean, variance):
@@ -77,9 +69,9 @@ class Gaussian(Parametric):
 
     def tilted_slopes(self, y, mean, variance, power=1.0):
         """Compute the gradient with respect to ``log σ²``; see `Likelihood.tilted_slopes`."""
-        own = self.variance / power
-        total = own + variance
-        slope = 0.5 * own * ((y - mean) ** 2 / total - 1.0) / total + 0.5 * (1.0 - power)
+        noise = self.variance / power
+        total = noise + variance
+        slope = 0.5 * noise * ((y - mean) ** 2 / total - 1.0) / total + 0.5 * (1.0 - power)
         return self._slopes(len(y), variance=slope)
 
 

@@ -1,4 +1,6 @@
-"""What likelihoods with learned parameters share: a vector of parameters, and a level."""
+"""Parameters of likelihoods: their check, a vector of those that are learned, and a level."""
+
+from numbers import Real
 
 import numpy as np
 from scipy.special import logsumexp
@@ -9,19 +11,61 @@ from skgp_sparse.likelihoods._base import Likelihood
 _LEVEL = "level"
 
 
+def check_parameters(likelihood, name):
+    """Raise unless every parameter that has bounds is a number, and its bounds are bounds.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    name : str
+        Of the estimator, for the message.
+    """
+    given = likelihood.get_params(deep=False)
+    for parameter in given:
+        if f"{parameter}_bounds" in given:
+            may_be_none = parameter in likelihood.may_be_none
+            is_signed = parameter in likelihood.may_be_negative
+            _check_value(parameter, given[parameter], may_be_none, is_signed, name)
+            _check_bounds(parameter, given[f"{parameter}_bounds"], is_signed, name)
+
+
+def _check_value(parameter, value, may_be_none, is_signed, name):
+    if value is None and may_be_none:
+        return
+    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    if not (is_number and np.isfinite(value) and (is_signed or value > 0)):
+        raise ValueError(
+            f"The 'likelihood__{parameter}' parameter of {name} must be a finite number"
+            f"{'' if is_signed else ' above 0'}{' or None' if may_be_none else ''}. "
+            f"Got {value!r} instead."
+        )
+
+
+def _check_bounds(parameter, bounds, is_signed, name):
+    if isinstance(bounds, str) and bounds == "fixed":
+        return
+    pair = np.asarray(bounds, dtype=object)
+    is_pair = pair.shape == (2,) and all(isinstance(end, Real) for end in pair)
+    if not (is_pair and (is_signed or pair[0] > 0) and pair[0] < pair[1]):
+        raise ValueError(
+            f"The 'likelihood__{parameter}_bounds' parameter of {name} must be 'fixed', or a lower "
+            f"and a higher number{'' if is_signed else ', both above 0'}. Got {bounds!r} instead."
+        )
+
+
 class Parametric(Likelihood):
     """A likelihood with parameters ``name`` and bounds ``name_bounds``, some of which are learned.
 
-    A subclass lists the names of its parameters in the order of `theta`. The level may have any
-    sign and is its own coordinate. All other parameters are positive, and `theta` has their
-    logarithms. A parameter whose bounds are "fixed" is not learned.
+    A subclass lists the names of its parameters in the order of `theta`, which has the logarithms
+    of those that are positive, and those that `may_be_negative` as they are. A parameter whose
+    bounds are "fixed" is not learned.
     """
 
     parameters = ()
 
     @property
     def theta(self):
-        """Learned parameters: the level, and the logarithms of the others."""
+        """Learned parameters, or their logarithms."""
         values = [self._coordinate(name, self._value(name)) for name in self._learned()]
         return np.array(values, dtype=float)
 
@@ -37,7 +81,8 @@ class Parametric(Likelihood):
         names = self._learned()
         if not names:
             return self
-        values = {n: float(t if n == _LEVEL else np.exp(t)) for n, t in zip(names, theta)}
+        signed = self.may_be_negative
+        values = {n: float(t if n in signed else np.exp(t)) for n, t in zip(names, theta)}
         return self._with(values)
 
     def _with(self, values):
@@ -49,11 +94,10 @@ class Parametric(Likelihood):
     def _value(self, name):
         """The value of a parameter; one that is None has no effect."""
         value = getattr(self, name)
-        return (0.0 if name == _LEVEL else 1.0) if value is None else value
+        return (0.0 if name in self.may_be_negative else 1.0) if value is None else value
 
-    @staticmethod
-    def _coordinate(name, value):
-        return value if name == _LEVEL else np.log(value)
+    def _coordinate(self, name, value):
+        return value if name in self.may_be_negative else np.log(value)
 
     def _within(self, name, value):
         """The value, moved into the bounds of the parameter."""
@@ -67,6 +111,9 @@ class Parametric(Likelihood):
 
 class LevelLikelihood(Parametric):
     """A likelihood with a level, which it adds to the latent value of every row."""
+
+    may_be_none = (_LEVEL,)
+    may_be_negative = (_LEVEL,)
 
     @property
     def intercept(self):

@@ -1,0 +1,64 @@
+"""Every public bound and likelihood can be passed to an estimator; what cannot is private."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, bounds, likelihoods
+
+
+def concrete(module, base):
+    """Public classes of a module that are no base classes."""
+    members = inspect.getmembers(module, inspect.isclass)
+    public = [one for name, one in members if not name.startswith("_") and issubclass(one, base)]
+    return [one for one in public if not inspect.isabstract(one)]
+
+
+BOUNDS = concrete(bounds, bounds.Bound)
+LIKELIHOODS = concrete(likelihoods, likelihoods.Likelihood)
+RNG = np.random.RandomState(0)
+X = RNG.uniform(-3, 3, (60, 1))
+F = np.sin(2 * X[:, 0])
+
+
+def test_there_is_something_to_pass():
+    assert len(BOUNDS) == 6 and len(LIKELIHOODS) == 6
+    assert set(likelihoods.__all__) >= {one.__name__ for one in LIKELIHOODS}
+    by_name = {**likelihoods.BY_NAME, **likelihoods.SIGMOIDS}
+    assert set(by_name.values()) == set(LIKELIHOODS)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_bounds_can_be_passed(bound):
+    options = {"n_inducing": 5, "optimizer": None, "random_state": 0}
+    model = SparseGPRegressor(RBF(), bound=bound(), **options).fit(X, F)
+    assert np.isfinite(model.log_marginal_likelihood_value_)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_likelihoods_can_be_passed(likelihood):
+    is_binary = issubclass(likelihood, likelihoods.Binary)
+    make = SparseGPClassifier if is_binary else SparseGPRegressor
+    y = likelihood().sample(F, np.random.RandomState(1))
+    options = {"n_inducing": 5, "optimizer": None, "random_state": 0}
+    model = make(RBF(), likelihood=likelihood(), **options).fit(X, y)
+    assert np.isfinite(model.log_marginal_likelihood_value_)
+
+
+@pytest.mark.parametrize("name", likelihoods.BY_NAME)
+def test_tags_and_checks_follow_the_domain(name):
+    likelihood = likelihoods.BY_NAME[name]()
+    assert likelihoods.domain_of(name) == likelihoods.domain_of(likelihood) == likelihood.domain
+    tags = SparseGPRegressor(likelihood=name).__sklearn_tags__()
+    assert tags.target_tags.positive_only == likelihood.domain.is_never_negative
+    y = np.array([-1.0, 0.0, 0.5, np.nan])
+    outside = np.count_nonzero(~likelihood.domain.includes(y))
+    with pytest.raises(ValueError, match=rf"takes .*, but {outside} rows have other values\."):
+        likelihood.check(y, "SparseGPRegressor")
+
+
+def test_anything_else_has_the_domain_of_all_numbers():
+    for anything in ("gaussian", "nonsense", None, 3.0):
+        assert likelihoods.domain_of(anything) == likelihoods.Domain()
