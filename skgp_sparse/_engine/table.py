@@ -158,10 +158,6 @@ class Table(ABC):
         """The `Block` of number `index` in a visit, whose threads may be slightly out of order."""
         return self.block(layout.blocks[index])
 
-    def everything(self):
-        """The `Block` of all rows, for what keeps all of them: O(n d) memory."""
-        return self.block(slice(None))
-
     def inputs(self):
         """Inputs (n, d) for a user's own function: of all rows, or of some if they are too many."""
         return self.everything().X
