@@ -10,6 +10,8 @@ parallel
     Threads over blocks and tiles, with one BLAS thread each.
 quadrature
     Expectations under one normal distribution per row.
+sklearn_compat
+    What is private or absent in some versions of scikit-learn.
 softmax
     Expectations of a softmax, by one-dimensional integrals.
 tilted

@@ -118,7 +118,7 @@ class AllRows(Strategy):
         return None
 
 
-class _Known(NamedTuple):
+class _UsedRows(NamedTuple):
     """Rows of positive weight."""
 
     X: np.ndarray
@@ -166,11 +166,9 @@ def _posterior(job, kernel, least, random_state):
 
 
 def _known(block, kernel):
-    columns = block.noise, kernels.diagonal(kernel, block.X)[1], block.weight
-    known, learned, weight = (np.broadcast_to(column, len(block.X)) for column in columns)
-    used = weight > 0
-    X = block.X if used.all() else block.X[used]
-    return _Known(X, block.y[used], known[used], learned[used], weight[used])
+    X, y, known, weight, _ = block.used()
+    learned = np.broadcast_to(kernels.diagonal(kernel, X)[1], len(X))
+    return _UsedRows(X, y, known, learned, weight)
 
 
 def _held_aside(n, random_state):
