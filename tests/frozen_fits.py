@@ -1,0 +1,792 @@
+"""A frozen set of fits: every door, posterior, bound, likelihood and way of learning, by name.
+
+The numbers in ``data/frozen_fits.npz`` are those of commit e38b0a5, from which the parts of the
+package were cut anew; ``test_frozen_fits.py`` compares with them. Every choice is named, so that
+defaults may change. Fits that learn stop after a few iterations, before they amplify rounding:
+``--robust`` says how far the numbers move when X and y are multiplied by 1 + 1e-13; it should be
+less than 1e-9. ::
+
+    python tests/frozen_fits.py --robust
+    python tests/frozen_fits.py --seconds learned/exact       # of cases whose names begin so
+    python tests/frozen_fits.py --write                       # a reason is due in the commit
+"""
+
+import argparse
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse.bounds import PEP
+from skgp_sparse.likelihoods import NegativeBinomial
+from skgp_sparse.sources import Arrays, Files, Stream
+
+STORE = Path(__file__).parent / "data" / "frozen_fits.npz"
+FACTOR = 1 + 1e-13  # of X and y, which no learned fit should amplify
+
+
+# -- tables ----------------------------------------------------------------------------
+
+
+class Table(NamedTuple):
+    """Training rows, as `fit` takes them."""
+
+    X: np.ndarray
+    y: np.ndarray
+    sample_weight: np.ndarray | None = None
+    offset: np.ndarray | None = None
+
+    def arguments(self):
+        """The columns that are there, by name."""
+        return {name: column for name, column in self._asdict().items() if column is not None}
+
+    def rows(self, which):
+        """Some of the rows."""
+        return Table(**{name: column[which] for name, column in self.arguments().items()})
+
+    def times(self, factor):
+        """X multiplied by a number, and y if it is no count and no label."""
+        y = self.y * factor if self.y.dtype.kind == "f" else self.y
+        return self._replace(X=self.X * self.X.dtype.type(factor), y=y)
+
+
+def numbers(n=200, d=2, *, targets=1, weights=False, seed=0):
+    """A smooth function of the first columns, and noise."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-3, 3, (n, d))
+    F = np.sin(np.outer(X[:, 0], 1 + np.arange(targets))) * np.cos(X[:, [1]])
+    Y = 5 + 2 * F + 0.4 * rng.normal(size=F.shape)
+    weight = rng.randint(0, 4, n).astype(float) if weights else None
+    return Table(X, Y[:, 0] if targets == 1 else Y, weight)
+
+
+def responses(kind, n=200, d=2, *, weights=False, offsets=False, seed=1):
+    """Targets of a likelihood."""
+    rng = np.random.RandomState(seed)
+    X, y, _, _ = numbers(n, d, seed=seed)
+    offset = rng.uniform(-1, 1, n)
+    latent = 0.5 * (y - 4) + (offset if offsets else 0)
+    draw = {
+        "poisson": lambda: rng.poisson(np.exp(latent)),
+        "negative_binomial": lambda: rng.negative_binomial(3, 3 / (3 + np.exp(latent))),
+        "gamma": lambda: rng.gamma(2.0, np.exp(latent) / 2),
+        "student_t": lambda: latent + 0.2 * rng.standard_t(3, n),
+    }
+    weight = rng.randint(0, 3, n).astype(float) if weights else None
+    return Table(X, draw[kind](), weight, offset if offsets else None)
+
+
+def labels(n=200, classes=2, d=2, *, weights=False, seed=2):
+    """Classes a, b, ... by the height of a smooth function with noise."""
+    X, y, weight, _ = numbers(n, d, weights=weights, seed=seed)
+    edges = np.quantile(y, np.arange(1, classes) / classes)
+    return Table(X, np.array(list("abcdef"))[np.digitize(y, edges)], weight)
+
+
+def large(make, *args, n=2100, d=500, dtype=np.float64, **options):
+    """More than a million numbers in X, which is never sorted or copied."""
+    table = make(*args, n=n, d=d, **options)
+    return table._replace(X=table.X.astype(dtype))
+
+
+# -- doors -----------------------------------------------------------------------------
+
+
+@contextmanager
+def arrays(model, table):
+    """`fit` with arrays."""
+    yield model.fit(**table.arguments())
+
+
+@contextmanager
+def memory_map(model, table):
+    """`fit` with X on disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/X.npy", table.X)
+        X = np.load(f"{folder}/X.npy", mmap_mode="r")
+        yield model.fit(**table._replace(X=X).arguments())
+
+
+@contextmanager
+def source(model, table):
+    """`fit` with a source that cuts arrays."""
+    yield model.fit(Arrays(**table.arguments(), chunk_size=len(table.X) * 2 // 5))
+
+
+@contextmanager
+def stream(model, table):
+    """`fit` with a source that starts an iterator."""
+    yield model.fit(Stream(lambda: (tuple(part) for part in parts(table, 3))))
+
+
+@contextmanager
+def files(model, table):
+    """`fit` with a source that reads files."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/{number}.npz" for number in range(3)]
+        for path, part in zip(paths, parts(table, 3)):
+            np.savez(path, **part.arguments())
+        others = {name: name for name in list(table.arguments())[2:]}
+        yield model.fit(Files(paths, **others))
+
+
+@contextmanager
+def chunks(model, table):
+    """`partial_fit` with one part after the other."""
+    yield learn(model, parts(table, 3), **every_class(model, table))
+
+
+@contextmanager
+def fit_and_chunks(model, table):
+    """`fit` with the first part, and `partial_fit` with the others."""
+    first, *others = parts(table, 3)
+    yield learn(model.fit(**first.arguments()), others)
+
+
+@contextmanager
+def dask(model, table):
+    """`fit` of the estimator on a cluster, with lazy arrays."""
+    import dask.array as da
+    from distributed import Client
+
+    from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor
+
+    regression = isinstance(model, SparseGPRegressor)
+    on_cluster = DaskSparseGPRegressor if regression else DaskSparseGPClassifier
+    size = len(table.X) // 3 + 1
+    lazy = {
+        name: da.from_array(column, chunks=(size, *column.shape[1:]))
+        for name, column in table.arguments().items()
+    }
+    client = Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+    with client:
+        yield on_cluster(**model.get_params(deep=False)).fit(**lazy)
+
+
+def parts(table, number):
+    """Consecutive rows of a table, of as many tables."""
+    return [table.rows(some) for some in np.array_split(np.arange(len(table.X)), number)]
+
+
+def every_class(model, table):
+    """What the first call of `partial_fit` needs to know."""
+    return {} if isinstance(model, SparseGPRegressor) else {"classes": np.unique(table.y)}
+
+
+def learn(model, some, **first):
+    for part in some:
+        model, first = model.partial_fit(**part.arguments(), **first), {}
+    return model
+
+
+# -- choices ---------------------------------------------------------------------------
+
+
+def is_spelled(name):
+    """Whether this version of the package has a parameter of the estimators."""
+    return name in SparseGPRegressor().get_params()
+
+
+def larger_mean(n_mean):
+    """Inducing points of the mean."""
+    if is_spelled("n_mean"):
+        return {"posterior": "inducing", "n_mean": n_mean}
+    from skgp_sparse.posteriors import InducingPoints
+
+    return {"posterior": InducingPoints(n_mean=n_mean)}
+
+
+def minibatches(batch_size):
+    """Minibatches after the samples."""
+    if is_spelled("batch_size"):
+        return {"solver": "stochastic", "batch_size": batch_size}
+    from skgp_sparse.solvers import Minibatches
+
+    return {"solver": Minibatches(batch_size=batch_size)}
+
+
+class Opaque(RBF):
+    """A kernel without a derivative rule."""
+
+
+def few_steps(objective, theta, bounds):
+    """An optimizer of a user: three steps of ascent."""
+    for _ in range(3):
+        gradient = -objective(theta)[1]
+        theta = theta + 0.1 * gradient / np.linalg.norm(gradient)
+    return theta, objective(theta)[0]
+
+
+def even_rows(X, n_inducing, kernel, random_state):
+    """An initialiser of a user."""
+    return X[:: len(X) // n_inducing][:n_inducing]
+
+
+SIGNAL = ConstantKernel(1.5, (1e-2, 10)) * Matern([1.3, 1.8], (0.3, 30), nu=2.5)
+KERNEL = SIGNAL + WhiteKernel(0.1)
+LARGE_SIGNAL = ConstantKernel(1.2) * RBF(30.0)  # rows of 500 columns are about 39 apart
+LARGE_KERNEL = LARGE_SIGNAL + WhiteKernel(0.2)
+Z = np.random.RandomState(9).uniform(-3, 3, (12, 2))
+ALPHA = np.random.RandomState(8).uniform(0.05, 0.4, 200)
+COMMON = {
+    "bound": "titsias_new",
+    "n_inducing": 12,
+    "optimize_inducing": True,
+    "n_restarts_optimizer": 0,
+    "tol": 1e-3,
+    "random_state": 0,
+    "n_jobs": 1,
+}
+FIXED = COMMON | {"optimizer": None, "inducing_init": "random"}
+LEARNED = COMMON | {
+    "optimizer": "fmin_l_bfgs_b",
+    "inducing_init": "k-means",
+    "solver": "lbfgs",
+    "max_iter": 5,
+}
+NUMBERS = {
+    "likelihood": "gaussian",
+    "posterior": "inducing",
+    "alpha": None,
+    "normalize_y": True,
+}
+LABELS = {"likelihood": "probit", "multi_class": "one_vs_rest", "max_iter_predict": 100}
+
+
+def regressor(kernel=KERNEL, **choices):
+    """With fixed hyperparameters."""
+    return SparseGPRegressor(kernel, **FIXED | NUMBERS | choices)
+
+
+def learned_regressor(kernel=KERNEL, **choices):
+    return SparseGPRegressor(kernel, **LEARNED | NUMBERS | choices)
+
+
+def classifier(kernel=SIGNAL, **choices):
+    """With fixed hyperparameters."""
+    return SparseGPClassifier(kernel, **FIXED | LABELS | choices)
+
+
+def learned_classifier(kernel=SIGNAL, **choices):
+    return SparseGPClassifier(kernel, **LEARNED | LABELS | choices)
+
+
+# -- cases -----------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """A fit."""
+
+    model: object
+    table: Callable  # () -> Table
+    door: Callable = arrays  # (model, table) -> context of the fitted model
+    rows_stay: bool = True  # so that the bound can be evaluated elsewhere
+    evidence: bool = False  # whether `evidence_bounds` are asked for
+    warm: bool = False  # whether the fit is repeated
+
+
+def gaussian_cases():
+    """Fixed hyperparameters, Gaussian noise."""
+    for bound in ("titsias", "titsias_new", "artemev", "fitc", "pep", "dtc"):
+        yield f"bound/{bound}", Case(regressor(bound=bound), numbers)
+    yield "bound/PEP(0.3)", Case(regressor(bound=PEP(0.3)), numbers)
+    for init in ("k-means", "k-means++", "greedy", "rp-cholesky", Z, even_rows):
+        name = init if isinstance(init, str) else getattr(init, "__name__", "array")
+        yield f"init/{name}", Case(regressor(inducing_init=init), numbers)
+    kernels = {
+        "periodic": DotProduct(0.5) + ExpSineSquared(1.1, 4.7) * RBF(2.0) + WhiteKernel(0.1),
+        "rational": RationalQuadratic(1.2, 0.8) * Matern(2.0, nu=1.5) + WhiteKernel(0.1),
+        "noise_of_a_row": SIGNAL + (DotProduct(0.8) + ConstantKernel(0.5)) * WhiteKernel(0.1),
+        "no_rule": ConstantKernel(1.5) * Opaque(1.2) + WhiteKernel(0.1),
+    }
+    for name, kernel in kernels.items():
+        yield f"kernel/{name}", Case(regressor(kernel), numbers)
+    yield "posterior/exact", Case(regressor(n_inducing=300), numbers)
+    yield (
+        "posterior/exact_copies",
+        Case(regressor(n_inducing=300, alpha=0.3), lambda: numbers(targets=2, weights=True)),
+    )
+    rows = {"posterior": "rows", "n_inducing": 60, "tol": 1e-11}  # beyond single precision
+    yield "posterior/rows", Case(regressor(**rows), lambda: numbers(700))
+    yield (
+        "posterior/rows_weights",
+        Case(regressor(**rows), lambda: numbers(700, targets=2, weights=True)),
+    )
+    yield (
+        "posterior/rows_alpha",
+        Case(regressor(SIGNAL, **rows, alpha=np.linspace(1e-4, 1e-2, 700)), lambda: numbers(700)),
+    )
+    yield "posterior/n_mean", Case(regressor(**larger_mean(60)), lambda: numbers(300))
+    yield (
+        "posterior/n_mean_dtc",
+        Case(regressor(**larger_mean(60), bound="dtc"), lambda: numbers(300, weights=True)),
+    )
+    yield "noise/alpha", Case(regressor(SIGNAL, alpha=0.3), numbers)
+    yield "noise/array", Case(regressor(SIGNAL, alpha=ALPHA), numbers)
+    yield (
+        "noise/array_fitc_targets_weights",
+        Case(regressor(alpha=ALPHA, bound="fitc"), lambda: numbers(targets=3, weights=True)),
+    )
+    yield "rows/weights", Case(regressor(), lambda: numbers(weights=True))
+    yield "rows/targets", Case(regressor(), lambda: numbers(targets=3), evidence=True)
+    yield "rows/as_they_are", Case(regressor(normalize_y=False), numbers)
+    yield "rows/evidence", Case(regressor(), lambda: numbers(400, weights=True), evidence=True)
+
+
+def likelihood_cases():
+    """Fixed hyperparameters, other likelihoods."""
+    for kind in ("poisson", "negative_binomial", "gamma", "student_t"):
+        model = regressor(SIGNAL, likelihood=kind)
+        yield f"likelihood/{kind}", Case(model, lambda kind=kind: responses(kind, offsets=True))
+    for bound in ("titsias", "gfitc-ep", PEP(0.4)):
+        name = bound if isinstance(bound, str) else "pep"
+        yield (
+            f"likelihood/poisson_{name}",
+            Case(
+                regressor(SIGNAL, likelihood="poisson", bound=bound),
+                lambda: responses("poisson", weights=True, offsets=True),
+            ),
+        )
+    yield (
+        "likelihood/gamma_pep",
+        Case(regressor(SIGNAL, likelihood="gamma", bound="pep"), lambda: responses("gamma")),
+    )
+    yield (
+        "likelihood/fixed_size",
+        Case(
+            regressor(SIGNAL, likelihood=NegativeBinomial(size=4.0, size_bounds="fixed")),
+            lambda: responses("negative_binomial"),
+        ),
+    )
+    yield (
+        "likelihood/student_t_as_they_are",
+        Case(
+            regressor(SIGNAL, likelihood="student_t", bound="titsias", normalize_y=False),
+            lambda: responses("student_t", weights=True),
+        ),
+    )
+    yield (
+        "likelihood/poisson_exact",
+        Case(
+            regressor(SIGNAL, likelihood="poisson", n_inducing=300),
+            lambda: responses("poisson", 100, weights=True, offsets=True),
+        ),
+    )
+
+
+def learned_cases():
+    """Hyperparameters and inducing points that are learned."""
+    for bound in ("titsias", "titsias_new", "fitc"):
+        yield f"learned/{bound}", Case(learned_regressor(bound=bound), numbers)
+    yield "learned/no_kernel", Case(learned_regressor(None), numbers)
+    yield "learned/exact", Case(learned_regressor(n_inducing=300), numbers)
+    yield "learned/exact_of_many", Case(learned_regressor(n_inducing=1200), lambda: numbers(1100))
+    rows = {"posterior": "rows", "n_inducing": 400, "tol": 1e-10, "max_iter": 100}
+    yield "learned/rows", Case(learned_regressor(**rows), lambda: numbers(700))
+    yield (
+        "learned/rows_callable",
+        Case(learned_regressor(**rows, optimizer=few_steps), lambda: numbers(700, targets=2)),
+    )
+    yield "learned/n_mean", Case(learned_regressor(**larger_mean(60)), lambda: numbers(300))
+    yield (
+        "learned/alpha_targets_weights",
+        Case(learned_regressor(alpha=ALPHA), lambda: numbers(targets=2, weights=True)),
+    )
+    yield "learned/fixed_inducing", Case(learned_regressor(optimize_inducing=False), numbers)
+    yield "learned/inducing_array", Case(learned_regressor(inducing_init=Z), numbers)
+    yield "learned/restarts", Case(learned_regressor(n_restarts_optimizer=2), numbers)
+    yield "learned/callable", Case(learned_regressor(optimizer=few_steps), numbers)
+    yield (
+        "learned/callable_exact",
+        Case(learned_regressor(optimizer=few_steps, n_inducing=300), numbers),
+    )
+    for kind in ("poisson", "negative_binomial", "gamma", "student_t"):
+        yield (
+            f"learned/{kind}",
+            Case(
+                learned_regressor(SIGNAL, likelihood=kind),
+                lambda kind=kind: responses(kind, weights=True, offsets=True),
+            ),
+        )
+    yield (
+        "learned/poisson_ep",
+        Case(
+            learned_regressor(SIGNAL, likelihood="poisson", bound="gfitc-ep", max_iter=2),
+            lambda: responses("poisson", offsets=True),
+        ),
+    )
+    yield (
+        "learned/poisson_callable",
+        Case(
+            learned_regressor(SIGNAL, likelihood="poisson", optimizer=few_steps),
+            lambda: responses("poisson", offsets=True),
+        ),
+    )
+
+
+def stochastic_cases():
+    """Training on parts of the rows."""
+    few = {"n_inducing": 4, "max_iter": 2}
+    samples = few | {"solver": "stochastic"}
+    yield "stochastic/samples", Case(learned_regressor(**samples), lambda: numbers(700))
+    yield (
+        "stochastic/samples_weights",
+        Case(learned_regressor(**samples), lambda: numbers(700, targets=2, weights=True)),
+    )
+    yield (
+        "stochastic/samples_poisson",
+        Case(
+            learned_regressor(SIGNAL, likelihood="poisson", **samples),
+            lambda: responses("poisson", 700, offsets=True),
+        ),
+    )
+    yield "stochastic/samples_labels", Case(learned_classifier(**samples), lambda: labels(700))
+    batches = few | minibatches(100)
+    yield "stochastic/minibatches", Case(learned_regressor(**batches), lambda: numbers(700))
+    yield (
+        "stochastic/minibatches_gamma",
+        Case(
+            learned_regressor(SIGNAL, likelihood="gamma", **batches | {"max_iter": 1}),
+            lambda: responses("gamma", 700),
+        ),
+    )
+    yield "stochastic/minibatches_labels", Case(learned_classifier(**batches), lambda: labels(700))
+
+
+def classifier_cases():
+    for bound in ("titsias", "titsias_new", "gfitc-ep", "pep"):
+        yield f"binary/{bound}", Case(classifier(bound=bound), labels)
+    yield (
+        "binary/logit",
+        Case(classifier(likelihood="logit", bound=PEP(0.3)), lambda: labels(weights=True)),
+    )
+    yield "binary/exact", Case(classifier(n_inducing=300), lambda: labels(100))
+    for multi_class in ("one_vs_rest", "one_vs_one", "softmax"):
+        table = lambda: labels(150, classes=3, weights=True)
+        fixed = classifier(multi_class=multi_class)
+        yield f"classes/{multi_class}", Case(fixed, table)
+        few = learned_classifier(multi_class=multi_class, n_inducing=6, max_iter=3)
+        yield f"classes/{multi_class}_learned", Case(few, table)
+    yield (
+        "classes/softmax_exact",
+        Case(classifier(multi_class="softmax", n_inducing=300), lambda: labels(60, classes=3)),
+    )
+    yield "binary/learned", Case(learned_classifier(), labels)
+    yield (
+        "binary/learned_no_kernel",
+        Case(learned_classifier(None, likelihood="logit", bound="gfitc-ep"), labels),
+    )
+    yield "binary/learned_exact", Case(learned_classifier(n_inducing=300), lambda: labels(100))
+    yield "binary/callable", Case(learned_classifier(optimizer=few_steps), labels)
+    yield "binary/warm", Case(learned_classifier(warm_start=True), labels, warm=True)
+    yield (
+        "classes/warm",
+        Case(
+            learned_classifier(warm_start=True, n_inducing=6, max_iter=2),
+            lambda: labels(150, classes=3),
+            warm=True,
+        ),
+    )
+
+
+def source_cases():
+    """Chunks and files; memory maps; tables that stay where they are."""
+    yield "source/small", Case(regressor(), lambda: numbers(weights=True), source)
+    yield "source/small_learned", Case(learned_regressor(), lambda: numbers(targets=2), stream)
+    yield (
+        "source/small_poisson",
+        Case(
+            regressor(SIGNAL, likelihood="poisson"),
+            lambda: responses("poisson", weights=True, offsets=True),
+            files,
+        ),
+    )
+    yield (
+        "source/small_classes",
+        Case(
+            classifier(multi_class="softmax"), lambda: labels(150, classes=3, weights=True), files
+        ),
+    )
+    yield "memory_map/small", Case(regressor(), numbers, memory_map)
+    fixed = regressor(LARGE_KERNEL)
+    counts = regressor(LARGE_SIGNAL, likelihood="poisson")
+    two, three = classifier(LARGE_SIGNAL), classifier(LARGE_SIGNAL, multi_class="softmax")
+    yield "arrays/large", Case(fixed, lambda: large(numbers, weights=True))
+    yield (
+        "arrays/large_alpha",
+        Case(regressor(LARGE_KERNEL, alpha=np.linspace(0.01, 0.2, 2100)), lambda: large(numbers)),
+    )
+    yield (
+        "memory_map/large",
+        Case(fixed, lambda: large(numbers, targets=2, dtype=np.float32), memory_map),
+    )
+    yield "source/large", Case(fixed, lambda: large(numbers, targets=2, weights=True), source)
+    yield (
+        "source/large_alpha",
+        Case(regressor(LARGE_SIGNAL, alpha=0.3, normalize_y=False), lambda: large(numbers), stream),
+    )
+    yield (
+        "source/large_callable",
+        Case(learned_regressor(LARGE_KERNEL, optimizer=few_steps), lambda: large(numbers), source),
+    )
+    yield (
+        "source/large_learned",
+        Case(
+            learned_regressor(LARGE_KERNEL, n_inducing=6, max_iter=2),
+            lambda: large(numbers, n=26_000, d=40),
+            source,
+        ),
+    )
+    yield (
+        "source/large_poisson",
+        Case(counts, lambda: large(responses, "poisson", weights=True, offsets=True), source),
+    )
+    yield "source/large_binary", Case(two, lambda: large(labels, weights=True), source)
+    yield "source/large_softmax", Case(three, lambda: large(labels, classes=3), stream)
+
+
+def partial_fit_cases():
+    yield "chunks/fixed", Case(regressor(), lambda: numbers(weights=True), chunks)
+    yield (
+        "chunks/fixed_targets",
+        Case(
+            regressor(SIGNAL, alpha=0.3, inducing_init=Z, bound="fitc"),
+            lambda: numbers(targets=2),
+            chunks,
+        ),
+    )
+    yield "chunks/fixed_exact", Case(regressor(n_inducing=300), lambda: numbers(100), chunks)
+    yield (
+        "chunks/fixed_poisson",
+        Case(
+            regressor(SIGNAL, likelihood="poisson"),
+            lambda: responses("poisson", weights=True, offsets=True),
+            chunks,
+        ),
+    )
+    yield (
+        "chunks/fixed_student_t",
+        Case(
+            regressor(SIGNAL, likelihood="student_t", inducing_init=Z),
+            lambda: responses("student_t"),
+            chunks,
+        ),
+    )
+    yield "chunks/after_fit", Case(regressor(), numbers, fit_and_chunks)
+    yield "chunks/after_fit_binary", Case(classifier(), labels, fit_and_chunks)
+    yield "chunks/learned", Case(learned_regressor(max_iter=3), numbers, chunks)
+    yield (
+        "chunks/learned_after_fit",
+        Case(learned_regressor(None, max_iter=3), lambda: numbers(weights=True), fit_and_chunks),
+    )
+    yield (
+        "chunks/learned_poisson",
+        Case(
+            learned_regressor(SIGNAL, likelihood="poisson", max_iter=3),
+            lambda: responses("poisson", offsets=True),
+            chunks,
+        ),
+    )
+    yield "chunks/learned_binary", Case(learned_classifier(max_iter=3), labels, chunks)
+    for multi_class in ("one_vs_rest", "one_vs_one", "softmax"):
+        table = lambda: labels(150, classes=3, weights=True)
+        fixed = classifier(multi_class=multi_class)
+        yield f"chunks/fixed_{multi_class}", Case(fixed, table, chunks)
+    for multi_class in ("one_vs_one", "softmax"):
+        few = learned_classifier(multi_class=multi_class, n_inducing=6, max_iter=2)
+        yield f"chunks/learned_{multi_class}", Case(few, lambda: labels(150, classes=3), chunks)
+
+
+def dask_cases():
+    yield "dask/small", Case(regressor(), lambda: numbers(targets=2, weights=True), dask)
+    yield "dask/small_learned", Case(learned_regressor(), numbers, dask)
+    yield (
+        "dask/small_poisson",
+        Case(
+            regressor(SIGNAL, likelihood="poisson"),
+            lambda: responses("poisson", offsets=True),
+            dask,
+        ),
+    )
+    yield (
+        "dask/small_one_vs_one",
+        Case(classifier(multi_class="one_vs_one"), lambda: labels(150, classes=3), dask),
+    )
+    yield (
+        "dask/large",
+        Case(
+            regressor(LARGE_KERNEL, alpha=np.linspace(0.01, 0.2, 2100)),
+            lambda: large(numbers, weights=True),
+            dask,
+            rows_stay=False,
+        ),
+    )
+    yield (
+        "dask/large_gamma",
+        Case(
+            regressor(LARGE_SIGNAL, likelihood="gamma"),
+            lambda: large(responses, "gamma", offsets=True),
+            dask,
+            rows_stay=False,
+        ),
+    )
+    yield (
+        "dask/large_binary",
+        Case(classifier(LARGE_SIGNAL), lambda: large(labels), dask, rows_stay=False),
+    )
+
+
+@cache
+def cases():
+    """{name: Case}."""
+    groups = (
+        gaussian_cases,
+        likelihood_cases,
+        learned_cases,
+        stochastic_cases,
+        classifier_cases,
+        source_cases,
+        partial_fit_cases,
+        dask_cases,
+    )
+    return {name: case for group in groups for name, case in group()}
+
+
+# -- what a fit answers ----------------------------------------------------------------
+
+
+def answers(name, factor=1.0):
+    """{what: array} of one fit, of its rows times a number close to 1."""
+    case = cases()[name]
+    table, model = case.table().times(factor), clone(case.model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        with case.door(model, table) as fitted:
+            if case.warm:
+                fitted.fit(**table.arguments())
+            return {key: np.asarray(value) for key, value in asked(case, fitted, table)}
+
+
+def asked(case, fitted, table):
+    """Pairs of a name and numbers."""
+    yield "value", fitted.log_marginal_likelihood_value_
+    yield "theta", fitted.kernel_.theta
+    yield "inducing_points", np.vstack(fitted.inducing_points_)[:, :5]
+    if case.rows_stay:
+        theta = fitted.kernel_.theta
+        theta = theta + 0.1 * np.linspace(-1, 1, len(theta))
+        found = fitted.log_marginal_likelihood(theta, eval_gradient=True)
+        yield from zip(("value_elsewhere", "gradient_elsewhere"), found)
+    queries = np.random.RandomState(7).uniform(-3.5, 3.5, (6, table.X.shape[1]))
+    told = numbers_told if isinstance(fitted, SparseGPRegressor) else labels_told
+    yield from told(fitted, queries, table)
+    if case.evidence:
+        yield "evidence", fitted.evidence_bounds()
+
+
+def numbers_told(fitted, queries, table):
+    offset = {} if table.offset is None else {"offset": np.linspace(-0.5, 0.5, len(queries))}
+    targets = np.array(table.y[: len(queries)])
+    yield "mean", fitted.predict(queries, **offset)
+    yield "std", fitted.predict(queries, return_std=True, **offset)[1]
+    yield "latent_std", fitted.predict(queries, return_std=True, latent=True, **offset)[1]
+    yield "latent_cov", fitted.predict(queries, return_cov=True, latent=True, **offset)[1]
+    yield "density", fitted.log_predictive_density(queries, targets, **offset)
+    yield "samples", fitted.sample_y(queries, 2, random_state=3, latent=True, **offset)
+    if fitted.likelihood_ is not None:
+        yield "likelihood", [v for _, v in numeric_parameters(fitted.likelihood_)]
+    if table.y.dtype.kind == "f":  # those of counts jump
+        yield "quantiles", fitted.predict_quantiles(queries, [0.1, 0.6], **offset)
+
+
+def numeric_parameters(likelihood):
+    """Names and numbers."""
+    pairs = sorted(likelihood.get_params().items())
+    return [(key, value) for key, value in pairs if isinstance(value, float)]
+
+
+def labels_told(fitted, queries, table):
+    yield "probability", fitted.predict_proba(queries)
+    if fitted.n_classes_ == 2 or fitted.multi_class == "softmax":
+        mean, variance = fitted.latent_mean_and_variance(queries)
+        yield "latent_mean", mean
+        yield "latent_variance", variance
+
+
+def distance(actual, expected):
+    """Largest difference, relative to the largest entry where that is above 1."""
+    if np.shape(actual) != np.shape(expected) or not np.isfinite(actual).all():
+        return np.inf
+    scale = max(1.0, np.max(np.abs(expected), initial=0.0))
+    return np.max(np.abs(actual - expected), initial=0.0) / scale
+
+
+def furthest(actual, expected):
+    """The largest distance of two answers, and what is so far."""
+    if set(actual) != set(expected):
+        return np.inf, f"the names {sorted(set(actual) ^ set(expected))}"
+    return max((distance(actual[key], expected[key]), key) for key in expected)
+
+
+# -- the stored numbers ----------------------------------------------------------------
+
+
+@cache
+def stored():
+    """{name: {what: array}} of the file."""
+    found = {}
+    with np.load(STORE) as file:
+        for key in file.files:
+            name, what = key.rsplit("/", 1)
+            found.setdefault(name, {})[what] = file[key]
+    return found
+
+
+def write(names):
+    """Store the answers of some fits anew."""
+    known = stored() if STORE.exists() else {}
+    known = {name: known[name] for name in cases() if name in known}
+    found = known | {name: answers(name) for name in names}
+    flat = {f"{name}/{key}": value for name, told in found.items() for key, value in told.items()}
+    np.savez_compressed(STORE, **flat)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", default=[""], help="beginnings of names")
+    parser.add_argument("--write", action="store_true", help="store what this version answers")
+    parser.add_argument("--robust", action="store_true", help="beside rows times 1 + 1e-13")
+    parser.add_argument("--seconds", action="store_true", help="of every case")
+    args = parser.parse_args()
+    names = [name for name in cases() if name.startswith(tuple(args.names))]
+    if args.write:
+        return write(names)
+    for name in names:
+        begun = time.perf_counter()
+        found = answers(name)
+        seconds = f"{time.perf_counter() - begun:.2f} s" if args.seconds else ""
+        other = answers(name, FACTOR) if args.robust else stored().get(name, {})
+        far, key = furthest(found, other)
+        print(f"{name:40} {far:.1e} {key} {seconds}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
