@@ -24,6 +24,7 @@ from skgp_sparse.inference.parameters import (
     evaluation_or_none,
     value_or_minus_inf,
 )
+from skgp_sparse.rows.checks import check_number, require
 
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]
 
@@ -279,18 +280,10 @@ NAMES = ("auto", "lbfgs", "stochastic")
 
 def check_solver(solver, name):
     """Raise unless a solver is one of the names or an object."""
-    is_name = isinstance(solver, str) and solver in NAMES
-    if not (is_name or isinstance(solver, Solver)):
-        raise ValueError(
-            f"The 'solver' parameter of {name} must be one of {NAMES} or an object of a class of "
-            f"skgp_sparse.solvers. Got {solver!r} instead."
-        )
-    size = getattr(solver, "batch_size", 1)
-    if isinstance(size, bool) or not (isinstance(size, Integral) and size >= 1):
-        raise ValueError(
-            f"The 'solver__batch_size' parameter of {name} must be an int in the range [1, inf). "
-            f"Got {size!r} instead."
-        )
+    is_right = isinstance(solver, Solver) or (isinstance(solver, str) and solver in NAMES)
+    must = f"one of {NAMES} or an object of a class of skgp_sparse.solvers"
+    require(is_right, "solver", solver, name, must)
+    check_number(getattr(solver, "batch_size", 1), "solver__batch_size", name, Integral, low=1)
 
 
 def takes_random_rows(solver):

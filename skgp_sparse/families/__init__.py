@@ -9,8 +9,7 @@
 - `views`: between a process and the user's y
 - `priors`: the view before anything is fitted
 - `multiclass`: classes become problems, and their answers become one
-- `choices`: names become objects, and choices are judged together
-- `defaults`: kernels and initialisers by default
+- `choices`: names become objects; kernels and initialisers by default
 - `parameter_checks`: parameters that cannot be used
 - `evidence_bounds`: bounds of the exact evidence
 """

@@ -1,14 +1,19 @@
-"""Names become objects, and choices are judged together. Nothing is computed here."""
+"""Names become objects: bounds, likelihoods, kernels in the units of the data, initialisers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Real
 from typing import NamedTuple
 
+import numpy as np
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+from sklearn.utils import check_array
 
-from skgp_sparse import bounds, likelihoods
+from skgp_sparse import bounds, inducing, kernels, likelihoods
+from skgp_sparse._engine.moments import merge, moments_of
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.rows.checks import check_number
+from skgp_sparse.rows.checks import check_number, require
 
 
 class Offer(NamedTuple):
@@ -48,6 +53,9 @@ BOUNDS = {
 }
 MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
 _LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
+_NOISE = 0.1, 1e-6, 1e3  # level and bounds, in units of the variance of y
+_SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
+_SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
 
 
 def resolve_bound(bound, name):
@@ -56,22 +64,17 @@ def resolve_bound(bound, name):
         check_number(bound.alpha, "bound__alpha", name, Real, low=0, high=1)
     if isinstance(bound, bounds.Bound):
         return clone(bound)
-    if isinstance(bound, str) and bound in BOUNDS:
-        return BOUNDS[bound].bound()
-    raise ValueError(
-        f"The 'bound' parameter of {name} must be one of {sorted(BOUNDS)} or an instance of "
-        f"skgp_sparse.bounds.Bound. Got {bound!r} instead."
-    )
+    must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
+    require(isinstance(bound, str) and bound in BOUNDS, "bound", bound, name, must)
+    return BOUNDS[bound].bound()
 
 
 def resolve_method(bound, likelihood, name):
     """How to find the sites of a likelihood, from the bound or its name."""
     offer = _offer(bound)
     offered = sorted(key for key, one in BOUNDS.items() if one.method is not None)
-    if offer is None and not isinstance(bound, bounds.Bound):
-        raise ValueError(
-            f"The 'bound' parameter of {name} must be one of {offered}. Got {bound!r} instead."
-        )
+    is_bound = offer is not None or isinstance(bound, bounds.Bound)
+    require(is_bound, "bound", bound, name, f"one of {offered}")
     if offer is None or offer.method is None:
         raise ValueError(
             f"bound={bound!r} is defined for Gaussian noise only. With other likelihoods, the "
@@ -110,12 +113,11 @@ def resolve_sigmoid(likelihood, name):
     """The likelihood of labels of a name or an instance."""
     if isinstance(likelihood, likelihoods.Binary):
         return clone(likelihood)
-    if isinstance(likelihood, str) and likelihood in likelihoods.SIGMOIDS:
-        return likelihoods.SIGMOIDS[likelihood]()
-    raise ValueError(
-        f"The 'likelihood' parameter of {name} must be one of {sorted(likelihoods.SIGMOIDS)} or an "
-        f"instance of skgp_sparse.likelihoods.Binary. Got {likelihood!r} instead."
-    )
+    names = sorted(likelihoods.SIGMOIDS)
+    must = f"one of {names} or an instance of skgp_sparse.likelihoods.Binary"
+    is_name = isinstance(likelihood, str) and likelihood in names
+    require(is_name, "likelihood", likelihood, name, must)
+    return likelihoods.SIGMOIDS[likelihood]()
 
 
 def is_gaussian(likelihood):
@@ -127,23 +129,124 @@ def resolve_likelihood(likelihood, name):
     """The likelihood of numbers of a name or an instance."""
     if isinstance(likelihood, str) and likelihood in likelihoods.BY_NAME:
         return likelihoods.BY_NAME[likelihood]()
-    is_of_labels = isinstance(likelihood, likelihoods.Binary)
-    if isinstance(likelihood, likelihoods.Likelihood) and not is_of_labels:
-        likelihoods.check_parameters(likelihood, name)
-        return clone(likelihood)
-    names = ["gaussian", *likelihoods.BY_NAME]
-    raise ValueError(
-        f"The 'likelihood' parameter of {name} must be one of {names} or an instance of a "
-        "class of skgp_sparse.likelihoods that is not for labels. Gaussian noise is part of the "
-        f"kernel, so that it has a name only. Got {likelihood!r} instead."
+    is_of_numbers = isinstance(likelihood, likelihoods.Likelihood)
+    is_of_numbers &= not isinstance(likelihood, likelihoods.Binary)
+    must = (
+        f"one of {['gaussian', *likelihoods.BY_NAME]} or an instance of a class of "
+        "skgp_sparse.likelihoods that is not for labels (Gaussian noise is part of the kernel)"
     )
+    require(is_of_numbers, "likelihood", likelihood, name, must)
+    likelihoods.check_parameters(likelihood, name)
+    return clone(likelihood)
 
 
 def resolve_strategy(multi_class, n_classes, name):
     """How several classes are handled; two classes are one binary problem in any case."""
-    if not isinstance(multi_class, str) or multi_class not in MULTI_CLASS:
-        raise ValueError(
-            f"The 'multi_class' parameter of {name} must be one of {MULTI_CLASS}. "
-            f"Got {multi_class!r} instead."
-        )
+    is_name = isinstance(multi_class, str) and multi_class in MULTI_CLASS
+    require(is_name, "multi_class", multi_class, name, f"one of {MULTI_CLASS}")
     return multi_class if n_classes > 2 else "one_vs_rest"
+
+
+def resolve_kernel(kernel, alpha, rows):
+    """A clone of the kernel, or the default one, with the noise that is to be learned."""
+    y_variance = rows.target_variance()
+    signal = default_signal(rows.scale(), y_variance) if kernel is None else clone(kernel)
+    probe = rows.block(slice(0, 1)).X
+    kernels.evaluate(signal, probe, probe)  # length scales for other columns are refused here
+    noise_is_known = alpha is not None and kernel is not None
+    if noise_is_known or kernels.has_noise(signal):
+        return signal
+    level, low, high = (share * y_variance for share in _NOISE)
+    return signal + WhiteKernel(level, (low, high))
+
+
+def resolve_latent_kernel(kernel, likelihood, rows):
+    """A clone of the kernel of a process that a likelihood follows, or the default one."""
+    if kernel is None:
+        variance = _spread(rows) ** 2 if likelihood.standardises else 1.0
+        return default_signal(rows.scale(), variance, likelihood.latent_variance)
+    probe = rows.block(slice(0, 1)).X
+    kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
+    return clone(kernel)
+
+
+def with_noise_floor(rows, kernel):
+    """The rows with known noise above what the arithmetic needs, where no noise is learned."""
+    return rows if kernels.has_noise(kernel) else replace(rows, least_noise=_SMALLEST_NOISE)
+
+
+def _spread(rows):
+    """Standard deviation of the targets without their offsets, 1 where it is 0."""
+    spread = merge(_moments_of_piece(rows, piece) for piece in rows.pieces()).spread[0]
+    return spread if spread > 0 else 1.0
+
+
+def _moments_of_piece(rows, piece):
+    y = rows.targets(piece)
+    centred = y if rows.offset is None else y - rows.offset[piece, None]
+    return moments_of(centred, rows.weights(piece))
+
+
+def default_signal(scale, y_variance, limits=(1e-3, 1e4)):
+    """``ConstantKernel() * Matern(ARD, nu=2.5)`` in the units of the data."""
+    typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
+    lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
+    if not (np.isfinite(lengths).all() and lengths.min() >= np.finfo(float).tiny):
+        raise ValueError(
+            "The standard deviation of a column of X is too small or too large for float64. "
+            "Rescale X, or pass a kernel."
+        )
+    variance = ConstantKernel(y_variance, (limits[0] * y_variance, limits[1] * y_variance))
+    return variance * Matern(typical, lengths, nu=2.5)
+
+
+def same_structure(kernel, other):
+    """Whether two kernels have the same hyperparameters, whatever their values."""
+
+    def outline(of):
+        free = [(hyper.name, hyper.n_elements, hyper.fixed) for hyper in of.hyperparameters]
+        return type(of), free
+
+    return outline(kernel) == outline(other)
+
+
+def resolve_inducing(init, n_inducing, n_features, name):
+    """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
+    if isinstance(init, str) and init in inducing.BY_NAME:
+        return _from_sample(inducing.BY_NAME[init], n_inducing), False
+    if callable(init):
+        return _from_callable(init, n_inducing, name), False
+    must = f"one of {sorted(inducing.BY_NAME)}, an array of shape (m, n_features) or a callable"
+    is_array = not isinstance(init, str) and np.ndim(init) > 0
+    require(is_array, "inducing_init", init, name, must)
+    Z = _check_inducing(init, n_features, name)
+    return lambda rows, kernel, random_state: Z, True
+
+
+def _from_sample(function, n_inducing):
+    def initialise(rows, kernel, random_state):
+        few = rows.sampled(rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state))
+        X = few.everything().X
+        return function(X, n_inducing, kernel, random_state, sample_weight=few.weight)
+
+    return initialise
+
+
+def _from_callable(function, n_inducing, name):
+    def initialise(rows, kernel, random_state):
+        Z = function(rows.inputs(), n_inducing, kernel, random_state)
+        return _check_inducing(Z, rows.n_features, name)
+
+    return initialise
+
+
+def _check_inducing(Z, n_features, name):
+    must = f"or return an array of shape (m, {n_features})"
+    require(np.ndim(Z) == 2, "inducing_init", Z, name, must)
+    Z = check_array(Z, dtype=float, copy=True, input_name="inducing_init")
+    if Z.shape[1] != n_features:
+        raise ValueError(
+            f"The 'inducing_init' parameter of {name} has {Z.shape[1]} columns, but X has "
+            f"{n_features} features."
+        )
+    return Z

@@ -11,8 +11,7 @@ from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.families.choices import resolve_bound
-from skgp_sparse.families.defaults import with_noise_floor
+from skgp_sparse.families.choices import resolve_bound, with_noise_floor
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.rows.checks import check_columns

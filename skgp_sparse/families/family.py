@@ -8,7 +8,7 @@ from joblib import Parallel, delayed
 
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import about, collected, warn
-from skgp_sparse.families.defaults import resolve_inducing
+from skgp_sparse.families.choices import resolve_inducing
 from skgp_sparse.posteriors._choice import job_of
 from skgp_sparse.rows.part import Units
 

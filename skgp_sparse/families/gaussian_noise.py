@@ -11,8 +11,7 @@ from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._ground.normal import log_normal_density
-from skgp_sparse.families.choices import resolve_bound
-from skgp_sparse.families.defaults import resolve_kernel, with_noise_floor
+from skgp_sparse.families.choices import resolve_bound, resolve_kernel, with_noise_floor
 from skgp_sparse.families.family import Family
 from skgp_sparse.families.parameter_checks import check_strategy
 from skgp_sparse.families.streams import new_stream

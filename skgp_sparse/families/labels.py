@@ -9,11 +9,12 @@ from sklearn.utils.multiclass import unique_labels
 
 from skgp_sparse.families import multiclass
 from skgp_sparse.families.choices import (
+    resolve_latent_kernel,
     resolve_method,
     resolve_sigmoid,
     resolve_strategy,
+    same_structure,
 )
-from skgp_sparse.families.defaults import resolve_latent_kernel, same_structure
 from skgp_sparse.families.parameter_checks import check_minibatches
 from skgp_sparse.families.sites import SiteFamily
 from skgp_sparse.families.streams import new_stream

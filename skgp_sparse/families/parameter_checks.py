@@ -5,10 +5,9 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from skgp_sparse.rows.checks import check_number
+from skgp_sparse.rows.checks import BOOLS, check_number, require
 from skgp_sparse.solvers import Minibatches, check_solver
 
-_BOOLS = (bool, np.bool_)
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
 
@@ -17,11 +16,8 @@ def check_kernel(kernel, name):
     """Raise unless `kernel` is None or a covariance function of vectors."""
     if kernel is None:
         return
-    if not isinstance(kernel, Kernel):
-        raise ValueError(
-            f"The 'kernel' parameter of {name} must be None or a kernel from "
-            f"sklearn.gaussian_process.kernels. Got {kernel!r} instead."
-        )
+    must = "None or a kernel from sklearn.gaussian_process.kernels"
+    require(isinstance(kernel, Kernel), "kernel", kernel, name, must)
     if isinstance(kernel, CompoundKernel):
         raise ValueError(
             f"{name}: kernel cannot be a CompoundKernel, which contains several kernels. Add or "
@@ -38,30 +34,35 @@ def check_parameters(estimator, name):
     given = estimator.get_params(deep=False)
     for parameter in _LOWEST.keys() & given.keys():
         check_number(given[parameter], parameter, name, Integral, _LOWEST[parameter])
-    _check_n_inducing(estimator.n_inducing, name)
     for parameter in _SWITCHES & given.keys():
-        _check_bool(given[parameter], parameter, name)
+        value = given[parameter]
+        require(isinstance(value, BOOLS), parameter, value, name, "True or False")
     check_number(estimator.tol, "tol", name, Real, low=0)
-    if not isinstance(estimator.verbose, _BOOLS):
+    if not isinstance(estimator.verbose, BOOLS):
         check_number(estimator.verbose, "verbose", name, Integral, low=0)
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
-    _check_n_jobs(estimator.n_jobs, name)
     check_kernel(estimator.kernel, name)
-    _check_optimizer(estimator.optimizer, name)
     check_solver(estimator.solver, name)
+    m, n_jobs, optimizer = estimator.n_inducing, estimator.n_jobs, estimator.optimizer
+    is_size = isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1
+    is_size |= isinstance(m, str) and m == "auto"
+    require(is_size, "n_inducing", m, name, '"auto" or an int in the range [1, inf)')
+    is_count = n_jobs is None or (isinstance(n_jobs, Integral) and n_jobs != 0)
+    require(is_count, "n_jobs", n_jobs, name, "None or an int other than 0")
+    is_known = optimizer is None or callable(optimizer)
+    is_known |= isinstance(optimizer, str) and optimizer == "fmin_l_bfgs_b"
+    require(is_known, "optimizer", optimizer, name, "'fmin_l_bfgs_b', a callable or None")
 
 
 def check_quantiles(quantiles, name):
     """Probabilities as an array of shape () or (k,); raises unless all are between 0 and 1."""
-    found = np.asarray(quantiles)
-    is_list = found.dtype.kind in "fiu" and found.ndim <= 1 and found.size > 0
-    if not (is_list and np.all((found > 0) & (found < 1))):
-        raise ValueError(
-            f"The 'quantiles' parameter of {name} must be a number or a list of numbers between 0 "
-            f"and 1, both excluded. Got {quantiles!r} instead."
-        )
-    return found.astype(float)
+    q = np.asarray(quantiles)
+    is_list = q.dtype.kind in "fiu" and q.ndim <= 1 and q.size > 0
+    is_right = is_list and np.all((q > 0) & (q < 1))
+    must = "a number or a list of numbers between 0 and 1, both excluded"
+    require(is_right, "quantiles", quantiles, name, must)
+    return q.astype(float)
 
 
 def check_restarts(estimator, kernel):
@@ -71,24 +72,6 @@ def check_restarts(estimator, kernel):
         raise ValueError(
             "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
             "finite."
-        )
-
-
-def _check_n_jobs(n_jobs, name):
-    if n_jobs is not None and (n_jobs == 0 or not isinstance(n_jobs, Integral)):
-        raise ValueError(
-            f"The 'n_jobs' parameter of {name} must be None or an int other than 0. Got "
-            f"{n_jobs!r} instead."
-        )
-
-
-def _check_n_inducing(n_inducing, name):
-    is_auto = isinstance(n_inducing, str) and n_inducing == "auto"
-    is_number = isinstance(n_inducing, Integral) and not isinstance(n_inducing, _BOOLS)
-    if not (is_auto or (is_number and n_inducing >= 1)):
-        raise ValueError(
-            f"The 'n_inducing' parameter of {name} must be \"auto\" or an int in the range "
-            f"[1, inf). Got {n_inducing!r} instead."
         )
 
 
@@ -117,20 +100,4 @@ def check_minibatches(parameters, method, name):
             f"{name}: bound={parameters.bound!r} is expectation propagation, which has no "
             "minibatches, because the next site of a row depends on its last one. Got solver="
             f"{parameters.solver!r}. Set solver to 'auto', or bound to 'titsias_new'."
-        )
-
-
-def _check_optimizer(optimizer, name):
-    known = isinstance(optimizer, str) and optimizer == "fmin_l_bfgs_b"
-    if not (optimizer is None or callable(optimizer) or known):
-        raise ValueError(
-            f"The 'optimizer' parameter of {name} must be 'fmin_l_bfgs_b', a callable or None. "
-            f"Got {optimizer!r} instead."
-        )
-
-
-def _check_bool(value, parameter, name):
-    if not isinstance(value, _BOOLS):
-        raise ValueError(
-            f"The {parameter!r} parameter of {name} must be True or False. Got {value!r} instead."
         )

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse.families.choices import resolve_likelihood, resolve_method
-from skgp_sparse.families.defaults import resolve_latent_kernel
+from skgp_sparse.families.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
 from skgp_sparse.families.parameter_checks import check_minibatches, check_no_alpha, check_strategy
 from skgp_sparse.families.sites import SiteFamily
 from skgp_sparse.families.streams import new_stream

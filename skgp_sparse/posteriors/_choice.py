@@ -26,7 +26,7 @@ from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints, is_exact_after_all
 from skgp_sparse.posteriors._job import Job, Limits, Points, Settings, begin, within_reach
 from skgp_sparse.posteriors._larger_mean import LargerMean
-from skgp_sparse.rows.checks import check_number
+from skgp_sparse.rows.checks import check_number, require
 from skgp_sparse.solvers import resolve_solver
 
 _EXACT_ROWS, _EXACT_LABELS = 2000, 300  # distinct rows up to which "auto" is the exact process ...
@@ -95,16 +95,13 @@ def resolve_posterior(posterior, name):
     """The strategy of a name or an instance."""
     if isinstance(posterior, str) and posterior in BY_NAME:
         return BY_NAME[posterior]()
-    if isinstance(posterior, Strategy):
-        posterior = clone(posterior)
-        if not isinstance(posterior, InducingPoints) or posterior.n_mean is None:
-            return posterior
-        check_number(posterior.n_mean, "posterior__n_mean", name, Integral, low=1)
-        return LargerMean(posterior.n_mean)
-    raise ValueError(
-        f"The 'posterior' parameter of {name} must be one of {sorted(BY_NAME)} or an object of a "
-        f"class of skgp_sparse.posteriors. Got {posterior!r} instead."
-    )
+    must = f"one of {sorted(BY_NAME)} or an object of a class of skgp_sparse.posteriors"
+    require(isinstance(posterior, Strategy), "posterior", posterior, name, must)
+    posterior = clone(posterior)
+    if not isinstance(posterior, InducingPoints) or posterior.n_mean is None:
+        return posterior
+    check_number(posterior.n_mean, "posterior__n_mean", name, Integral, low=1)
+    return LargerMean(posterior.n_mean)
 
 
 def narrowed(strategy, parameters, rows, kernel):

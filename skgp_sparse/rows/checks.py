@@ -12,7 +12,7 @@ from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse.rows.part import Part
 
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
-_BOOLS = (bool, np.bool_)
+BOOLS = (bool, np.bool_)
 
 
 class Rules(NamedTuple):
@@ -39,11 +39,15 @@ class Rules(NamedTuple):
             if offset is not None:
                 raise ValueError(f"{self.name}: a classifier takes no offset. Leave it out.")
             return Part(X, y, weight)
-        check_n_targets(self.n_targets, 1 if y.ndim == 1 else y.shape[1])
         offset = check_offset(offset, X, self.likelihood, self.name)
         if not is_gaussian:
             self.likelihood.check(y if weight is None else y[weight > 0], self.name)
         y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+        if self.n_targets not in (None, y.shape[1]):
+            raise ValueError(
+                "The number of targets seen in `y` is different from the parameter `n_targets`. "
+                f"Got {y.shape[1]} != {self.n_targets}."
+            )
         return Part(X, y, weight, offset, check_alpha(alpha, len(X), self.name))
 
 
@@ -90,15 +94,6 @@ def check_no_none(y):
         raise ValueError(
             f"Input y contains None in {len(missing)} rows, first in row {missing[0]}. Remove the "
             "rows without a target."
-        )
-
-
-def check_n_targets(n_targets, seen):
-    """Raise unless the targets are as many as announced."""
-    if n_targets is not None and n_targets != seen:
-        raise ValueError(
-            "The number of targets seen in `y` is different from the parameter "
-            f"`n_targets`. Got {seen} != {n_targets}."
         )
 
 
@@ -150,9 +145,8 @@ def check_alpha(alpha, n, name):
     if np.ndim(alpha) == 0:
         check_number(alpha, "alpha", name, Real, low=0)
         return float(alpha)
-    alpha = check_array(
-        alpha, ensure_2d=False, ensure_min_samples=0, dtype=float, input_name="alpha"
-    )
+    options = {"ensure_2d": False, "ensure_min_samples": 0, "dtype": float}
+    alpha = check_array(alpha, input_name="alpha", **options)
     if alpha.shape == (1,):
         return check_alpha(float(alpha[0]), n, name)
     if alpha.shape != (n,):
@@ -162,21 +156,22 @@ def check_alpha(alpha, n, name):
             "passes a subset of the rows to each fit, but the whole array alpha. Set alpha to the "
             "values of the training rows before each fit, as in the loop in docs/recipes.md."
         )
-    if alpha.min() < 0:
-        raise ValueError(
-            f"The 'alpha' parameter of {name} must hold noise variances, which are not negative. "
-            f"The smallest value is {alpha.min()}."
-        )
+    must = "noise variances, which are not negative"
+    require(alpha.min(initial=0.0) >= 0, "alpha", alpha.min(initial=0.0), name, must)
     return alpha
+
+
+def require(is_right, parameter, value, name, must):
+    """Raise unless the value of a parameter is right; `must` says what it must be."""
+    if not is_right:
+        raise ValueError(
+            f"The {parameter!r} parameter of {name} must be {must}. Got {value!r} instead."
+        )
 
 
 def check_number(value, parameter, name, kind, low, high=np.inf):
     """Raise unless the parameter is a number of that kind between low and high."""
-    is_number = isinstance(value, kind) and not isinstance(value, _BOOLS)
-    if not (is_number and low <= value <= high and value < np.inf):
-        noun = "an int" if kind is Integral else "a float"
-        closed = ")" if high == np.inf else "]"
-        raise ValueError(
-            f"The {parameter!r} parameter of {name} must be {noun} in the range "
-            f"[{low}, {high}{closed}. Got {value!r} instead."
-        )
+    is_number = isinstance(value, kind) and not isinstance(value, BOOLS)
+    noun = "an int" if kind is Integral else "a float"
+    must = f"{noun} in the range [{low}, {high}{')' if high == np.inf else ']'}"
+    require(is_number and low <= value <= high and value < np.inf, parameter, value, name, must)
