@@ -4,7 +4,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._estimator import SparseGP
-from skgp_sparse.families.labels import Labels, announced_classes
+from skgp_sparse.families.labels import ClassLabels, announced_classes
 
 
 class SparseGPClassifier(ClassifierMixin, SparseGP):
@@ -357,9 +357,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     def _family(self, **known):
         name = type(self).__name__
         if not known:
-            return Labels(self, name)
+            return ClassLabels(self, name)
         before = getattr(self, "classes_", None)
-        return Labels(self, name, announced_classes(known["classes"], before, name))
+        return ClassLabels(self, name, announced_classes(known["classes"], before, name))
 
     def _earlier(self):
         fitted = hasattr(self, "kernel_")

@@ -503,8 +503,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
         y = checks.check_columns(y, len(view.y_scale), type(self).__name__)
-        if view.likelihood is not None:
-            view.likelihood.check(y, type(self).__name__)
+        view.check(y, type(self).__name__)
         return view.log_density(X, y, offset)
 
     def sample_y(self, X, n_samples=1, random_state=0, latent=False, offset=None):
@@ -641,5 +640,5 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """Query points, the fitted process or the prior in the units of y, and offsets."""
         X, name = self._query(X, offset=offset), type(self).__name__
         view = self._view if hasattr(self, "kernel_") else prior_view(self, name)
-        offset = checks.check_offset(offset, X, view.likelihood, name)
+        offset = checks.check_offset(offset, X, view.takes_offset, name)
         return X, view.on_threads(self.n_jobs), offset

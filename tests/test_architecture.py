@@ -10,11 +10,15 @@ import pytest
 ROOT = Path(__file__).parent.parent / "skgp_sparse"
 # from the ground up; a room imports from rooms of a lower floor, or from itself
 FLOORS = (
-    {"_ground", "metrics"},
+    {"_ground", "metrics", "_version"},
     {"kernels"},
     {"_engine"},
     {"inference", "bounds", "inducing", "likelihoods", "sources"},
-    {"_front"},
+    {"rows"},
+    {"solvers"},
+    {"posteriors"},
+    {"families"},
+    {"_estimator"},
     {"regression", "classification", "testing"},
     {"dask"},
     {""},  # the package itself: public names only
@@ -148,12 +152,39 @@ def test_no_matrix_is_inverted_explicitly(module):
             assert not {alias.name for alias in node.names} & inverses
 
 
-FRONT_DOOR = ("regression", "classification", "_front", "dask", "")
+ESTIMATORS = ("_estimator", "regression", "classification", "dask")
+FRONT_DOOR = (*ESTIMATORS, "rows", "families", "")
 
 
 @pytest.mark.parametrize("module", [name for name in TREES if room(name) in FRONT_DOOR])
 def test_the_front_door_multiplies_no_matrices(module):
     assert not any(isinstance(node, ast.MatMult) for node in ast.walk(TREES[module]))
+
+
+@pytest.mark.parametrize(
+    "module", [name for name in TREES if room(name) not in (*ESTIMATORS, "_ground")]
+)
+def test_only_estimators_touch_what_is_private_of_estimators(module):
+    """Lower rooms are handed what they need; they read public parameters."""
+    for node in ast.walk(TREES[module]):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            of_an_estimator = node.value.id in ("estimator", "parameters", "model")
+            assert not (of_an_estimator and node.attr.startswith("_")), ast.unparse(node)
+
+
+@pytest.mark.parametrize("module", ["skgp_sparse.regression", "skgp_sparse.classification"])
+def test_estimators_name_no_strategy(module):
+    classes = {"Exact", "InducingPoints", "AllRows", "LargerMean", "Auto"}
+    assert not classes & {n.id for n in ast.walk(TREES[module]) if isinstance(n, ast.Name)}
+
+
+def test_only_families_ask_whether_there_is_a_likelihood():
+    """`likelihood is None` is asked in families, and once where rows are checked."""
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+                if ast.unparse(node.left).endswith(".likelihood"):
+                    assert room(module) in ("families", "rows"), module
 
 
 @pytest.mark.parametrize("module", TREES)

@@ -2,6 +2,8 @@
 
 table
     The contract of a training table, and the one way to visit its rows.
+per_row
+    Numbers of every row, which wait between visits.
 chunked
     The table whose rows are chunks that something else reads.
 moments

@@ -5,6 +5,7 @@
 (m, m) to the workers and receives sums, so that neither rows nor arrays (rows, m) travel.
 
 - `_collections`: what the user passes becomes parts on the workers, all of which are valid
+- `_records`: all rows, held by workers
 - `_partitions`: futures of these parts, and the one way to ask for something
 - `_tasks`: what workers do with a part
 - `_distributed_rows`: the table whose rows are these parts

@@ -34,7 +34,7 @@ class GaussianNoise(Family):
         self.parameters, self.name = parameters, name
         self.bound = resolve_bound(parameters.bound, name)
         self.strategy = resolve_posterior(parameters.posterior, name)
-        check_strategy(self.strategy, parameters, None, self.bound, name)
+        check_strategy(self)
         self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
     def jobs(self, records, earlier):

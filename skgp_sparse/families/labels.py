@@ -31,7 +31,7 @@ _LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not deci
 _NOTHING = 1e-12  # weight of a row that only shows where rows are
 
 
-class Labels(SiteFamily):
+class ClassLabels(SiteFamily):
     """Labels of classes.
 
     Parameters

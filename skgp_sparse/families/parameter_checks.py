@@ -75,13 +75,11 @@ def check_restarts(estimator, kernel):
         )
 
 
-def check_strategy(strategy, parameters, likelihood, bound, name):
+def check_strategy(family):
     """Raise if the posterior cannot be given what is asked for."""
-    reason = strategy.refuses(parameters, likelihood, bound)
+    reason, posterior = family.strategy.refuses(family), family.parameters.posterior
     if reason is not None:
-        raise ValueError(
-            f"{name}: posterior={parameters.posterior!r} {reason}. Set posterior to 'inducing'."
-        )
+        raise ValueError(f"{family.name}: posterior={posterior!r} {reason}. Use 'inducing'.")
 
 
 def check_no_alpha(parameters, name):

@@ -27,7 +27,7 @@ class Responses(SiteFamily):
         self.likelihood = resolve_likelihood(parameters.likelihood, name)
         self.strategy = resolve_posterior(parameters.posterior, name)
         method = resolve_method(parameters.bound, self.likelihood, name)
-        check_strategy(self.strategy, parameters, self.likelihood, None, name)
+        check_strategy(self)
         check_minibatches(parameters, method, name)
         check_no_alpha(parameters, name)
         n_targets = parameters.n_targets

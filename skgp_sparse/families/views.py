@@ -25,8 +25,11 @@ class TargetView(NamedTuple):
     one_column: bool
     n_jobs: int | None = None
 
-    likelihood = None
+    takes_offset = False
     has_covariance = True
+
+    def check(self, y, name):
+        """Any number may be a target."""
 
     def on_threads(self, n_jobs):
         """The same view, whose blocks of rows so many threads process."""
@@ -128,7 +131,12 @@ class ResponseView(NamedTuple):
     y_mean: np.ndarray  # (1,)
     y_scale: np.ndarray  # (1,)
 
+    takes_offset = True
     has_covariance = False
+
+    def check(self, y, name):
+        """Raise if a target is outside the domain of the likelihood."""
+        self.likelihood.check(y, name)
 
     def on_threads(self, n_jobs):
         """The same view, whose blocks of rows so many threads process."""

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.collapsed_sites import Cores
+from skgp_sparse._engine.per_row import Bundles, PerRow, by_row
 from skgp_sparse._engine.problem import Observations
-from skgp_sparse._engine.table import PerRow, by_row
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse.inference.contracts import Method
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
@@ -90,7 +90,7 @@ class SiteLoop:
     @cached_property
     def bundles(self):
         """`Bundles` of rows that the method sees at once."""
-        return self.projected.layout.bundles(_AT_ONCE // self.method.likelihood.n_latent)
+        return Bundles.of(self.projected.layout.blocks, _AT_ONCE // self.method.likelihood.n_latent)
 
     @cached_property
     def observed(self):

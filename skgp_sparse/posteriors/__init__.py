@@ -4,13 +4,13 @@ A strategy fits a job and returns a process that predicts. Pass its name or an o
 parameter `posterior`: an object has parameters of its own, such as
 ``posterior=InducingPoints(n_mean=2000)``, which a search sets as ``posterior__n_mean``.
 
-- `_contract`: what is fitted, and what every strategy does
+- `_contract`: what every strategy does
+- `_job`: what is fitted, and how every fit begins
 - `_exact`: all rows, exactly
 - `_inducing_points`: inducing points
 - `_larger_mean`: inducing points, and more of them for the mean
 - `_all_rows`: all rows, by a solve
 - `_choice`: names, and the rule of "auto"
-- `_start`: how every fit begins
 - `_moves`: rows that arrive later
 """
 

@@ -107,9 +107,10 @@ class AllRows(Strategy):
         solve = Cost.of(_PRODUCTS * float(n) ** 2 * _OPERATIONS, n * _LEADING_ROWS)
         return Cost(learned.seconds + solve.seconds, max(learned.bytes, solve.bytes))
 
-    def refuses(self, parameters, likelihood, bound):
+    def refuses(self, family):
         """Likelihoods, given inducing points, and random rows."""
-        if likelihood is not None:
+        parameters = family.parameters
+        if family.labelled:
             return f"has no posterior given all rows with likelihood={parameters.likelihood!r}"
         if not isinstance(parameters.inducing_init, str):
             return "takes no array as inducing_init with posterior='rows'"

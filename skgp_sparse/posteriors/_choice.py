@@ -70,7 +70,7 @@ class Auto(Strategy):
             return Exact().cost(n, m)
         return max(InducingPoints().cost(n, m), AllRows().cost(n, m))
 
-    def refuses(self, parameters, likelihood, bound):
+    def refuses(self, family):
         """Nothing."""
         return None
 

@@ -56,11 +56,8 @@ class Strategy(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def refuses(self, parameters, likelihood, bound):
-        """Why it cannot be fitted with these parameters of an estimator; None if it can.
-
-        `likelihood` is None and `bound` a `Bound` where the noise is Gaussian.
-        """
+    def refuses(self, family):
+        """Why it cannot be fitted to what a `Family` is, or None."""
 
     def refuses_later_rows(self):
         """Why it cannot learn from rows that arrive later; None if it can."""

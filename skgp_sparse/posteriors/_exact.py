@@ -44,9 +44,10 @@ class Exact(Strategy):
         """The `Cost`: O(n³) operations, O(n²) numbers."""
         return Cost.of(_EVALUATIONS * float(n) ** 3, 4 * n**2)
 
-    def refuses(self, parameters, likelihood, bound):
+    def refuses(self, family):
         """Inducing points that the user gives are not the rows."""
-        if not (isinstance(parameters.inducing_init, str) or callable(parameters.inducing_init)):
+        init = family.parameters.inducing_init
+        if not (isinstance(init, str) or callable(init)):
             return "has all rows as inducing points, so that inducing_init cannot be an array"
         return None
 

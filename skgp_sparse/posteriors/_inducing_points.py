@@ -74,7 +74,7 @@ class InducingPoints(Strategy):
         """The `Cost`: O(n m²) operations, O(m²) numbers."""
         return Cost.of(_EVALUATIONS * 3.0 * n * m**2, 12 * m**2)
 
-    def refuses(self, parameters, likelihood, bound):
+    def refuses(self, family):
         """Nothing."""
         return None
 

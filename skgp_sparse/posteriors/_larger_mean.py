@@ -39,12 +39,13 @@ class LargerMean(Strategy):
         sparse, last = InducingPoints().cost(n, m), Cost.of(n * self.n_mean**2, 4 * self.n_mean**2)
         return Cost(sparse.seconds + last.seconds, max(sparse.bytes, last.bytes))
 
-    def refuses(self, parameters, likelihood, bound):
+    def refuses(self, family):
         """Likelihoods, and bounds that count a residual as noise."""
-        if likelihood is not None:
-            return f"n_mean needs likelihood='gaussian'. Got likelihood={parameters.likelihood!r}"
-        if np.any(bound.noise_share):
-            return f"n_mean needs a bound whose noise is that of the rows. Got {parameters.bound!r}"
+        given = family.parameters
+        if family.labelled:
+            return f"needs likelihood='gaussian' for n_mean. Got likelihood={given.likelihood!r}"
+        if np.any(family.bound.noise_share):
+            return f"needs a bound with the noise of the rows for n_mean. Got bound={given.bound!r}"
         return None
 
     def refuses_later_rows(self):

@@ -28,9 +28,10 @@ class Rules(NamedTuple):
         """The `Part` of some rows, or of all of them, or an error."""
         check_inputs(X, self.kernel, self.name)
         check_no_none(y)
-        if self.likelihood is not None:
+        has_likelihood = self.likelihood is not None
+        if has_likelihood:
             check_one_column(y, self.likelihood, self.name)
-        is_gaussian = self.likelihood is None and not self.labels
+        is_gaussian = not (has_likelihood or self.labels)
         options = {"multi_output": is_gaussian, "y_numeric": not self.labels, "dtype": FLOATS}
         X, y = check_X_y(X, y, estimator=self.name, **options)
         weight = check_sample_weight(sample_weight, X, all_rows)
@@ -39,8 +40,8 @@ class Rules(NamedTuple):
             if offset is not None:
                 raise ValueError(f"{self.name}: a classifier takes no offset. Leave it out.")
             return Part(X, y, weight)
-        offset = check_offset(offset, X, self.likelihood, self.name)
-        if not is_gaussian:
+        offset = check_offset(offset, X, has_likelihood, self.name)
+        if has_likelihood:
             self.likelihood.check(y if weight is None else y[weight > 0], self.name)
         y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
         if self.n_targets not in (None, y.shape[1]):
@@ -107,11 +108,11 @@ def check_one_column(y, likelihood, name):
         )
 
 
-def check_offset(offset, X, likelihood, name):
+def check_offset(offset, X, is_taken, name):
     """Known offsets of the rows as an array (n,), None where there are none."""
     if offset is None:
         return None
-    if likelihood is None:
+    if not is_taken:
         raise ValueError(
             f"{name}: offset is not available for likelihood='gaussian', where it would only be "
             "added to the prediction. Subtract it from y before fit, and add it after predict."
