@@ -239,10 +239,10 @@ class Stream:
         with _closed_on_failure(self):
             while self._next < k and self._step() is not None:
                 pass
-            found = self._step() if self._next == k else None
+            chunk = self._step() if self._next == k else None
             if self._next == self._count:
                 self._end()
-        return found
+        return chunk
 
     def close(self):
         """Close the iterator, so that what it has opened is given back."""
@@ -253,14 +253,14 @@ class Stream:
 
     def _step(self):
         """The next chunk, None after the last one."""
-        found = next(self._iterator, _END)
-        if found is _END:
+        chunk = next(self._iterator, _END)
+        if chunk is _END:
             self._count = self._next
             return None
-        if found is None:
+        if chunk is None:
             raise TypeError(f"Stream: the iterator gave None in the place of chunk {self._next}.")
         self._next += 1
-        return found
+        return chunk
 
     def _end(self):
         """Nothing may follow the last chunk: the iterator ends and gives back what is open."""
@@ -334,9 +334,9 @@ class Files:
     ):
         _check_size(chunk_size, type(self).__name__)
         paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        kind, others = _kind_of(paths), {"sample_weight": sample_weight, "offset": offset}
-        _check_used(kind, target=target, features=features, **others, chunk_size=chunk_size)
-        names = Chunk(features, target, **others)
+        kind, roles = _kind_of(paths), {"sample_weight": sample_weight, "offset": offset}
+        _check_used(kind, target=target, features=features, **roles, chunk_size=chunk_size)
+        names = Chunk(features, target, **roles)
         self.feature_names = None
         if kind == ".parquet":
             names = _columns_of(paths[0], names)
@@ -412,7 +412,7 @@ def _read_npz(path, names):
 
 
 def _columns_of(path, names):
-    """Lists of the columns of X and y, and the names of the others, of Parquet files."""
+    """Lists of the columns of X and y, and the names of weights and offsets, of Parquet files."""
     if names.y is None:
         raise ValueError(
             "Files: target must be the name of the column of y in Parquet files. Got None."
@@ -420,8 +420,8 @@ def _columns_of(path, names):
     y = [names.y] if isinstance(names.y, str) else list(names.y)
     with _parquet(path) as file:
         present = file.schema_arrow.names
-    others = {*y, names.sample_weight, names.offset}
-    X = [name for name in present if name not in others] if names.X is None else names.X
+    taken = {*y, names.sample_weight, names.offset}
+    X = [name for name in present if name not in taken] if names.X is None else names.X
     return names._replace(X=[X] if isinstance(X, str) else list(X), y=y)
 
 
@@ -440,8 +440,8 @@ def _read_parquet(path, names, k):
         table = file.read_row_group(k, columns=columns)
     X = np.stack([table[name].to_numpy() for name in names.X], axis=1)
     y = [table[name].to_numpy() for name in names.y]
-    others = [None if name is None else table[name].to_numpy() for name in names[2:]]
-    return Chunk(X, y[0] if len(y) == 1 else np.stack(y, axis=1), *others)
+    rest = [None if name is None else table[name].to_numpy() for name in names[2:]]
+    return Chunk(X, y[0] if len(y) == 1 else np.stack(y, axis=1), *rest)
 
 
 def _parquet(path):

@@ -33,6 +33,7 @@ from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Probit
+from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source
 
 KERNEL = ConstantKernel(1.3) * RBF([0.8, 1.2]) + WhiteKernel(0.2)
@@ -77,7 +78,7 @@ class Listed:
 @pytest.fixture
 def large(monkeypatch):
     """No table is small."""
-    monkeypatch.setattr(training_rows, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
 
 
 @pytest.fixture
@@ -803,7 +804,7 @@ class Asked(Listed):
     "options",
     [
         {},
-        {"solver": "stochastic", "batch_size": 100},
+        {"solver": Minibatches(batch_size=100)},
         {"likelihood": "poisson"},
         {"likelihood": "poisson", "bound": "gfitc-ep"},
         {"multi_class": "one_vs_rest"},

@@ -45,14 +45,14 @@ def expectation(g, mean, variance, *by_row):
         One for each result of `g`.
     """
     std = np.sqrt(variance)
-    found = None
+    expectations = None
     for rows, f, weights in _rules(mean, std, _WIDE_BY_ROW if by_row else _WIDE):
         values = g(f, *(column[rows, None] for column in by_row))
-        if found is None:
-            found = tuple(np.empty(len(mean)) for _ in values)
-        for out, value in zip(found, values):
+        if expectations is None:
+            expectations = tuple(np.empty(len(mean)) for _ in values)
+        for out, value in zip(expectations, values):
             out[rows] = _weighted_sum(value, weights)
-    return found
+    return expectations
 
 
 def _weighted_sum(value, weights):

@@ -191,16 +191,16 @@ class _Part:
         expansions = [_expansion(g, self.rule.h, *self.rule[3:]) for g in self.groups]
         weights, psi = self._psi(expansions)
         shape = (*self.x.shape, self.n_nodes + 2 * self.pad)
-        others = self.memory.empty("others", shape)
-        product = _products_of_others(psi, self.pad, others)
+        all_but_one = self.memory.empty("all_but_one", shape)
+        product = _products_of_others(psi, self.pad, all_but_one)
         width = self.n_nodes + self.pad
-        starts = self.order * others.shape[-1] + self.shift[self.order]
-        others = sliding_window_view(others.reshape(-1), width)[starts]
+        starts = self.order * all_but_one.shape[-1] + self.shift[self.order]
+        all_but_one = sliding_window_view(all_but_one.reshape(-1), width)[starts]
         p, beta = np.empty(self.shift.shape), np.empty(self.shift.shape)
         for some, expansion, weight in zip(self.slices, expansions, weights):
             table = self._columns(expansion, 1)
             moved = self.memory.empty("moved", weight.shape)
-            np.matmul(others[some], table.T, out=moved)
+            np.matmul(all_but_one[some], table.T, out=moved)
             rows = self.order[some]
             p[rows] = np.einsum("ij,ij->i", weight, moved)
             if curvature:
@@ -235,13 +235,13 @@ def _products_of_others(psi, pad, out):
     n_classes, _, n_nodes = psi.shape
     out[:, :, :pad] = 0.0
     out[:, :, pad + n_nodes :] = 0.0
-    others = out[:, :, pad : pad + n_nodes]
-    others[-1] = 1.0
+    all_but_one = out[:, :, pad : pad + n_nodes]
+    all_but_one[-1] = 1.0
     for c in range(n_classes - 1, 0, -1):
-        np.multiply(others[c], psi[c], out=others[c - 1])
+        np.multiply(all_but_one[c], psi[c], out=all_but_one[c - 1])
     product = psi[0]
     for c in range(1, n_classes):
-        others[c] *= product
+        all_but_one[c] *= product
         product *= psi[c]
     return product.sum(axis=1)
 

@@ -47,8 +47,8 @@ class _Rows(NamedTuple):
 
     def at(self, z):
         """Logarithm of the integrand, and what the log density returns besides its value."""
-        value, *others = self.log_density(self.mean + self.std * z, *self.by_row)
-        return self.power * value - 0.5 * z * z, others
+        value, *extras = self.log_density(self.mean + self.std * z, *self.by_row)
+        return self.power * value - 0.5 * z * z, extras
 
 
 def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
@@ -96,12 +96,12 @@ def _find_top(rows, z):
     for count in range(_MOST_ITERATIONS):
         slope, curvature = rows.at(z)[1][:2]
         excess = z - rows.power * rows.std * slope
-        own = 1.0 + rows.power * rows.std**2 * curvature
-        low = np.maximum(low, np.where(excess < 0.0, z, z - excess))  # as own >= 1
+        bend = 1.0 + rows.power * rows.std**2 * curvature
+        low = np.maximum(low, np.where(excess < 0.0, z, z - excess))  # as bend >= 1
         high = np.minimum(high, np.where(excess > 0.0, z, z - excess))
-        newton = z - excess / own
-        top[active], gain[active] = newton, own
-        left = np.flatnonzero(~(np.abs(excess) <= _CLOSE * np.sqrt(own)))
+        newton = z - excess / bend
+        top[active], gain[active] = newton, bend
+        left = np.flatnonzero(~(np.abs(excess) <= _CLOSE * np.sqrt(bend)))
         if len(left) == 0:
             break
         inside = (low < newton) & (newton < high) & (count % 3 < 2)
@@ -135,16 +135,16 @@ def _find_ends(rows, top, gain):
 
 def _sum_all(rows, top, gain, left, right, count):
     """Trapezoidal sums, of rows with similar numbers of nodes together."""
-    found = None
+    results = None
     for part, number in alike(count):
         step = (left[part] + right[part]) / (number - 1)
         offset = step[:, None] * np.arange(number) - left[part][:, None]
         parts = _sum(rows.where(part), top[part], gain[part], step, offset)
-        if found is None:
-            found = tuple(np.empty(len(top)) for _ in parts)
-        for out, values in zip(found, parts):
+        if results is None:
+            results = tuple(np.empty(len(top)) for _ in parts)
+        for out, values in zip(results, parts):
             out[part] = values
-    return found
+    return results
 
 
 def alike(count):
@@ -171,7 +171,7 @@ def alike(count):
 
 def _sum(rows, top, gain, step, offset):
     """Results of some rows, whose nodes lie at these distances from the top."""
-    exponent, (slope, curvature, *others) = rows.at(top + offset)
+    exponent, (slope, curvature, *extras) = rows.at(top + offset)
     highest = exponent.max(axis=1)
     weights = np.exp(exponent - highest[:, None])
     total = weights.sum(axis=1)
@@ -180,14 +180,14 @@ def _sum(rows, top, gain, step, offset):
     std, power = rows.std[:, 0], rows.power[:, 0]
     shift = _means(weights, offset)
     mean, rest = top[:, 0] + shift, 1.0 - _means(weights, (offset - shift[:, None]) ** 2)
-    own = _means(weights, slope)
+    mean_slope = _means(weights, slope)
     bend = power * _means(weights, curvature)
-    bend -= power**2 * _means(weights, (slope - own[:, None]) ** 2)
+    bend -= power**2 * _means(weights, (slope - mean_slope[:, None]) ** 2)
     # moments lose the digits of rows that say little, derivatives those of rows that say much
     says_much = gain > 2.0
-    first = np.where(says_much, mean / std, power * own)
+    first = np.where(says_much, mean / std, power * mean_slope)
     second = np.maximum(np.where(says_much, rest / std**2, bend), 0.0)  # but for rounding
-    return value, first, second, *(_means(weights, other) for other in others)
+    return value, first, second, *(_means(weights, other) for other in extras)
 
 
 def _means(weights, values):

@@ -81,8 +81,8 @@ class Poisson(_Count):
         """Compute a numerical integral; see `Likelihood.tilted`."""
         scale, centre, peak = _at_peak(y)
         v = self._shifted(mean) - centre
-        value, *others, _ = special.tilted_exponential(y, scale, v, variance, power)
-        return value + power * peak, *others
+        value, *derivatives, _ = special.tilted_exponential(y, scale, v, variance, power)
+        return value + power * peak, *derivatives
 
     def response(self, mean, variance):
         """Compute the mean and variance of a count; see `Likelihood.response`."""
@@ -212,8 +212,8 @@ class NegativeBinomial(_Count):
     def _tilted(self, y, mean, variance, power):
         """`tilted`, and the expectation of ``log(1 + e^x)`` under the tilted distribution."""
         x = self._logit(mean)
-        value, *others = log_moments(self._log_sigmoids, x, variance, power, _STRIP, y)
-        return value + power * self._log_binomial(y), *others
+        value, *means = log_moments(self._log_sigmoids, x, variance, power, _STRIP, y)
+        return value + power * self._log_binomial(y), *means
 
     def _log_sigmoids(self, x, y):
         low, high, up, down, bend = special.softplus_and_sigmoid(x)
@@ -224,9 +224,11 @@ class NegativeBinomial(_Count):
         """``log Γ(y + size) - log Γ(size) - log Γ(y + 1)``, whose large parts cancel."""
         size, safe = self.size, np.where(y > 0.0, y, 1.0)
         rest = special.stirling_rest
-        found = (size - 0.5) * np.log1p(safe / size) + safe * np.log1p(size / safe)
-        found += rest(safe + size) - rest(size) - rest(safe) - 0.5 * (_LOG_2PI + np.log(safe))
-        return np.where(y > 0.0, found, 0.0)
+        log_binomial = (size - 0.5) * np.log1p(safe / size) + safe * np.log1p(size / safe)
+        log_binomial += (
+            rest(safe + size) - rest(size) - rest(safe) - 0.5 * (_LOG_2PI + np.log(safe))
+        )
+        return np.where(y > 0.0, log_binomial, 0.0)
 
     def _rise(self, y):
         """``ψ(y + size) - ψ(size)``."""

@@ -33,16 +33,16 @@ def count_quantile(q, mean, variance, size=np.inf):
     The mean of a count is ``exp(f)``, its variance ``exp(f) + exp(2f) / size``.
     """
     q = float(q)
-    found = np.zeros(len(mean))
+    quantiles = np.zeros(len(mean))
 
     def cdf(t, rows):
         return _cdf_of_count(t, mean[rows], variance[rows], size)
 
     with np.errstate(all="ignore"):
-        rows = np.flatnonzero(cdf(found, slice(None)) < q)
-        own = mean[rows] + ndtri(q) * np.sqrt(variance[rows] + 1.0 / size)
-        width = np.sqrt(variance[rows] + np.exp(-np.maximum(own, 0.0)) + 1.0 / size)
-        t = solve_quantile(lambda t, some: cdf(t, rows[some]), q, np.maximum(own, 0.1), width)
+        rows = np.flatnonzero(cdf(quantiles, slice(None)) < q)
+        centre = mean[rows] + ndtri(q) * np.sqrt(variance[rows] + 1.0 / size)
+        width = np.sqrt(variance[rows] + np.exp(-np.maximum(centre, 0.0)) + 1.0 / size)
+        t = solve_quantile(lambda t, some: cdf(t, rows[some]), q, np.maximum(centre, 0.1), width)
         y = np.expm1(t)
         near = np.flatnonzero(y < _LARGEST_SHAPE)
         some, count = rows[near], np.maximum(np.ceil(y[near] - 1e-6), 1.0)
@@ -51,8 +51,8 @@ def count_quantile(q, mean, variance, size=np.inf):
             reaches = cdf(np.log1p(shifted), some) >= q
             count = np.where(reaches, shifted, count) if lower else count + ~reaches
         y[near] = count
-        found[rows] = y
-    return found
+        quantiles[rows] = y
+    return quantiles
 
 
 def gamma_quantile(q, mean, variance, shape):
@@ -94,22 +94,24 @@ def _cdf(distance, variance, sign, shape, size, given):
     one whose shape is the size. For ``f = mean + distance + v``, `given` is the probability that
     the observation is not exceeded.
     """
-    found, std = np.empty(len(distance)), np.sqrt(variance)
+    probability, std = np.empty(len(distance)), np.sqrt(variance)
     width = np.sqrt(zeta(2.0, shape) + (0.0 if np.isinf(size) else zeta(2.0, size)))
     unit = np.minimum(width, _WIDEST)
     long_tail = np.minimum(shape, size) < _SMALLEST_SHAPE
-    own = np.flatnonzero((std <= unit) | long_tail)
-    if len(own):
-        by_row = (unit[own], shape[own])
-        centre, spread = -distance[own] / unit[own], variance[own] / unit[own] ** 2
-        (found[own],) = expectation(lambda x, u, a: (given(u * x, a),), centre, spread, *by_row)
+    narrow = np.flatnonzero((std <= unit) | long_tail)
+    if len(narrow):
+        by_row = (unit[narrow], shape[narrow])
+        centre, spread = -distance[narrow] / unit[narrow], variance[narrow] / unit[narrow] ** 2
+        (probability[narrow],) = expectation(
+            lambda x, u, a: (given(u * x, a),), centre, spread, *by_row
+        )
     rest = np.flatnonzero((std > unit) & ~long_tail)
     parts = _noise(shape[rest], size, unit[rest])
     for part, v, weights in parts:
         rows = rest[part]
         below = ndtr((distance[rows, None] + sign * v) / std[rows, None])
-        found[rows] = np.einsum("ij,ij->i", below, weights)
-    return found
+        probability[rows] = np.einsum("ij,ij->i", below, weights)
+    return probability
 
 
 def _noise(shape, size, unit):
@@ -185,7 +187,7 @@ def _find_bracket(excess, t, width, rows):
 def _shrink(excess, bracket):
     """The Illinois method, with a bisection now and then."""
     a, at_a, b, at_b = (column.copy() for column in bracket)
-    found = b.copy()
+    root = b.copy()
     active = np.flatnonzero(np.isfinite(b))
     for count in range(_MOST_ITERATIONS):
         x, y = a[active], b[active]
@@ -195,7 +197,7 @@ def _shrink(excess, bracket):
         inside = (new - x) * (new - y) < 0.0
         new = np.where(inside & (count % 4 < 3), new, middle)
         value = excess(new, active)
-        found[active] = new
+        root[active] = new
         crossed = value * fy < 0.0
         a[active], at_a[active] = np.where(crossed, y, x), np.where(crossed, fy, 0.5 * fx)
         b[active], at_b[active] = new, value
@@ -203,4 +205,4 @@ def _shrink(excess, bracket):
         active = active[~(narrow | (np.abs(value) <= _CLOSE))]
         if len(active) == 0:
             break
-    return found
+    return root

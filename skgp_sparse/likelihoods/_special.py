@@ -85,15 +85,15 @@ def expected_sigmoids(mean, variance):
     Far to the left, all digits are those of ``exp(x)``, whose mass lies at ``mean + variance``.
     """
     is_left = np.maximum(_REACH * np.sqrt(variance), variance) < -mean
-    found, rest = np.empty((5, len(mean))), ~is_left
+    sigmoids, rest = np.empty((5, len(mean))), ~is_left
     if rest.any():
-        found[:, rest] = expectation(softplus_and_sigmoid, mean[rest], variance[rest])
+        sigmoids[:, rest] = expectation(softplus_and_sigmoid, mean[rest], variance[rest])
     if is_left.any():
         m, s = mean[is_left], variance[is_left]
         scale = np.exp(m + 0.5 * s)
         low, up, bend = (scale * part for part in expectation(_sigmoids_over_exp, m + s, s))
-        found[:, is_left] = low, low - m, up, 1.0 - up, bend
-    return found
+        sigmoids[:, is_left] = low, low - m, up, 1.0 - up, bend
+    return sigmoids
 
 
 def _sigmoids_over_exp(x):

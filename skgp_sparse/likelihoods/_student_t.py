@@ -154,7 +154,7 @@ class StudentT(LevelLikelihood):
         weights = np.exp(logs - logs.max())
         weights /= weights.sum()
         noise = self._value("scale") ** 2 * np.exp(-u)
-        found = np.empty(len(mean))
+        quantiles = np.empty(len(mean))
         for rows, _ in alike(np.full(len(mean), float(len(u)))):
             inverse = 1.0 / np.sqrt(variance[rows, None] + noise)
 
@@ -163,8 +163,8 @@ class StudentT(LevelLikelihood):
 
             width = np.sqrt(variance[rows] + self._value("scale") ** 2)
             guess = np.full(len(rows), ndtri(q) * width)
-            found[rows] = solve_quantile(cdf, float(q), guess, width)
-        return self._shifted(mean) + found
+            quantiles[rows] = solve_quantile(cdf, float(q), guess, width)
+        return self._shifted(mean) + quantiles
 
     def sample(self, f, random_state):
         """Add Student-t noise to the latent values; see `Likelihood.sample`."""
@@ -213,14 +213,14 @@ class StudentT(LevelLikelihood):
                 "The Student-t likelihood has no moments of powers other than 1, so that power "
                 "expectation propagation is not available for it. Use a variational bound."
             )
-        distance, own = self._distance(y, mean), self._value("scale") ** 2
-        excess = np.maximum(1.0, (distance**2 - variance) / own)
+        distance, square = self._distance(y, mean), self._value("scale") ** 2
+        excess = np.maximum(1.0, (distance**2 - variance) / square)
         end = _left_end(self.df) + np.log(excess)
-        found = np.empty((5, len(y)))
+        sums = np.empty((5, len(y)))
         for rows, number in alike(np.ceil(end / _step(self.df)) + 1.0):
             u, logs = _precisions(self.df, number * _step(self.df))
-            found[:, rows] = self._sum(distance[rows], variance[rows], u, logs)
-        return found
+            sums[:, rows] = self._sum(distance[rows], variance[rows], u, logs)
+        return sums
 
     def _sum(self, distance, variance, u, logs):
         """Trapezoidal sums over ``u``, the logarithm of the precision."""

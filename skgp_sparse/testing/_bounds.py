@@ -138,10 +138,10 @@ def _check_claim(bound, length_scale):
         model, exact = Q + np.diag(noise * (1.0 + bound.noise_share * x)), K + np.diag(noise)
         subtracted = bound.reduce(_penalty(bound, x)[0].sum(), float(len(x)))[0]
         for y in _worst_targets(model, exact):
-            found, most = _log_density(y, model) - subtracted, _log_density(y, exact)
+            actual, most = _log_density(y, model) - subtracted, _log_density(y, exact)
             require.that(
-                found <= most + _EXCESS * max(1.0, abs(most)),
-                f"{bound!r} has is_lower_bound = True, but its objective is {found:.10g} for a "
+                actual <= most + _EXCESS * max(1.0, abs(most)),
+                f"{bound!r} has is_lower_bound = True, but its objective is {actual:.10g} for a "
                 f"kernel of variance 1, length scale {length_scale} and noise {level:g}, expected "
                 f"at most {most:.10g}, the exact log marginal likelihood. Set is_lower_bound = "
                 "False if the objective is not a lower bound.",

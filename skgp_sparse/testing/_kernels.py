@@ -134,9 +134,9 @@ def _check_theta(case):
     require.that(same, f"{name}: the rule changes theta to {kernel.theta}, expected {theta}.")
 
 
-def _require_equal(found, expected, what, source):
+def _require_equal(actual, expected, what, source):
     allowed = _DIGITS * np.max(np.abs(expected), initial=_LEAST)
-    require.close(found, expected, allowed, what, source)
+    require.close(actual, expected, allowed, what, source)
 
 
 def _check_gradient(case):
@@ -146,15 +146,15 @@ def _check_gradient(case):
     def value(theta, z):
         return np.sum(G * kernel.clone_with_theta(theta)(X, z * unit))
 
-    at, found = (kernel.theta, Z / unit), (theta_bar, Z_bar * unit)
-    _require_slopes(found, value, at, size, f"{kernel}: the gradient of cross")
+    at, actual = (kernel.theta, Z / unit), (theta_bar, Z_bar * unit)
+    _require_slopes(actual, value, at, size, f"{kernel}: the gradient of cross")
     without, none = case.pulled(inputs=False)
     require.that(none is None, f"{kernel}: Z_bar is {none} with inputs=False, expected None.")
     what = f"{kernel}: the gradient of theta with inputs=False"
     _require_equal(without, theta_bar, what, "with inputs=True")
 
 
-def _require_slopes(found, function, at, size, what):
+def _require_slopes(actual, function, at, size, what):
     """Compare gradients with central differences of ``function(theta, inputs)``.
 
     `size` is the magnitude of the terms of the function. The tolerance is relative to it.
@@ -163,7 +163,7 @@ def _require_slopes(found, function, at, size, what):
     by_theta = _differences(lambda t: function(t, inputs), theta)
     by_inputs = _differences(lambda x: function(theta, x), inputs)
     names = ("theta", "the inputs in units of their spread")
-    for name, mine, its in zip(names, found, (by_theta, by_inputs)):
+    for name, mine, its in zip(names, actual, (by_theta, by_inputs)):
         allowed = _TOLERANCE * max(size, np.max(np.abs(its), initial=_LEAST))
         what_by = f"{what} with respect to {name}"
         require.close(mine, its, allowed, what_by, "by central differences of the kernel itself")
@@ -229,8 +229,8 @@ def _check_fixed(case):
         held = clone(case.kernel).set_params(**{bounds: "fixed"})
         expected = whole[[owner != bounds for owner in owners]]
         what = f"{case.kernel}: the gradient of theta with {bounds}='fixed'"
-        found = case._replace(kernel=held).pulled()[0]
-        _require_equal(found, expected, what, "the other entries when it is free")
+        actual = case._replace(kernel=held).pulled()[0]
+        _require_equal(actual, expected, what, "the other entries when it is free")
 
 
 def _check_threads(case):
@@ -245,7 +245,7 @@ def _check_threads(case):
 
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(meanwhile, halves))
-    for found, half in zip(together, halves):
-        for name, mine, its in zip(_NAMES, found, half.pulled()):
+    for actual, half in zip(together, halves):
+        for name, mine, its in zip(_NAMES, actual, half.pulled()):
             what = f"{case.kernel}: the gradient of {name} with two threads at work"
             _require_equal(mine, its, what, "by one thread")

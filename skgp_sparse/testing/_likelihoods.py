@@ -165,14 +165,14 @@ def _check_rows(likelihood, kind, table):
     name, whole = f"{likelihood!r}.{kind}", _ask(likelihood, kind, table)
     for rows in (np.arange(len(table.y))[::-3], np.arange(1)):
         some = table.where(rows)
-        for part, values, found in zip(_PARTS, whole, _ask(likelihood, kind, some)):
+        for part, values, actual in zip(_PARTS, whole, _ask(likelihood, kind, some)):
             what, expected = f"{name}: {part} of a row", values[rows]
-            found = np.where(found == expected, expected, found)
-            finite = np.isfinite(expected) | np.isfinite(found)
+            actual = np.where(actual == expected, expected, actual)
+            finite = np.isfinite(expected) | np.isfinite(actual)
             near = some.where(finite)
             allowed = _DIGITS * (1 + np.abs(expected[finite]))
             source = "among other rows"
-            require.close(found[finite], expected[finite], allowed, what, source, near.place)
+            require.close(actual[finite], expected[finite], allowed, what, source, near.place)
     _ask(likelihood, kind, _combined(np.unique(table.y), _FAR))
     if likelihood.is_log_concave:
         largest = np.max(np.abs(whole[2]), where=np.isfinite(whole[2]), initial=0.0)
@@ -184,7 +184,7 @@ def _check_rows(likelihood, kind, table):
 def _check_derivatives(likelihood, kind, table, **power):
     up, down = (_ask(likelihood, kind, table.moved(step), **power) for step in (_STEP, -_STEP))
     value, slope, curvature = _ask(likelihood, kind, table, **power)
-    for part, found, difference, integral in (
+    for part, actual, difference, integral in (
         ("slope", slope, up[0] - down[0], value),
         ("curvature", curvature, down[1] - up[1], slope),
     ):
@@ -194,14 +194,14 @@ def _check_derivatives(likelihood, kind, table, **power):
         allowed = 10 * _TOLERANCE * np.abs(expected) + rounding
         what, source = f"{likelihood!r}.{kind}: {part}", "by central differences along the mean"
         what += "".join(f" for power = {number}" for number in power.values())
-        require.close(found, expected, allowed, what, source, table.place)
+        require.close(actual, expected, allowed, what, source, table.place)
 
 
 def _check_limit(likelihood, table):
-    found, expected = (_ask(likelihood, kind, table)[0] for kind in ("tilted", "expected"))
+    actual, expected = (_ask(likelihood, kind, table)[0] for kind in ("tilted", "expected"))
     what, allowed = f"{likelihood!r}.tilted: value", _TOLERANCE * (1 + np.abs(expected))
     source = "that of expected in the limit of variance = 0"
-    require.close(found, expected, allowed, what, source, table.place)
+    require.close(actual, expected, allowed, what, source, table.place)
 
 
 def _check_order(likelihood, table):
@@ -229,10 +229,10 @@ def _check_values(likelihood, table):
 
 
 def _compare_values(likelihood, kind, table, expected, **power):
-    found, what = _ask(likelihood, kind, table, **power)[0], f"{likelihood!r}.{kind}: value"
+    actual, what = _ask(likelihood, kind, table, **power)[0], f"{likelihood!r}.{kind}: value"
     what += "".join(f" for power = {number}" for number in power.values())
     allowed, source = _TOLERANCE * (1 + np.abs(expected)), "by a sum over 4001 nodes"
-    require.close(found, expected, allowed, what, source, table.place)
+    require.close(actual, expected, allowed, what, source, table.place)
 
 
 def _log_densities(likelihood, table):
@@ -272,8 +272,8 @@ def _check_response(likelihood, table, rng):
             allowed += _ERRORS**2 * spread / _SAMPLES
         name, source = f"{likelihood!r}.response: {what}", f"of {_SAMPLES} samples"
         known = np.isfinite(values)  # an infinite variance has no estimate
-        found, expected, rows = values[known], samples.mean(axis=0)[known], table.where(known)
-        require.close(found, expected, allowed[known], name, source, rows.place)
+        actual, expected, rows = values[known], samples.mean(axis=0)[known], table.where(known)
+        require.close(actual, expected, allowed[known], name, source, rows.place)
 
 
 def _check_quantiles(likelihood, table, rng):
@@ -284,15 +284,15 @@ def _check_quantiles(likelihood, table, rng):
     for q in _PROBABILITIES:
         with require.no_error(f"{name} of {len(mean)} rows"):
             try:
-                found = likelihood.quantile(q, mean, variance)
+                actual = likelihood.quantile(q, mean, variance)
             except NotImplementedError:
                 return
-        require.shape(found, mean.shape, f"{name} of {len(mean)} rows")
+        require.shape(actual, mean.shape, f"{name} of {len(mean)} rows")
         off = _ERRORS * np.sqrt(q * (1.0 - q) / _SAMPLES)
-        good = np.mean(drawn < found, axis=0) <= q + off
-        good &= np.mean(drawn <= found, axis=0) >= q - off
+        good = np.mean(drawn < actual, axis=0) <= q + off
+        good &= np.mean(drawn <= actual, axis=0) >= q - off
         expected = f"the quantile {q} of {_SAMPLES} samples"
-        require.everywhere(good, found, name, expected, table.place)
+        require.everywhere(good, actual, name, expected, table.place)
 
 
 def _check_parameters(likelihood, table):
@@ -301,9 +301,9 @@ def _check_parameters(likelihood, table):
     require.shape(likelihood.limits, (len(theta), 2), f"{likelihood!r}.limits")
     for kind in _KINDS:
         what = f"{likelihood!r}.{kind}_slopes"
-        found = getattr(likelihood, f"{kind}_slopes")(*table)
-        require.shape(found, (len(theta), len(table.y)), what)
-        for step, slopes in zip(_STEP * np.eye(len(theta)), found):
+        actual = getattr(likelihood, f"{kind}_slopes")(*table)
+        require.shape(actual, (len(theta), len(table.y)), what)
+        for step, slopes in zip(_STEP * np.eye(len(theta)), actual):
             up, down = (likelihood.with_theta(theta + sign * step) for sign in (1, -1))
             difference = _ask(up, kind, table)[0] - _ask(down, kind, table)[0]
             expected = difference / (2 * _STEP)
@@ -319,5 +319,5 @@ def _check_probability(likelihood, table):
     require.everywhere((p >= 0) & (p <= 1), p, name, "a number in [0, 1]", table.place)
     source = "1 minus that at the opposite mean"
     require.close(p, 1 - opposite, _DIGITS, name, source, table.place)
-    found, source = np.exp(_ask(likelihood, "tilted", table)[0]), "exp of tilted for y = 1"
-    require.close(p, found, _DIGITS, name, source, table.place)
+    actual, source = np.exp(_ask(likelihood, "tilted", table)[0]), "exp of tilted for y = 1"
+    require.close(p, actual, _DIGITS, name, source, table.place)

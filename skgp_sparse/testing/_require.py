@@ -35,13 +35,13 @@ def shape(value, expected, what):
     that(np.shape(value) == expected, f"{what} has shape {np.shape(value)}, expected {expected}.")
 
 
-def everywhere(good, found, what, expected, at=None):
+def everywhere(good, actual, what, expected, at=None):
     """Require that all of `good` is true; ``expected(i)`` and ``at(i)`` describe entry i."""
     wrong = np.flatnonzero(~np.asarray(good))
     if len(wrong):
-        place = at(wrong[0]) if at else f"entry {wrong[0]} of shape {np.shape(found)}"
+        place = at(wrong[0]) if at else f"entry {wrong[0]} of shape {np.shape(actual)}"
         text = expected(wrong[0]) if callable(expected) else expected
-        number = np.asarray(found).flat[wrong[0]]
+        number = np.asarray(actual).flat[wrong[0]]
         raise AssertionError(f"{what} is {number:.10g} at {place}, expected {text}.")
 
 
@@ -50,9 +50,9 @@ def finite(values, what, at=None):
     everywhere(np.isfinite(values), values, what, "a finite number", at)
 
 
-def close(found, expected, allowed, what, source, at=None):
+def close(actual, expected, allowed, what, source, at=None):
     """Require that two arrays differ by at most `allowed`; `source` is the origin of `expected`."""
     expected = np.asarray(expected)
-    shape(found, expected.shape, what)
-    good = np.abs(found - expected) <= allowed
-    everywhere(good, found, what, lambda i: f"{expected.flat[i]:.10g} ({source})", at)
+    shape(actual, expected.shape, what)
+    good = np.abs(actual - expected) <= allowed
+    everywhere(good, actual, what, lambda i: f"{expected.flat[i]:.10g} ({source})", at)

@@ -116,14 +116,14 @@ def _check_form(chunks, name):
             require.that(columns == expected, sentence)
 
 
-def _compare(found, chunks, what):
-    sentence = f"{what} has {len(found)} chunks, expected {len(chunks)}."
-    require.that(len(found) == len(chunks), sentence)
-    for number, (again, chunk) in enumerate(zip(found, chunks)):
+def _compare(actual, chunks, what):
+    sentence = f"{what} has {len(actual)} chunks, expected {len(chunks)}."
+    require.that(len(actual) == len(chunks), sentence)
+    for number, (again, chunk) in enumerate(zip(actual, chunks)):
         _compare_one(again, chunk, f"{what}: chunk({number})")
 
 
-def _compare_one(found, chunk, what):
-    for part, again, before in zip(_PARTS, found, chunk):
+def _compare_one(actual, chunk, what):
+    for part, again, before in zip(_PARTS, actual, chunk):
         is_same = np.array_equal(again, before) if before is not None else again is None
         require.that(is_same, f"{what} has another {part} than the first time.")
