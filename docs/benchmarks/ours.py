@@ -22,6 +22,20 @@ def check_package(folder):
     assert found.is_relative_to(Path(folder).resolve()), f"{found} is not in {folder}"
 
 
+def folder():
+    """Where the package is."""
+    import skgp_sparse
+
+    return Path(skgp_sparse.__file__).parent
+
+
+def source(X, y):
+    """Arrays as a source of three chunks."""
+    from skgp_sparse.sources import Arrays
+
+    return Arrays(X, y, chunk_size=-(-len(X) // 3))
+
+
 def rbf_kernel(d, variance=1.0, lengthscales=1.0, noise=1.0):
     """Constant times squared exponential with `d` length scales, plus noise."""
     scales = np.broadcast_to(np.float64(lengthscales), (d,)).copy()
