@@ -17,8 +17,9 @@ from sklearn.gaussian_process import kernels as sk
 from skgp_sparse import bounds
 from skgp_sparse._engine import collapsed_sites
 from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.per_row import PerRow, by_row
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.table import PerRow, Rows, by_row
+from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner

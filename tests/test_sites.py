@@ -15,8 +15,8 @@ from skgp_sparse import bounds, kernels
 from skgp_sparse._engine import collapsed, collapsed_sites, exact_sites
 from skgp_sparse._engine import exact as exact_regression
 from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.per_row import PerRow
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.table import PerRow
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational

@@ -4,6 +4,8 @@ table
     The contract of a training table, and the one way to visit its rows.
 chunked
     The table whose rows are chunks that something else reads.
+per_row
+    Numbers of every row, by blocks.
 moments
     Means and spreads of columns, which can be merged.
 basis

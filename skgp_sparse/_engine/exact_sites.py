@@ -31,9 +31,10 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.collapsed_sites import Cores, observe
 from skgp_sparse._engine.exact import join_groups, kernel_matrix, pull_back
 from skgp_sparse._engine.inducing_basis import InducingFeatures
+from skgp_sparse._engine.per_row import PerRow
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Observations, Problem
-from skgp_sparse._engine.table import Layout, PerRow, row_blocks
+from skgp_sparse._engine.table import Layout, row_blocks
 from skgp_sparse._ground.linalg import (
     cholesky,
     inverse_lower,

@@ -9,13 +9,14 @@ be pickled. A table need not be an array: it only has to make any block of its r
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse._engine.moments import merge, moments_of, or_one, root_mean_square
+from skgp_sparse._engine.per_row import Bundles
 from skgp_sparse._ground.parallel import ordered_map, slices
 
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
@@ -64,58 +65,9 @@ class Layout(NamedTuple):
         return Bundles([slice(*pair) for pair in pairwise(edges)], sizes)
 
 
-class Bundles(NamedTuple):
-    """Blocks taken together, for functions that cost less per row the more rows they see."""
-
-    groups: list  # slices of blocks
-    sizes: list  # rows of each block
-
-    def join(self, values):
-        """Numbers of every row, from a `PerRow` by blocks to one by bundles."""
-        return PerRow(np.concatenate(values.parts[group], axis=-1) for group in self.groups)
-
-    def split(self, values):
-        """The other way."""
-        edges = (np.cumsum(self.sizes[group])[:-1] for group in self.groups)
-        parts = (np.split(piece, edge, axis=-1) for piece, edge in zip(values.parts, edges))
-        return PerRow(chain.from_iterable(parts))
-
-
-class PerRow:
-    """Numbers of every row, kept by blocks: arrays whose last axis are the rows of a block."""
-
-    __array_ufunc__ = None  # NumPy leaves arithmetic to the methods below
-
-    def __init__(self, parts):
-        self.parts = list(parts)
-
-    def __getitem__(self, block):
-        return self.parts[block]
-
-    def __len__(self):
-        return len(self.parts)
-
-    def __add__(self, other):
-        return by_row(np.add, self, other)
-
-    def __sub__(self, other):
-        return by_row(np.subtract, self, other)
-
-    def __rmul__(self, factor):
-        return PerRow(factor * part for part in self.parts)
-
-    def __array__(self, dtype=None, copy=None):
-        return np.concatenate(self.parts, axis=-1).astype(dtype or np.float64)
-
-
 def at(values, rows):
     """Those of some rows, from an array (n, ...); one number for all rows, or None, as it is."""
     return values if np.ndim(values) == 0 else values[rows]
-
-
-def by_row(function, *values):
-    """``function(part, ...)`` of the parts of every block, as a `PerRow`."""
-    return PerRow(map(function, *values))
 
 
 class Table(ABC):

@@ -21,9 +21,9 @@ import numpy as np
 
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.problem import Tape
-from skgp_sparse._ground.buffers import empty
 from skgp_sparse._ground.linalg import inverse_from_triangle, row_dots, weighted_gram
 from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.parallel import empty
 
 
 class Forward(NamedTuple):

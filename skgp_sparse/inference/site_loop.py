@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.collapsed_sites import Cores
+from skgp_sparse._engine.per_row import PerRow, by_row
 from skgp_sparse._engine.problem import Observations
-from skgp_sparse._engine.table import PerRow, by_row
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse.inference.contracts import Method
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
