@@ -392,7 +392,7 @@ def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, m
         model.set_params(kernel=kernel, optimizer=None, max_iter=2)
         with pytest.warns(ConvergenceWarning, match="ended after 2 products"):
             model.fit(X[:2000], y[:2000])
-    assert len(model._fits[0].posterior.others) == 2000 - 200 - 100
+    assert len(model._fits[0].posterior.rest) == 2000 - 200 - 100
     assert covered(model, X[2000:], y[2000:]) > 0.9
 
 

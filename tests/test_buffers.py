@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from skgp_sparse._ground import buffers
+from skgp_sparse._ground import parallel
 from skgp_sparse._ground.parallel import single_threaded_blas
 
 LARGE = (1 << 9, 1 << 9)  # 2 MB
@@ -19,52 +19,52 @@ def address(array):
 @pytest.mark.parametrize("shape", [(3, 2), LARGE, (0, 5), (600, 513)])
 def test_arrays_are_like_those_of_numpy(shape):
     with single_threaded_blas():
-        array = buffers.empty(shape)
+        array = parallel.empty(shape)
     assert array.shape == shape and array.dtype == np.float64
     assert array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
 
 
 def test_memory_is_used_again():
     with single_threaded_blas():
-        first = buffers.empty(LARGE)
+        first = parallel.empty(LARGE)
         where = address(first)
         del first
-        assert address(buffers.empty(LARGE)) == where
+        assert address(parallel.empty(LARGE)) == where
 
 
 def test_memory_waits_for_the_last_view():
     with single_threaded_blas():
-        whole = buffers.empty(LARGE)
+        whole = parallel.empty(LARGE)
         whole[:] = 1.0
         part, view = whole.reshape(-1)[7:][:5], whole.T[5:]
         del whole
         gc.collect()
-        other = buffers.empty(LARGE)
+        other = parallel.empty(LARGE)
         other[:] = 2.0
         assert np.all(view == 1.0) and np.all(part == 1.0)
 
 
 def test_arrays_outlive_the_fit():
     with single_threaded_blas():
-        array = buffers.empty(LARGE)
+        array = parallel.empty(LARGE)
         array[:] = 3.0
     assert np.all(array == 3.0)
     del array
-    assert not buffers._waiting
+    assert not parallel._memory
 
 
 def test_nothing_waits_outside_of_a_fit():
     with single_threaded_blas():
-        buffers.empty(LARGE)
-        assert buffers._waiting
-    assert not buffers._waiting
-    buffers.empty(LARGE)
-    assert not buffers._waiting
+        parallel.empty(LARGE)
+        assert parallel._memory
+    assert not parallel._memory
+    parallel.empty(LARGE)
+    assert not parallel._memory
 
 
 def test_threads_never_share_memory():
     def check(number):
-        array = buffers.empty(LARGE)
+        array = parallel.empty(LARGE)
         array[:] = number
         return bool(np.all(array == number))
 

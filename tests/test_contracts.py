@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import skgp_sparse
 from skgp_sparse import bounds
-from skgp_sparse._engine import collapsed, forward, table
+from skgp_sparse._engine import collapsed, table, visits
 from skgp_sparse._engine.basis import Basis, Features
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
@@ -351,10 +351,10 @@ def test_what_waits_between_two_visits_travels(bound):
     problem = case.problem(BOUNDS[bound])
     features, layout = problem.features(), problem.layout()
     whole = collapsed.value_and_gradient(problem)
-    _, waiting = forward.first_visit(problem, features, layout, gradient=True)
+    _, waiting = visits.first_visit(problem, features, layout, gradient=True)
     assert all(part is not None for part in waiting)
     travelled = pickle.loads(pickle.dumps(waiting))
-    evaluate = forward.first_visit
+    evaluate = visits.first_visit
     try:
         collapsed.first_visit = lambda *args, **others: (evaluate(*args, **others)[0], travelled)
         agree_evaluations(collapsed.value_and_gradient(problem), whole, 1e-14)

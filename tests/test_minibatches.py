@@ -9,10 +9,10 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
-from skgp_sparse._engine.forward import Sums
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import Rows
+from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.minibatches import (

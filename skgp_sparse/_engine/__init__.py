@@ -14,7 +14,7 @@ inducing_basis
     The basis of inducing points.
 problem
     What an evaluation is asked, and what it answers.
-forward, backward
+visits
     The two visits to the rows: sums, and the gradient.
 collapsed
     Value, gradient and posterior of the family of Gaussian objectives in `skgp_sparse.bounds`.

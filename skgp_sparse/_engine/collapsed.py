@@ -26,10 +26,15 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.backward import cotangents, pull_whitening, second_visit
-from skgp_sparse._engine.forward import first_visit, forward_block
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
+from skgp_sparse._engine.visits import (
+    cotangents,
+    first_visit,
+    forward_block,
+    pull_whitening,
+    second_visit,
+)
 from skgp_sparse._ground.linalg import cholesky, inverse_lower, log_det_from_cholesky
 
 

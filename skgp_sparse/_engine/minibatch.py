@@ -23,10 +23,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.backward import cotangents, second_visit
 from skgp_sparse._engine.collapsed import by_name, by_row_noise, common_slope
 from skgp_sparse._engine.collapsed_sites import core_at_sites, observe
-from skgp_sparse._engine.forward import Sums, forward_block, posterior_sums, sum_of
+from skgp_sparse._engine.visits import (
+    Sums,
+    cotangents,
+    forward_block,
+    posterior_sums,
+    second_visit,
+    sum_of,
+)
 from skgp_sparse._ground.linalg import product_norms
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.collapsed import posterior_of, solve
-from skgp_sparse._engine.forward import Sums, block_sums, forward_block
+from skgp_sparse._engine.visits import Sums, block_sums, forward_block
 
 
 @dataclass(frozen=True, eq=False)

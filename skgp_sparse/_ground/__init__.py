@@ -1,13 +1,11 @@
 """Arrays, threads, memory and warnings: nothing here knows of processes.
 
-buffers
-    Memory of large arrays, used again within a fit.
 linalg
     Cholesky factorisation with jitter, triangular products, LAPACK and BLAS calls.
 normal
     The normal density.
 parallel
-    Threads over blocks and tiles, with one BLAS thread each.
+    Threads over blocks and tiles, with one BLAS thread each; memory that is used again.
 quadrature
     Expectations under one normal distribution per row.
 sklearn_compat

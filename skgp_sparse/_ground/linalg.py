@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cython_blas, lapack
 
-from skgp_sparse._ground.buffers import empty
-from skgp_sparse._ground.parallel import for_each, slices
+from skgp_sparse._ground.parallel import empty, for_each, slices
 
 _LARGE = 512  # columns beyond which threads pay for one factorisation
 _TILE = 128  # rows and columns of the blocks in which factors are computed

@@ -1,22 +1,30 @@
-"""Threads over blocks of rows.
+"""Threads over blocks of rows, and large arrays whose memory is used again within a fit.
 
 One Python thread per core with one BLAS thread each: the O(n m²) products release the interpreter
 lock, elementwise work runs in parallel too, and a core that somebody else is using costs its share
 only, where a multi-threaded BLAS call waits for its slowest thread.
+
+An evaluation makes arrays of some megabytes by the hundred. The allocator gives such memory back to
+the system at once and asks for it again, page by page, which takes as long as the arithmetic on it.
+Here memory that an array no longer needs waits for the next one, until the fit is over.
 """
 
 import os
-from collections import deque
+import weakref
+from collections import defaultdict, deque
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
+from math import prod
 from threading import Lock, local
 
 import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from skgp_sparse._ground import buffers
+_SMALL = 1 << 20  # bytes below which the allocator is quick
+_memory = defaultdict(list)  # that no array needs, by its size
+_reuse = {"open": False}
 
 
 @cache
@@ -55,14 +63,14 @@ def single_threaded_blas():
 
     The limit belongs to the process: the first context sets it, and the last one restores it. So do
     the threads of `ordered_map` (new ones for every pass would begin on a core that is busy) and
-    the memory of `buffers`.
+    the memory that waits for `empty`.
     """
     global _inside, _limiter
     idle = []
     with _LIMIT:
         if _inside == 0:
             _limiter = _controller().limit(limits=1, user_api="blas")
-            buffers.keep()
+            _keep_memory()
         _inside += 1
     try:
         yield
@@ -71,7 +79,7 @@ def single_threaded_blas():
             _inside -= 1
             if _inside == 0:
                 _limiter.restore_original_limits()
-                buffers.release()
+                _release_memory()
                 idle += _pools.values()
                 _pools.clear()
         for pool in idle:
@@ -155,3 +163,41 @@ def _first_of(waiting):
     result = waiting[0].result()  # where this is interrupted, the future goes on waiting
     waiting.popleft()
     return result
+
+
+def _keep_memory():
+    """From now on, memory of arrays from `empty` waits to be used again."""
+    _reuse["open"] = True
+
+
+def _release_memory():
+    """Give all memory that waits back to the system."""
+    _reuse["open"] = False
+    _memory.clear()
+
+
+def empty(shape):
+    """An array (float64, C-ordered) with values that have no meaning."""
+    size = 8 * prod(shape)
+    if size < _SMALL or not _reuse["open"]:
+        return np.empty(shape)
+    size = _rounded(size)
+    try:
+        memory = _memory[size].pop()
+    except IndexError:
+        memory = np.empty(size // 8)
+    # Views keep this array alive, not the one below it: NumPy looks no further than a memoryview.
+    array = np.frombuffer(memoryview(memory), count=prod(shape))
+    weakref.finalize(array, _give_back, memory).atexit = False
+    return array.reshape(shape)
+
+
+def _give_back(memory):
+    if _reuse["open"]:
+        _memory[memory.nbytes].append(memory)
+
+
+def _rounded(size):
+    """The size, or up to an eighth more: blocks of nearly as many rows share their memory."""
+    step = 1 << (size.bit_length() - 4)
+    return -(-size // step) * step

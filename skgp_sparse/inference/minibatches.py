@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import collapsed, minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
-from skgp_sparse._engine.forward import Sums
 from skgp_sparse._engine.posterior import Posterior, Posteriors, noise_variance
+from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Conclusion, MinibatchView

@@ -15,11 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import collapsed_sites, exact_sites
 from skgp_sparse._engine.basis import Basis
-from skgp_sparse._engine.forward import Sums
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.posterior import Posteriors
 from skgp_sparse._engine.problem import Evaluation, Options, Problem
 from skgp_sparse._engine.table import Table
+from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Conclusion, Method, Model, Objective
 from skgp_sparse.inference.minibatches import SiteMinibatchView

@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from skgp_sparse._ground.buffers import empty
+from skgp_sparse._ground.parallel import empty
 
 from ._nodes import Node, White, node
 

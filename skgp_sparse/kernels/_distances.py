@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skgp_sparse._ground.buffers import empty
+from skgp_sparse._ground.parallel import empty
 
 # Below this share of |x|^2 the expanded square has lost too many digits for its root.
 _CLOSE = 1e-10

@@ -24,7 +24,7 @@ from functools import partial
 
 import numpy as np
 
-from skgp_sparse._ground.buffers import empty
+from skgp_sparse._ground.parallel import empty
 
 from . import _bessel
 from ._distances import LARGEST, Separation
