@@ -182,6 +182,7 @@ def test_separable_and_conflicting_labels(bound):
     np.testing.assert_allclose(conflict.predict_proba(X), 0.5, atol=0.05)
 
 
+@pytest.mark.second
 def test_thirty_classes_one_with_a_single_member():
     rng = np.random.RandomState(0)
     y = np.append(np.repeat(np.arange(29), 4), 29)
@@ -288,6 +289,7 @@ def test_warm_start_goes_on():
     assert isinstance(model.kernel_, RBF)
 
 
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("n_inducing", [20, "auto"])
 @pytest.mark.parametrize(
     "change", [1e3, 1e-3, 1e6, 0.01, 0.03, 0.1, 10.0, [1.0, 1e-3], [0.01, 1.0]], ids=str

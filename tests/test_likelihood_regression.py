@@ -263,6 +263,7 @@ def test_every_bound_fits_counts(bound):
     assert gradient.shape == model.kernel_.theta.shape
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n_inducing", [12, 1000])
 def test_weights_are_repeated_rows_and_order_is_nothing(name, n_inducing):
@@ -572,6 +573,7 @@ def extraordinary(name, what):
     return X, np.where(np.arange(40) == 7, 1e4, y)
 
 
+@pytest.mark.second(share=0.1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_inducing", [6, "auto"])
 @pytest.mark.parametrize(

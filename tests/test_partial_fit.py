@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import agree
+from conftest import NAMED_BOUNDS, agree
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._front import site_streams, streams, training_rows
-from skgp_sparse._front.choices import BOUNDS, LIKELIHOODS
+from skgp_sparse._front.choices import LIKELIHOODS
 from skgp_sparse.bounds import PEP, Bound
 from skgp_sparse.inference import incremental
 from skgp_sparse.inference.reservoir import Reservoir
@@ -78,7 +78,8 @@ def agree_models(one, other, X):
 # -- nothing moves: chunks equal one fit ----------------------------------------------
 
 
-@pytest.mark.parametrize("bound", [*BOUNDS, PEP(0.3), Twice()], ids=str)
+@pytest.mark.second(share=0.25)
+@pytest.mark.parametrize("bound", [*NAMED_BOUNDS, PEP(0.3), Twice()], ids=str)
 @pytest.mark.parametrize("columns", [0, slice(None)], ids=["one target", "two targets"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("normalize_y", [False, True])
@@ -211,6 +212,7 @@ def changing(n, sign, seed):
     return X, sign * np.sin(2.0 * X[:, 0]) + 0.2 * X[:, 1] + 0.1 * rng.normal(size=n)
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
 def test_density_recovers_after_a_change(likelihood):
     model, densities = small(n_inducing=20, likelihood=likelihood), []
@@ -471,6 +473,7 @@ def few_together(monkeypatch):
     monkeypatch.setattr(site_streams, "WINDOW", 60)
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("multi_class", STRATEGIES)
 def test_settled_sites_are_nearly_those_of_one_fit(few_together, bound, multi_class):
