@@ -218,6 +218,7 @@ def test_slopes_of_parameters_are_derivatives(likelihood, y, kind):
             assert_allclose(slopes, expected, rtol=1e-7, atol=1e-8 * (1 + np.abs(up).max()))
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("likelihood, y", LIKELIHOODS, ids=repr)
 def test_likelihoods_pass_the_public_check(likelihood, y):
     if likelihood.get_params().get("df") != 1.5 and likelihood.get_params().get("shape") != 0.05:

@@ -1,7 +1,7 @@
 """Laws of SparseGPRegressor: what it predicts, in which units, and when it says no."""
 
 import copy
-import time
+import sys
 import warnings
 
 import numpy as np
@@ -419,6 +419,7 @@ def test_restarts_never_harm():
     assert np.all(np.diff(values) >= 0)
 
 
+@pytest.mark.second(share=0.3)
 def test_a_period_is_found_in_the_basin_that_it_starts_in():
     # scikit-learn's comparison of kernel ridge and Gaussian process regression, other draws
     kernel = 1.0 * ExpSineSquared(1.0, 5.0, periodicity_bounds=(1e-2, 1e1)) + WhiteKernel(1e-1)
@@ -499,17 +500,19 @@ def test_a_default_fit_of_a_small_table_warns_of_nothing():
         clone(SparseGPRegressor()).fit(X, Y[:, 0])
 
 
-def test_one_row_is_predicted_within_a_millisecond():
+def test_one_row_is_predicted_by_few_calls():  # 400 of them take half a millisecond
     rng = np.random.RandomState(0)
     many = rng.normal(size=(600, 4))
     model = SparseGPRegressor(RBF() + WhiteKernel(), n_inducing=256, optimizer=None)
     model.fit(many, many[:, 0])
-    times = []
-    for _ in range(200):
-        start = time.perf_counter()
+    model.predict(many[:1])
+    calls = []
+    sys.setprofile(lambda frame, event, arg: calls.append(event))
+    try:
         model.predict(many[:1])
-        times.append(time.perf_counter() - start)
-    assert np.median(times) < 1e-3
+    finally:
+        sys.setprofile(None)
+    assert calls.count("call") < 600
 
 
 def many(n, seed=0):

@@ -236,6 +236,7 @@ def test_gradient_is_that_of_the_optimised_objective(name, bound, sigmoid):
     check_gradient(case, METHODS[f"{bound}_{sigmoid}"])
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("method", METHODS)
 def test_gradient_with_weights_and_white_noise(method):
     check_gradient(labelled(weighted=True), METHODS[method])
@@ -277,6 +278,7 @@ def test_warm_start_leads_to_the_same_point_in_fewer_steps(method):
     agree(warm.step.value, again.step.value, 1e-8)
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("method", METHODS)
 def test_hard_problems_converge_or_say_so(method):
     inner = Inner(parameter="max_iter_predict")
@@ -471,6 +473,7 @@ def test_exact_posterior_where_precisions_are_tiny_and_large():
         agree(core.log_normaliser(), normaliser, 1e-9)
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("method", ["vfe_probit", "gfitc_logit"])
 def test_exact_results_do_not_depend_on_threads(method):
     X, y = many_rows(700)
@@ -503,6 +506,7 @@ def many_rows(n):
     return X, np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("method", METHODS)
 def test_exact_hard_problems_converge_without_jitter(method):
     rng = np.random.default_rng(0)

@@ -74,6 +74,7 @@ def test_expectations_agree_with_a_product_rule(n_classes, deviation):
     check_rows(*random_rows(n_classes, 4, deviation), product_rule)
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("spread", [1.0, 10.0])
 @pytest.mark.parametrize("n_classes", [2, 5, 30])
 @pytest.mark.parametrize("deviation", [0.03, 0.2, 0.5, 1.0, 2.0])

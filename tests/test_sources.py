@@ -186,6 +186,7 @@ def test_every_kind_of_source_gives_the_fit_of_arrays(kind, targets, tmp_path, l
     assert actual.n_features_in_ == 2 and actual.predict(X[:3]).shape == y[:3].shape
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_small_sources_are_arrays_to_the_last_bit(kind, tmp_path):
     X, y = rows()

@@ -146,6 +146,7 @@ def test_minibatches_do_not_harm(bound):
     assert found.n_iter_ >= without.n_iter_
 
 
+@pytest.mark.second(share=0.3)
 def test_a_cycle_of_minibatches_climbs_from_a_poor_start(monkeypatch):
     """From hyperparameters that no sample has improved, minibatches alone find better ones."""
     monkeypatch.setattr(stochastic, "STAGES", (stochastic.Stage(40, 0, True),))
@@ -253,6 +254,7 @@ def losing(monkeypatch, by=1.0, after=1):
     return count
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("by", [1.0, np.nan])
 def test_a_stage_that_loses_is_undone(monkeypatch, by):
     X, y = numbers()
@@ -281,6 +283,7 @@ def test_two_cycles_that_lose_in_a_row_end_the_search(monkeypatch):
     assert_array_equal(found.inducing_points_, without.inducing_points_)
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("where", ["_climb", "_cycle"])
 def test_what_fails_is_told_and_left_out(monkeypatch, where):
     X, y = numbers()

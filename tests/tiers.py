@@ -7,7 +7,7 @@ quick       every test without a mark, and a sample of those with one; the defau
 ==========  ===============================================================================
 
 ``@pytest.mark.second(share=0.1)`` says that a test is long, or one of many cases: it runs in the
-second tier, and a tenth of its cases, at least one, in the quick tier. ``@pytest.mark.full(...)``
+second tier, and a tenth of its cases in the quick tier: of several cases at least one. ``@pytest.mark.full(...)``
 says the same of a case that only ``--all`` runs. A share of 0 keeps all cases out of the quick
 tier. The sample is drawn by a hash of the package's files and of the name of the case: it is the
 same wherever the package is the same, and moves with every change of it.
@@ -71,7 +71,7 @@ def chosen(cases, tier, digest):
 
 
 def _sample(cases, digest):
-    """Of every function, the share of its cases, and the first one drawn."""
+    """Of every function, the share of its cases; of one with several cases, the first one drawn."""
     draws = {}
     for case in cases:
         if case.share > 0:
@@ -80,7 +80,7 @@ def _sample(cases, digest):
         case.name
         for of_function in draws.values()
         for number, (drawn, case) in enumerate(sorted(of_function))
-        if drawn < case.share or number == 0
+        if drawn < case.share or number == 0 < len(of_function) - 1
     }
 
 
