@@ -1,8 +1,20 @@
-"""Kernels, bounds, data and comparisons that several test files share."""
+"""Kernels, bounds, data and comparisons that several test files share.
+
+Every BLAS call of a test runs on one thread, here, in workers and in subprocesses: tests run beside
+each other, and threads of several BLAS that wait for each other take forty times as long. A test
+about threads of BLAS asks for more, by the fixture `two_blas_threads`.
+"""
+
+import os
+
+for _library in ("OPENBLAS", "OMP", "MKL", "BLIS", "VECLIB_MAXIMUM"):
+    os.environ[f"{_library}_NUM_THREADS"] = "1"
 
 from typing import NamedTuple
 
 import numpy as np
+import pytest
+import scipy.linalg  # noqa: F401  # its BLAS must be there to be limited
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -14,6 +26,16 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
     WhiteKernel,
 )
+from threadpoolctl import threadpool_limits
+from tiers import (  # noqa: F401  # hooks of pytest
+    all_cases,
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_report_header,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 
 from skgp_sparse._engine import exact
 from skgp_sparse._engine.inducing_basis import InducingBasis
@@ -22,6 +44,8 @@ from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
 from skgp_sparse.inference.site_loop import SiteUpdate
+
+threadpool_limits(1)  # for good, where NumPy was there before
 
 BOUNDS = {
     "dtc": DTC(),
@@ -33,6 +57,7 @@ BOUNDS = {
     "pep_0.5": PEP(0.5),
     "pep_0.9": PEP(0.9),
 }
+NAMED_BOUNDS = ("titsias", "titsias_new", "artemev", "fitc", "pep", "dtc")  # by their first names
 KERNELS = {
     "rbf": ConstantKernel(1.7) * RBF(0.8),
     "rbf_ard": ConstantKernel(0.6) * RBF([0.7, 1.5]),
@@ -52,6 +77,13 @@ KERNELS = {
     "fixed": ConstantKernel(1.3, "fixed") * RBF([0.8, 1.2]) + DotProduct(0.5, "fixed"),
 }
 NOISES = ("white", "known", "known_and_white", "nested")
+
+
+@pytest.fixture
+def two_blas_threads():
+    """BLAS has two threads while a test runs."""
+    with threadpool_limits(2, user_api="blas"):
+        yield
 
 
 class Case(NamedTuple):

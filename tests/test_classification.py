@@ -51,6 +51,7 @@ def proper(probability, n_classes):
     np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-12)
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_learns_and_is_calibrated(bound, likelihood):
@@ -109,6 +110,7 @@ def test_value_without_theta_has_no_gradient():
         model.log_marginal_likelihood([0.0])
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_several_classes(bound, multi_class):
@@ -157,6 +159,7 @@ def test_weights_are_repeated_rows(bound):
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-10)
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_rare_class_is_not_forgotten(bound):
     rng = np.random.RandomState(0)
@@ -180,6 +183,7 @@ def test_separable_and_conflicting_labels(bound):
     np.testing.assert_allclose(conflict.predict_proba(X), 0.5, atol=0.05)
 
 
+@pytest.mark.second
 def test_thirty_classes_one_with_a_single_member():
     rng = np.random.RandomState(0)
     y = np.append(np.repeat(np.arange(29), 4), 29)
@@ -286,6 +290,7 @@ def test_warm_start_goes_on():
     assert isinstance(model.kernel_, RBF)
 
 
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("n_inducing", [20, "auto"])
 @pytest.mark.parametrize(
     "change", [1e3, 1e-3, 1e6, 0.01, 0.03, 0.1, 10.0, [1.0, 1e-3], [0.01, 1.0]], ids=str
@@ -315,6 +320,7 @@ def test_a_warm_start_keeps_the_hyperparameters_where_inducing_points_change():
     np.testing.assert_allclose(seen, [found])
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("options", [{"n_inducing": 8}, {"n_inducing": 200}], ids=str)
 @pytest.mark.parametrize("bound, likelihood", [("titsias_new", "probit"), ("fitc", "logit")])
 def test_an_extreme_theta_has_a_value_or_none(options, bound, likelihood):
@@ -377,6 +383,7 @@ def test_hyperparameters_at_their_bounds_are_said_to_be():
         small(RBF(0.05, (1e-2, 1e-1))).fit(X, y)
 
 
+@pytest.mark.second(share=0.3)
 def test_grid_over_bounds_likelihoods_and_kernels():
     X, y = moons(60)
     pipeline = make_pipeline(StandardScaler(), small(max_iter=3))
@@ -485,6 +492,7 @@ def test_processes_bring_back_no_rows(monkeypatch):
     assert all(not fit.objective.inner_state.history for fit in model._fits)
 
 
+@pytest.mark.second(share=0.3)
 def test_threads_can_fit_the_problems_too():
     X, y = blobs(centers=6)
     alone = small(max_iter=2).fit(X, y)
@@ -497,6 +505,7 @@ def test_threads_can_fit_the_problems_too():
     ]
 
 
+@pytest.mark.second(share=0.3)
 def test_all_problems_get_the_memory_of_the_user(monkeypatch):
     seen, fit_elsewhere = [], class_problems._fit_elsewhere
 
@@ -596,6 +605,7 @@ class Steep(Binary):
         return (slope * mean + (slope**2 - curvature) * variance)[None]
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("n_inducing", [10, 300])
 def test_predictions_know_the_learned_parameters_of_a_likelihood(n_inducing):
     X, y = moons(300)

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import joblib
 import numpy as np
@@ -27,7 +29,7 @@ import dask.array as da
 import dask.dataframe as dd
 import pandas as pd
 from dask import delayed
-from distributed import Client, LocalCluster
+from distributed import Client, Event, LocalCluster, get_worker
 
 from skgp_sparse.dask import (
     DaskSparseGPClassifier,
@@ -39,9 +41,13 @@ from skgp_sparse.dask import (
 from skgp_sparse.dask._distributed_rows import DaskTable
 from skgp_sparse.inference import samples, stochastic
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.xdist_group("cluster"),  # one cluster, for one worker of xdist
+]
 
 N = 3000
+LONG = 300  # seconds after which what does not come is given up
 QUICK = {"n_inducing": 12, "max_iter": 4, "random_state": 0, "n_jobs": 1}
 
 
@@ -70,7 +76,7 @@ def cluster():
 def client(cluster):
     """A client of workers who know nothing, and who know nothing when it is closed."""
     with Client(cluster) as found:
-        found.wait_for_workers(2, timeout=60)
+        found.wait_for_workers(2, timeout=LONG)
         yield found
         assert_nothing_left(found)
 
@@ -89,6 +95,14 @@ def table():
     return X, f, f + 0.1 * rng.normal(size=N) + 5.0
 
 
+def wait_until(condition):
+    """Wait for what nobody announces."""
+    last = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < last
+        time.sleep(0.01)
+
+
 def known_to(client):
     """Keys of the tasks that the scheduler knows."""
     return client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
@@ -97,11 +111,7 @@ def known_to(client):
 def assert_nothing_left(client):
     if client.status != "running":
         return
-    for _ in range(100):
-        if not client.futures and not known_to(client):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"still there: {list(client.futures)}, {known_to(client)}")
+    wait_until(lambda: not client.futures and not known_to(client))
 
 
 def lazily(*arrays, rows=1000):
@@ -133,6 +143,7 @@ def evaluation(model, X, y, **fit):
     return found[0]
 
 
+@pytest.mark.second(share=0.3)
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "fitc", "pep", "artemev", "dtc"])
 def test_evaluations_of_regression_are_the_local_ones(bound, client, on_workers, table):
     X, _, y = table
@@ -240,6 +251,7 @@ def test_the_exact_process_of_few_distinct_rows(client, on_workers, table):
     assert_same_fit(model, local)
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_fits_of_several_classes_are_the_local_ones(multi_class, client, on_workers, table):
     X, f, _ = table
@@ -426,6 +438,7 @@ def test_the_package_does_not_need_dask():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+@pytest.mark.second
 def test_the_example_of_the_guide_runs(tmp_path):
     guide = Path(__file__).parent.parent / "docs" / "user_guide.md"
     section = guide.read_text(encoding="utf-8").split("## Clusters: skgp_sparse.dask")[1]
@@ -522,22 +535,54 @@ def test_a_partition_far_larger_than_the_rest_is_cut(client, on_workers, table, 
 # -- faults --------------------------------------------------------------------------------
 
 
-def at_visit(number, action, monkeypatch):
-    """Do something when a fit begins its visit of that number."""
+def at_visit(number, action, monkeypatch, halted=lambda function: function):
+    """Do something when a fit begins its visit of that number, which may be a halted one."""
     visits, visit = [], DaskTable.visit
 
-    def act(self, *args, **kwargs):
+    def act(self, function, *args, **kwargs):
         visits.append(len(visits))
         if len(visits) == number:
             action()
-        return visit(self, *args, **kwargs)
+            function = halted(function)
+        return visit(self, function, *args, **kwargs)
 
     monkeypatch.setattr(DaskTable, "visit", act)
     return visits
 
 
+@pytest.fixture
+def while_tasks_run(client, monkeypatch):
+    """``act(number, action)``: as `at_visit`, but in a thread, and while tasks of the visit run.
+
+    The tasks say so, and wait until the action is over. Some of them may run after the test.
+    """
+    names = f"running {uuid4()}", f"over {uuid4()}"
+    (running, over), threads = map(Event, names), []
+
+    def wait_and_act(action):
+        assert running.wait(LONG)
+        try:
+            action()
+        finally:
+            over.set()
+
+    def act(number, action):
+        threads.append(threading.Thread(target=wait_and_act, args=[action], daemon=True))
+        return at_visit(number, threads[0].start, monkeypatch, lambda f: partial(halt, *names, f))
+
+    yield act
+    for thread in threads:
+        thread.join(LONG)
+
+
+def halt(running, over, function, *args):
+    Event(running).set()
+    assert Event(over).wait(LONG)
+    return function(*args)
+
+
 def test_a_fit_survives_the_death_of_a_worker_to_the_last_bit(
-    client, on_workers, table, monkeypatch
+    client, on_workers, table, while_tasks_run
 ):
     X, _, y = table
     dX, dy = lazily(X, y, rows=500)
@@ -545,38 +590,48 @@ def test_a_fit_survives_the_death_of_a_worker_to_the_last_bit(
     workers = client.run(os.getpid)
 
     def kill():
-        victim = next(iter(workers.values()))
-        threading.Timer(0.02, os.kill, (victim, signal.SIGKILL)).start()
+        victim = next(worker for worker, keys in client.processing().items() if keys)
+        os.kill(workers[victim], signal.SIGKILL)
+        wait_until(lambda: victim not in client.run_on_scheduler(addresses))
 
-    visits = at_visit(4, kill, monkeypatch)
+    visits = while_tasks_run(4, kill)
     model = DaskSparseGPRegressor(**QUICK).fit(dX, dy)
     assert len(visits) > 6
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=LONG)
     assert set(client.run(os.getpid).values()) != set(workers.values())
     assert np.array_equal(model.kernel_.theta, expected.kernel_.theta)
     assert np.array_equal(model.inducing_points_, expected.inducing_points_)
+
+
+def addresses(dask_scheduler):
+    return list(dask_scheduler.workers)
 
 
 class Deadly(RBF):
     """A kernel that kills the process of a worker."""
 
     def __call__(self, X, Y=None, eval_gradient=False):
-        from distributed.worker import _worker_cvar as current  # set in tasks only
+        try:
+            get_worker()
+        except ValueError:  # not within a task
+            return super().__call__(X, Y, eval_gradient)
+        os._exit(1)
 
-        if current.get(None) is not None:
-            os._exit(1)
-        return super().__call__(X, Y, eval_gradient)
 
-
-def test_a_task_that_kills_every_worker_ends_in_words(client, on_workers, table):
+@pytest.mark.second
+def test_a_task_that_kills_every_worker_ends_in_words(
+    cluster, client, on_workers, table, monkeypatch
+):
     X, _, y = table
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 1)  # of 3: every start takes seconds
     model = DaskSparseGPRegressor(Deadly(), optimizer=None, n_inducing=12, random_state=0)
-    with pytest.raises(RuntimeError, match="In most cases they lack memory"):
+    with pytest.raises(RuntimeError, match="2 workers .* died.*In most cases they lack memory"):
         model.fit(*lazily(X, y))
     assert not hasattr(model, "kernel_") and not hasattr(model, "_held")
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=LONG)
 
 
+@pytest.mark.second
 def test_workers_short_of_memory_use_their_disk(cluster, client, table):
     def block(seed):
         return np.random.RandomState(seed).uniform(-3, 3, (40_000, 40))
@@ -623,37 +678,40 @@ def test_a_client_closed_in_the_middle_is_an_error_in_words(
 
 
 def test_a_client_closed_while_workers_are_busy_is_an_error_in_words(
-    cluster, client, on_workers, table, monkeypatch
+    cluster, client, on_workers, table, while_tasks_run
 ):
     X, _, y = table
     mine = Client(cluster, set_as_default=False)
-    closing = threading.Timer(0.01, mine.close)
-    at_visit(3, closing.start, monkeypatch)
+    while_tasks_run(3, mine.close)
     with pytest.raises(RuntimeError, match="client of the cluster is not connected"):
         DaskSparseGPRegressor(client=mine, **QUICK).fit(*lazily(X, y))
-    closing.join()
     assert_nothing_left(client)
 
 
-@pytest.mark.parametrize("after", [0.0, 0.03])
-def test_an_interrupt_leaves_nothing_behind(after, client, on_workers, table, monkeypatch):
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C is an exception; programs that a shell starts in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield partial(signal.pthread_kill, threading.main_thread().ident, signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_an_interrupt_leaves_nothing_behind(
+    busy, client, on_workers, table, monkeypatch, while_tasks_run, ctrl_c
+):
     X, _, y = table
     threads = set(threading.enumerate())
-
-    def interrupt():
-        if after == 0.0:
-            raise KeyboardInterrupt
-        me = threading.main_thread().ident
-        threading.Timer(after, signal.pthread_kill, (me, signal.SIGINT)).start()
-
-    at_visit(3, interrupt, monkeypatch)
+    if busy:
+        while_tasks_run(3, ctrl_c)
+    else:
+        at_visit(3, ctrl_c, monkeypatch)
     model = DaskSparseGPRegressor(**{**QUICK, "max_iter": 100, "tol": 0.0})
     with pytest.raises(KeyboardInterrupt):
         model.fit(*lazily(X, y))
     assert_nothing_left(client)
     assert not vars(model).keys() & {"kernel_", "_held"}
-    time.sleep(0.1)
-    assert not [one for one in set(threading.enumerate()) - threads if not one.daemon]
+    wait_until(lambda: all(one.daemon for one in set(threading.enumerate()) - threads))
 
 
 def test_a_fit_leaves_no_thread_process_file_or_future(client, on_workers, table):
@@ -674,6 +732,7 @@ def test_a_fit_leaves_no_thread_process_file_or_future(client, on_workers, table
 # -- joblib --------------------------------------------------------------------------------
 
 
+@pytest.mark.second(share=0.4)
 @pytest.mark.parametrize("backend", ["loky", "dask"])
 def test_backends_of_joblib_still_work(backend, client, table):
     X, f, y = table
@@ -702,6 +761,7 @@ def few_stages(monkeypatch):
 PARTS = {"n_inducing": 6, "solver": "stochastic", "max_iter": 3, "random_state": 0}
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("batch_size", ["auto", 50])
 def test_training_on_parts_of_the_rows_is_the_local_one(
@@ -722,6 +782,7 @@ def test_training_on_parts_of_the_rows_is_the_local_one(
         assert model.score(X, y) == pytest.approx(local.score(X, y), abs=0.02)
 
 
+@pytest.mark.second
 def test_a_classifier_trained_on_parts_of_the_rows_is_the_local_one(
     client, on_workers, few_stages, table
 ):

@@ -54,6 +54,7 @@ def own(kernel, rows, Z, bound):
     return collapsed.value(Problem(kernel, InducingBasis(Z), rows, bound))
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("heteroscedastic", [False, True])
@@ -106,6 +107,7 @@ def test_bounds_hold_for_a_solve_that_did_not_end():
     assert certificate.nearest_neighbours <= truth
 
 
+@pytest.mark.second
 def test_the_chain_is_tight_where_noise_is_small():
     kernel = 1.0 * Matern(1.0, nu=1.5) + WhiteKernel(1e-3)
     rows = table(1200)
@@ -135,6 +137,7 @@ def test_of_an_estimator():
     assert few.own <= few.conjugate_gradients <= few.upper
 
 
+@pytest.mark.second(share=0.3)
 def test_more_inducing_points_close_the_gap():
     X, y = smooth()
     gaps = [
@@ -153,6 +156,7 @@ def test_of_the_exact_process():
     )
 
 
+@pytest.mark.second(share=0.3)
 def test_of_all_rows():
     X, y = smooth()
     model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)
@@ -181,6 +185,7 @@ def test_what_cannot_be_bounded_is_refused():
         counts.evidence_bounds()
 
 
+@pytest.mark.second
 def test_a_solve_that_does_not_end_warns():
     X, y = smooth(1500)
     kernel = ConstantKernel(1.0) * RBF(0.3) + WhiteKernel(1e-4)

@@ -1,7 +1,10 @@
 """Some of the random cases of `fuzz.py`, always the same: about a minute."""
 
 import fuzz
+import pytest
 
 
-def test_what_must_hold_for_every_case_holds():
-    fuzz.run(n_cases=200, first_seed=0)
+@pytest.mark.second(share=0.1)
+@pytest.mark.parametrize("first_seed", range(10))
+def test_what_must_hold_for_every_case_holds(first_seed):
+    fuzz.run(n_cases=20, first_seed=first_seed)

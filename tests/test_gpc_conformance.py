@@ -70,6 +70,8 @@ globals().update(
     if name.startswith("test_") and inspect.isfunction(test)
 )
 
+test_lml_gradient = pytest.mark.second(share=0.15)(_tests.test_lml_gradient)
+
 
 def test_every_exemption_names_a_test_that_exists():
     names = {name.split("[")[0] for name in NOT_APPLICABLE}

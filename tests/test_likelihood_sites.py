@@ -9,6 +9,7 @@ from conftest import KERNELS, agree, agree_evaluations, infer, make_case
 from gaussian import Gaussian
 from scipy.integrate import quad
 from sklearn.gaussian_process import kernels as sk
+from tiers import crossed
 
 from skgp_sparse import SparseGPClassifier, bounds
 from skgp_sparse._engine import collapsed
@@ -34,12 +35,14 @@ LIKELIHOODS = {
 }
 POWERS = {"gfitc-ep": 1.0, "pep": 0.5, "pep_0.2": 0.2}
 METHODS = ("titsias", "titsias_new", *POWERS)
-PAIRS = [
-    (likelihood, method)
-    for likelihood in LIKELIHOODS
-    for method in METHODS
-    if method not in POWERS or likelihood not in ("student_t", "softmax")
-]
+
+
+def exists(likelihood, method, *others):
+    return method not in POWERS or likelihood not in ("student_t", "softmax")
+
+
+PAIRS = [(likelihood, method) for likelihood in LIKELIHOODS for method in METHODS]
+PAIRS = [pair for pair in PAIRS if exists(*pair)]
 
 
 def method_of(likelihood, name):
@@ -106,29 +109,37 @@ def check_gradient(found, kernel, Z, tolerance=2e-6, inner_state=None):
         check(at, np.vdot(direction, evaluation.Z_bar), evaluation.Z_bar)
 
 
-@pytest.mark.parametrize("name", ["rbf_ard", "matern_1.5", "sum"])
-@pytest.mark.parametrize("likelihood, method", PAIRS)
+@pytest.mark.second(share=0.3)
+@crossed(exists, likelihood=LIKELIHOODS, method=METHODS, name=["rbf_ard", "matern_1.5", "sum"])
 def test_total_gradient_is_that_of_the_optimised_objective(likelihood, method, name):
     found, case = objective(likelihood, method, name)
     inner_state = found.value_and_gradient(case.kernel).inner_state  # of Student-t: the same mode
     check_gradient(found, case.kernel, case.Z, inner_state=inner_state)
 
 
-@pytest.mark.parametrize("weight", ["whole", "fractional"])
-@pytest.mark.parametrize("noise", ["known", "white"])
-@pytest.mark.parametrize("likelihood, method", PAIRS)
+@pytest.mark.second(share=0.3)
+@crossed(
+    exists,
+    likelihood=LIKELIHOODS,
+    method=METHODS,
+    noise=["known", "white"],
+    weight=["whole", "fractional"],
+)
 def test_total_gradient_with_weights_and_white_noise(likelihood, method, noise, weight):
     found, case = objective(likelihood, method, weight=weight, noise=noise)
     inner_state = found.value_and_gradient(case.kernel).inner_state
     check_gradient(found, case.kernel, case.Z, inner_state=inner_state)
 
 
-@pytest.mark.parametrize("weight", [None, "whole", "fractional"])
-@pytest.mark.parametrize("noise", ["known", "white"])
-@pytest.mark.parametrize("likelihood, method", PAIRS)
+@pytest.mark.second(share=0.3)
+@crossed(
+    exists,
+    likelihood=[name for name in LIKELIHOODS if name != "student_t"],  # see the tests above
+    method=METHODS,
+    noise=["known", "white"],
+    weight=[None, "whole", "fractional"],
+)
 def test_total_gradient_where_every_row_is_an_inducing_point(likelihood, method, noise, weight):
-    if likelihood == "student_t":
-        pytest.skip("inducing points at the rows, see the tests above")
     case, rows = table_of(likelihood, weight=weight, noise=noise, n=20)
     found = SiteModel(method_of(likelihood, method), TIGHT).exact(rows, Options())
     check_gradient(replace(found, inner=TIGHT), case.kernel, None)
@@ -145,6 +156,7 @@ def test_weights_are_repeated_rows(likelihood, method):
         agree(first.gradient["likelihood"], second.gradient["likelihood"], 1e-8)
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("likelihood, method", PAIRS)
 def test_blocks_threads_and_memory_change_nothing(likelihood, method):
     found, case = objective(likelihood, method, n=400)
@@ -221,6 +233,7 @@ def far_apart(weight, variance=50.0):
     return case._replace(kernel=sk.ConstantKernel(variance) * sk.RBF(1.0), Z=X)
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("likelihood", ["probit", "logit", "poisson"])
 @pytest.mark.parametrize("w", [0.1, 0.3, 0.5, 1.0, 2.0, 3.0])
@@ -253,6 +266,7 @@ def log_expected_power(likelihood, y, kernel, w):
     )
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("bound", ["gfitc-ep", "pep"])
 def test_a_thousand_random_weighted_fits_neither_raise_nor_warn(bound):
     rng = np.random.default_rng(0)
@@ -274,6 +288,7 @@ def test_a_thousand_random_weighted_fits_neither_raise_nor_warn(bound):
             assert np.isfinite(model.log_marginal_likelihood_value_)
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("bound", ["gfitc-ep", "pep"])
 def test_default_fits_with_random_weights_neither_raise_nor_warn(bound):
     rng = np.random.default_rng(1)
@@ -334,6 +349,7 @@ def test_an_overflow_is_an_error_of_the_evaluation_and_not_a_number():
         found.value(huge)
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("name", KERNELS)
 def test_gradient_of_counts_for_every_kernel(name):
     found, case = objective("poisson", "titsias_new", name, n=25)

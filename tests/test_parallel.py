@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -12,6 +11,7 @@ from skgp_sparse._ground import parallel
 from skgp_sparse._ground.parallel import for_each, ordered_map, resolve_n_jobs, single_threaded_blas
 
 N_JOBS = (1, 2, 5)
+LONG = 300  # seconds after which what does not come is given up
 
 
 def blas_threads():
@@ -20,8 +20,13 @@ def blas_threads():
 
 @pytest.mark.parametrize("n_jobs", N_JOBS)
 def test_results_come_in_the_order_of_the_items(n_jobs):
+    ended = [threading.Event() for _ in range(20)]
+
     def slow_first(item):
-        time.sleep(0.002 * (20 - item) / 20)
+        """Of two items the first one ends when the second one has, if they run at the same time."""
+        if n_jobs > 1 and item % 2 == 0:
+            assert ended[item + 1].wait(LONG)
+        ended[item].set()
         return item
 
     assert list(ordered_map(slow_first, range(20), n_jobs)) == list(range(20))
@@ -49,34 +54,37 @@ def test_exceptions_reach_the_caller_after_the_results_before_them(n_jobs):
 
 @pytest.mark.parametrize("n_jobs", N_JOBS)
 def test_look_ahead_is_bounded(n_jobs):
-    lock, started = threading.Lock(), []
+    news, started = threading.Condition(), []
 
     def start(item):
-        with lock:
+        with news:
             started.append(item)
+            news.notify()
 
     most = 1 if n_jobs == 1 else n_jobs + 1
     for handed_over, _ in enumerate(ordered_map(start, range(40), n_jobs)):
-        time.sleep(0.001)  # time to run ahead
-        with lock:
-            assert len(started) - handed_over <= most
+        ahead = min(handed_over + most, 40)
+        with news:
+            assert news.wait_for(lambda n=ahead: len(started) >= n, LONG)
+            assert len(started) == ahead
 
 
 @pytest.mark.parametrize("n_jobs", [2, 3])
-def test_at_most_n_jobs_run_at_a_time(n_jobs):
+def test_n_jobs_and_no_more_run_at_a_time(n_jobs):
     lock, running, most = threading.Lock(), 0, 0
+    together = threading.Barrier(n_jobs)
 
     def work(_):
         nonlocal running, most
         with lock:
             running += 1
             most = max(most, running)
-        time.sleep(0.002)
+        together.wait(LONG)
         with lock:
             running -= 1
 
     list(ordered_map(work, range(12), n_jobs))
-    assert 1 < most <= n_jobs
+    assert most == n_jobs
 
 
 @pytest.mark.parametrize("n_jobs, items", [(1, range(5)), (4, range(1))])
@@ -94,7 +102,7 @@ def test_no_thread_outlives_a_map_that_is_abandoned(n_jobs):
     assert threading.active_count() == before
 
 
-def test_blas_is_single_threaded_inside_and_as_before_outside():
+def test_blas_is_single_threaded_inside_and_as_before_outside(two_blas_threads):
     before = blas_threads()
     with single_threaded_blas():
         assert set(blas_threads()) <= {1}
@@ -102,7 +110,7 @@ def test_blas_is_single_threaded_inside_and_as_before_outside():
     assert blas_threads() == before
 
 
-def test_n_jobs_is_what_blas_or_the_user_says():
+def test_n_jobs_is_what_blas_or_the_user_says(two_blas_threads):
     assert resolve_n_jobs(None) == max(blas_threads(), default=1)
     assert resolve_n_jobs(3) == 3
     assert resolve_n_jobs(-1) >= 1
@@ -125,8 +133,10 @@ def test_blas_limits_of_contexts_that_overlap_are_restored_by_the_last():
 
 
 def names_of_threads(n_items=12):
+    together = threading.Barrier(2)
+
     def name(_):
-        time.sleep(0.001)
+        together.wait(LONG)
         return threading.current_thread().name
 
     return set(ordered_map(name, range(n_items), 2))
@@ -142,14 +152,30 @@ def test_threads_are_kept_while_blas_is_limited_and_no_longer():
     assert not first & alive and not parallel._pools
 
 
-def test_nothing_runs_on_after_an_error_in_a_pool_that_is_kept():
-    running = []
+@pytest.fixture
+def waited_for(monkeypatch):
+    """Event that is set when the thread that calls begins to wait for the others."""
+    event, wait = threading.Event(), parallel.wait
+
+    def say_and_wait(futures):
+        event.set()
+        return wait(futures)
+
+    monkeypatch.setattr(parallel, "wait", say_and_wait)
+    yield event
+    event.set()
+
+
+def test_nothing_runs_on_after_an_error_in_a_pool_that_is_kept(waited_for):
+    running, begun = [], threading.Event()
 
     def fail_first(item):
         if item == 0:
+            assert begun.wait(LONG)
             raise ZeroDivisionError("zero")
         running.append(item)
-        time.sleep(0.02)
+        begun.set()
+        assert waited_for.wait(LONG)
         running.remove(item)
 
     with single_threaded_blas():
@@ -174,7 +200,7 @@ def test_a_forked_process_starts_threads_of_its_own():
         list(ordered_map(str, range(4), 2))
         child = os.fork()
         if child == 0:
-            signal.alarm(20)
+            signal.alarm(LONG)  # a child that waits for threads of its parent waits for ever
             right = list(ordered_map(str, range(4), 2)) == ["0", "1", "2", "3"]
             os._exit(0 if right else 1)
         assert os.waitpid(child, 0)[1] == 0
@@ -189,12 +215,13 @@ def test_for_each_calls_every_item_once(n_items, n_jobs):
 
 
 @pytest.mark.parametrize("n_jobs", N_JOBS)
-def test_for_each_tells_exceptions_and_leaves_no_thread_at_work(n_jobs):
+def test_for_each_tells_exceptions_and_leaves_no_thread_at_work(n_jobs, waited_for):
     running = []
 
     def fail_at_three(item):
         running.append(item)
-        time.sleep(0.001)
+        if threading.current_thread() is not threading.main_thread():
+            assert waited_for.wait(LONG)
         running.remove(item)
         if item == 3:
             raise ZeroDivisionError("three")

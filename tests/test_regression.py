@@ -1,11 +1,12 @@
 """Laws of SparseGPRegressor: what it predicts, in which units, and when it says no."""
 
 import copy
-import time
+import sys
 import warnings
 
 import numpy as np
 import pytest
+from conftest import NAMED_BOUNDS
 from scipy.optimize import approx_fprime, minimize
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
@@ -77,7 +78,7 @@ def test_predictions_are_those_of_dense_algebra(latent):
 
 @TARGETS
 @pytest.mark.parametrize("alpha", [0.02, "array"])
-@pytest.mark.parametrize("bound", sorted(BOUNDS))
+@pytest.mark.parametrize("bound", NAMED_BOUNDS)
 def test_enough_inducing_points_make_every_bound_the_exact_process(y, alpha, bound):
     alpha = np.linspace(0.01, 0.1, len(X)) if alpha == "array" else alpha
     ours = exact(alpha=alpha, normalize_y=False, bound=bound).fit(X, y)
@@ -91,7 +92,7 @@ def test_enough_inducing_points_make_every_bound_the_exact_process(y, alpha, bou
     np.testing.assert_allclose(gradient, slope, rtol=1e-8)
 
 
-@pytest.mark.parametrize("bound", sorted(BOUNDS))
+@pytest.mark.parametrize("bound", NAMED_BOUNDS)
 def test_a_weight_is_a_number_of_rows_at_fixed_inducing_points(bound):
     weight = np.arange(len(X)) % 3
     X_rep, Y_rep = np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0)
@@ -418,6 +419,7 @@ def test_restarts_never_harm():
     assert np.all(np.diff(values) >= 0)
 
 
+@pytest.mark.second(share=0.3)
 def test_a_period_is_found_in_the_basin_that_it_starts_in():
     # scikit-learn's comparison of kernel ridge and Gaussian process regression, other draws
     kernel = 1.0 * ExpSineSquared(1.0, 5.0, periodicity_bounds=(1e-2, 1e1)) + WhiteKernel(1e-1)
@@ -498,17 +500,19 @@ def test_a_default_fit_of_a_small_table_warns_of_nothing():
         clone(SparseGPRegressor()).fit(X, Y[:, 0])
 
 
-def test_one_row_is_predicted_within_a_millisecond():
+def test_one_row_is_predicted_by_few_calls():  # 400 of them take half a millisecond
     rng = np.random.RandomState(0)
     many = rng.normal(size=(600, 4))
     model = SparseGPRegressor(RBF() + WhiteKernel(), n_inducing=256, optimizer=None)
     model.fit(many, many[:, 0])
-    times = []
-    for _ in range(200):
-        start = time.perf_counter()
+    model.predict(many[:1])
+    calls = []
+    sys.setprofile(lambda frame, event, arg: calls.append(event))
+    try:
         model.predict(many[:1])
-        times.append(time.perf_counter() - start)
-    assert np.median(times) < 1e-3
+    finally:
+        sys.setprofile(None)
+    assert calls.count("call") < 600
 
 
 def many(n, seed=0):

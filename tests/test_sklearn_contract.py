@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import NAMED_BOUNDS
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -37,8 +38,7 @@ def small(**parameters):
 
 
 def estimators():
-    exact = [SparseGPRegressor(max_iter=20)]  # every table of the checks has few distinct rows
-    sparse = [SparseGPRegressor(bound=bound, n_inducing=5, max_iter=5) for bound in BOUNDS]
+    sparse = [SparseGPRegressor(bound=bound, n_inducing=5, max_iter=5) for bound in NAMED_BOUNDS]
     labels = [
         SparseGPClassifier(bound=bound, multi_class=multi_class, max_iter=5, **size)
         for bound in ("titsias", "titsias_new", "gfitc-ep")
@@ -54,7 +54,7 @@ def estimators():
         for likelihood in LIKELIHOODS
         for size in ({"n_inducing": 5}, {})
     ]
-    return exact + sparse + labels + numbers
+    return sparse + labels + numbers
 
 
 def expected_failures(estimator):
@@ -64,11 +64,28 @@ def expected_failures(estimator):
     return {"check_regressors_train": "sets alpha, which belongs to Gaussian noise"}
 
 
+@parametrize_with_checks([SparseGPRegressor(), SparseGPClassifier()])
+def test_estimator_checks_of_the_defaults(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.second(share=0.07)
 @parametrize_with_checks(estimators(), expected_failed_checks=expected_failures)
 def test_estimator_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.parametrize("alias, bound", [("vfe", "titsias"), ("gfitc-ep", "fitc")])
+def test_two_names_of_a_bound_are_one_bound(alias, bound):
+    assert {*NAMED_BOUNDS, "vfe", "gfitc-ep"} == set(BOUNDS)
+    X, y = table()
+    first, second = (small(bound=name).fit(X, y) for name in (alias, bound))
+    np.testing.assert_array_equal(first.kernel_.theta, second.kernel_.theta)
+    for one, other in zip(first.predict(X, return_std=True), second.predict(X, return_std=True)):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("bound", ["titsias_new", "fitc", PEP(0.3)])
 @pytest.mark.parametrize("init", ["k-means", "k-means++", "random", "greedy"])
 def test_weights_are_repeated_rows_and_order_is_nothing(bound, init):
@@ -134,6 +151,7 @@ def test_memmap_is_array(tmp_path):
     np.testing.assert_array_equal(ours.predict(mapped), theirs.predict(np.array(mapped)))
 
 
+@pytest.mark.second
 def test_threads_do_not_change_results():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(9000, 3))  # three blocks of 4369 rows

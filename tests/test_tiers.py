@@ -1,0 +1,90 @@
+"""The tiers of the tests: the sample moves, nothing is forgotten, nothing golden is left out."""
+
+from collections import Counter
+
+import pytest
+from conftest import NAMED_BOUNDS
+from tiers import Case, chosen, digest_of_package, draw, pairwise
+
+CASES = [
+    *(Case(f"tests/test_a.py::test_short[{k}]") for k in range(5)),
+    *(Case(f"tests/test_a.py::test_product[{k}]", "second", 0.1) for k in range(200)),
+    *(Case(f"tests/test_b.py::test_few[{k}]", "second", 0.1) for k in range(3)),
+    Case("tests/test_b.py::test_long", "second", 0.0),
+    Case("tests/test_b.py::test_rare", "second", 0.3),
+    *(Case(f"tests/test_b.py::test_all[{k}]", "full", 0.02) for k in range(100)),
+]
+EVERYTHING = {case.name for case in CASES}
+ALWAYS = ("test_golden.py", "test_golden_sites.py", "test_architecture.py", "test_contributing.py")
+DIGESTS = [f"hash {k}" for k in range(400)]
+
+
+def names(word):
+    return {name for name in EVERYTHING if word in name}
+
+
+def test_the_sample_is_drawn_by_the_hash_and_has_its_share():
+    first, again, other = (chosen(CASES, "quick", digest) for digest in ("a", "a", "b"))
+    assert first == again != other
+    assert names("test_short") <= first and not first & names("test_long")
+    sizes = [len(chosen(CASES, "quick", digest) & names("product")) for digest in DIGESTS]
+    assert sum(sizes) / len(sizes) == pytest.approx(20, rel=0.1) and min(sizes) >= 1
+
+
+def test_every_function_of_several_cases_has_one_in_every_sample():
+    for digest in DIGESTS[:20]:
+        some = chosen(CASES, "quick", digest)
+        assert all(some & names(word) for word in ("product", "few", "all"))
+
+
+def test_samples_forget_nothing():
+    seen = set().union(*(chosen(CASES, "quick", digest) for digest in DIGESTS))
+    assert seen == EVERYTHING - names("test_long")
+
+
+def test_the_second_tier_is_fixed_and_the_tiers_are_everything():
+    second = {chosen(CASES, "second", digest) == chosen(CASES, "second", "a") for digest in DIGESTS}
+    assert second == {True}
+    assert chosen(CASES, "all", "a") == EVERYTHING
+    left = EVERYTHING - chosen(CASES, "quick", "a") - chosen(CASES, "second", "a")
+    assert left <= names("test_all")
+
+
+def test_the_hash_is_that_of_names_and_contents(tmp_path):
+    digests = set()
+    for name, text in (("a.py", "x"), ("a.py", "y"), ("b.py", "y"), ("c.txt", "")):
+        (tmp_path / name).write_text(text)
+        digests.add(digest_of_package(tmp_path))
+    assert len(digests) == 3  # a text is no source file
+    assert 0 <= draw("name", "hash") < 1
+
+
+def test_any_two_values_meet_that_can():
+    def valid(bound, likelihood, weight):
+        return bound != "dtc" or likelihood == "gaussian"
+
+    factors = [NAMED_BOUNDS, ["gaussian", "poisson", "gamma"], [None, "whole"]]
+    cover = pairwise(factors, valid)
+    assert all(valid(*values) for values in cover) and len(cover) < 20
+    pairs = {(one, two) for values in cover for one in values for two in values}
+    assert ("dtc", "poisson") not in pairs
+    for one, two in (("dtc", "gaussian"), ("dtc", "whole"), ("pep", "gamma"), ("gamma", None)):
+        assert (one, two) in pairs
+
+
+# -- the tests of this package ---------------------------------------------------------
+
+
+def test_every_file_has_tests_that_always_run(all_cases):
+    cases = Counter(case.function for case in all_cases if case.share > 0)
+    quick = {case.file for case in all_cases if case.tier == "quick" or cases[case.function] > 1}
+    assert quick == {case.file for case in all_cases}
+
+
+def test_nothing_golden_and_no_check_of_the_defaults_is_left_out(all_cases):
+    kept = [case for case in all_cases if case.file.endswith(ALWAYS) or "the_defaults" in case.name]
+    assert all(case.tier == "quick" for case in kept)
+
+
+def test_shares_are_shares(all_cases):
+    assert all(0 <= case.share <= 1 for case in all_cases)

@@ -1,0 +1,203 @@
+"""Which tests run: a quick tier that is trustworthy, a fixed second one, or everything.
+
+==========  ===============================================================================
+quick       every test without a mark, and a sample of those with one; the default
+``--second``  the tests that are marked ``second``, always the same
+``--all``     every test
+==========  ===============================================================================
+
+``@pytest.mark.second(share=0.1)`` says that a test is long, or one of many cases: it runs in the
+second tier, and a tenth of its cases in the quick tier: of several cases at least one. ``@pytest.mark.full(...)``
+says the same of a case that only ``--all`` runs. A share of 0 keeps all cases out of the quick
+tier. The sample is drawn by a hash of the package's files and of the name of the case: it is the
+same wherever the package is the same, and moves with every change of it.
+
+A tier is a part of the whole. Files and tests that are named on the command line run whole.
+"""
+
+import hashlib
+from itertools import combinations, product
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import skgp_sparse
+
+TIERS = ("quick", "second", "full")  # where a case runs without being drawn
+_CASES = pytest.StashKey()
+_COUNTS = pytest.StashKey()
+
+
+class Case(NamedTuple):
+    """A test case, the first tier that always runs it, and its share in the quick one."""
+
+    name: str
+    tier: str = "quick"
+    share: float = 1.0
+
+    @property
+    def file(self):
+        """The file of the test."""
+        return self.name.split("::")[0]
+
+    @property
+    def function(self):
+        """The name without parameters."""
+        return self.name.split("[")[0]
+
+
+def digest_of_package(root=Path(skgp_sparse.__file__).parent):
+    """Hash of the package's source files."""
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def draw(name, digest):
+    """A number from 0 to 1 that depends on the name of a case and on the hash only."""
+    hashed = hashlib.sha256(f"{digest}:{name}".encode()).digest()
+    return int.from_bytes(hashed[:8], "big") / 2**64
+
+
+def chosen(cases, tier, digest):
+    """Names of the cases that a tier runs."""
+    if tier == "all":
+        return {case.name for case in cases}
+    if tier == "second":
+        return {case.name for case in cases if case.tier == "second"}
+    return {case.name for case in cases if case.tier == "quick"} | _sample(cases, digest)
+
+
+def _sample(cases, digest):
+    """Of every function, the share of its cases; of one with several cases, the first one drawn."""
+    draws = {}
+    for case in cases:
+        if case.share > 0:
+            draws.setdefault(case.function, []).append((draw(case.name, digest), case))
+    return {
+        case.name
+        for of_function in draws.values()
+        for number, (drawn, case) in enumerate(sorted(of_function))
+        if drawn < case.share or number == 0 < len(of_function) - 1
+    }
+
+
+def case_of(item):
+    """The `Case` of an item of pytest; the mark of a case goes before that of its function."""
+    marks = {tier: item.get_closest_marker(tier) for tier in reversed(TIERS[1:])}
+    for tier, mark in marks.items():
+        if mark is not None:
+            return Case(item.nodeid, tier, mark.kwargs.get("share", 0.0))
+    return Case(item.nodeid)
+
+
+# -- products of factors --------------------------------------------------------------------
+
+
+def pairwise(factors, valid=lambda *values: True):
+    """Some combinations of the values of all factors, in which any two values meet that can.
+
+    Parameters
+    ----------
+    factors : list of sequence
+    valid : callable
+        Which combinations exist.
+    """
+    allowed = [choice for choice in product(*map(_numbered, factors)) if valid(*_values(choice))]
+    missing = {pair for choice in allowed for pair in _pairs(choice)}
+    cover = []
+    while missing:
+        best = max(allowed, key=lambda choice: len(missing.intersection(_pairs(choice))))
+        missing.difference_update(_pairs(best))
+        cover.append(_values(best))
+    return cover
+
+
+def crossed(valid=lambda *values: True, share=0.02, **factors):
+    """``parametrize`` over all combinations; those that are not `pairwise` are marked ``full``."""
+    cover = pairwise(list(factors.values()), valid)
+    rest = pytest.mark.full(share=share)
+    cases = [
+        pytest.param(*values, marks=() if any(map(_same(values), cover)) else rest)
+        for values in product(*factors.values())
+        if valid(*values)
+    ]
+    return pytest.mark.parametrize(tuple(factors), cases)
+
+
+def _numbered(values):
+    return [(number, value) for number, value in enumerate(values)]
+
+
+def _values(choice):
+    return tuple(value for _, value in choice)
+
+
+def _pairs(choice):
+    numbers = [(factor, number) for factor, (number, _) in enumerate(choice)]
+    return list(combinations(numbers, 2))
+
+
+def _same(values):
+    return lambda other: all(one is two for one, two in zip(values, other))
+
+
+# -- pytest ---------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("tiers")
+    for tier, what in (
+        ("quick", "tests without a mark and a sample of the others (default)"),
+        ("second", "tests that are marked second"),
+        ("all", "every test"),
+    ):
+        group.addoption(f"--{tier}", action="store_const", const=tier, dest="tier", help=what)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "second(share=0): runs in the second tier, see tiers.py")
+    config.addinivalue_line("markers", "full(share=0): runs with --all only, see tiers.py")
+    config.stash[_COUNTS] = set()
+    if config.option.tier is None:  # workers of xdist are told
+        named = any("::" in name or Path(name).is_file() for name in config.args)
+        config.option.tier = "all" if named else "quick"
+
+
+def pytest_report_header(config):
+    return f"tier: {config.option.tier}, sample {digest_of_package()}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    cases = config.stash[_CASES] = list(map(case_of, items))
+    names = chosen(cases, config.option.tier, digest_of_package())
+    others = [item for item in items if item.nodeid not in names]
+    counts = len(items) - len(others), len(items)
+    config.stash[_COUNTS].add(counts)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["tier"] = counts
+    items[:] = [item for item in items if item.nodeid in names]
+    config.hook.pytest_deselected(items=others)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    if "tier" in getattr(node, "workeroutput", {}):
+        node.config.stash[_COUNTS].add(tuple(node.workeroutput["tier"]))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for some, all_of_them in config.stash[_COUNTS]:
+        terminalreporter.write_line(
+            f"tier {config.option.tier}: {some:,} of {all_of_them:,} tests, "
+            f"sample {digest_of_package()}"
+        )
+
+
+@pytest.fixture
+def all_cases(request):
+    """The `Case` of every test that was collected, whether it runs or not."""
+    return request.config.stash[_CASES]
