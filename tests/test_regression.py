@@ -23,6 +23,7 @@ from sklearn.gaussian_process.kernels import (
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.inference.optimizers import _further_starts
+from skgp_sparse.posteriors import _choice
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
