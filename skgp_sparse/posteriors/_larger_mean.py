@@ -42,11 +42,11 @@ class LargerMean(Strategy):
     def refuses(self, parameters, likelihood, bound):
         """Likelihoods, and bounds that count a residual as noise."""
         if likelihood is not None:
-            return f"n_mean needs likelihood='gaussian'. Got likelihood={parameters.likelihood!r}"
+            return f"needs likelihood='gaussian'. Got likelihood={parameters.likelihood!r}"
         if np.any(bound.noise_share):
-            return f"n_mean needs a bound whose noise is that of the rows. Got {parameters.bound!r}"
+            return f"needs a bound whose noise is that of the rows. Got bound={parameters.bound!r}"
         return None
 
     def refuses_later_rows(self):
         """A second basis, whose sums are not kept."""
-        return "n_mean has a second basis, for all rows at once"
+        return f"n_mean={self.n_mean} has a second one, which takes all rows at once"
