@@ -80,8 +80,9 @@ class NamedPartsMixin:
                 raise ValueError(
                     f"{key!r} of {type(self).__name__} cannot be set, because {owner} is {value!r} "
                     f"and has no parameters. First set {owner} to an object that has a parameter "
-                    f"{part!r}. Bounds are in skgp_sparse.bounds, likelihoods are in "
-                    "skgp_sparse.likelihoods, and kernels are in sklearn.gaussian_process.kernels."
+                    f"{part!r}. Bounds are in skgp_sparse.bounds, likelihoods in "
+                    "skgp_sparse.likelihoods, posteriors in skgp_sparse.posteriors, solvers in "
+                    "skgp_sparse.solvers, and kernels in sklearn.gaussian_process.kernels."
                 )
         return super().set_params(**params)
 

@@ -19,6 +19,7 @@ from skgp_sparse import SparseGPRegressor
 from skgp_sparse.bounds import PEP
 from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.inducing import BY_NAME
+from skgp_sparse.rows import part
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 2))
@@ -345,7 +346,7 @@ def test_known_noise_beside_targets_of_any_size(n_inducing, size, alpha):
 
 
 def test_rows_of_weight_zero_may_hold_anything(monkeypatch):
-    monkeypatch.setattr(training_rows, "_SMALL_TABLE", 0)  # large tables keep such rows
+    monkeypatch.setattr(part, "_SMALL_TABLE", 0)  # large tables keep such rows
     weight = np.ones(62)
     weight[:2] = 0.0
     table = np.vstack([[1e300, -1e300], [5.0, 5.0], X])  # as large as they are

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import BOUNDS, agree, agree_evaluations, agree_posteriors, make_case
 from gaussian import Gaussian
-from skgp_sparse.inference.training import Plan, train
+from skgp_sparse.rows.records import Records
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import skgp_sparse
@@ -23,6 +23,7 @@ from skgp_sparse._engine.basis import Basis, Features
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Block, Rows, Table
+from skgp_sparse.families.family import Family
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
@@ -30,6 +31,8 @@ from skgp_sparse.inference.parameters import VectorFunction
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
 from skgp_sparse.likelihoods import Probit
+from skgp_sparse.posteriors import InducingPoints, Strategy
+from skgp_sparse.posteriors._contract import Job, Limits, Points, Settings
 from skgp_sparse.solvers import LBFGS
 
 TIGHT = Inner(max_iter=1000, tol=1e-18)
@@ -41,23 +44,20 @@ METHODS = {
 KERNEL = ConstantKernel(1.3) * RBF([0.8, 1.2]) + WhiteKernel(0.2)
 
 
-def a_plan(initialise, **changes):
-    """A fit with 20 inducing points, without restarts."""
-    plan = Plan(
-        n_inducing=20,
-        most_exact=0,
-        most_quiet=0,
-        initialise=initialise,
-        fixed_inducing=False,
-        optimize_inducing=True,
-        solver=LBFGS(),
-        n_restarts=0,
-        max_iter=15,
-        tol=1e-3,
-        start_rows=100,
-        options=Options(),
+def fitted(rows, kernel, model, initialise, most_exact=0, **settings):
+    """The fit with 20 inducing points, without restarts."""
+    given = {"solver": LBFGS(), "n_restarts": 0, "max_iter": 15, "tol": 1e-3, "start_rows": 100}
+    job = Job(
+        name="",
+        rows=rows,
+        kernel=kernel,
+        model=model,
+        strategy=InducingPoints(),
+        points=Points(20, initialise),
+        settings=Settings(**given | {"options": Options()} | settings),
+        limits=Limits(most_exact, most_exact),
     )
-    return plan._replace(**changes)
+    return job.strategy.fit(job, np.random.RandomState(0))
 
 
 # -- a table that is never an array ----------------------------------------------------
@@ -130,10 +130,9 @@ def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks)
 def test_a_whole_fit_needs_no_array_of_the_rows(labels):
     drawn = Drawn(1500, labels)
     model = SiteModel(METHODS["new"]) if labels else GaussianModel(bounds.TitsiasNew())
-    plan = a_plan(lambda rows, *_: rows.block(slice(0, 20)).X)
     kernel = KERNEL.k1 if labels else KERNEL
     fits = [
-        train(rows, kernel, model, plan, np.random.RandomState(0))
+        fitted(rows, kernel, model, lambda rows, *_: rows.block(slice(0, 20)).X)
         for rows in (drawn, as_array(drawn))
     ]
     assert fits[0].n_iter == fits[1].n_iter > 3
@@ -319,8 +318,9 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
     rows = Rows(X, y, 0.0, None, np.zeros(1), np.ones(1))
     model = SiteModel(Variational(Gaussian(1.0, (1e-4, 1e2)), True))
     grid = np.linspace(-2, 2, 20)[:, None]
-    plan = a_plan(lambda *_: grid, most_exact=500 if few else 0, max_iter=100, tol=1e-4)
-    fit = train(rows, ConstantKernel() * RBF(), model, plan, rng)
+    how = {"most_exact": 500 if few else 0, "max_iter": 100, "tol": 1e-4}
+    fit = fitted(rows, ConstantKernel() * RBF(), model, lambda *_: grid, **how)
+    assert (fit.posterior.kind == "exact") == few
     assert abs(fit.objective.method.likelihood.variance - 0.04) < 0.008
 
 
@@ -365,22 +365,29 @@ def test_what_waits_between_two_visits_travels(bound):
 # -- the contracts list what callers use -----------------------------------------------
 
 ROOT = Path(skgp_sparse.__file__).parent
-CALLERS = [*ROOT.glob("*.py"), *(ROOT / "inference").glob("*.py")]
+ROOMS = "", "inference", "families", "posteriors"
+CALLERS = [path for room in ROOMS for path in (ROOT / room).glob("*.py")]
 CONTRACTS = {
     "objective": contracts.Objective,
     "model": contracts.Model,
     "method": contracts.Method,
     "solver": contracts.Solver,
+    "strategy": Strategy,
+    "family": Family,
+    "records": Records,
     "minibatch_view": contracts.MinibatchView,
 }
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
         *("noise_and_residual", "method", "rows", "inner_iterations"),
-        *("bound", "options", "problem", "solution", "conclude"),
+        *("bound", "options", "problem", "solution", "conclude", "settled"),
     },
-    "model": set(),
+    "model": {"method"},
     "method": {"spherical"},
     "solver": set(),
+    "strategy": set(),
+    "family": set(),
+    "records": set(),
     "minibatch_view": set(),
 }
 

@@ -11,6 +11,7 @@ from skgp_sparse._engine import collapsed, decoupled
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.table import Rows
+from skgp_sparse.posteriors import InducingPoints
 
 KERNEL = ConstantKernel(1.5) * Matern([0.7, 1.1], nu=2.5) + WhiteKernel(0.05)
 LIKE_ROWS = [bounds.Titsias(), bounds.TitsiasNew(), bounds.Artemev(), bounds.DTC()]
@@ -111,7 +112,7 @@ def test_a_larger_basis_of_the_mean_predicts_better():
     Xt = np.random.RandomState(1).normal(size=(300, 2))
     truth = np.sin(3 * Xt[:, 0]) * np.cos(2 * Xt[:, 1])
     few = SparseGPRegressor(n_inducing=15, random_state=0).fit(X, y)
-    more = SparseGPRegressor(n_inducing=15, n_mean=300, random_state=0).fit(X, y)
+    more = SparseGPRegressor(n_inducing=15, posterior=InducingPoints(300), random_state=0).fit(X, y)
     errors = [np.sqrt(np.mean((model.predict(Xt) - truth) ** 2)) for model in (few, more)]
     assert errors[1] < 0.7 * errors[0]
     assert more.n_inducing_ == 15 and more.posterior_ == "inducing"
@@ -127,7 +128,9 @@ def test_a_larger_basis_of_the_mean_predicts_better():
 @pytest.mark.second(share=0.3)
 def test_predictions_of_every_kind():
     X, y = smooth()
-    model = SparseGPRegressor(n_inducing=15, n_mean=100, random_state=0).fit(X, y)
+    model = SparseGPRegressor(n_inducing=15, posterior=InducingPoints(100), random_state=0).fit(
+        X, y
+    )
     mean, std = model.predict(X[:5], return_std=True)
     cov = model.predict(X[:5], return_cov=True)[1]
     np.testing.assert_allclose(np.sqrt(np.diag(cov)), std, rtol=1e-8)
@@ -145,36 +148,38 @@ def test_predictions_of_every_kind():
 def test_no_more_points_than_those_of_the_covariance_change_nothing(n_mean):
     X, y = smooth(400)
     plain = SparseGPRegressor(n_inducing=20, random_state=0).fit(X, y)
-    same = SparseGPRegressor(n_inducing=20, n_mean=n_mean, random_state=0).fit(X, y)
+    posterior = InducingPoints(n_mean=n_mean)
+    same = SparseGPRegressor(n_inducing=20, posterior=posterior, random_state=0).fit(X, y)
     assert np.array_equal(plain.predict(X), same.predict(X))
 
 
 @pytest.mark.parametrize(
-    "parameters, message",
+    "n_mean, parameters, message",
     [
-        ({"n_mean": 0}, "n_mean"),
-        ({"n_mean": 2.5}, "n_mean"),
-        ({"n_mean": 50, "bound": "fitc"}, "Got bound='fitc'. Set n_mean to None"),
-        ({"n_mean": 50, "posterior": "rows"}, "Got posterior='rows'"),
-        ({"n_mean": 50, "likelihood": "student_t"}, "Got likelihood='student_t'"),
+        (0, {}, "'posterior__n_mean' parameter .* int in the range"),
+        (2.5, {}, "'posterior__n_mean' parameter .* int in the range"),
+        (50, {"bound": "fitc"}, r"n_mean=50\) needs .* Got bound='fitc'. Set"),
+        (50, {"likelihood": "student_t"}, r"n_mean=50\) needs .* Got likelihood='student_t'. Set"),
     ],
 )
-def test_what_cannot_be_used_is_refused(parameters, message):
+def test_what_cannot_be_used_is_refused(n_mean, parameters, message):
     X, y = smooth(100)
+    model = SparseGPRegressor(n_inducing=10, posterior=InducingPoints(n_mean), **parameters)
     with pytest.raises(ValueError, match=message):
-        SparseGPRegressor(n_inducing=10, **parameters).fit(X, y)
+        model.fit(X, y)
 
 
 def test_rows_that_arrive_later_have_one_basis():
     X, y = smooth(100)
     with pytest.raises(AttributeError) as caught:
-        SparseGPRegressor(n_mean=50).partial_fit(X, y)
-    assert "n_mean to None" in str(caught.value.__cause__)
+        SparseGPRegressor(posterior=InducingPoints(n_mean=50)).partial_fit(X, y)
+    assert "n_mean=50" in str(caught.value.__cause__)
+    assert "Set posterior to 'inducing'" in str(caught.value.__cause__)
+    SparseGPRegressor(posterior=InducingPoints(), optimizer=None).partial_fit(X, y)
 
 
 def test_other_kernels_of_users_work_too():
     X, y = smooth(300)
-    model = SparseGPRegressor(
-        1.0 * RBF(1.0), alpha=1e-2, n_inducing=10, n_mean=50, optimizer=None, random_state=0
-    ).fit(X, y)
+    given = {"posterior": InducingPoints(n_mean=50), "optimizer": None, "random_state": 0}
+    model = SparseGPRegressor(1.0 * RBF(1.0), alpha=1e-2, n_inducing=10, **given).fit(X, y)
     assert np.isfinite(model.predict(X)).all()

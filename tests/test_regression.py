@@ -24,6 +24,7 @@ from sklearn.gaussian_process.kernels import (
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.inference.optimizers import _further_starts
+from skgp_sparse.posteriors import _choice
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -523,8 +524,8 @@ def many(n, seed=0):
 
 @pytest.mark.parametrize("copies", [1, 3])
 def test_auto_is_the_exact_process_up_to_a_number_of_distinct_rows(monkeypatch, copies):
-    monkeypatch.setattr(plans, "_EXACT_ROWS", 60)
-    monkeypatch.setattr(plans, "_AUTO_ROWS", 7)
+    monkeypatch.setattr(_choice, "_EXACT_ROWS", 60)
+    monkeypatch.setattr(_choice, "_AUTO_ROWS", 7)
     for n, m in ((60, 60), (61, 7)):
         rows, y = many(n)
         rows, y = np.repeat(rows, copies, axis=0), np.repeat(y, copies)
@@ -542,8 +543,8 @@ def test_auto_takes_fewer_rows_for_kernels_whose_gradient_is_an_array_of_n_n_p(m
     class Unregistered(RBF):
         pass
 
-    monkeypatch.setattr(plans, "_EXACT_OPAQUE", 30)
-    monkeypatch.setattr(plans, "_AUTO_ROWS", 7)
+    monkeypatch.setattr(_choice, "_EXACT_OPAQUE", 30)
+    monkeypatch.setattr(_choice, "_AUTO_ROWS", 7)
     for n, m in ((30, 30), (31, 7)):
         model = SparseGPRegressor(Unregistered() + WhiteKernel(), optimizer=None).fit(*many(n))
         assert model.n_inducing_ == m
@@ -552,7 +553,7 @@ def test_auto_takes_fewer_rows_for_kernels_whose_gradient_is_an_array_of_n_n_p(m
 def test_the_exact_fit_of_many_rows_starts_at_the_optimum_of_few(monkeypatch):
     rows, y = many(300)
     plain = SparseGPRegressor(KERNEL, random_state=0, tol=1e-8).fit(rows, y)
-    monkeypatch.setattr(plans, "_START_ROWS", 100)
+    monkeypatch.setattr(_choice, "_START_ROWS", 100)
     started = SparseGPRegressor(KERNEL, random_state=0, tol=1e-8).fit(rows, y)
     assert started.n_inducing_ == 300
     assert started.log_marginal_likelihood_value_ == pytest.approx(
@@ -576,7 +577,7 @@ def test_a_smaller_tol_buys_a_higher_bound(n_inducing):
 @pytest.mark.parametrize("noise, m", [(0.0, 80), (0.3, 7)])
 def test_auto_takes_more_rows_where_there_is_hardly_any_noise(monkeypatch, noise, m):
     for name, value in (("_EXACT_ROWS", 60), ("_EXACT_QUIET", 80), ("_AUTO_ROWS", 7)):
-        monkeypatch.setattr(plans, name, value)
+        monkeypatch.setattr(_choice, name, value)
     rows, _ = many(80)
     y = np.sin(rows[:, 0]) + noise * RNG.normal(size=80)
     assert SparseGPRegressor(KERNEL, random_state=0).fit(rows, y).n_inducing_ == m

@@ -17,12 +17,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _estimator
 from skgp_sparse._estimator import warn_at_bounds
 from skgp_sparse.bounds import PEP
 from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.metrics import log_predictive_density_scorer
+from skgp_sparse.posteriors import AllRows, InducingPoints
+from skgp_sparse.solvers import Minibatches
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -208,6 +210,74 @@ def test_grid_search_over_bounds_by_log_density():
     search = GridSearchCV(pipe, grid, scoring=log_predictive_density_scorer, cv=2).fit(X, y)
     scores = search.cv_results_["mean_test_score"]
     assert np.isfinite(scores).all() and len(set(scores)) == 5
+
+
+def with_objects():
+    return small(posterior=InducingPoints(n_mean=20), solver=Minibatches(batch_size=10))
+
+
+def test_parameters_of_posterior_and_solver_are_set_and_cloned():
+    model = with_objects().set_params(posterior__n_mean=30, solver__batch_size=5)
+    assert model.posterior.n_mean == 30 and model.solver.batch_size == 5
+    assert {"posterior__n_mean", "solver__batch_size"} < model.get_params().keys()
+    copy = clone(model)
+    assert copy.posterior is not model.posterior and copy.get_params()["posterior__n_mean"] == 30
+    X, y = table()
+    fitted = copy.fit(X, y)
+    assert fitted.posterior.get_params() == {"n_mean": 30} and fitted.solver is copy.solver
+    loaded = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+    with pytest.raises(ValueError, match="Invalid parameter 'n_mean'"):
+        model.set_params(posterior__n_mean=3, posterior=AllRows())
+
+
+@pytest.mark.parametrize("owner, value", [("posterior", "inducing"), ("solver", "stochastic")])
+def test_names_have_no_parameters(owner, value):
+    model, part = small(**{owner: value}), {"posterior": "n_mean", "solver": "batch_size"}[owner]
+    with pytest.raises(ValueError, match=f"First set {owner} to an object .*skgp_sparse.{owner}s"):
+        model.set_params(**{f"{owner}__{part}": 100})
+    instance = {"posterior": InducingPoints(), "solver": Minibatches()}[owner]
+    model.set_params(**{f"{owner}__{part}": 100, owner: instance})
+    assert getattr(getattr(model, owner), part) == 100
+
+
+def test_grid_search_over_parameters_of_posterior_and_solver():
+    X, y = table(200)
+    grid = {"posterior__n_mean": [None, 30], "solver__batch_size": [10, 200]}
+    search = GridSearchCV(with_objects(), grid, cv=2).fit(X, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert np.isfinite(scores).all() and len(set(scores)) > 1
+    assert search.best_params_.keys() == grid.keys()
+
+
+@pytest.mark.parametrize(
+    "parameters, match",
+    [
+        ({"posterior": "all"}, "'posterior' parameter .* one of .*'exact', 'inducing', 'rows'"),
+        ({"posterior": InducingPoints}, "'posterior' parameter .* object of a class of"),
+        ({"solver": Minibatches}, "'solver' parameter .* object of a class of"),
+    ],
+)
+def test_what_is_no_posterior_or_solver_is_refused(parameters, match):
+    model = small(**parameters)
+    assert hasattr(model, "partial_fit")
+    for fit in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=match):
+            fit(*table())
+
+
+@pytest.mark.parametrize("make", [small, SparseGPClassifier])
+def test_pickles_name_their_version_and_another_is_refused(make, monkeypatch):
+    X, y = table()
+    model = make(max_iter=2).fit(X, y if make is small else y > 0)
+    dumped = pickle.dumps(model)
+    assert "skgp_sparse_version" in model.__getstate__()
+    loaded = pickle.loads(dumped)
+    assert vars(loaded).keys() == vars(model).keys()
+    monkeypatch.setattr(_estimator, "__version__", "99.0")
+    name = type(model).__name__
+    with pytest.raises(ValueError, match=f"{name} was made by skgp_sparse .* this is 99.0.*fit"):
+        pickle.loads(dumped)
 
 
 def test_parameters_of_gpr_have_its_names_and_positions():

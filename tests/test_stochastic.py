@@ -18,6 +18,7 @@ from skgp_sparse.inference import cycles, stochastic
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.samples import Samples
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
+from skgp_sparse.solvers import LBFGS, Minibatches, Stochastic
 
 N, M = 8000, 16  # 500 rows per inducing point: more than the largest sample of the tests
 SHIPPED = stochastic.STAGES
@@ -122,14 +123,12 @@ def test_likelihoods_of_numbers(likelihood):
 
 
 @pytest.mark.second(share=0.2)
-@pytest.mark.parametrize("batch_size", ["auto", 100])
+@pytest.mark.parametrize("solver", ["stochastic", Stochastic(), Minibatches(100)])
 @pytest.mark.parametrize("make, data", [(regressor, numbers), (classifier, labels)])
-def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, batch_size, monkeypatch):
+def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, solver, monkeypatch):
     monkeypatch.setattr(engine_table, "_WORTH_SHARING", 256)  # samples have several blocks, too
     X, y = data()
-    fits = [
-        make(batch_size=batch_size, max_iter=20, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 3, 1)
-    ]
+    fits = [make(solver=solver, max_iter=20, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 3, 1)]
     for other in fits[1:]:
         assert_array_equal(other.inducing_points_, fits[0].inducing_points_)
         assert_array_equal(other.predict(X[:20]), fits[0].predict(X[:20]))
@@ -140,7 +139,7 @@ def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, batch_size
 def test_minibatches_do_not_harm(bound):
     X, y = numbers()
     without = regressor(bound=bound).fit(X[1000:], y[1000:])
-    found = regressor(bound=bound, batch_size=100).fit(X[1000:], y[1000:])
+    found = regressor(bound=bound, solver=Minibatches(100)).fit(X[1000:], y[1000:])
     held = X[:1000], y[:1000]
     mine, its = (model.log_predictive_density(*held).mean() for model in (found, without))
     assert mine > its - 0.02
@@ -154,7 +153,7 @@ def test_a_cycle_of_minibatches_climbs_from_a_poor_start(monkeypatch):
     monkeypatch.setattr(cycles, "_CYCLE", 200)
     X, y = numbers()
     before = regressor(random_state=1).fit(X[1000:], y[1000:])
-    after = regressor(random_state=1, batch_size=200).fit(X[1000:], y[1000:])
+    after = regressor(random_state=1, solver=Minibatches(200)).fit(X[1000:], y[1000:])
     gain = after.log_marginal_likelihood_value_ - before.log_marginal_likelihood_value_
     assert gain > 0.01 * len(X)
 
@@ -162,7 +161,7 @@ def test_a_cycle_of_minibatches_climbs_from_a_poor_start(monkeypatch):
 def test_minibatches_need_sites_that_forget():
     X, y = labels()
     with pytest.raises(ValueError, match="expectation propagation.*batch_size=100"):
-        classifier(bound="gfitc-ep", batch_size=100).fit(X, y)
+        classifier(bound="gfitc-ep", solver=Minibatches(100)).fit(X, y)
 
 
 def test_weights_are_counts():
@@ -279,7 +278,7 @@ def test_two_cycles_that_lose_in_a_row_end_the_search(monkeypatch):
 
     monkeypatch.setattr(cycles, "_cycle", cycle)
     losing(monkeypatch, after=3)
-    found = regressor(batch_size=50).fit(X, y)
+    found = regressor(solver=Minibatches(50)).fit(X, y)
     assert seen == [(40, 0.005), (40, 0.001)]
     assert_array_equal(found.inducing_points_, without.inducing_points_)
 
@@ -294,7 +293,7 @@ def test_what_fails_is_told_and_left_out(monkeypatch, owner, name):
 
     monkeypatch.setattr(owner, name, fail)
     with pytest.warns(ConvergenceWarning, match="goes on from what it had before"):
-        model = regressor(batch_size=50).fit(X, y)
+        model = regressor(solver=Minibatches(50)).fit(X, y)
     assert np.isfinite(model.predict(X[:5])).all()
 
 
@@ -333,6 +332,15 @@ def test_few_rows_are_a_full_batch():
     assert_array_equal(found.predict(X), whole.predict(X))
 
 
+@pytest.mark.parametrize("solver, name", [(LBFGS(), "lbfgs"), (Stochastic(), "stochastic")])
+@pytest.mark.parametrize("make, data", [(regressor, numbers), (classifier, labels)])
+def test_an_object_is_what_its_name_is(make, data, solver, name):
+    X, y = (part[:7000] for part in data())
+    mine, its = (make(solver=one, max_iter=5).fit(X, y) for one in (solver, name))
+    assert_array_equal(mine.inducing_points_, its.inducing_points_)
+    assert_array_equal(mine.predict(X[:20]), its.predict(X[:20]))
+
+
 def test_auto_goes_by_the_rows_per_inducing_point(monkeypatch):
     X, y = numbers()
     auto, parts = regressor(solver="auto", max_iter=5), regressor(max_iter=5)
@@ -345,7 +353,7 @@ def test_auto_goes_by_the_rows_per_inducing_point(monkeypatch):
 
 def test_progress_shows_passes_seconds_and_the_density_held_aside(capsys):
     X, y = numbers()
-    regressor(verbose=5, max_iter=10, batch_size=100).fit(X, y)
+    regressor(verbose=5, max_iter=10, solver=Minibatches(100)).fit(X, y)
     lines = [line for line in capsys.readouterr().out.splitlines() if "passes" in line]
     assert lines
     assert all("passes over the rows" in line and " s, log density" in line for line in lines)
@@ -363,7 +371,7 @@ def test_no_warning_unless_the_last_sample_did_not_converge():
 def test_inducing_points_stay_where_they_are_put():
     X, y = numbers()
     Z = X[:M].copy()
-    found = regressor(inducing_init=Z, optimize_inducing=False, batch_size=50).fit(X, y)
+    found = regressor(inducing_init=Z, optimize_inducing=False, solver=Minibatches(50)).fit(X, y)
     assert_array_equal(found.inducing_points_, Z)
 
 
@@ -371,7 +379,7 @@ def test_a_kernel_of_the_user_and_several_targets():
     X, f, rng = table()
     Y = np.column_stack([f, -f]) + 0.2 * rng.normal(size=(N, 2))
     kernel = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.1)
-    model = regressor(kernel=kernel, batch_size=100).fit(X[1000:], Y[1000:])
+    model = regressor(kernel=kernel, solver=Minibatches(100)).fit(X[1000:], Y[1000:])
     assert model.score(X[:1000], Y[:1000]) > 0.8
 
 
@@ -380,11 +388,11 @@ def test_a_kernel_of_the_user_and_several_targets():
     [
         ({"solver": "adam"}, "must be one of .*'stochastic'"),
         ({"solver": None}, "solver"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"batch_size": 2.5}, "batch_size"),
-        ({"batch_size": "all"}, "batch_size"),
-        ({"solver": "lbfgs", "batch_size": 100}, "solver='stochastic' only"),
-        ({"solver": "auto", "batch_size": 100}, "solver='stochastic' only"),
+        ({"solver": Stochastic}, "solver"),
+        ({"solver": Minibatches(0)}, "'solver__batch_size' parameter .* int in the range"),
+        ({"solver": Minibatches(2.5)}, "solver__batch_size"),
+        ({"solver": Minibatches(True)}, "solver__batch_size"),
+        ({"solver": Minibatches("all")}, "solver__batch_size"),
     ],
 )
 @pytest.mark.parametrize("make, data", [(regressor, numbers), (classifier, labels)])

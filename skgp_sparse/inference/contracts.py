@@ -229,9 +229,9 @@ class Solver(ABC):
     moves = True
 
     @abstractmethod
-    def solve_exact(self, objective, kernel, n_restarts, plan, random_state):
+    def solve_exact(self, objective, kernel, n_restarts, settings, random_state):
         """The `Fit` of an objective of few rows."""
 
     @abstractmethod
-    def solve_sparse(self, objective, kernel, model, plan, random_state):
+    def solve_sparse(self, objective, kernel, model, settings, random_state):
         """The `Fit` of an objective at inducing points."""

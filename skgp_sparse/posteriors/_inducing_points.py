@@ -80,7 +80,7 @@ class InducingPoints(Strategy):
 
     def refuses_later_rows(self):
         """Nothing: rows that arrive later are learned with one basis of inducing points."""
-        return None if self.n_mean is None else "n_mean has a second basis, for all rows at once"
+        return None
 
     def resume(self, job, knowledge, action, random_state):
         """The `Fit` that an action leads to, and the `Knowledge`."""

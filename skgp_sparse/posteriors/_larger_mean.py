@@ -50,4 +50,4 @@ class LargerMean(Strategy):
 
     def refuses_later_rows(self):
         """A second basis, whose sums are not kept."""
-        return "n_mean has a second basis, for all rows at once"
+        return f"n_mean={self.n_mean} has a second one, which takes all rows at once"
