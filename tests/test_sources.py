@@ -33,6 +33,7 @@ from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Probit
+from skgp_sparse.rows import part
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source
 
