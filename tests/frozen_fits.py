@@ -436,6 +436,11 @@ def learned_likelihood_cases():
         lambda: responses("poisson", offsets=True),
     )
     yield Case(
+        "learned/poisson_no_kernel",
+        learned_regressor(None, likelihood="poisson", max_iter=3),
+        lambda: responses("poisson"),
+    )
+    yield Case(
         "learned/poisson_callable",
         learned_regressor(SIGNAL, likelihood="poisson", optimizer=few_steps),
         lambda: responses("poisson", offsets=True),
