@@ -30,6 +30,7 @@ from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Probit
+from skgp_sparse.rows import part
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source
 
 KERNEL = ConstantKernel(1.3) * RBF([0.8, 1.2]) + WhiteKernel(0.2)
@@ -74,7 +75,7 @@ class Listed:
 @pytest.fixture
 def large(monkeypatch):
     """No table is small."""
-    monkeypatch.setattr(training_rows, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
 
 
 @pytest.fixture
@@ -424,7 +425,7 @@ def test_bad_chunks_are_named(both):
     failing(Stream(lambda: iter([(None, y)])), "chunk 0 .*Expected 2D array")
     failing(with_third(y=y[251:450]), "chunk 3 .*inconsistent numbers of samples")
     failing(
-        with_third(y=np.c_[y, y][251:451]), r"chunk 3 .*y has shape \(n, 2\), before shape \(n, \)"
+        with_third(y=np.c_[y, y][251:451]), r"chunk 3 .*y has shape \(n, 2\), before shape \(n, 1\)"
     )
     failing(with_third(sample_weight=np.ones(200)), "chunk 3 .*some chunks have a sample_weight")
     failing(with_third(X=missing.astype(str)), "chunk 3 .*could not convert|chunk 3 .*NaN")
@@ -448,7 +449,8 @@ def test_bad_sources_are_refused(both):
     failing(source, "sample_weight cannot be passed", sample_weight=np.ones(N))
     failing(source, "offset cannot be passed", offset=1.0)
     failing(source, "y cannot be passed", classifier(), y=y)
-    failing(source, "alpha.*number or None.*source", regressor(alpha=np.ones(N)))
+    failing(source, "alpha must be .*same number of entries as y", regressor(alpha=np.ones(N - 1)))
+    failing(source, "alpha.*not negative", regressor(alpha=np.linspace(-1.0, 1.0, N)))
     student = regressor(likelihood="student_t", kernel=KERNEL.k1, alpha=0.1)
     failing(source, "^SparseGPRegressor: alpha is the variance", student)
     failing(Listed([]), "has no rows")
