@@ -24,9 +24,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, bounds
+from skgp_sparse.families import family, multiclass
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Binary, Logit, Probit
+from skgp_sparse.posteriors import _choice
+from skgp_sparse.rows.part import ArrayRecords, Part
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -485,7 +488,7 @@ def test_processes_bring_back_no_rows(monkeypatch):
                 assert found[-1][0].objective.rows is None
                 yield found[-1]
 
-    monkeypatch.setattr(class_problems, "Parallel", Parallel)
+    monkeypatch.setattr(family, "Parallel", Parallel)
     X, y = blobs()
     model = small(max_iter=1, n_jobs=2).fit(X, y)
     assert len(found) == 3 and all(len(fit.objective.rows) == len(X) for fit in model._fits)
@@ -507,13 +510,13 @@ def test_threads_can_fit_the_problems_too():
 
 @pytest.mark.second(share=0.3)
 def test_all_problems_get_the_memory_of_the_user(monkeypatch):
-    seen, fit_elsewhere = [], class_problems._fit_elsewhere
+    seen, fit_elsewhere = [], family._fit_elsewhere
 
-    def fit(problem, *rest):
-        seen.append(problem.plan.options.memory)
-        return fit_elsewhere(problem, *rest)
+    def fit(job, *rest):
+        seen.append(job.settings.options.memory)
+        return fit_elsewhere(job, *rest)
 
-    monkeypatch.setattr(class_problems, "_fit_elsewhere", fit)
+    monkeypatch.setattr(family, "_fit_elsewhere", fit)
     with config_context(working_memory=64), parallel_config("threading"):
         small(max_iter=1, n_jobs=2).fit(*blobs(centers=12))
     assert seen == 12 * [64 * 2**20]
@@ -559,7 +562,7 @@ def test_the_start_of_a_rare_class_sees_it():
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(5000, 2)), np.full(5000, -1.0)
     y[:40] = 1.0
-    rows = training_rows(X, y, None, alpha=None, normalize=False, name="")
+    rows = ArrayRecords(Part(X, y[:, None]), "").numbers(normalize=False)
     model = SiteModel(Variational(Logit(), True))
     chosen = model.sample(rows, 250, np.random.RandomState(1))
     assert len(chosen) == len(np.unique(chosen)) == 250
@@ -568,8 +571,8 @@ def test_the_start_of_a_rare_class_sees_it():
 
 
 def test_auto_is_the_exact_process_up_to_a_number_of_distinct_rows(monkeypatch):
-    monkeypatch.setattr(plans, "_EXACT_LABELS", 60)
-    monkeypatch.setattr(plans, "_AUTO_LABELS", 7)
+    monkeypatch.setattr(_choice, "_EXACT_LABELS", 60)
+    monkeypatch.setattr(_choice, "_AUTO_LABELS", 7)
     for n, m in ((60, 60), (61, 7)):
         X, y = moons(n)
         model = SparseGPClassifier(RBF(), optimizer=None, random_state=0).fit(X, y)
@@ -611,7 +614,9 @@ def test_predictions_know_the_learned_parameters_of_a_likelihood(n_inducing):
     X, y = moons(300)
     options = {"bound": "gfitc-ep", "n_inducing": n_inducing, "tol": 1e-7}
     mine = small(RBF(), likelihood=Steep(), **options).fit(X, y)
-    learned = mine._likelihoods[0].a  # of unit variance: a stands for the root of the variance
+    learned = mine._fits[
+        0
+    ].objective.method.likelihood.a  # of unit variance: a stands for the root of the variance
     assert learned > 1.5
     again = pickle.loads(pickle.dumps(mine))
     np.testing.assert_allclose(again.predict_proba(X), mine.predict_proba(X))

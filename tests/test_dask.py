@@ -40,6 +40,9 @@ from skgp_sparse.dask import (
 )
 from skgp_sparse.dask._distributed_rows import DaskTable
 from skgp_sparse.inference import samples, stochastic
+from skgp_sparse.rows import part
+from skgp_sparse.rows.part import Units
+from skgp_sparse.solvers import Minibatches
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -84,7 +87,7 @@ def client(cluster):
 @pytest.fixture
 def on_workers(monkeypatch):
     """Tables of any size stay on the workers, and local ones are not sorted."""
-    monkeypatch.setattr(training_rows, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
 
 
 @pytest.fixture(scope="module")
@@ -455,11 +458,8 @@ def test_targets_of_a_slice_come_without_their_inputs(client, table, monkeypatch
     monkeypatch.setattr(DaskTable, "subset", refuse)
     y = np.arange(10.0)[:, None]
     sizes = [4, 1, 5]
-    parts = [
-        _tasks.Part(np.zeros((len(own), 3)), own, None, None, 0.0)
-        for own in np.split(y, np.cumsum(sizes)[:-1])
-    ]
-    view = _tasks.View(np.ones(1), np.full(1, 2.0))
+    parts = [part.Part(np.zeros((len(own), 3)), own) for own in np.split(y, np.cumsum(sizes)[:-1])]
+    view = _tasks.View(Units(np.ones(1), np.full(1, 2.0)))
     futures = client.scatter(parts)
     rows = DaskTable(_partitions.Partitions(client, futures), sizes, 3, 1, None, view)
     for start, stop in ((0, 10), (0, 4), (3, 5), (4, 5), (5, 10), (2, 9)):
@@ -763,17 +763,17 @@ PARTS = {"n_inducing": 6, "solver": "stochastic", "max_iter": 3, "random_state":
 
 @pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("batch_size", ["auto", 50])
+@pytest.mark.parametrize("solver", ["stochastic", Minibatches(batch_size=50)], ids=str)
 def test_training_on_parts_of_the_rows_is_the_local_one(
-    batch_size, weighted, client, on_workers, few_stages, table
+    solver, weighted, client, on_workers, few_stages, table
 ):
     X, _, y = table
     weight = np.random.RandomState(2).randint(0, 3, N).astype(float) if weighted else None
-    options = {**PARTS, "batch_size": batch_size}
+    options = {**PARTS, "solver": solver}
     local = SparseGPRegressor(**options).fit(X, y, sample_weight=weight)
     lazy_weight = lazily(weight)[0] if weighted else None
     model = DaskSparseGPRegressor(**options).fit(*lazily(X, y), sample_weight=lazy_weight)
-    if batch_size == "auto":
+    if solver == "stochastic":
         assert model.log_marginal_likelihood_value_ == pytest.approx(
             local.log_marginal_likelihood_value_, rel=1e-8
         )

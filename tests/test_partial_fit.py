@@ -13,10 +13,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP, Bound
-from skgp_sparse.families.choices import BOUNDS
-from skgp_sparse.inference import incremental
+from skgp_sparse.families import sites, streams
 from skgp_sparse.inference.reservoir import Reservoir
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
+from skgp_sparse.posteriors import _moves
+from skgp_sparse.rows import part
 from skgp_sparse.solvers import Stochastic
 from skgp_sparse.sources import Arrays
 
@@ -103,14 +104,14 @@ def test_known_noise_adds_up_where_targets_are_not_scaled(noise):
 def test_known_noise_keeps_the_scale_of_the_first_call():
     X, y, _ = table()
     model = fixed(alpha=0.4).partial_fit(X[:50], y[:50])
-    scale = model._y_train_std
+    scale = model._units.scale
     model.partial_fit(X[50:], y[50:])
-    np.testing.assert_array_equal(model._y_train_std, scale)
-    agree(model._y_train_mean, y.mean(axis=0), 1e-12)
+    np.testing.assert_array_equal(model._units.scale, scale)
+    agree(model._units.mean, y.mean(axis=0), 1e-12)
 
 
 def test_rows_that_are_gone_still_count(monkeypatch):
-    monkeypatch.setattr(streams.Subject, "most_rows", 20)
+    monkeypatch.setattr(streams, "_MOST_ROWS", 20)
     X, y, weight = table()
     model = in_chunks(fixed(), X, y, weight, chunks=10)
     assert len(model._stream.reservoir) == 20
@@ -164,11 +165,11 @@ def test_the_first_call_is_a_fit():
 def test_sums_are_exact_after_moves():
     X, y, weight = table(300)
     model = in_chunks(small(), X, y[:, 0], weight, chunks=6)
-    assert not model._stream.learned[0].few and model.n_iter_ > 0
+    assert not model._stream.knowledge[0].few and model.n_iter_ > 0
     held = SparseGPRegressor(
         model.kernel_, inducing_init=model.inducing_points_, optimizer=None, normalize_y=False
     )
-    units = model._y_train_mean, model._y_train_std
+    units = model._units.mean, model._units.scale
     held.fit(X, (y[:, 0] - units[0]) / units[1], weight)
     values = model.log_marginal_likelihood_value_, held.log_marginal_likelihood_value_
     agree(*values, 1e-9)
@@ -187,7 +188,7 @@ def test_row_by_row(likelihood):
 
 
 def test_moves_come_when_rows_have_doubled(monkeypatch):
-    monkeypatch.setattr(incremental, "_ERRORS", np.inf)
+    monkeypatch.setattr(streams, "_ERRORS", np.inf)
     X, y, _ = table(400)
     model, moves = small(), []
     for start in range(0, 400, 50):
@@ -247,7 +248,7 @@ def test_nothing_is_forgotten_where_nothing_changes():
 
 
 def test_moves_need_not_converge_and_do_not_say_so(monkeypatch):
-    monkeypatch.setattr(incremental, "_ITERATIONS", 2)
+    monkeypatch.setattr(_moves, "_ITERATIONS", 2)
     model = small(n_inducing=20).partial_fit(*changing(200, 1.0, 0))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
@@ -256,7 +257,7 @@ def test_moves_need_not_converge_and_do_not_say_so(monkeypatch):
 
 
 def test_inducing_points_that_should_stay_do(monkeypatch):
-    monkeypatch.setattr(incremental, "_GROWTH", 1.0)  # a move in every call
+    monkeypatch.setattr(streams, "_GROWTH", 1.0)  # a move in every call
     model = small(n_inducing=20, optimize_inducing=False).partial_fit(*changing(200, 1.0, 0))
     theta, Z = model.kernel_.theta, model.inducing_points_.copy()
     model.partial_fit(*changing(200, 1.0, 1))
@@ -301,7 +302,7 @@ def test_moves_take_no_parts_of_their_sample(monkeypatch):
 @pytest.mark.parametrize("together", [200, 20_000])
 @pytest.mark.parametrize("kind", ["labels", "poisson"])
 def test_a_large_first_chunk_of_sites(kind, together, monkeypatch):
-    monkeypatch.setattr(site_streams, "MOST_TOGETHER", together)
+    monkeypatch.setattr(sites, "MOST_TOGETHER", together)
     X, y = changing(2000, 1.0, 0)  # more than 400 rows per inducing point
     if kind == "labels":
         model, y = SparseGPClassifier(n_inducing=4, random_state=0), y > 0.0
@@ -359,7 +360,7 @@ def test_after_a_fit_and_a_pickle_the_rows_are_unknown(model):
 
 @pytest.mark.parametrize("model", [small(), SparseGPClassifier(n_inducing=12)], ids=["y", "labels"])
 def test_after_a_fit_of_a_large_source_the_rows_are_not_in_memory(model, monkeypatch):
-    monkeypatch.setattr(training_rows, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
     X, y, _ = table()
     y = y[:, 0] if isinstance(model, SparseGPRegressor) else y[:, 0] > 10.0
     model.set_params(max_iter=3).fit(Arrays(X, y))
@@ -403,7 +404,7 @@ def test_pickles_go_on_where_they_were():
 
 @pytest.mark.second(share=0.3)
 def test_memory_is_bounded_whatever_arrives(monkeypatch):
-    monkeypatch.setattr(streams.Subject, "most_rows", 300)
+    monkeypatch.setattr(streams, "_MOST_ROWS", 300)
     model, sizes = small(max_iter=5), []
     for chunk in range(50):
         model.partial_fit(*changing(100, 1.0, chunk))
@@ -476,8 +477,8 @@ def test_constant_targets_first():
 
 @pytest.fixture
 def few_together(monkeypatch):
-    monkeypatch.setattr(site_streams, "MOST_TOGETHER", 200)
-    monkeypatch.setattr(site_streams, "WINDOW", 60)
+    monkeypatch.setattr(sites, "MOST_TOGETHER", 200)
+    monkeypatch.setattr(sites, "WINDOW", 60)
 
 
 @pytest.mark.second(share=0.25)
@@ -516,7 +517,7 @@ def test_settled_sites_of_numbers(few_together, likelihood):
 
 @pytest.mark.second(share=0.3)
 def test_settled_sites_survive_moves_and_changes(few_together, monkeypatch):
-    monkeypatch.setattr(streams.Subject, "most_rows", 400)
+    monkeypatch.setattr(streams, "_MOST_ROWS", 400)
     model, scores, sizes = SparseGPClassifier(n_inducing=20, random_state=0), [], []
     for chunk in range(24):
         X, y = changing(100, 1.0 if chunk < 14 else -1.0, chunk)

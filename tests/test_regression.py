@@ -22,7 +22,6 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.inference.optimizers import _further_starts
 from skgp_sparse.posteriors import _choice
 

@@ -431,7 +431,7 @@ def test_bad_chunks_are_named(both):
     failing(Stream(lambda: iter([(None, y)])), "chunk 0 .*Expected 2D array")
     failing(with_third(y=y[251:450]), "chunk 3 .*inconsistent numbers of samples")
     failing(
-        with_third(y=np.c_[y, y][251:451]), r"chunk 3 .*y has shape \(n, 2\), before shape \(n, \)"
+        with_third(y=np.c_[y, y][251:451]), r"chunk 3 .*y has shape \(n, 2\), before shape \(n, 1\)"
     )
     failing(with_third(sample_weight=np.ones(200)), "chunk 3 .*some chunks have a sample_weight")
     failing(with_third(X=missing.astype(str)), "chunk 3 .*could not convert|chunk 3 .*NaN")
@@ -455,7 +455,8 @@ def test_bad_sources_are_refused(both):
     failing(source, "sample_weight cannot be passed", sample_weight=np.ones(N))
     failing(source, "offset cannot be passed", offset=1.0)
     failing(source, "y cannot be passed", classifier(), y=y)
-    failing(source, "alpha.*number or None.*source", regressor(alpha=np.ones(N)))
+    failing(source, "alpha must be .*same number of entries as y", regressor(alpha=np.ones(N - 1)))
+    failing(source, "alpha.*not negative", regressor(alpha=np.linspace(-1.0, 1.0, N)))
     student = regressor(likelihood="student_t", kernel=KERNEL.k1, alpha=0.1)
     failing(source, "^SparseGPRegressor: alpha is the variance", student)
     failing(Listed([]), "has no rows")

@@ -13,7 +13,6 @@ from sklearn.metrics import log_loss
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine import table as engine_table
 from skgp_sparse._engine.table import Rows
-from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.inference import cycles, stochastic
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.samples import Samples

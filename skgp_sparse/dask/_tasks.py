@@ -73,6 +73,12 @@ def load(number, rules, X, y, weight, offset, noise):
     try:
         if len(X) == len(y) == 0:
             return None
+        if len(X) != len(y):
+            raise ValueError(
+                f"y has {len(y)} rows and X has {len(X)}. Partitions of X, y, sample_weight and "
+                "offset must hold the same rows: make them from one collection, or repartition "
+                "them alike."
+            )
         y = np.asarray(y)[:, 0] if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
         return rules.check(X, y, weight, offset, alpha=noise)
     except (ValueError, TypeError) as error:

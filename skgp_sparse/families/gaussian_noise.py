@@ -125,7 +125,8 @@ class GaussianNoise(Family):
         if not self.parameters.normalize_y:
             return Units.none(len(unit))
         mean = moments.mean * unit
-        if self.parameters.alpha is not None and np.any(self.parameters.alpha):
+        alpha = self.parameters.alpha
+        if np.ndim(alpha) or alpha:  # an array may be 0 in one call, and not in the next
             return Units(mean, unit)
         return Units(mean, unit * scale_of(moments.mean, moments.spread))
 

@@ -148,7 +148,7 @@ def check_alpha(alpha, n, name):
         return float(alpha)
     options = {"ensure_2d": False, "ensure_min_samples": 0, "dtype": float}
     alpha = check_array(alpha, input_name="alpha", **options)
-    if alpha.shape == (1,):
+    if alpha.shape == (1,) and n != 1:  # one row of many stays an array, as the others
         return check_alpha(float(alpha[0]), n, name)
     if alpha.shape != (n,):
         raise ValueError(

@@ -44,7 +44,7 @@ def survey(source, rules, alpha):
             n += sizes[-1]
             if sizes[-1] == 0:
                 continue
-            part = rules.check(*chunk, alpha=_of_rows(alpha, n - sizes[-1], n))
+            part = rules.check(*chunk)
             outline = outline or Outline.of(part)
             outline.check(Outline.of(part))
             notes.append(part.label_weights() if rules.labels else part.moments())
@@ -54,8 +54,8 @@ def survey(source, rules, alpha):
         raise ValueError(
             f"{rules.name}: the {kind_of(source)} has no rows, but at least one is required."
         )
-    check_alpha(alpha, n, rules.name)
-    weight, offset, noise = map(_joined, zip(*(part[2:] for part in parts)))
+    noise = check_alpha(alpha, n, rules.name)
+    weight, offset = map(_joined, zip(*(part[2:4] for part in parts)))
     check_any_weight(weight is None or weight.any())
     return Survey(
         sizes=sizes,
@@ -66,7 +66,7 @@ def survey(source, rules, alpha):
         offset=offset,
         noise=noise,
         notes=notes,
-        part=joined(parts) if few else None,
+        part=joined(parts)._replace(noise=noise) if few else None,
         feature_names=_names_of(source, outline.n_features, rules.name),
     )
 
@@ -154,11 +154,6 @@ def _size(chunk, number, source):
     if source.chunk_sizes is not None and source.chunk_sizes[number] != size:
         raise ValueError(f"X has {size} rows, but chunk_sizes has {source.chunk_sizes[number]}.")
     return size
-
-
-def _of_rows(alpha, start, stop):
-    """Noise variances of some rows, as the user gave them."""
-    return alpha if np.ndim(alpha) == 0 or np.size(alpha) == 1 else alpha[start:stop]
 
 
 def _copied(part):
