@@ -26,6 +26,8 @@ from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
+from skgp_sparse.posteriors import AllRows
+from skgp_sparse.solvers import Stochastic
 
 KERNELS = [
     2.0 * RBF(0.7) + WhiteKernel(0.1),
@@ -528,10 +530,20 @@ def test_progress_tells_the_residual(capsys):
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        ({"posterior": "all"}, "must be one of .*'auto', 'inducing', 'rows'.*Got 'all'"),
+        ({"posterior": "all"}, "must be one of .*'auto', 'exact', 'inducing', 'rows'.*Got 'all'"),
         ({"posterior": None}, "Got None instead"),
-        ({"posterior": "rows", "likelihood": "student_t"}, "Set posterior to 'inducing'"),
-        ({"posterior": "rows", "solver": "stochastic"}, "random rows with solver='stochastic'"),
+        (
+            {"posterior": "rows", "likelihood": "student_t"},
+            "needs likelihood='gaussian'. Got likelihood='st",
+        ),
+        (
+            {"posterior": "rows", "solver": "stochastic"},
+            "random rows. Got solver='stochastic'. Set",
+        ),
+        (
+            {"posterior": AllRows(), "solver": Stochastic()},
+            r"random rows. Got solver=Stochastic\(\)",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_refused(parameters, message):

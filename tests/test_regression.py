@@ -23,7 +23,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.inference.optimizers import _further_starts
-from skgp_sparse.posteriors import _choice
+from skgp_sparse.posteriors import Exact, _choice
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -581,3 +581,38 @@ def test_auto_takes_more_rows_where_there_is_hardly_any_noise(monkeypatch, noise
     y = np.sin(rows[:, 0]) + noise * RNG.normal(size=80)
     assert SparseGPRegressor(KERNEL, random_state=0).fit(rows, y).n_inducing_ == m
     assert SparseGPRegressor(KERNEL, random_state=0, n_inducing=7).fit(rows, y).n_inducing_ == 7
+
+
+@pytest.mark.parametrize("posterior", ["exact", Exact()])
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_an_exact_posterior_has_all_rows_whatever_auto_would_do(monkeypatch, posterior, likelihood):
+    rows, y = many(80)
+    y = y if likelihood == "gaussian" else np.round(2 + 2 * y).clip(0)
+    given = {"max_iter": 20, "random_state": 0, "likelihood": likelihood}
+    auto = SparseGPRegressor(**given).fit(rows, y)
+    for limit in ("_EXACT_ROWS", "_EXACT_QUIET", "_EXACT_LABELS"):
+        monkeypatch.setattr(_choice, limit, 10)
+    model = SparseGPRegressor(n_inducing=3, posterior=posterior, **given).fit(rows, y)
+    assert model.posterior_ == "exact" and model.n_inducing_ == len(rows)
+    assert model.log_marginal_likelihood_value_ == auto.log_marginal_likelihood_value_
+    for mine, its in zip(model.predict(QUERY, return_std=True), auto.predict(QUERY, True)):
+        np.testing.assert_array_equal(mine, its)
+
+
+def test_an_exact_posterior_is_that_of_scikit_learn_for_every_solver():
+    rows, y = many(60)
+    theirs = GaussianProcessRegressor(NOISY, alpha=0.0, normalize_y=False, optimizer=None)
+    expected = theirs.fit(rows, y).predict(QUERY)
+    for solver in ("auto", "lbfgs", "stochastic"):
+        given = {"optimizer": None, "normalize_y": False, "solver": solver}
+        model = SparseGPRegressor(NOISY, posterior="exact", **given).fit(rows, y)
+        np.testing.assert_allclose(model.predict(QUERY), expected, atol=1e-9)
+
+
+def test_an_exact_posterior_refuses_what_is_not_all_rows():
+    model = SparseGPRegressor(posterior="exact", inducing_init=Z)
+    with pytest.raises(ValueError, match="posterior='exact' .* inducing_init cannot be an array"):
+        model.fit(X, Y)
+    with pytest.raises(AttributeError) as caught:
+        model.partial_fit(X, Y)
+    assert "posterior='exact' takes all rows at once" in str(caught.value.__cause__)

@@ -111,11 +111,11 @@ class AllRows(Strategy):
         """Likelihoods, given inducing points, and random rows."""
         parameters = family.parameters
         if family.labelled:
-            return f"has no posterior given all rows with likelihood={parameters.likelihood!r}"
+            return f"needs likelihood='gaussian'. Got likelihood={parameters.likelihood!r}"
         if not isinstance(parameters.inducing_init, str):
-            return "takes no array as inducing_init with posterior='rows'"
+            return "takes no array as inducing_init"
         if takes_random_rows(parameters.solver):
-            return f"learns from random rows with solver={parameters.solver!r}"
+            return f"takes no solver that learns from random rows. Got solver={parameters.solver!r}"
         return None
 
 
