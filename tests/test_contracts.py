@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from conftest import BOUNDS, agree, agree_evaluations, agree_posteriors, make_case
 from gaussian import Gaussian
-from skgp_sparse.rows.records import Records
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import skgp_sparse
@@ -32,7 +31,8 @@ from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.posteriors import InducingPoints, Strategy
-from skgp_sparse.posteriors._contract import Job, Limits, Points, Settings
+from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
+from skgp_sparse.rows.part import Records
 from skgp_sparse.solvers import LBFGS
 
 TIGHT = Inner(max_iter=1000, tol=1e-18)

@@ -67,6 +67,10 @@ class GPR(SparseGPRegressor):
             tol=1e-10,
         )
 
+    @property
+    def _y_train_std(self):
+        return self._units.scale
+
     def fit(self, X, y):
         given = self.alpha
         variance = np.var(y, axis=0).mean() if self.normalize_y else 1.0

@@ -35,6 +35,8 @@ class Family(ABC):
         None: the noise is Gaussian.
     labelled : bool
         Whether rows have sites.
+    bound : Bound
+        Defined where the noise is Gaussian.
     progress : callable
         ``(iteration, value, about="", note="") -> stop?``
     """
