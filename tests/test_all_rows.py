@@ -538,7 +538,7 @@ def test_progress_tells_the_residual(capsys):
         ),
         (
             {"posterior": "rows", "solver": "stochastic"},
-            "random rows. Got solver='stochastic'. Set",
+            "random rows. Got solver='stochastic'. Use",
         ),
         (
             {"posterior": AllRows(), "solver": Stochastic()},
