@@ -101,6 +101,45 @@ def test_known_noise_adds_up_where_targets_are_not_scaled(noise):
     agree_models(in_chunks(clone(model), X, y, weight), clone(model).fit(X, y, weight), X)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("columns", [0, slice(None)], ids=["one target", "two targets"])
+@pytest.mark.parametrize("kernel", [KERNEL, NOISY], ids=["known noise", "both"])
+def test_an_array_of_known_noise_belongs_to_the_rows_of_a_call(kernel, columns, weighted):
+    X, y, weight = table()
+    y, weight = y[:, columns], weight if weighted else None
+    alpha = np.random.RandomState(2).uniform(0.1, 2.0, len(X))
+    model = fixed(kernel, normalize_y=False)
+    whole = clone(model).set_params(alpha=alpha).fit(X, y, weight)
+    for first in ("partial_fit", "fit"):
+        chunks = clone(model)
+        for start, stop in ((0, 50), (50, 51), (51, 200)):
+            rows = slice(start, stop)
+            given = X[rows], y[rows], None if weight is None else weight[rows]
+            getattr(chunks.set_params(alpha=alpha[rows]), first if start == 0 else "partial_fit")(
+                *given
+            )
+        agree_models(chunks, whole, X)
+
+
+def test_a_number_of_known_noise_may_not_become_an_array():
+    X, y, _ = table()
+    model = fixed(alpha=0.4).partial_fit(X, y)
+    with pytest.raises(ValueError, match="were seen with alpha=0.4, but alpha is an array now"):
+        model.set_params(alpha=np.ones(200)).partial_fit(X, y)
+
+
+def test_moves_know_an_array_of_known_noise():
+    X, y, _ = table(400)
+    noisy = np.arange(400) % 2 == 0
+    y = np.where(noisy, y[:, 0] + np.random.RandomState(1).normal(0.0, 30.0, 400), y[:, 0])
+    alpha = np.where(noisy, 900.0, 1e-2)
+    informed, other = small(), small()
+    for rows in np.split(np.arange(400), 4):
+        informed.set_params(alpha=alpha[rows]).partial_fit(X[rows], y[rows])
+        other.partial_fit(X[rows], y[rows])
+    assert informed.score(X[~noisy], y[~noisy]) > max(0.97, other.score(X[~noisy], y[~noisy]))
+
+
 def test_known_noise_keeps_the_scale_of_the_first_call():
     X, y, _ = table()
     model = fixed(alpha=0.4).partial_fit(X[:50], y[:50])
@@ -108,6 +147,10 @@ def test_known_noise_keeps_the_scale_of_the_first_call():
     model.partial_fit(X[50:], y[50:])
     np.testing.assert_array_equal(model._units.scale, scale)
     agree(model._units.mean, y.mean(axis=0), 1e-12)
+    model = fixed(alpha=np.zeros(50)).partial_fit(X[:50], y[:50])  # known, though there is none
+    scale = model._units.scale
+    model.partial_fit(X[50:100], y[50:100])
+    np.testing.assert_array_equal(model._units.scale, scale)
 
 
 def test_rows_that_are_gone_still_count(monkeypatch):
@@ -568,8 +611,10 @@ def test_wrong_labels_are_explained():
 
 def test_wrong_numbers_are_explained():
     X, y, _ = table()
-    with pytest.raises(ValueError, match="alpha must be None or a number.*shape \\(200,\\)"):
-        small(alpha=np.ones(200)).partial_fit(X, y)
+    with pytest.raises(ValueError, match="same number of entries as y. .199 != 200"):
+        small(alpha=np.ones(199)).partial_fit(X, y)
+    with pytest.raises(ValueError, match="alpha.*not negative"):
+        small(alpha=np.linspace(-1.0, 1.0, 200)).partial_fit(X, y)
     model = small(max_iter=3).partial_fit(X, y)
     with pytest.raises(ValueError, match="fitted to 2 targets"):
         model.partial_fit(X, y[:, 0])

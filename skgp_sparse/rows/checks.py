@@ -36,9 +36,9 @@ class Rules(NamedTuple):
         X, y = check_X_y(X, y, estimator=self.name, **options)
         weight = check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
-            check_classification_targets(y)
             if offset is not None:
                 raise ValueError(f"{self.name}: a classifier takes no offset. Leave it out.")
+            check_classification_targets(y)
             return Part(X, y, weight)
         offset = check_offset(offset, X, has_likelihood, self.name)
         if has_likelihood:
