@@ -494,7 +494,7 @@ def with_chunk(change):
     "change, sentence",
     [
         (lambda self, k, X, y: (X, y + self.passes), r"second pass: chunk\(0\) has another y"),
-        (lambda self, k, X, y: (X + (self.passes == 3), y), "left out has another X"),
+        (lambda self, k, X, y: (X + (self.passes == 3), y), "left out: chunk.0. has another X"),
         (lambda self, k, X, y: (X + (not self.opened), y), "after close: chunk.0. has another X"),
         (lambda self, k, X, y: (X * (1 / self.opened), y), "raised ZeroDivisionError"),
         (lambda self, k, X, y: (X[:-1], y[:-1]), r"chunk\(0\) has 4 rows, expected 5"),
