@@ -257,7 +257,7 @@ class Stream:
         """Nothing may follow the last chunk: the iterator ends and gives back what is open."""
         if next(self._iterator, _END) is not _END:
             raise ValueError(
-                f"Stream: the iterator went on after {self._count} chunks, which were all before."
+                f"Stream went on after {self._count} chunks. It must give the same chunks each time."
             )
         self.close()
 
@@ -389,7 +389,7 @@ def _read_npz(path, names):
 
 
 def _columns_of(path, names):
-    """Names of the columns of Parquet files, as lists; those of weights and offsets may be empty."""
+    """Names of the columns of Parquet files, as lists; those of weights may be empty."""
     if names.y is None:
         raise ValueError("Files: target must be the name of the column of y in Parquet files.")
     X, *others = ([name] if isinstance(name, str) else list(name or ()) for name in names)
@@ -429,8 +429,8 @@ def _parquet(path):
 _CUT = {".npy": _cut_npy, ".npz": _cut_npz, ".parquet": _cut_parquet}
 _INSTEAD = {
     ".npy": "Pass tuples of files (X, y, sample_weight, offset).",
-    ".npz": "Every file is a chunk: write smaller files.",
-    ".parquet": "Every row group is a chunk: write smaller ones.",
+    ".npz": "For smaller chunks, write smaller files: every file is a chunk.",
+    ".parquet": "For smaller chunks, write smaller row groups: each is a chunk.",
 }
 
 
