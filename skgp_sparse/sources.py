@@ -25,16 +25,16 @@ kept in memory, 8 bytes per row each, and for classifiers a byte or two for ever
 estimator holds the source for `log_marginal_likelihood`, but its pickle does not.
 """
 
+import math
 import zipfile
-from contextlib import contextmanager
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 _ROWS, _NUMBERS = 65_536, 1 << 22  # of a chunk at most, where nothing is said
-_NPZ_NAMES = ("X", "y")
 _END = object()  # of an iterator
 
 
@@ -132,16 +132,10 @@ class Arrays:
     """
 
     def __init__(self, X, y, sample_weight=None, offset=None, *, chunk_size=None):
-        _check_size(chunk_size, type(self).__name__)
-        columns = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset}
+        columns = Chunk(X, y, sample_weight, offset)._asdict()
         self.columns = {name: _sliceable(c) for name, c in columns.items() if c is not None}
-        sizes = {name: column.shape[0] for name, column in self.columns.items()}
-        if len(set(sizes.values())) > 1:
-            raise ValueError(
-                f"Arrays: all arrays must have the same number of rows. Got {_listed(sizes)}."
-            )
-        self.edges = _edges(self.columns["X"].shape, chunk_size)
-        self.chunk_sizes = [stop - start for start, stop in self.edges]
+        self.slices = _slices(self.columns, chunk_size, "Arrays")
+        self.chunk_sizes = [rows.stop - rows.start for rows in self.slices]
 
     def chunk(self, k):
         """Return some consecutive rows.
@@ -156,8 +150,7 @@ class Arrays:
         Chunk
             Slices of the arrays.
         """
-        rows = slice(*self.edges[k])
-        return Chunk(**{name: column[rows] for name, column in self.columns.items()})
+        return Chunk(**{name: column[self.slices[k]] for name, column in self.columns.items()})
 
 
 class Stream:
@@ -200,18 +193,14 @@ class Stream:
     def __init__(self, factory):
         if not callable(factory):
             raise TypeError(
-                "Stream takes a function that returns a new iterator of chunks each time it is "
-                f"called, because a fit reads the rows many times. Got {factory!r}. Pass the "
-                "generator function itself, without calling it."
+                "Stream takes a function that returns a new iterator of chunks, as a fit reads the "
+                f"rows many times. Got {factory!r}. Pass the generator function without calling it."
             )
         self.factory, self._count = factory, None
-        self._rewind()
+        self._iterator, self._next = None, 0
 
     def __getstate__(self):
-        return {"factory": self.factory}  # iterators cannot be pickled, and start again
-
-    def __setstate__(self, state):
-        self.__init__(**state)
+        return vars(Stream(self.factory))  # iterators cannot be pickled, and start again
 
     def chunk(self, k):
         """Run to a chunk, from the first one if it is not ahead.
@@ -236,18 +225,20 @@ class Stream:
         if self._iterator is None or k < self._next:
             self.close()
             self._iterator = iter(self.factory())
-        with _closed_on_failure(self):
+        try:
             while self._next < k and self._step() is not None:
                 pass
             chunk = self._step() if self._next == k else None
             if self._next == self._count:
                 self._end()
+        except BaseException:
+            self.close()
+            raise
         return chunk
 
     def close(self):
         """Close the iterator, so that what it has opened is given back."""
-        iterator = self._iterator
-        self._rewind()
+        iterator, self._iterator, self._next = self._iterator, None, 0
         if hasattr(iterator, "close"):
             iterator.close()
 
@@ -266,13 +257,9 @@ class Stream:
         """Nothing may follow the last chunk: the iterator ends and gives back what is open."""
         if next(self._iterator, _END) is not _END:
             raise ValueError(
-                f"Stream: the iterator went on after {self._count} chunks, which were all before. "
-                "It must give the same chunks each time."
+                f"Stream went on after {self._count} chunks. It must give the same chunks each time."
             )
         self.close()
-
-    def _rewind(self):
-        self._iterator, self._next = None, 0
 
 
 class Files:
@@ -332,15 +319,14 @@ class Files:
     def __init__(
         self, paths, *, target=None, features=None, sample_weight=None, offset=None, chunk_size=None
     ):
-        _check_size(chunk_size, type(self).__name__)
         paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        kind, roles = _kind_of(paths), {"sample_weight": sample_weight, "offset": offset}
-        _check_used(kind, target=target, features=features, **roles, chunk_size=chunk_size)
-        names = Chunk(features, target, **roles)
+        kind, names = _kind_of(paths), Chunk(features, target, sample_weight, offset)
+        roles = {"sample_weight": sample_weight, "offset": offset, "chunk_size": chunk_size}
+        _check_used(kind, target=target, features=features, **roles)
         self.feature_names = None
         if kind == ".parquet":
             names = _columns_of(paths[0], names)
-            self.feature_names = list(names.X)
+            self.feature_names = names.X
         pieces = [piece for path in paths for piece in _CUT[kind](path, names, chunk_size)]
         self.chunk_sizes = [rows for rows, _ in pieces]
         self.readers = [read for _, read in pieces]
@@ -366,17 +352,13 @@ class Files:
 
 def _cut_npy(paths, names, chunk_size):
     """Numbers of rows, and readers, of the chunks of some .npy files that belong together."""
-    sizes = {str(path): len(_mapped(path)) for path in paths}
-    if len(set(sizes.values())) > 1:
-        raise ValueError(
-            f"Files: X.npy and y.npy of a pair must have as many rows. Got {_listed(sizes)}."
-        )
-    for start, stop in _edges(_mapped(paths[0]).shape, chunk_size):
-        yield stop - start, partial(_read_npy, paths, start, stop)
+    columns = {str(path): _mapped(path) for path in paths}
+    for rows in _slices(columns, chunk_size, "Files"):
+        yield rows.stop - rows.start, partial(_read_npy, paths, rows)
 
 
-def _read_npy(paths, start, stop):
-    return Chunk(*(np.array(_mapped(path)[start:stop]) for path in paths))
+def _read_npy(paths, rows):
+    return Chunk(*(np.array(_mapped(path)[rows]) for path in paths))
 
 
 def _mapped(path):
@@ -388,19 +370,14 @@ def _mapped(path):
 
 
 def _cut_npz(path, names, chunk_size):
-    names = Chunk(*(given or usual for given, usual in zip(names, (*_NPZ_NAMES, None, None))))
+    names = names._replace(X=names.X or "X", y=names.y or "y")
     with zipfile.ZipFile(path) as archive:
         present = [name.removesuffix(".npy") for name in archive.namelist()]
-        _check_names(path, [name for name in names if name], present, "arrays")
-        yield _rows_of_member(archive, f"{names.X}.npy"), partial(_read_npz, path, names)
-
-
-def _rows_of_member(archive, member):
-    """Number of rows of an array, from its header."""
-    with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        reads = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-        return reads[version[0]](file)[0][0]
+        _check_names(path, filter(None, names), present, "arrays")
+        with archive.open(f"{names.X}.npy") as file:
+            major, _ = np.lib.format.read_magic(file)
+            shape = getattr(np.lib.format, f"read_array_header_{major}_0")(file)[0]
+    yield shape[0], partial(_read_npz, path, names)
 
 
 def _read_npz(path, names):
@@ -412,36 +389,28 @@ def _read_npz(path, names):
 
 
 def _columns_of(path, names):
-    """Lists of the columns of X and y, and the names of weights and offsets, of Parquet files."""
+    """Names of the columns of Parquet files, as lists; those of weights may be empty."""
     if names.y is None:
-        raise ValueError(
-            "Files: target must be the name of the column of y in Parquet files. Got None."
-        )
-    y = [names.y] if isinstance(names.y, str) else list(names.y)
+        raise ValueError("Files: target must be the name of the column of y in Parquet files.")
+    X, *others = ([name] if isinstance(name, str) else list(name or ()) for name in names)
     with _parquet(path) as file:
         present = file.schema_arrow.names
-    taken = {*y, names.sample_weight, names.offset}
-    X = [name for name in present if name not in taken] if names.X is None else names.X
-    return names._replace(X=[X] if isinstance(X, str) else list(X), y=y)
+    return Chunk(X or [name for name in present if name not in sum(others, [])], *others)
 
 
 def _cut_parquet(path, names, chunk_size):
-    wanted = [*names.X, *names.y, *filter(None, names[2:])]
     with _parquet(path) as file:
-        _check_names(path, wanted, file.schema_arrow.names, "columns")
-        sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
-    for k, rows in enumerate(sizes):
-        yield rows, partial(_read_parquet, path, names, k)
+        _check_names(path, sum(names, []), file.schema_arrow.names, "columns")
+        for k in range(file.num_row_groups):
+            yield file.metadata.row_group(k).num_rows, partial(_read_parquet, path, names, k)
 
 
 def _read_parquet(path, names, k):
     with _parquet(path) as file:
-        columns = [*names.X, *names.y, *filter(None, names[2:])]
-        table = file.read_row_group(k, columns=columns)
-    X = np.stack([table[name].to_numpy() for name in names.X], axis=1)
-    y = [table[name].to_numpy() for name in names.y]
-    rest = [None if name is None else table[name].to_numpy() for name in names[2:]]
-    return Chunk(X, y[0] if len(y) == 1 else np.stack(y, axis=1), *rest)
+        table = file.read_row_group(k, columns=sum(names, []))
+    X, *others = ([table[name].to_numpy() for name in part] for part in names)
+    columns = (c[0] if len(c) == 1 else np.stack(c, axis=1) if c else None for c in others)
+    return Chunk(np.stack(X, axis=1), *columns)
 
 
 def _parquet(path):
@@ -458,10 +427,10 @@ def _parquet(path):
 # -- what they share -------------------------------------------------------------------
 
 _CUT = {".npy": _cut_npy, ".npz": _cut_npz, ".parquet": _cut_parquet}
-_CHUNKS = {
-    ".npy": "Leave it out, and pass tuples of files (X, y, sample_weight, offset).",
-    ".npz": "Leave it out: every file is a chunk. Write smaller files for smaller chunks.",
-    ".parquet": "Leave it out: every row group is a chunk. Write smaller ones for smaller chunks.",
+_INSTEAD = {
+    ".npy": "Pass tuples of files (X, y, sample_weight, offset).",
+    ".npz": "For smaller chunks, write smaller files: every file is a chunk.",
+    ".parquet": "For smaller chunks, write smaller row groups: each is a chunk.",
 }
 
 
@@ -479,9 +448,9 @@ def _kind_of(paths):
 def _ending(path):
     if isinstance(path, (str, Path)):
         ending = Path(path).suffix
-        return "a single .npy file, where (X.npy, y.npy) is wanted" if ending == ".npy" else ending
-    endings = {Path(part).suffix for part in path}
-    return endings.pop() if endings == {".npy"} and 2 <= len(path) <= 4 else f"the group {path}"
+        return "a single .npy file" if ending == ".npy" else ending
+    is_group = 2 <= len(path) <= 4 and all(Path(part).suffix == ".npy" for part in path)
+    return ".npy" if is_group else f"the group {path}"
 
 
 def _check_used(kind, **given):
@@ -492,7 +461,7 @@ def _check_used(kind, **given):
         if value is not None and (name == "chunk_size") != (kind == ".npy")
     ]
     if unused:
-        raise ValueError(f"Files: {kind} files do not use {', '.join(unused)}. {_CHUNKS[kind]}")
+        raise ValueError(f"Files: {kind} files do not use {', '.join(unused)}. {_INSTEAD[kind]}")
 
 
 def _check_names(path, wanted, present, what):
@@ -504,22 +473,21 @@ def _check_names(path, wanted, present, what):
         )
 
 
-def _check_size(chunk_size, name):
-    if chunk_size is None:
-        return
-    is_int = isinstance(chunk_size, (int, np.integer)) and not isinstance(chunk_size, bool)
-    if not is_int or chunk_size < 1:
+def _slices(columns, chunk_size, owner):
+    """Chunks of some columns, which must have as many rows."""
+    is_int = isinstance(chunk_size, Integral) and not isinstance(chunk_size, bool)
+    if chunk_size is not None and not (is_int and chunk_size >= 1):
         raise ValueError(
-            f"The 'chunk_size' parameter of {name} must be None or an int in the range [1, inf). "
+            f"The 'chunk_size' parameter of {owner} must be None or an int in the range [1, inf). "
             f"Got {chunk_size!r} instead."
         )
-
-
-def _edges(shape, size):
-    """First and last row of the chunks of an array of this shape."""
-    n, columns = shape[0], int(np.prod(shape[1:]))
-    size = size or max(1, min(_ROWS, _NUMBERS // max(columns, 1)))
-    return [(start, min(start + size, n)) for start in range(0, n, size)]
+    sizes = {name: column.shape[0] for name, column in columns.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{rows} of {name}" for name, rows in sizes.items())
+        raise ValueError(f"{owner}: arrays must have as many rows. Got {listed}.")
+    n, *shape = next(iter(columns.values())).shape
+    size = chunk_size or max(1, min(_ROWS, _NUMBERS // max(math.prod(shape), 1)))
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def _sliceable(column):
@@ -527,16 +495,3 @@ def _sliceable(column):
     if hasattr(column, "iloc"):
         return column.to_numpy()
     return column if hasattr(column, "shape") else np.asarray(column)
-
-
-def _listed(sizes):
-    return ", ".join(f"{rows} of {name}" for name, rows in sizes.items())
-
-
-@contextmanager
-def _closed_on_failure(source):
-    try:
-        yield
-    except BaseException:
-        source.close()
-        raise

@@ -18,7 +18,6 @@ _TOLERANCE = 1e-6  # of gradients
 _PATIENCE = 60.0  # seconds that a thread waits for the other one
 _LEAST = 1e-80  # below which values count as 0
 _STEP = 1e-6  # of central differences
-_NAMES = ("theta", "Z")
 
 
 class _Case(NamedTuple):
@@ -34,30 +33,30 @@ class _Case(NamedTuple):
         spread = self.X.std(axis=0)
         return np.where(spread > 0.0, spread, 1.0)
 
-    def linearize(self):
-        """Return the value and the pullback of the rule for read-only points."""
+    def cross(self, inputs=True, between=lambda: None):
+        """Return the value of the rule, and the gradients of ``sum(G * k(X, Z))``.
+
+        `between` is called after the value was computed.
+        """
         with require.no_error(f"{self.kernel}: cross (X and Z are read-only)"):
-            return kernels.linearize(self.kernel, _read_only(self.X), _read_only(self.Z))
-
-    def pulled(self, inputs=True):
-        """Return the gradients of ``sum(G * k(X, Z))``."""
-        return self.pull(self.linearize()[1], inputs)
-
-    def pull(self, pullback, inputs=True):
-        """Return the gradients that `pullback` computes, after a check of their shapes."""
+            points = map(require.read_only, (self.X, self.Z))
+            value, pull = kernels.linearize(self.kernel, *points)
+        value = np.array(value)  # which the pullback may overwrite
+        between()
         with require.no_error(f"{self.kernel}: the pullback of cross"):
-            theta_bar, Z_bar = pullback(self.G.copy(), inputs)
+            theta_bar, Z_bar = pull(self.G.copy(), inputs)
         shape = self.kernel.theta.shape
         require.shape(theta_bar, shape, f"{self.kernel}: the gradient of theta")
         if inputs:
             require.shape(Z_bar, self.Z.shape, f"{self.kernel}: the gradient of Z")
-        return theta_bar, Z_bar
+        return value, theta_bar, Z_bar
 
-
-def _read_only(points):
-    view = points.view()
-    view.flags.writeable = False
-    return view
+    def diagonal(self):
+        """Return the signal and the noise of every row, and the gradients of weighted sums."""
+        with require.no_error(f"{self.kernel}: diag (X and the cotangents are read-only)"):
+            *parts, pull = kernels.diagonal(self.kernel, require.read_only(self.X))
+            gradients = pull(*map(require.read_only, self.G[:, :2].T), inputs=True)
+        return *(np.broadcast_to(part, len(self.X)) for part in parts), *gradients
 
 
 def check_kernel_rule(kernel, X=None, random_state=0):
@@ -96,17 +95,15 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     hint = "Add a rule for each of its kernels with skgp_sparse.kernels.register."
     require.that(known, f"{kernel} has no derivative rule. {hint}")
     case = _make_case(kernel, X, check_random_state(random_state))
-    _check_value(case)
     _check_theta(case)
-    _check_gradient(case)
+    _check_cross(case)
     _check_diagonal(case)
-    _check_diagonal_gradient(case)
     _check_coincidence(case)
     _check_fixed(case)
     _check_threads(case)
     # a product and a sum reveal a pullback that overwrites arrays of other kernels
     beside = RBF(np.sqrt(np.mean(case.unit() ** 2)))
-    _check_gradient(case._replace(kernel=kernel * kernel + beside))
+    _check_cross(case._replace(kernel=kernel * kernel + beside))
 
 
 def _make_case(kernel, X, rng):
@@ -121,37 +118,57 @@ def _make_case(kernel, X, rng):
     return _Case(kernel, X, Z, rng.normal(size=(len(X), _POINTS)))
 
 
-def _check_value(case):
-    kernel, X, Z, _ = case
-    expected = kernel(X, Z)
-    _require_equal(case.linearize()[0], expected, f"{kernel}: k(X, Z)", "by the kernel itself")
-
-
 def _check_theta(case):
-    kernel, theta, name = case.kernel, case.kernel.theta.copy(), str(case.kernel)
-    case.pulled(), _diagonal(case)
-    same = np.array_equal(kernel.theta, theta)
-    require.that(same, f"{name}: the rule changes theta to {kernel.theta}, expected {theta}.")
+    theta = case.kernel.theta.copy()
+    case.cross(), case.diagonal()
+    same = np.array_equal(case.kernel.theta, theta)
+    require.that(same, f"{case.kernel}: the rule changes theta to {case.kernel.theta}.")
+
+
+def _check_cross(case):
+    kernel, X, Z, G = case
+    (value, theta_bar, Z_bar), unit, expected = case.cross(), case.unit(), kernel(X, Z)
+    _require_equal(value, expected, f"{kernel}: k(X, Z)", "by the kernel itself")
+
+    def weighted(theta, z):
+        return np.sum(G * kernel.clone_with_theta(theta)(X, z * unit))
+
+    at, size = (kernel.theta, Z / unit), np.max(np.abs(expected))
+    _require_slopes(
+        (theta_bar, Z_bar * unit), weighted, at, size, f"{kernel}: the gradient of cross"
+    )
+    _, without, none = case.cross(inputs=False)
+    require.that(none is None, f"{kernel}: Z_bar is {none} with inputs=False, expected None.")
+    what = f"{kernel}: the gradient of theta with inputs=False"
+    _require_equal(without, theta_bar, what, "with inputs=True")
+
+
+def _check_diagonal(case):
+    kernel, X, unit = case.kernel, case.X, case.unit()
+    (signal, noise, theta_bar, X_bar), expected = case.diagonal(), kernel.diag(X)
+    _require_equal(signal + noise, expected, f"{kernel}: k(x, x)", "by kernel.diag")
+    what = f"{kernel}: k(x, x) without white noise"
+    _require_equal(signal, _signal(kernel, X), what, "by the kernel itself")
+
+    def weighted(theta, x):
+        moved, x = kernel.clone_with_theta(theta), x * unit
+        signal = _signal(moved, x)
+        return np.sum(case.G[:, :2].T * (signal, moved.diag(x) - signal))
+
+    at, size = (kernel.theta, X / unit), np.max(np.abs(expected))
+    _require_slopes(
+        (theta_bar, X_bar * unit), weighted, at, size, f"{kernel}: the gradient of diag"
+    )
+
+
+def _signal(kernel, X):
+    """Return ``k(x, x)`` without white noise: ``kernel(X, X)`` does not include it."""
+    return np.diagonal(kernel(X, X)) if kernels.has_noise(kernel) else kernel.diag(X)
 
 
 def _require_equal(actual, expected, what, source):
     allowed = _DIGITS * np.max(np.abs(expected), initial=_LEAST)
     require.close(actual, expected, allowed, what, source)
-
-
-def _check_gradient(case):
-    kernel, X, Z, G = case
-    (theta_bar, Z_bar), unit, size = case.pulled(), case.unit(), np.max(np.abs(kernel(X, Z)))
-
-    def value(theta, z):
-        return np.sum(G * kernel.clone_with_theta(theta)(X, z * unit))
-
-    at, actual = (kernel.theta, Z / unit), (theta_bar, Z_bar * unit)
-    _require_slopes(actual, value, at, size, f"{kernel}: the gradient of cross")
-    without, none = case.pulled(inputs=False)
-    require.that(none is None, f"{kernel}: Z_bar is {none} with inputs=False, expected None.")
-    what = f"{kernel}: the gradient of theta with inputs=False"
-    _require_equal(without, theta_bar, what, "with inputs=True")
 
 
 def _require_slopes(actual, function, at, size, what):
@@ -160,8 +177,8 @@ def _require_slopes(actual, function, at, size, what):
     `size` is the magnitude of the terms of the function. The tolerance is relative to it.
     """
     theta, inputs = at
-    by_theta = _differences(lambda t: function(t, inputs), theta)
-    by_inputs = _differences(lambda x: function(theta, x), inputs)
+    by_theta = require.differences(lambda t: function(t, inputs), theta, _STEP)
+    by_inputs = require.differences(lambda x: function(theta, x), inputs, _STEP)
     names = ("theta", "the inputs in units of their spread")
     for name, mine, its in zip(names, actual, (by_theta, by_inputs)):
         allowed = _TOLERANCE * max(size, np.max(np.abs(its), initial=_LEAST))
@@ -169,83 +186,34 @@ def _require_slopes(actual, function, at, size, what):
         require.close(mine, its, allowed, what_by, "by central differences of the kernel itself")
 
 
-def _differences(function, at):
-    result = np.empty(at.shape)
-    for index in np.ndindex(at.shape):
-        shift = np.zeros(at.shape)
-        shift[index] = _STEP
-        result[index] = (function(at + shift) - function(at - shift)) / (2.0 * _STEP)
-    return result
-
-
-def _diagonal(case):
-    """Return the signal and the noise of every row, and the pullback."""
-    with require.no_error(f"{case.kernel}: diag (X is read-only)"):
-        signal, noise, pull = kernels.diagonal(case.kernel, _read_only(case.X))
-        return *(np.broadcast_to(part, len(case.X)) for part in (signal, noise)), pull
-
-
-def _check_diagonal(case):
-    signal, noise, _ = _diagonal(case)
-    kernel, X = case.kernel, case.X
-    _require_equal(signal + noise, kernel.diag(X), f"{kernel}: k(x, x)", "by kernel.diag")
-    what = f"{kernel}: k(x, x) without white noise"
-    _require_equal(signal, _signal(kernel, X), what, "by the kernel itself")
-
-
-def _signal(kernel, X):
-    """Return ``k(x, x)`` without white noise: ``kernel(X, X)`` does not include it."""
-    return np.diagonal(kernel(X, X)) if kernels.has_noise(kernel) else kernel.diag(X)
-
-
-def _check_diagonal_gradient(case):
-    kernel, X, unit, weights = case.kernel, case.X, case.unit(), case.G[:, :2].T
-
-    def value(theta, x):
-        moved, x = kernel.clone_with_theta(theta), x * unit
-        signal = _signal(moved, x)
-        return np.sum(weights * (signal, moved.diag(x) - signal))
-
-    with require.no_error(f"{kernel}: the pullback of diag (its cotangent is read-only)"):
-        theta_bar, X_bar = _diagonal(case)[2](*map(_read_only, weights), inputs=True)
-    size, at = np.max(np.abs(kernel.diag(X))), (kernel.theta, X / unit)
-    _require_slopes((theta_bar, X_bar * unit), value, at, size, f"{kernel}: the gradient of diag")
-
-
 def _check_coincidence(case):
     """Check the rule at rows that are also inducing points, as at the start of a fit."""
     met = case._replace(Z=case.X[:_POINTS], G=case.G[:, : len(case.X)])
-    require.finite(met.linearize()[0], f"{case.kernel}: k(X, Z) where rows coincide")
-    for name, bar in zip(_NAMES, met.pulled()):
-        require.finite(bar, f"{case.kernel}: the gradient of {name} where rows coincide")
+    names = ("k(X, Z)", "the gradient of theta", "the gradient of Z")
+    for name, values in zip(names, met.cross()):
+        require.finite(values, f"{case.kernel}: {name} where rows coincide")
 
 
 def _check_fixed(case):
     """Check the gradient of theta with each hyperparameter fixed in turn."""
     free = [p for p in case.kernel.hyperparameters if not p.fixed]
     owners = [f"{p.name}_bounds" for p in free for _ in range(p.n_elements)]
-    whole = case.pulled()[0]
+    whole = case.cross()[1]
     for bounds in sorted(set(owners) & set(case.kernel.get_params())):
         held = clone(case.kernel).set_params(**{bounds: "fixed"})
+        actual = case._replace(kernel=held).cross()[1]
         expected = whole[[owner != bounds for owner in owners]]
         what = f"{case.kernel}: the gradient of theta with {bounds}='fixed'"
-        actual = case._replace(kernel=held).pulled()[0]
         _require_equal(actual, expected, what, "the other entries when it is free")
 
 
 def _check_threads(case):
     """Check two threads that both compute their values before they call their pullbacks."""
     halves = [case._replace(X=case.X[rows::2], G=case.G[rows::2]) for rows in (0, 1)]
-    barrier = Barrier(2)
-
-    def meanwhile(half):
-        _, pullback = half.linearize()
-        barrier.wait(_PATIENCE)
-        return half.pull(pullback)
-
+    barrier = Barrier(2, timeout=_PATIENCE)
     with ThreadPoolExecutor(2) as pool:
-        together = list(pool.map(meanwhile, halves))
+        together = list(pool.map(lambda half: half.cross(between=barrier.wait), halves))
     for actual, half in zip(together, halves):
-        for name, mine, its in zip(_NAMES, actual, half.pulled()):
+        for name, mine, its in zip(("theta", "Z"), actual[1:], half.cross()[1:]):
             what = f"{case.kernel}: the gradient of {name} with two threads at work"
             _require_equal(mine, its, what, "by one thread")

@@ -19,6 +19,7 @@ _NO_VARIANCE = 1e-18
 _STEP = 1e-4  # of central differences
 _KINDS = ("expected", "tilted")
 _POWER = 0.4  # of the density, in expectation propagation
+_OF_POWER = f"tilted for power = {_POWER}"
 _PROBABILITIES = (0.1, 0.5, 0.95)  # of quantiles
 _PARTS = ("value", "slope", "curvature")
 _DIGITS = 1e-9
@@ -31,18 +32,16 @@ _MOST_PRECISION = 100.0  # of an observation, relative, where the sum has enough
 _MOST_BEND = 300.0  # of the log density anywhere, relative, if it is not concave
 
 
-class _Table(NamedTuple):
-    """Rows, each with an observation and the mean and variance of its latent value."""
+class _Rows(NamedTuple):
+    """Rows of a likelihood: their observations, and means and variances of their latent values."""
 
+    likelihood: Likelihood
     y: np.ndarray
     mean: np.ndarray
     variance: np.ndarray
 
     def where(self, rows):
-        return _Table(*(column[rows] for column in self))
-
-    def moved(self, step):
-        return self._replace(mean=self.mean + step)
+        return _Rows(self.likelihood, *(column[rows] for column in self[1:]))
 
     def certain(self):
         return self._replace(variance=np.full(len(self.y), _NO_VARIANCE))
@@ -50,11 +49,29 @@ class _Table(NamedTuple):
     def is_moderate(self):
         return (np.abs(self.mean) <= _MODERATE_MEAN) & (self.variance <= _MODERATE_VARIANCE)
 
-    def moderate(self):
-        return self.where(self.is_moderate())
-
     def place(self, row):
-        return ", ".join(f"{name} = {c[row]:g}" for name, c in zip(self._fields, self))
+        row = row % len(self.y)
+        return ", ".join(f"{name} = {getattr(self, name)[row]:g}" for name in self._fields[1:])
+
+    def require_close(self, actual, expected, what, source, allowed=None):
+        """Require that the answers of the method that `what` names are close to others."""
+        what = f"{self.likelihood!r}.{what}"
+        allowed = _TOLERANCE * (1 + np.abs(expected)) if allowed is None else allowed
+        require.close(actual, expected, allowed, what, source, self.place)
+
+    @np.errstate(all="ignore")
+    def ask(self, kind):
+        """Return the value, slope and curvature of every row, after a check of their shapes."""
+        method, name = getattr(self.likelihood, kind.split()[0]), f"{self.likelihood!r}.{kind}"
+        options, n = {"power": _POWER} if kind == _OF_POWER else {}, len(self.y)
+        with require.no_error(f"{name} (its arguments are read-only) of {n} rows"):
+            value, slope, curvature = method(*map(require.read_only, self[1:]), **options)
+        may_overflow = ~self.is_moderate() & np.isneginf(value) & (kind == "expected")
+        for part, values in zip(_PARTS, (value, slope, curvature)):
+            require.shape(values, self.y.shape, f"{name}: {part} of {n} rows")
+            good = np.isfinite(values) | (may_overflow & ~np.isnan(values))
+            require.everywhere(good, values, f"{name}: {part}", "a finite number", self.place)
+        return value, slope, curvature
 
 
 def check_likelihood(likelihood, y=None, random_state=0):
@@ -97,227 +114,189 @@ def check_likelihood(likelihood, y=None, random_state=0):
     >>> check_likelihood(Logit())
     >>> check_likelihood(Gamma(), y=[0.3, 2.0])
     """
-    is_one, name = isinstance(likelihood, Likelihood), "skgp_sparse.likelihoods.Likelihood"
-    require.that(is_one, f"{likelihood!r} must be an instance of {name}.")
-    require.clones(likelihood)
-    table = _make_table(likelihood, y, check_random_state(random_state))
+    require.instance(likelihood, Likelihood)
+    rng = check_random_state(random_state)
+    rows = _make_rows(likelihood, y, rng)
+    moderate = rows.where(rows.is_moderate())
     _check_signature(likelihood)
     for kind in _KINDS:
-        _check_rows(likelihood, kind, table)
-        _check_derivatives(likelihood, kind, table.moderate())
-    if likelihood.is_log_concave:
-        _check_derivatives(likelihood, "tilted", table.moderate(), power=_POWER)
-    _check_limit(likelihood, table.moderate().certain())
-    _check_order(likelihood, table)
-    _check_values(likelihood, table.moderate())
+        _check_rows(rows, kind)
+    for kind in (*_KINDS, _OF_POWER) if likelihood.is_log_concave else _KINDS:
+        _check_derivatives(moderate, kind)
+    _check_limit(moderate.certain())
+    _check_order(rows)
+    _check_values(moderate)
     if isinstance(likelihood, Binary):
-        _check_probability(likelihood, table._replace(y=np.ones_like(table.y)))
-    central = table.where((np.abs(table.mean) <= 2.5) & (table.variance <= 1.0))
-    _check_response(likelihood, central, check_random_state(random_state))
-    _check_quantiles(likelihood, central, check_random_state(random_state))
-    _check_parameters(likelihood, table.moderate())
+        _check_probability(rows._replace(y=np.ones_like(rows.y)))
+    central = (np.abs(rows.mean) <= 2.5) & (rows.variance <= 1.0)
+    _check_samples(rows.where(central), rng)
+    _check_parameters(moderate)
+
+
+def _make_rows(likelihood, y, rng):
+    if y is None and not isinstance(likelihood, Binary):
+        raise ValueError(f"check_likelihood needs y: observations in the domain of {likelihood!r}.")
+    y = np.unique(column_or_1d([-1.0, 1.0] if y is None else y)).astype(float)
+    means = _MEANS + rng.uniform(-0.1, 0.1, len(_MEANS)) * (np.abs(_MEANS) < 50.0)
+    return _combined(likelihood, rng.permutation(y)[:_MOST_OBSERVATIONS], means)
+
+
+def _combined(likelihood, y, means):
+    columns = np.meshgrid(y, means, _VARIANCES, indexing="ij")
+    return _Rows(likelihood, *(column.ravel() for column in columns))
 
 
 def _check_signature(likelihood):
     """Check that the tilted methods take what expectation propagation passes, by position."""
     for name in ("tilted", "tilted_slopes"):
-        sentence = (
-            f"{likelihood!r}.{name} must take the arguments (y, mean, variance, power=1.0): "
-            "expectation propagation passes the power of each row."
-        )
         try:
             signature(getattr(likelihood, name)).bind(None, None, None, 1.0)
         except TypeError as error:
-            raise AssertionError(sentence) from error
+            raise AssertionError(
+                f"{likelihood!r}.{name} must take the arguments (y, mean, variance, power=1.0): "
+                "expectation propagation passes the power of each row."
+            ) from error
 
 
-def _make_table(likelihood, y, rng):
-    if y is None and not isinstance(likelihood, Binary):
-        raise ValueError(f"check_likelihood needs y: observations in the domain of {likelihood!r}.")
-    y = np.unique(column_or_1d([-1.0, 1.0] if y is None else y)).astype(float)
-    means = _MEANS + rng.uniform(-0.1, 0.1, len(_MEANS)) * (np.abs(_MEANS) < 50.0)
-    return _combined(rng.permutation(y)[:_MOST_OBSERVATIONS], means)
-
-
-def _combined(y, means):
-    columns = np.meshgrid(y, means, _VARIANCES, indexing="ij")
-    return _Table(*(column.ravel() for column in columns))
-
-
-def _ask(likelihood, kind, table, **power):
-    """Return the value, slope and curvature of every row, after a check of their shapes."""
-    name, given = f"{likelihood!r}.{kind}", [column.copy() for column in table]
-    with require.no_error(f"{name} of {len(table.y)} rows"), np.errstate(all="ignore"):
-        value, slope, curvature = getattr(likelihood, kind)(*given, **power)
-    for column, before, kept in zip(table._fields, table, given):
-        same = np.array_equal(before, kept)
-        require.that(same, f"{name} overwrites {column}, which it must not change.")
-    for part, values in zip(_PARTS, (value, slope, curvature)):
-        require.shape(values, table.y.shape, f"{name}: {part} of {len(table.y)} rows")
-        may_overflow = ~table.is_moderate() & np.isneginf(value) & (kind == "expected")
-        good = np.isfinite(values) | (may_overflow & ~np.isnan(values))
-        require.everywhere(good, values, f"{name}: {part}", "a finite number", table.place)
-    return value, slope, curvature
-
-
-def _check_rows(likelihood, kind, table):
+def _check_rows(rows, kind):
     """Check that rows are independent, that the tails are finite, and that curvatures are >= 0."""
-    name, whole = f"{likelihood!r}.{kind}", _ask(likelihood, kind, table)
-    for rows in (np.arange(len(table.y))[::-3], np.arange(1)):
-        some = table.where(rows)
-        for part, values, actual in zip(_PARTS, whole, _ask(likelihood, kind, some)):
-            what, expected = f"{name}: {part} of a row", values[rows]
-            actual = np.where(actual == expected, expected, actual)
-            finite = np.isfinite(expected) | np.isfinite(actual)
-            near = some.where(finite)
-            allowed = _DIGITS * (1 + np.abs(expected[finite]))
-            source = "among other rows"
-            require.close(actual[finite], expected[finite], allowed, what, source, near.place)
-    _ask(likelihood, kind, _combined(np.unique(table.y), _FAR))
-    if likelihood.is_log_concave:
-        largest = np.max(np.abs(whole[2]), where=np.isfinite(whole[2]), initial=0.0)
+    whole = rows.ask(kind)
+    for index in (np.arange(len(rows.y))[::-3], np.arange(1)):
+        some = rows.where(index)
+        for part, actual, values in zip(_PARTS, some.ask(kind), whole):
+            expected, what = values[index], f"{kind}: {part} of a row"
+            allowed = _DIGITS * (1 + np.abs(expected))
+            some.require_close(actual, expected, what, "among other rows", allowed)
+    _combined(rows.likelihood, np.unique(rows.y), _FAR).ask(kind)
+    if rows.likelihood.is_log_concave:
+        what, curvature = f"{rows.likelihood!r}.{kind}: curvature", whole[2]
+        largest = np.max(np.abs(curvature), where=np.isfinite(curvature), initial=0.0)
+        good = curvature >= -_DIGITS * largest
         expected = "no negative number: p(y | f) must be log-concave in f"
-        good = whole[2] >= -_DIGITS * largest
-        require.everywhere(good, whole[2], f"{name}: curvature", expected, table.place)
+        require.everywhere(good, curvature, what, expected, rows.place)
 
 
-def _check_derivatives(likelihood, kind, table, **power):
-    up, down = (_ask(likelihood, kind, table.moved(step), **power) for step in (_STEP, -_STEP))
-    value, slope, curvature = _ask(likelihood, kind, table, **power)
-    for part, actual, difference, integral in (
-        ("slope", slope, up[0] - down[0], value),
-        ("curvature", curvature, down[1] - up[1], slope),
+def _check_derivatives(rows, kind):
+    def at(shift):
+        return np.array(rows._replace(mean=rows.mean + shift).ask(kind))
+
+    (value, slope, curvature), changes = rows.ask(kind), require.differences(at, 0.0, _STEP)
+    of_largest = _DIGITS if rows.likelihood.is_log_concave else _TOLERANCE  # signs change
+    for part, actual, expected, integral in (
+        ("slope", slope, changes[0], value),
+        ("curvature", curvature, -changes[1], slope),
     ):
-        expected = difference / (2 * _STEP)
-        of_largest = _DIGITS if likelihood.is_log_concave else _TOLERANCE  # signs change
         rounding = 1e-8 * np.abs(integral) + of_largest * np.max(np.abs(expected))
-        allowed = 10 * _TOLERANCE * np.abs(expected) + rounding
-        what, source = f"{likelihood!r}.{kind}: {part}", "by central differences along the mean"
-        what += "".join(f" for power = {number}" for number in power.values())
-        require.close(actual, expected, allowed, what, source, table.place)
+        allowed, source = 10 * _TOLERANCE * np.abs(expected) + rounding, "by central differences"
+        rows.require_close(actual, expected, f"{kind}: {part}", source, allowed)
 
 
-def _check_limit(likelihood, table):
-    actual, expected = (_ask(likelihood, kind, table)[0] for kind in ("tilted", "expected"))
-    what, allowed = f"{likelihood!r}.tilted: value", _TOLERANCE * (1 + np.abs(expected))
+def _check_limit(rows):
+    expected, actual = (rows.ask(kind)[0] for kind in _KINDS)
     source = "that of expected in the limit of variance = 0"
-    require.close(actual, expected, allowed, what, source, table.place)
+    rows.require_close(actual, expected, "tilted: value", source)
 
 
-def _check_order(likelihood, table):
+def _check_order(rows):
     """Check Jensen's inequality: a mean of logarithms is at most the logarithm of the mean."""
-    lower, upper = (_ask(likelihood, kind, table)[0] for kind in _KINDS)
-    good, what = lower <= upper + _DIGITS * (1 + np.abs(lower)), f"{likelihood!r}.expected: value"
-
-    def most(row):
-        return f"at most {upper[row]:.10g}, the value of tilted (Jensen's inequality)"
-
-    require.everywhere(good, lower, what, most, table.place)
+    lower, upper = (rows.ask(kind)[0] for kind in _KINDS)
+    good, what = lower <= upper + _DIGITS * (1 + np.abs(lower)), f"{rows.likelihood!r}.expected"
+    most = [f"at most {value:.10g}, the value of tilted (Jensen's inequality)" for value in upper]
+    require.everywhere(good, lower, f"{what}: value", most.__getitem__, rows.place)
 
 
-def _check_values(likelihood, table):
+def _check_values(rows):
     """Compare values with sums over 4001 nodes, where these cover the mass of the integrand."""
-    logs, table = _log_densities(likelihood, table)
-    if len(table.y) == 0:
+    logs, rows = _log_densities(rows)
+    if len(rows.y) == 0:
         return
     sums = {"expected": logs @ _WEIGHTS, "tilted": logsumexp(logs, axis=1, b=_WEIGHTS)}
+    if rows.likelihood.is_log_concave:
+        sums[_OF_POWER] = logsumexp(_POWER * logs, axis=1, b=_WEIGHTS)
     for kind, expected in sums.items():
-        _compare_values(likelihood, kind, table, expected)
-    if likelihood.is_log_concave:
-        expected = logsumexp(_POWER * logs, axis=1, b=_WEIGHTS)
-        _compare_values(likelihood, "tilted", table, expected, power=_POWER)
+        actual, source = rows.ask(kind)[0], "by a sum over 4001 nodes"
+        rows.require_close(actual, expected, f"{kind}: value", source)
 
 
-def _compare_values(likelihood, kind, table, expected, **power):
-    actual, what = _ask(likelihood, kind, table, **power)[0], f"{likelihood!r}.{kind}: value"
-    what += "".join(f" for power = {number}" for number in power.values())
-    allowed, source = _TOLERANCE * (1 + np.abs(expected)), "by a sum over 4001 nodes"
-    require.close(actual, expected, allowed, what, source, table.place)
-
-
-def _log_densities(likelihood, table):
+def _log_densities(rows):
     """Logarithms at the nodes of rows for which these are enough, and these rows."""
-    _, slope, curvature = _ask(likelihood, "expected", table.certain())
-    within_reach = np.sqrt(table.variance) * np.abs(slope) <= _MOST_SHIFT
-    table = table.where(within_reach & (table.variance * curvature <= _MOST_PRECISION))
-    f = table.mean[:, None] + np.sqrt(table.variance)[:, None] * _NODES
-    if len(table.y) == 0:
-        return f, table
-    dense = _Table(np.repeat(table.y, len(_NODES)), f.ravel(), f.ravel()).certain()
-    logs, _, curvature = (part.reshape(f.shape) for part in _ask(likelihood, "expected", dense))
-    if likelihood.is_log_concave:
-        return logs, table
-    smooth = table.variance * np.max(np.abs(curvature), axis=1) <= _MOST_BEND
-    return logs[smooth], table.where(smooth)
+    _, slope, curvature = rows.certain().ask("expected")
+    within_reach = np.sqrt(rows.variance) * np.abs(slope) <= _MOST_SHIFT
+    rows = rows.where(within_reach & (rows.variance * curvature <= _MOST_PRECISION))
+    f = rows.mean[:, None] + np.sqrt(rows.variance)[:, None] * _NODES
+    if len(rows.y) == 0:
+        return f, rows
+    dense = rows._replace(y=np.repeat(rows.y, len(_NODES)), mean=f.ravel()).certain()
+    logs, _, curvature = (part.reshape(f.shape) for part in dense.ask("expected"))
+    if rows.likelihood.is_log_concave:
+        return logs, rows
+    smooth = rows.variance * np.max(np.abs(curvature), axis=1) <= _MOST_BEND
+    return logs[smooth], rows.where(smooth)
 
 
-def _check_response(likelihood, table, rng):
-    """Compare the response with samples, and check that the samples are in the domain."""
-    name, (_, mean, variance) = f"{likelihood!r}", table
-    with require.no_error(f"{name}.response and sample of {len(mean)} rows"):
-        expected, spread = likelihood.response(mean, variance)
+def _check_samples(rows, rng):
+    """Compare the response and quantiles with samples, which must be in the domain."""
+    likelihood, _, mean, variance = rows
+    with require.no_error(f"{likelihood!r}.response and sample of {len(mean)} rows"):
+        response = likelihood.response(mean, variance)
         f = mean + np.sqrt(variance) * rng.normal(size=(_SAMPLES, len(mean)))
         drawn = likelihood.sample(f, rng)
         likelihood.check(drawn.ravel(), "check_likelihood")
-    require.shape(drawn, f.shape, f"{name}.sample of {f.shape}")
-    for values, what in ((expected, "mean"), (spread, "variance")):
-        require.shape(values, mean.shape, f"{name}.response: {what} of {len(mean)} rows")
-    for values, what, samples in (
-        (expected, "mean", drawn),
-        (spread, "variance", (drawn - drawn.mean(axis=0)) ** 2),
-    ):
+    require.shape(drawn, f.shape, f"{likelihood!r}.sample of {f.shape}")
+    squares = (drawn - drawn.mean(axis=0)) ** 2
+    for what, values, samples in zip(("mean", "variance"), response, (drawn, squares)):
+        require.shape(values, mean.shape, f"{likelihood!r}.response: {what} of {len(mean)} rows")
+        expected, source = samples.mean(axis=0), f"of {_SAMPLES} samples"
         allowed = _ERRORS * samples.std(axis=0) / np.sqrt(_SAMPLES) + _DIGITS
-        allowed += _ERRORS * np.max(np.abs(samples - samples.mean(axis=0)), axis=0) / _SAMPLES
+        allowed += _ERRORS * np.max(np.abs(samples - expected), axis=0) / _SAMPLES
         if what == "variance":
-            allowed += _ERRORS**2 * spread / _SAMPLES
-        name, source = f"{likelihood!r}.response: {what}", f"of {_SAMPLES} samples"
-        known = np.isfinite(values)  # an infinite variance has no estimate
-        actual, expected, rows = values[known], samples.mean(axis=0)[known], table.where(known)
-        require.close(actual, expected, allowed[known], name, source, rows.place)
-
-
-def _check_quantiles(likelihood, table, rng):
-    """Compare quantiles with the shares of samples that are smaller, or not larger."""
-    name, (_, mean, variance) = f"{likelihood!r}.quantile", table
-    f = mean + np.sqrt(variance) * rng.normal(size=(_SAMPLES, len(mean)))
-    drawn = likelihood.sample(f, rng)
+            allowed += _ERRORS**2 * values / _SAMPLES
+        allowed[np.isinf(values)] = np.inf  # an infinite variance has no estimate
+        rows.require_close(values, expected, f"response: {what}", source, allowed)
     for q in _PROBABILITIES:
-        with require.no_error(f"{name} of {len(mean)} rows"):
-            try:
-                actual = likelihood.quantile(q, mean, variance)
-            except NotImplementedError:
-                return
-        require.shape(actual, mean.shape, f"{name} of {len(mean)} rows")
-        off = _ERRORS * np.sqrt(q * (1.0 - q) / _SAMPLES)
-        good = np.mean(drawn < actual, axis=0) <= q + off
-        good &= np.mean(drawn <= actual, axis=0) >= q - off
-        expected = f"the quantile {q} of {_SAMPLES} samples"
-        require.everywhere(good, actual, name, expected, table.place)
+        _check_quantile(rows, drawn, q)
 
 
-def _check_parameters(likelihood, table):
+def _check_quantile(rows, drawn, q):
+    """Compare a quantile with the shares of samples that are smaller, or not larger."""
+    likelihood, _, mean, variance = rows
+    name = f"{likelihood!r}.quantile"
+    with require.no_error(f"{name} of {len(mean)} rows"):
+        try:
+            actual = likelihood.quantile(q, mean, variance)
+        except NotImplementedError:
+            return
+    require.shape(actual, mean.shape, f"{name} of {len(mean)} rows")
+    off = _ERRORS * np.sqrt(q * (1.0 - q) / _SAMPLES)
+    good = np.mean(drawn < actual, axis=0) <= q + off
+    good &= np.mean(drawn <= actual, axis=0) >= q - off
+    expected = f"the quantile {q} of {_SAMPLES} samples"
+    require.everywhere(good, actual, name, expected, rows.place)
+
+
+def _check_parameters(rows):
     """Compare gradients with respect to the learned parameters with central differences."""
-    theta = likelihood.theta
+    likelihood, theta = rows.likelihood, rows.likelihood.theta
     require.shape(likelihood.limits, (len(theta), 2), f"{likelihood!r}.limits")
     for kind in _KINDS:
-        what = f"{likelihood!r}.{kind}_slopes"
-        actual = getattr(likelihood, f"{kind}_slopes")(*table)
-        require.shape(actual, (len(theta), len(table.y)), what)
-        for step, slopes in zip(_STEP * np.eye(len(theta)), actual):
-            up, down = (likelihood.with_theta(theta + sign * step) for sign in (1, -1))
-            difference = _ask(up, kind, table)[0] - _ask(down, kind, table)[0]
-            expected = difference / (2 * _STEP)
-            allowed = 10 * _TOLERANCE * (1 + np.abs(expected))
-            require.close(slopes, expected, allowed, what, "by central differences", table.place)
+
+        def values(theta, kind=kind):
+            return rows._replace(likelihood=likelihood.with_theta(theta)).ask(kind)[0]
+
+        actual = getattr(likelihood, f"{kind}_slopes")(*rows[1:])
+        expected = require.differences(values, theta, _STEP).reshape(-1, len(rows.y))
+        allowed, source = 10 * _TOLERANCE * (1 + np.abs(expected)), "by central differences"
+        rows.require_close(actual, expected, f"{kind}_slopes", source, allowed)
 
 
-def _check_probability(likelihood, table):
-    name, (_, mean, variance) = f"{likelihood!r}.probability", table
+def _check_probability(rows):
+    likelihood, _, mean, variance = rows
+    name = f"{likelihood!r}.probability"
     with require.no_error(f"{name} of {len(mean)} rows"):
         p, opposite = (likelihood.probability(sign * mean, variance) for sign in (1, -1))
     require.shape(p, mean.shape, f"{name} of {len(mean)} rows")
-    require.everywhere((p >= 0) & (p <= 1), p, name, "a number in [0, 1]", table.place)
-    source = "1 minus that at the opposite mean"
-    require.close(p, 1 - opposite, _DIGITS, name, source, table.place)
-    actual, source = np.exp(_ask(likelihood, "tilted", table)[0]), "exp of tilted for y = 1"
-    require.close(p, actual, _DIGITS, name, source, table.place)
+    require.everywhere((p >= 0) & (p <= 1), p, name, "a number in [0, 1]", rows.place)
+    opposite, source = 1 - opposite, "1 minus that at the opposite mean"
+    rows.require_close(p, opposite, "probability", source, _DIGITS)
+    tilted, source = np.exp(rows.ask("tilted")[0]), "exp of tilted for y = 1"
+    rows.require_close(p, tilted, "probability", source, _DIGITS)

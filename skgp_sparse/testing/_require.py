@@ -22,12 +22,14 @@ def no_error(what):
         raise AssertionError(f"Expected no error, but {what} raised {kind}: {error}") from error
 
 
-def clones(estimator):
-    """Require that scikit-learn can clone an object including all of its parameters."""
-    with no_error(f"sklearn.base.clone({estimator!r})"):
-        again = clone(estimator)
-    same = type(again) is type(estimator) and repr(again) == repr(estimator)
-    that(same, f"The clone of {estimator!r} is {again!r}, expected an equal object.")
+def instance(value, kind):
+    """Require an instance of a public class, which scikit-learn can clone with its parameters."""
+    path = f"{kind.__module__.split('._')[0]}.{kind.__name__}"
+    that(isinstance(value, kind), f"{value!r} must be an instance of {path}.")
+    with no_error(f"sklearn.base.clone({value!r})"):
+        again = clone(value)
+    same = type(again) is type(value) and repr(again) == repr(value)
+    that(same, f"The clone of {value!r} is {again!r}, expected an equal object.")
 
 
 def shape(value, expected, what):
@@ -51,8 +53,26 @@ def finite(values, what, at=None):
 
 
 def close(actual, expected, allowed, what, source, at=None):
-    """Require that two arrays differ by at most `allowed`; `source` is the origin of `expected`."""
+    """Require that two arrays are equal, or differ by at most `allowed`.
+
+    `source` is the origin of `expected`.
+    """
     expected = np.asarray(expected)
     shape(actual, expected.shape, what)
-    good = np.abs(actual - expected) <= allowed
+    with np.errstate(invalid="ignore"):  # of equal infinities
+        good = (actual == expected) | (np.abs(actual - expected) <= allowed)
     everywhere(good, actual, what, lambda i: f"{expected.flat[i]:.10g} ({source})", at)
+
+
+def read_only(array):
+    """Return a view that cannot be overwritten."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def differences(function, at, step):
+    """Compute central differences of an array, one for each entry of the argument."""
+    steps = step * np.eye(np.size(at)).reshape(-1, *np.shape(at)) if np.size(at) else ()
+    slopes = [(function(at + shift) - function(at - shift)) / (2.0 * step) for shift in steps]
+    return np.reshape(slopes, np.shape(at) + np.shape(slopes)[1:])

@@ -1,6 +1,7 @@
 """The check of sources, which reads all chunks several times as a fit does."""
 
 import pickle
+from itertools import count, takewhile
 
 import numpy as np
 
@@ -45,69 +46,61 @@ def check_source(source, pickles=False):
     """
     name = type(source).__name__
     require.that(is_source(source), f"{name} must have the members chunk_sizes and chunk.")
-    chunks = _all_chunks(source, name)
+    chunks = _all_chunks(source)
     require.that(any(len(chunk.X) for chunk in chunks), f"{name} has no rows.")
     _check_form(chunks, name)
-    names = getattr(source, "feature_names", None)
-    columns = next(np.shape(chunk.X)[1] for chunk in chunks if len(chunk.X))
-    if names is not None:
-        sentence = f"{name}.feature_names has {len(names)} names, expected {columns}."
-        require.that(len(names) == columns, sentence)
-    _compare(_all_chunks(source, name), chunks, f"{name} in a second pass")
-    for number in range(0, len(chunks), 2):
-        again = _chunk(source, number, name)
-        _compare_one(again, chunks[number], f"{name}.chunk({number}) after chunks were left out")
+    names, columns = getattr(source, "feature_names", None), chunks[0].X.shape[1]
+    is_named = names is None or len(names) == columns
+    require.that(
+        is_named, f"{name}.feature_names has {len(names or ())} names, expected {columns}."
+    )
+    _compare(_all_chunks(source), chunks, f"{name} in a second pass")
+    some = [_chunk(source, number) for number in range(0, len(chunks), 2)]
+    _compare(some, chunks[::2], f"{name} after chunks were left out", step=2)
     if callable(getattr(source, "close", None)):
         for what in (f"{name}.close()", f"a second {name}.close()"):
             with require.no_error(what):
                 source.close()
-    _compare(_all_chunks(source, name), chunks, f"{name} after close")
+    _compare(_all_chunks(source), chunks, f"{name} after close")
     if pickles:
         with require.no_error(f"pickling {name}"):
             copy = pickle.loads(pickle.dumps(source))
-        _compare(_all_chunks(copy, name), chunks, f"{name} from a pickle")
+        _compare(_all_chunks(copy), chunks, f"{name} from a pickle")
 
 
-def _all_chunks(source, name):
-    """Copies of all chunks, asked for in order, after a check of their numbers of rows."""
-    sizes, chunks = source.chunk_sizes, []
-    while sizes is None or len(chunks) < len(sizes):
-        chunk = _chunk(source, len(chunks), name)
-        if chunk is None and sizes is None:
-            break
-        what = f"{name}.chunk({len(chunks)})"
-        require.that(chunk is not None, f"{what} is None, expected a chunk.")
-        rows = len(chunk.X)
-        if sizes is not None:
-            expected = sizes[len(chunks)]
-            sentence = f"{what} has {rows} rows, expected {expected}, as chunk_sizes says."
-            require.that(rows == expected, sentence)
-        for part, column in zip(_PARTS, chunk):
-            given = column is None or len(column) == rows
-            require.that(given, f"{what}: {part} has another number of rows than X, {rows}.")
-        chunks.append(chunk)
-    return chunks
+def _all_chunks(source):
+    """Copies of all chunks, asked for in order."""
+    numbers = count() if source.chunk_sizes is None else range(len(source.chunk_sizes))
+    chunks = (_chunk(source, number) for number in numbers)
+    return list(takewhile(lambda chunk: chunk is not None, chunks))
 
 
-def _chunk(source, number, name):
-    """A copy of a chunk, as some sources fill the same array again and again."""
-    with require.no_error(f"{name}.chunk({number})"):
+def _chunk(source, number):
+    """A copy of a chunk, as some sources fill the same array again; None after the last one."""
+    sizes, what = source.chunk_sizes, f"{type(source).__name__}.chunk({number})"
+    with require.no_error(what):
         chunk = source.chunk(number)
-    if chunk is None:
+    if chunk is None and sizes is None:
         return None
-    good = isinstance(chunk, tuple) and 2 <= len(chunk) <= 4
-    kind = type(chunk).__name__
-    sentence = f"{name}.chunk({number}) is a {kind}, expected a tuple (X, y) or a Chunk."
-    require.that(good, sentence)
-    return Chunk(*(None if column is None else np.array(column) for column in chunk))
+    is_chunk, kind = isinstance(chunk, tuple) and 2 <= len(chunk) <= 4, type(chunk).__name__
+    require.that(is_chunk, f"{what} is a {kind}, expected a tuple (X, y) or a Chunk.")
+    chunk = Chunk(*(None if column is None else np.array(column) for column in chunk))
+    rows = len(chunk.X)
+    expected = rows if sizes is None else sizes[number]
+    sentence = f"{what} has {rows} rows, expected {expected}, as chunk_sizes says."
+    require.that(rows == expected, sentence)
+    for part, column in zip(_PARTS, chunk):
+        good = column is None or len(column) == rows
+        require.that(good, f"{what}: {part} has another number of rows than X, {rows}.")
+    return chunk
 
 
 def _check_form(chunks, name):
     """Check that all chunks have the same columns."""
-    forms = [[None if c is None else np.shape(c)[1:] for c in chunk] for chunk in chunks]
+    forms = [[None if c is None else c.shape[1:] for c in chunk] for chunk in chunks]
     for number, (chunk, form) in enumerate(zip(chunks, forms)):
         what = f"{name}.chunk({number})"
-        require.that(np.ndim(chunk.X) == 2, f"{what}: X has {np.ndim(chunk.X)} axes, expected 2.")
+        require.that(chunk.X.ndim == 2, f"{what}: X has {chunk.X.ndim} axes, expected 2.")
         for part, columns, expected in zip(_PARTS, form, forms[0]):
             sentence = (
                 f"{what}: {part} has columns of shape {columns}, expected {expected}, as in "
@@ -116,14 +109,11 @@ def _check_form(chunks, name):
             require.that(columns == expected, sentence)
 
 
-def _compare(actual, chunks, what):
+def _compare(actual, chunks, what, step=1):
+    """Compare chunks, of which these are every step-th one, with those of the first pass."""
     sentence = f"{what} has {len(actual)} chunks, expected {len(chunks)}."
     require.that(len(actual) == len(chunks), sentence)
-    for number, (again, chunk) in enumerate(zip(actual, chunks)):
-        _compare_one(again, chunk, f"{what}: chunk({number})")
-
-
-def _compare_one(actual, chunk, what):
-    for part, again, before in zip(_PARTS, actual, chunk):
-        is_same = np.array_equal(again, before) if before is not None else again is None
-        require.that(is_same, f"{what} has another {part} than the first time.")
+    for index, pair in enumerate(zip(actual, chunks)):
+        for part, again, before in zip(_PARTS, *pair):
+            sentence = f"{what}: chunk({step * index}) has another {part} than the first time."
+            require.that(np.array_equal(again, before), sentence)
