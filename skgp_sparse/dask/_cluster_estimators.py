@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.dask._distributed_rows import DaskTable
 from skgp_sparse.dask._inherited import described, init_with_client
-from skgp_sparse.dask._lazy_predictions import at_once, lazy, of_arrays
+from skgp_sparse.dask._lazy_predictions import lazy, of_arrays
 from skgp_sparse.dask._partitions import resolve_client
 from skgp_sparse.dask._records import read_partitions
 from skgp_sparse.regression import SparseGPRegressor, can_learn_later
@@ -33,9 +33,7 @@ class OnCluster:
         SparseGPRegressor or SparseGPClassifier
             An estimator that knows nothing of dask.
         """
-        parameters = self.get_params(deep=False)
-        del parameters["client"]
-        local = self._plain(**parameters)
+        local = self._plain()
         state = {name: one for name, one in vars(self).items() if name not in ("client", "_held")}
         vars(local).update(state)
         return local
@@ -56,22 +54,23 @@ class OnCluster:
                 super()._fit(*args)
             finally:
                 del self._held
-            tables = [getattr(fit.objective, "rows", None) for fit in self._fits]
-            if any(isinstance(table, DaskTable) for table in tables):
+            if any(isinstance(fit.objective.rows, DaskTable) for fit in self._fits):
                 self._fits = [fit._replace(objective=None) for fit in self._fits]
         return self
 
     def _read(self, rules, X, y, sample_weight, offset, reset=True):
         if not any(map(is_lazy, (X, y, sample_weight, offset))):
             return super()._read(rules, X, y, sample_weight, offset, reset)
-        columns = {"y": y, "weight": sample_weight, "offset": offset}
-        noise = getattr(self, "alpha", None)
-        records = read_partitions(self.client_, rules, self._held, X, **columns, noise=noise)
-        validate_data(self, getattr(X, "_meta", X) if hasattr(X, "columns") else X, **_NAMES)
+        columns = {"y": y, "sample_weight": sample_weight, "offset": offset}
+        alpha = getattr(self, "alpha", None)
+        records = read_partitions(self.client_, rules, self._held, X, **columns, alpha=alpha)
+        names = getattr(X, "_meta", X) if hasattr(X, "columns") else X
+        validate_data(self, names, skip_check_array=True)
         return records
 
 
-_NAMES = {"reset": True, "skip_check_array": True}  # only the names of columns are looked at
+_CHUNKS = "Pass the chunks as arrays, such as X.compute(), or fit all rows at once with fit."
+_SAMPLES = "Samples are drawn jointly, not block by block: pass arrays, such as X.compute()."
 
 
 @described(SparseGPRegressor)
@@ -112,14 +111,14 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
     _plain = SparseGPRegressor
     __init__ = init_with_client(SparseGPRegressor)
 
-    partial_fit = available_if(can_learn_later)(of_arrays(SparseGPRegressor.partial_fit))
+    partial_fit = available_if(can_learn_later)(of_arrays(SparseGPRegressor.partial_fit, _CHUNKS))
     predict = lazy(SparseGPRegressor.predict)
     predict_quantiles = lazy(SparseGPRegressor.predict_quantiles)
     log_predictive_density = lazy(
         SparseGPRegressor.log_predictive_density, SparseGPRegressor.predict
     )
-    evidence_bounds = of_arrays(SparseGPRegressor.evidence_bounds)
-    sample_y = at_once(SparseGPRegressor.sample_y, "samples are drawn jointly for all rows")
+    evidence_bounds = of_arrays(SparseGPRegressor.evidence_bounds, _CHUNKS)
+    sample_y = of_arrays(SparseGPRegressor.sample_y, _SAMPLES)
 
     def score(self, X, y, sample_weight=None, offset=None):
         """Compute the coefficient of determination R² of the predicted means.
@@ -181,7 +180,7 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
     _plain = SparseGPClassifier
     __init__ = init_with_client(SparseGPClassifier)
 
-    partial_fit = of_arrays(SparseGPClassifier.partial_fit)
+    partial_fit = of_arrays(SparseGPClassifier.partial_fit, _CHUNKS)
     predict = lazy(SparseGPClassifier.predict)
     predict_proba = lazy(SparseGPClassifier.predict_proba)
     latent_mean_and_variance = lazy(SparseGPClassifier.latent_mean_and_variance)

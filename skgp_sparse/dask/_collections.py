@@ -5,6 +5,7 @@ cut into several parts, which dask may move to idle workers.
 """
 
 from contextlib import ExitStack
+from itertools import pairwise
 
 import numpy as np
 from dask import delayed
@@ -12,14 +13,15 @@ from dask import delayed
 from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions, ask, once, release, send
 from skgp_sparse.rows.checks import is_lazy
+from skgp_sparse.rows.part import Part
 
 _SHARES = 32  # a part is at most this share of the table ...
 _FEWEST_ROWS = 1 << 14  # ... unless it has fewer rows, ...
 _MOST_NUMBERS = 1 << 24  # ... and it has at most so many numbers
 
 
-def load(client, rules, held, X, **others):
-    """The `Partitions` of the user's collections, the rows of each of them, and their `Outline`.
+def load(client, rules, held, X, **columns):
+    """The `Partitions` of the user's collections, the number of their rows, and their `Outline`.
 
     Parameters
     ----------
@@ -28,23 +30,36 @@ def load(client, rules, held, X, **others):
     held : ExitStack
         Which lets the cluster forget them, when it is closed.
     X : dask array or dataframe
-    **others : dask collection, ndarray, number or None
-        ``y``, ``weight``, ``offset`` and ``noise``: one value or row for each row of X.
+    **columns : dask collection, ndarray, number or None
+        ``y``, ``sample_weight``, ``offset`` and ``alpha``: one value or row for each row of X.
     """
     with ExitStack() as until_loaded:
-        blocks = _blocks_of_inputs(X, rules.name)
-        if any(np.ndim(one) and not is_lazy(one) for one in others.values()):
+        blocks, sizes = blocks_of_inputs(X, rules.name), None
+        if any(np.ndim(column) and not is_lazy(column) for column in columns.values()):
             blocks = _hold(client, blocks, until_loaded)
-        columns = [_aligned(client, one, what, X, blocks, rules) for what, one in others.items()]
-        shared = once(rules)
-        names = tuple(others)
-        call = delayed(_load, pure=False)
+            sizes = ask(client, [delayed(len, pure=False)(block) for block in blocks])
+        for what, column in columns.items():
+            given = column, f"{rules.name}: {what}", X, blocks, sizes
+            columns[what] = aligned(*given) if np.ndim(column) else [column] * len(blocks)
+        shared, call = once(rules), delayed(_tasks.load, pure=False)
         wanted = [
-            call(number, shared, names, *row) for number, row in enumerate(zip(blocks, *columns))
+            call(number, shared, block, **dict(zip(columns, values)))
+            for number, (block, *values) in enumerate(zip(blocks, *columns.values()))
         ]
         parts = _hold(client, wanted, held)
         outlines = ask(client, [delayed(_tasks.outline_of, pure=False)(part) for part in parts])
     return _in_good_parts(client, parts, outlines, held, rules.name)
+
+
+def blocks_of_inputs(X, name):
+    """The partitions of X; raises unless it is a dask array or dataframe."""
+    if is_lazy(X) and hasattr(X, "to_delayed") and getattr(X, "ndim", None) == 2:
+        return blocks_of(X)
+    raise TypeError(
+        f"{name}: if one argument is a dask collection, X must be a dask array of shape "
+        f"(n_samples, n_features) or a dask dataframe. Got {type(X).__name__}"
+        f"{f' with {X.ndim} dimensions' if hasattr(X, 'ndim') else ''}."
+    )
 
 
 def blocks_of(collection):
@@ -62,8 +77,28 @@ def known_sizes(collection):
     return None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
 
 
-def _load(number, rules, names, X, *columns):
-    return _tasks.load(number, rules, X, **dict(zip(names, columns)))
+def aligned(column, what, X, blocks, sizes):
+    """What belongs to each block of X: partitions of a collection, or slices of an array.
+
+    `sizes` are the numbers of rows of the blocks, None if they are not known.
+    """
+    if not is_lazy(column) and sizes is None:
+        raise TypeError(
+            f"{what} must be a dask collection or a number, because the sizes of the partitions of "
+            f"X are not known. Got {type(column).__name__}."
+        )
+    if not is_lazy(column):
+        if len(column) != sum(sizes):
+            raise ValueError(f"{what} has {len(column)} rows and X has {sum(sizes)}.")
+        return [once(part) for part in np.split(np.asarray(column), np.cumsum(sizes)[:-1])]
+    if known_sizes(X) and known_sizes(column) and len(column) == len(X):
+        column = column.rechunk({0: X.chunks[0]})
+    partitions = blocks_of(column)
+    if len(partitions) != len(blocks):
+        raise ValueError(
+            f"{what} has {len(partitions)} partitions and X has {len(blocks)}. {_tasks.SAME_ROWS}"
+        )
+    return partitions
 
 
 def _hold(client, wanted, held):
@@ -72,68 +107,25 @@ def _hold(client, wanted, held):
     return futures
 
 
-def _blocks_of_inputs(X, name):
-    if not (is_lazy(X) and hasattr(X, "to_delayed") and getattr(X, "ndim", None) == 2):
-        raise TypeError(
-            f"{name}: if one argument is a dask collection, X must be a dask array of shape "
-            f"(n_samples, n_features) or a dask dataframe. Got {type(X).__name__}"
-            f"{f' with {X.ndim} dimensions' if hasattr(X, 'ndim') else ''}."
-        )
-    return blocks_of(X)
-
-
-def _aligned(client, column, what, X, blocks, rules):
-    """What belongs to each block of X: partitions, slices of an array, or the same value."""
-    if np.ndim(column) == 0 and not is_lazy(column):
-        return [column] * len(blocks)
-    if not is_lazy(column):
-        return _slices(client, np.asarray(column), what, blocks, rules.name)
-    if hasattr(column, "chunks") and hasattr(X, "chunks") and column.chunks[0] != X.chunks[0]:
-        if known_sizes(X) and known_sizes(column) and len(column) == len(X):
-            column = column.rechunk({0: X.chunks[0]})
-    found = blocks_of(column)
-    if len(found) != len(blocks):
-        raise ValueError(
-            f"{rules.name}: {what} has {len(found)} partitions and X has {len(blocks)}. They must "
-            "hold the same rows: make them from one collection, or repartition them alike."
-        )
-    return found
-
-
-def _slices(client, column, what, blocks, name):
-    sizes = ask(client, [delayed(_tasks.size_of, pure=False)(block) for block in blocks])
-    if len(column) != sum(sizes):
-        raise ValueError(f"{name}: {what} has {len(column)} rows and X has {sum(sizes)}.")
-    return [once(part) for part in np.split(column, np.cumsum(sizes)[:-1])]
-
-
 def _in_good_parts(client, parts, outlines, held, name):
-    """The parts that have rows, the large ones cut; the rows of each of them; their `Outline`."""
+    """The parts that have rows, the large ones cut; the number of rows; their `Outline`."""
     full = [(number, *outline) for number, outline in enumerate(outlines) if outline is not None]
     if not full:
         raise ValueError(f"{name}: all partitions of X are empty, but a fit needs rows.")
     outline = full[0][2]
     for number, _, other in full:
-        try:
+        with _tasks.about_partition(number):
             outline.check(other)
-        except ValueError as error:
-            raise ValueError(f"{name}: partition {number}: {error}") from error
-    most = _most_rows(sum(rows for _, rows, _ in full), outline)
-    futures, sizes = [], []
+    n, wanted = sum(rows for _, rows, _ in full), []
+    most, cut = _most_rows(n, outline), delayed(Part.take, pure=False)
     for number, rows, _ in full:
         edges = np.linspace(0, rows, -(-rows // most) + 1).astype(int).tolist()
-        part = parts[number]
-        futures += [part] if len(edges) == 2 else _pieces(client, part, edges, held)
-        sizes += np.diff(edges).tolist()
-    return Partitions(client, futures), sizes, outline
+        pieces = [cut(parts[number], slice(*pair)) for pair in pairwise(edges)]
+        wanted += pieces if len(pieces) > 1 else [parts[number]]
+    return Partitions(client, _hold(client, wanted, held)), n, outline
 
 
 def _most_rows(n, outline):
     by_share = max(-(-n // _SHARES), _FEWEST_ROWS)
     n_targets = int(np.prod(outline.columns_of_y))
     return max(min(by_share, _MOST_NUMBERS // (outline.n_features + n_targets)), 1)
-
-
-def _pieces(client, part, edges, held):
-    call = delayed(_tasks.cut, pure=False)
-    return _hold(client, [call(part, *pair) for pair in zip(edges[:-1], edges[1:])], held)

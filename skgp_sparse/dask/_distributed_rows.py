@@ -12,18 +12,11 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from skgp_sparse._engine.table import (
-    Layout,
-    Rows,
-    Table,
-    block_budget,
-    check_squares,
-    row_blocks,
-    spread_or_one,
-)
+from skgp_sparse._engine.moments import merge
+from skgp_sparse._engine.table import Layout, Table, block_budget, row_blocks
 from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions
-from skgp_sparse.dask._tasks import ColumnMoments, View
+from skgp_sparse.dask._tasks import View
 from skgp_sparse.rows.part import joined
 
 _MOST_INPUTS = 1 << 27  # numbers (1 GB) of one kind for each row that the client has at a time
@@ -39,8 +32,8 @@ class DaskTable(Table):
     sizes : list of int
         Rows of each part.
     n_features, n_targets : int
-    inputs_moments : ColumnMoments
-        Of the columns of X.
+    spread : ndarray of shape (n_features,)
+        Of the columns of X; 1 where it is 0.
     reading : View
         How the parts are read.
     weighted, shifted : bool
@@ -53,7 +46,7 @@ class DaskTable(Table):
     sizes: list
     n_features: int
     n_targets: int
-    inputs_moments: ColumnMoments
+    spread: np.ndarray
     reading: View
     weighted: bool = False
     shifted: bool = False
@@ -105,13 +98,10 @@ class DaskTable(Table):
         """The table of some rows, selected by an index array, in the memory of the client."""
         rows = np.asarray(rows)
         part = np.searchsorted(self._edges, rows, side="right") - 1
-        order = np.argsort(part, kind="stable")
-        chosen, first = np.unique(part[order], return_index=True)
-        local = np.split(rows[order] - self._edges[part[order]], first[1:])
-        own = dict(zip(chosen.tolist(), local))
-        some = joined(self.parts.of_some(_tasks.take, own, self.view))
-        X, y, weight, offset, noise = some.take(np.argsort(order))
-        return Rows(X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
+        chosen = {k: rows[part == k] - self._edges[k] for k in np.unique(part).tolist()}
+        columns = joined(self.parts.each(_tasks.take, self.view, rows=chosen))
+        back = np.argsort(np.argsort(part, kind="stable"))
+        return self.view.table(columns.take(back))
 
     def inputs(self):
         """Inputs of all rows, or of every k-th one where they are too many for the client."""
@@ -120,88 +110,51 @@ class DaskTable(Table):
 
     def layout(self, width, footprint, options):
         """The `Layout`: no block crosses a part, and nothing waits."""
-        key = width, block_budget(footprint, options), options.n_jobs
-        if key not in self._layouts:
-            self._layouts.clear()
-            self._layouts[key] = self._cut(*key)
-        return self._layouts[key]
-
-    def _cut(self, width, budget, threads):
+        cut = width, block_budget(footprint, options)
         blocks = [
             slice(start + block.start, start + block.stop)
             for start, size in zip(self._edges.tolist(), self.sizes)
-            for block in row_blocks(size, width, budget)
+            for block in row_blocks(size, *cut)
         ]
         nothing = [False] * len(blocks)
-        layout = CutLayout(blocks, threads, nothing, nothing)
-        layout.cut = width, budget
+        layout = CutLayout(blocks, options.n_jobs, nothing, nothing)
+        layout.cut = cut
         return layout
 
     def visit(self, function, layout, *kept, keep=None, spend=False, reads=None):
         """Apply a function to every block where its rows are; see `Table.visit`."""
-        leave = keep is None or any(keep)
-        if any(map(_holds_something, kept)) or leave:
-            own = [
-                ([items[i:j] for items in kept], keep and keep[i:j]) for i, j in self._of(layout)
-            ]
-        else:
-            own = [([], [])] * len(self.sizes)
+        starts = [block.start for block in layout.blocks]
+        edges = np.searchsorted(starts, [*self._edges, len(self)]).tolist()
+        own = [([items[i:j] for items in kept], keep and keep[i:j]) for i, j in pairwise(edges)]
         if spend:
             for items in kept:
                 items[:] = [None] * len(items)
-        asked = function, self.view, layout.cut, len(kept)
-        total, left = self.parts.sums(asked, own, leave)
-        return total, [*chain.from_iterable(left)] if leave else [None] * len(layout.blocks)
+        leave = keep is None or any(keep)
+        total, left = self.parts.sums((function, self.view, layout.cut), own, leave)
+        return total, [*chain.from_iterable(left)] if leave else [None] * len(starts)
 
     def targets(self, rows=None):
         """Standardised targets (n, p), which come to the client; see `Table.targets`."""
         return (self._column("y", rows or slice(None)) - self.y_mean) / self.y_scale
 
-    def total_weight(self):
-        """Number of rows, each counted as often as its weight says."""
-        return float(self.inputs_moments.moments.weight)
-
-    @cached_property
-    def _target_variance(self):
-        found = self.parts.each(_tasks.mean_square, self.view)
-        weight, roots = map(np.array, zip(*found))
-        largest = roots.max()
-        check_squares(largest)
-        if largest == 0:
-            return 1.0
-        return largest**2 * np.average((roots / largest) ** 2, axis=0, weights=weight).mean()
-
-    def target_variance(self):
-        """Mean square of the standardised targets, 1 where they are all zero."""
-        return self._target_variance
-
     def scale(self):
         """Spread of every input column, 1 where it is constant."""
-        (_, mean, spread), low, high = self.inputs_moments
-        unit = np.maximum(high - mean, mean - low)
-        unit = np.where(unit > 0, unit, 1.0)
-        with np.errstate(all="ignore"):
-            return spread_or_one(spread / unit, unit)
+        return self.spread
 
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
-        first = self.parts.each(_tasks.distinct, self.view, most, only=[0])
-        others = range(1, len(self.parts))
-        if first[0] is None:
+        inputs = self.parts.each(_tasks.distinct, self.view, most)
+        if any(one is None for one in inputs):
             return None
-        found = first[0]
-        for one in self.parts.each(_tasks.distinct, self.view, most, only=others):
-            if one is None:
-                return None
-            found = np.unique(np.vstack([found, one]), axis=0)
-            if len(found) > most:
-                return None
-        return found
+        inputs = np.unique(np.vstack(inputs), axis=0)
+        return inputs if len(inputs) <= most else None
+
+    def _squares(self):
+        return self._moments.root_mean_square(), self._moments.root_mean_square() ** 2
 
     @cached_property
-    def _layouts(self):
-        """The one layout that was asked for last: there are a million blocks in 1e9 rows."""
-        return {}
+    def _moments(self):
+        return merge(self.parts.each(_tasks.target_moments, self.view))
 
     @cached_property
     def _edges(self):
@@ -214,20 +167,12 @@ class DaskTable(Table):
     def _column(self, name, rows=slice(None)):
         """A column of the rows of a slice, from the parts that overlap it."""
         start, stop, _ = rows.indices(len(self))
-        first = np.searchsorted(self._edges, start, side="right") - 1
-        last = np.searchsorted(self._edges, stop, side="left")
-        own = {
+        chosen = {
             part: slice(max(start - edge, 0), stop - edge)
-            for part, edge in enumerate(self._edges.tolist())
-            if first <= part < last
+            for part, (edge, size) in enumerate(zip(self._edges.tolist(), self.sizes))
+            if start < edge + size and edge < stop
         }
-        return np.concatenate(self.parts.of_some(_tasks.column, own, self.view, name))
-
-    def _of(self, layout):
-        """The first block of each part, and the one behind its last."""
-        starts = np.array([block.start for block in layout.blocks])
-        edges = np.searchsorted(starts, [*self._edges, len(self)]).tolist()
-        return pairwise(edges)
+        return np.concatenate(self.parts.each(_tasks.column, self.view, name, rows=chosen))
 
 
 class CutLayout(Layout):
@@ -238,7 +183,3 @@ class CutLayout(Layout):
     cut : tuple
         What `row_blocks` wants besides the rows of a part.
     """
-
-
-def _holds_something(items):
-    return any(item is not None for item in items)

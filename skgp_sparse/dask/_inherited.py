@@ -4,6 +4,7 @@ A parameter that the plain estimator is given is there on the cluster, too, and 
 """
 
 import inspect
+import re
 
 _CLIENT = """client : distributed.Client, default=None
     The client of the cluster that works on dask collections. None means the client that is current
@@ -24,25 +25,24 @@ def init_with_client(plain):
 
 
 def described(plain):
-    """Decorator: the docstring of a class goes on with the parameters of the plain estimator.
+    """Decorator: the docstring of a class goes on with the sections of the plain estimator.
 
-    Its own siblings and examples come after these.
+    Its own siblings and examples are in the place of theirs.
     """
-    sections = inspect.getdoc(plain).split("\nParameters\n----------\n")[1]
-    parameters, rest = sections.split("\n\nAttributes\n----------\n")
-    attributes, rest = rest.split("\n\nSee Also\n")
-    _, references = rest.split("\n\nReferences\n")
-    references, _ = references.split("\n\nExamples\n")
-    client = "client_ : distributed.Client\n    The client that `fit` uses."
 
     def describe(cls):
-        summary, own = inspect.getdoc(cls).split("\n\nSee Also\n")
-        siblings, examples = own.split("\n\nExamples\n")
-        cls.__doc__ = (
-            f"{summary}\n\nParameters\n----------\n{parameters}\n{_CLIENT}\n\n"
-            f"Attributes\n----------\n{attributes}\n{client}\n\nSee Also\n{siblings}\n\n"
-            f"References\n{references}\n\nExamples\n{examples}\n"
-        )
+        sections = _sections(plain) | _sections(cls)
+        sections.pop("Notes", None)
+        sections["Parameters"] += f"\n{_CLIENT}"
+        sections["Attributes"] += "\nclient_ : distributed.Client\n    The client that `fit` uses."
+        texts = (f"{name}\n{'-' * len(name)}\n{text}" for name, text in sections.items() if name)
+        cls.__doc__ = "\n\n".join([sections[""], *texts]) + "\n"
         return cls
 
     return describe
+
+
+def _sections(cls):
+    """The docstring of a class by its headings, "" for what is before the first one."""
+    summary, *others = re.split(r"\n\n([A-Z][\w ]*)\n-+\n", inspect.getdoc(cls))
+    return {"": summary, **dict(zip(others[::2], others[1::2]))}

@@ -18,6 +18,7 @@ from distributed import Client, get_client
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
+from skgp_sparse._ground.parallel import slices
 from skgp_sparse.dask import _tasks
 from skgp_sparse.kernels._nodes import rules_of_users
 
@@ -113,25 +114,9 @@ def packed(thing):
 
 
 class _Pickler(cloudpickle.Pickler):
-    def __init__(self, file):
-        super().__init__(file)
-        self.rules = rules_of_users()
-
     def reducer_override(self, thing):
-        rule = self.rules.get(type(thing))
-        if rule is None:
-            return super().reducer_override(thing)
-        return _tasks.kernel_with_rule, (type(thing), rule, vars(thing))
-
-
-def tree(function, leaves):
-    """``function(*answers)`` of some neighbours at a time, until one is left."""
-    while len(leaves) > 1:
-        leaves = [
-            delayed(function, pure=False)(*leaves[start : start + _FAN_IN])
-            for start in range(0, len(leaves), _FAN_IN)
-        ]
-    return leaves[0]
+        rule = rules_of_users().get(type(thing))
+        return super().reducer_override(thing) if rule is None else _tasks.reduced(rule, thing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,21 +132,17 @@ class Partitions:
     client: Client
     futures: list
 
-    def __len__(self):
-        return len(self.futures)
+    def each(self, function, *args, rows=None):
+        """``function(part, *args)`` of all parts, in order.
 
-    def each(self, function, *args, only=None):
-        """``function(part, *args)`` of all parts, or only of some, in order."""
-        shared = [once(arg) for arg in args]
-        chosen = self.futures if only is None else [self.futures[index] for index in only]
-        call = delayed(function, pure=False)
-        return ask(self.client, [call(part, *shared) for part in chosen])
-
-    def of_some(self, function, own, *args):
-        """``function(part, *args, own[k])`` of the parts whose numbers k are keys of `own`."""
-        shared = [once(arg) for arg in args]
-        call = delayed(function, pure=False)
-        return ask(self.client, [call(self.futures[k], *shared, mine) for k, mine in own.items()])
+        With `rows`, a dict, it is ``function(part, *args, rows[k])`` of the parts whose numbers k
+        are its keys.
+        """
+        call, shared = delayed(function, pure=False), [once(arg) for arg in args]
+        if rows is None:
+            return ask(self.client, [call(part, *shared) for part in self.futures])
+        wanted = [call(self.futures[k], *shared, selected) for k, selected in rows.items()]
+        return ask(self.client, wanted)
 
     def sums(self, asked, own, leave):
         """Sums of a visit, and what it left of each part.
@@ -175,10 +156,13 @@ class Partitions:
         leave : bool
             Whether anything is left.
         """
-        shared, told = once(asked), map(packed, own)
-        call = delayed(_tasks.visit if leave else _tasks.sums_of_visit, pure=False)
-        visits = [call(shared, *pair) for pair in zip(self.futures, told)]
-        sums = [delayed(_tasks.first, pure=False)(found) for found in visits] if leave else visits
-        left = [delayed(_tasks.second, pure=False)(found) for found in visits] if leave else []
-        total, *left = ask(self.client, [tree(_tasks.add, sums), *left])
+        call = delayed(_tasks.visit if leave else _tasks.sums_of_visit, pure=False, nout=2)
+        shared, left = once(asked), []
+        sums = [call(shared, part, packed(one)) for part, one in zip(self.futures, own)]
+        if leave:
+            sums, left = zip(*sums)
+        add = delayed(_tasks.total, pure=False)
+        while len(sums) > 1:
+            sums = [add(*sums[some]) for some in slices(len(sums), _FAN_IN)]
+        total, *left = ask(self.client, [*sums, *left])
         return total, left

@@ -4,14 +4,15 @@ from functools import reduce
 
 import numpy as np
 
-from skgp_sparse._engine.moments import merge
+from skgp_sparse._engine.moments import merge, or_one
+from skgp_sparse._engine.table import spread_or_one
 from skgp_sparse._ground.sklearn_compat import check_any_weight
 from skgp_sparse.dask import _collections, _tasks
 from skgp_sparse.dask._distributed_rows import DaskTable
 from skgp_sparse.dask._partitions import Partitions
-from skgp_sparse.dask._tasks import ColumnMoments, View
+from skgp_sparse.dask._tasks import View
 from skgp_sparse.rows.door import records_of
-from skgp_sparse.rows.part import Records, Units, check_classes, is_small, joined
+from skgp_sparse.rows.part import Part, Records, Units, check_classes, is_small, joined
 
 
 def read_partitions(client, rules, held, X, **columns):
@@ -25,14 +26,14 @@ def read_partitions(client, rules, held, X, **columns):
         Which lets the cluster forget the parts, when it is closed.
     X : dask array or dataframe
     **columns : dask collection, ndarray, number or None
-        ``y``, ``weight``, ``offset`` and ``noise``.
+        ``y``, ``sample_weight``, ``offset`` and ``alpha``.
     """
-    parts, sizes, outline = _collections.load(client, rules, held, X, **columns)
-    if is_small(sum(sizes) * outline.n_features):
-        part = joined(parts.each(_tasks.whole))
+    parts, n, outline = _collections.load(client, rules, held, X, **columns)
+    if is_small(n * outline.n_features):
+        part = joined(parts.each(Part.take, slice(None)))
         check_any_weight(part.weight is None or part.weight.any())
         return records_of(part, rules)
-    return PartRecords(parts, sizes, outline, rules)
+    return PartRecords(parts, outline, rules)
 
 
 class PartRecords(Records):
@@ -41,39 +42,40 @@ class PartRecords(Records):
     Parameters
     ----------
     parts : Partitions
-    sizes : list of int
-        Rows of each part.
     outline : Outline
     rules : Rules
     """
 
-    def __init__(self, parts, sizes, outline, rules):
-        self.parts, self.sizes, self.outline, self.name = parts, sizes, outline, rules.name
+    def __init__(self, parts, outline, rules):
+        self.parts, self.outline, self.name = parts, outline, rules.name
         if rules.labels:
-            labels, weights = map(np.concatenate, zip(*parts.each(_tasks.labels_of)))
+            labels, weights = map(np.concatenate, zip(*parts.each(Part.label_weights)))
             check_any_weight(weights.any())
             weights = weights if outline.has_weight else None
             self.classes = check_classes(labels, weights, self.name)[0]
 
     def numbers(self, normalize):
         """The `DaskTable` of numbers."""
-        summaries = [one for one in self.parts.each(_tasks.summarise, View()) if one.inputs]
-        check_any_weight(summaries)
+        summaries = self.parts.each(_tasks.summarise, View())
+        check_any_weight(any(summary.inputs for summary in summaries))
         noise = max(summary.largest_noise for summary in summaries)
         moments = merge(summary.targets for summary in summaries)
-        units = Units.of(moments, noise, normalize, self.name)
-        return self._table(self.parts, self.sizes, summaries, View(units), len(units.mean))
+        return self._table(summaries, View(Units.of(moments, noise, normalize, self.name)))
 
     def labels(self, task):
         """The `DaskTable` of a problem."""
         view = View(Units.none(1), task=task, classes=self.classes)
-        summaries = self.parts.each(_tasks.summarise, view)
-        full = [index for index, summary in enumerate(summaries) if summary.rows]
-        parts = Partitions(self.parts.client, [self.parts.futures[index] for index in full])
-        sizes = [summaries[index].rows for index in full]
-        return self._table(parts, sizes, [one for one in summaries if one.inputs], view, 1)
+        return self._table(self.parts.each(_tasks.summarise, view), view)
 
-    def _table(self, parts, sizes, summaries, view, n_targets):
-        inputs = reduce(ColumnMoments.merged, (summary.inputs for summary in summaries))
+    def _table(self, summaries, view):
+        full = [pair for pair in zip(self.parts.futures, summaries) if pair[1].rows]
+        parts = Partitions(self.parts.client, [future for future, _ in full])
+        sizes = [summary.rows for _, summary in full]
+        _, mean, spread = merge(summary.inputs for summary in summaries)
+        low = reduce(np.minimum, (summary.low for summary in summaries))
+        high = reduce(np.maximum, (summary.high for summary in summaries))
+        unit = or_one(np.maximum(high - mean, mean - low))
+        spread = spread_or_one(spread / unit, unit)
+        shape = self.outline.n_features, len(view.units.mean)
         has = self.outline.has_weight, self.outline.has_offset
-        return DaskTable(parts, sizes, self.outline.n_features, n_targets, inputs, view, *has)
+        return DaskTable(parts, sizes, *shape, spread, view, *has)
