@@ -26,15 +26,9 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._engine import visits
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
-from skgp_sparse._engine.visits import (
-    cotangents,
-    first_visit,
-    forward_block,
-    pull_whitening,
-    second_visit,
-)
 from skgp_sparse._ground.linalg import cholesky, inverse_lower, log_det_from_cholesky
 
 
@@ -86,11 +80,11 @@ def value_and_gradient(problem, inputs=True):
     Evaluation
     """
     features, layout = problem.features(), problem.layout()
-    sums, waiting = first_visit(problem, features, layout, gradient=True)
+    sums, waiting = visits.first_visit(problem, features, layout, gradient=True)
     value, core, slope = solve(sums, problem)
     see = partial(_see, problem, features)
     probe = see(problem.rows.block(slice(0, 1)), None)
-    gradient = _gradient(
+    gradient = pull_back(
         [problem], features, layout, see, [core], probe, inputs, [waiting], sums.a, slope
     )
     return Evaluation(value, gradient, features.jitter)
@@ -121,37 +115,62 @@ def gradient_at_sites(problem, features, layout, projections, sites, cores, boun
 
     def see(block, projection, site):
         seen = projection or problem.project(features, block.X)
-        return [forward_block(p, seen, block, one) for p, one in zip(problems, _by_process(site))]
+        return [
+            visits.forward_block(p, seen, block, one) for p, one in zip(problems, _by_process(site))
+        ]
 
     probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
     kept = projections, list(sites)
-    return _gradient(problems, features, layout, see, cores, probe, inputs, kept)
+    return pull_back(problems, features, layout, see, cores, probe, inputs, kept)
 
 
-def _gradient(problems, features, layout, see, cores, probe, inputs, kept, total_a=1.0, slope=1.0):
-    """Gradients by the name of the block; `probe` is what `see` makes of one row."""
+def pull_back(
+    problems, features, layout, see, cores, probe, inputs, kept, total_a=1.0, slope=1.0, held=None
+):
+    """Gradients by the name of the block.
+
+    Parameters
+    ----------
+    problems : list of Problem
+        One for each process, the same but for their bounds.
+    features : Features
+    layout : Layout
+    see, kept
+        Of `second_visit`.
+    cores : sequence of Core
+        One for each process.
+    probe : list of Forward
+        What `see` makes of some rows.
+    inputs : bool
+    total_a : float
+        ``Σ a``.
+    slope : float
+        By which penalties count.
+    held : list of Sums or None
+        Those over the rows, where the posteriors are held; None: they follow from the rows.
+    """
+    problem = problems[0]
     taus = [common_slope(*pair, slope) for pair in zip(problems, probe)]
-    by_row = by_row_noise(problems[0], probe[0])
+    by_row = by_row_noise(problem, probe[0])
     cots = [
-        cotangents(problems[0], features, core, None if by_row else tau, total_a, slope)
+        visits.cotangents(problem, features, core, None if by_row else tau, total_a, slope)
         for core, tau in zip(cores, taus)
     ]
-    want = None in taus
-    theta_bar, basis_bar, VtV = second_visit(
-        problems[0], features, layout, see, cots, inputs, want, *kept
+    if held:
+        means = (np.vdot(cot.Binv, sums.VaV) / sums.a for cot, sums in zip(cots, held))
+        cots = [cot._replace(mean_h=mean) for cot, mean in zip(cots, means)]
+    wants_gram = None in taus
+    theta_bar, basis_bar, VtV = visits.second_visit(
+        problem, features, layout, see, cots, inputs, wants_gram, *kept
     )
-    if not want:
-        VtV = sum(cot.n_targets * tau * core.VaV for cot, tau, core in zip(cots, taus, cores))
-    of_whitening = pull_whitening(cots, 0.0 if features.complete else VtV, inputs)
-    return by_name(theta_bar, basis_bar, of_whitening, inputs)
-
-
-def by_name(theta_bar, basis_bar, of_whitening, inputs):
-    """Gradients through the raw features, and those through their whitening, by block."""
-    gradient = {"kernel": theta_bar + of_whitening[0]}
-    if inputs:
-        gradient["basis"] = basis_bar + of_whitening[1]
-    return gradient
+    if features.complete:
+        VtV = 0.0
+    elif not wants_gram:
+        parts = zip(cots, taus, held or cores)
+        VtV = sum(cot.n_targets * tau * sums.VaV for cot, tau, sums in parts)
+    of_theta, of_basis = visits.pull_whitening(cots, VtV, inputs, held)
+    gradient = {"kernel": theta_bar + of_theta}
+    return {**gradient, "basis": basis_bar + of_basis} if inputs else gradient
 
 
 def posterior(problem):
@@ -200,7 +219,7 @@ def mean_noise_and_residual(problem, rows):
 def solve_forward(problem):
     """The features of a problem, and the `Optimum` given its rows."""
     features = problem.features()
-    sums, _ = first_visit(problem, features, problem.layout(), gradient=False)
+    sums, _ = visits.first_visit(problem, features, problem.layout(), gradient=False)
     return features, solve(sums, problem)
 
 
@@ -211,7 +230,7 @@ def _by_process(site):
 
 def _see(problem, features, block, forward):
     """What the second visit wants to know of a block, as a list of one."""
-    return [forward or forward_block(problem, problem.project(features, block.X), block)]
+    return [forward or visits.forward_block(problem, problem.project(features, block.X), block)]
 
 
 def common_slope(problem, probe, reduce_slope):

@@ -16,7 +16,6 @@ from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation, Problem
 from skgp_sparse._engine.process import Process
-from skgp_sparse._engine.table import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,27 +65,6 @@ class DecoupledPosterior(Process):
         return self.of_covariance.deviations(X, n_samples, random_state)
 
 
-class SilentTable(Table):
-    """A table whose targets are zero."""
-
-    def __init__(self, rows):
-        self.rows = rows
-        self.n_features, self.n_targets = rows.n_features, rows.n_targets
-        self.weight, self.in_memory = rows.weight, rows.in_memory
-
-    def __len__(self):
-        return len(self.rows)
-
-    def block(self, rows):
-        """The rows without their targets."""
-        block = self.rows.block(rows)
-        return block._replace(y=0.0 * block.y)
-
-    def subset(self, rows):
-        """The same of some rows."""
-        return SilentTable(self.rows.subset(rows))
-
-
 def conclude(of_mean: Problem, of_covariance: Problem):
     """The bound, the `DecoupledPosterior` posterior and the jitter, from a visit for each basis."""
     value, posteriors, jitter = 0.0, [], 0.0
@@ -102,12 +80,8 @@ def conclude(of_mean: Problem, of_covariance: Problem):
 
 def value_and_gradient(of_mean: Problem, of_covariance: Problem):
     """`Evaluation` with the gradient wrt theta."""
-    silent = SilentTable(of_mean.rows)
-    parts = [
-        (collapsed.value_and_gradient(of_covariance._replace(rows=silent), False), 1.0),
-        (collapsed.value_and_gradient(of_mean, False), 1.0),
-        (collapsed.value_and_gradient(of_mean._replace(rows=silent), False), -1.0),
-    ]
-    value = sum(sign * part.value for part, sign in parts)
-    theta_bar = sum(sign * part.theta_bar for part, sign in parts)
-    return Evaluation(value, {"kernel": theta_bar}, max(part.jitter for part, _ in parts))
+    problems = of_covariance._replace(targets=0.0), of_mean, of_mean._replace(targets=0.0)
+    plus, also, minus = (collapsed.value_and_gradient(problem, False) for problem in problems)
+    theta_bar = plus.theta_bar + also.theta_bar - minus.theta_bar
+    value, jitter = plus.value + also.value - minus.value, max(plus.jitter, also.jitter)
+    return Evaluation(value, {"kernel": theta_bar}, jitter)

@@ -27,18 +27,11 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
-from skgp_sparse._ground.linalg import (
-    Jitter,
-    inverse_lower,
-    jittered_cholesky,
-    log_det_from_cholesky,
-    lower_gram,
-    mirror_lower,
-)
+from skgp_sparse._ground import linalg
 from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.parallel import ordered_map
 
-_JITTER = Jitter(0.0)  # the noise is on the diagonal already
+_JITTER = linalg.Jitter(0.0)  # the noise is on the diagonal already
 _WORTH_SHARING = 1 << 16  # entries of K for which a block of its own pays
 _SHARES = 8  # blocks that K is cut into at most ...
 _LARGEST = 1 << 18  # ... unless they had more entries
@@ -81,32 +74,28 @@ class _State(NamedTuple):
 
 
 def group_rows(block):
-    """Collect the rows of a `Block` by distinct input; rows of weight zero are left out."""
-    block = block.used()
-    X, index = np.unique(block.X, axis=0, return_inverse=True)
-    return Groups(X, index.ravel(), block.y, block.noise, block.weight)
+    """Collect the rows of a `Block` by distinct input.
+
+    Rows of weight zero count nowhere, their inputs neither; they are put to the first group.
+    """
+    n = len(block.X)
+    noise, weight = np.broadcast_to(block.noise, n), np.broadcast_to(block.weight, n)
+    X, groups = np.unique(block.X[weight > 0], axis=0, return_inverse=True)
+    index = np.zeros(n, dtype=np.intp)
+    index[weight > 0] = groups.ravel()
+    return Groups(X, index, block.y, noise, weight)
 
 
 def group_table(rows):
     """Collect the rows of a table by distinct input, of many rows a million at a time."""
     parts = [group_rows(rows.block(piece)) for piece in rows.pieces()]
-    return parts[0] if len(parts) == 1 else _joined(parts)
-
-
-def _joined(parts):
-    X, index = join_groups([part.X for part in parts], [part.index for part in parts])
+    if len(parts) == 1:
+        return parts[0]
+    X, place = np.unique(np.vstack([part.X for part in parts]), axis=0, return_inverse=True)
+    place = np.append(place, 0)  # a last part without groups points there
+    starts = np.cumsum([0, *(len(part.X) for part in parts[:-1])])
+    index = np.concatenate([place[start + part.index] for start, part in zip(starts, parts)])
     return Groups(X, index, *map(np.concatenate, zip(*(part[2:] for part in parts))))
-
-
-def join_groups(inputs, indices):
-    """Distinct inputs of several parts of a table, and the group of each row, from those of each.
-
-    Rows of a part without groups are put to the first one.
-    """
-    X, place = np.unique(np.vstack(inputs), axis=0, return_inverse=True)
-    places = np.split(place.ravel(), np.cumsum([len(part) for part in inputs])[:-1])
-    places = [place if len(place) else np.zeros(1, int) for place in places]
-    return X, np.concatenate([place[index] for place, index in zip(places, indices)])
 
 
 def value(kernel, groups, n_jobs=1):
@@ -118,7 +107,7 @@ def value_and_gradient(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood and its gradient wrt theta, as an `Evaluation`."""
     state = _solve(kernel, groups, n_jobs)
     alpha, n_targets = state.alpha, state.alpha.shape[1]
-    A = lower_gram(state.T, n_jobs)
+    A = linalg.lower_gram(state.T, n_jobs)
 
     def cotangent(rows, columns):
         G = (-0.5 * n_targets) * A[rows, columns]
@@ -146,10 +135,10 @@ def _solve(kernel, groups, n_jobs, gradient=True):
     mean = D[:, None] * groups.sum(precision[:, None] * groups.y)
     K, pulls = kernel_matrix(kernel, groups.X, n_jobs, gradient)
     K.flat[:: len(K) + 1] += D
-    L, jitter = jittered_cholesky(K, _JITTER, n_jobs)
+    L, jitter = linalg.jittered_cholesky(K, _JITTER, n_jobs)
     del K
-    log_det = log_det_from_cholesky(L)
-    T = inverse_lower(L, n_jobs)
+    log_det = linalg.log_det_from_cholesky(L)
+    T = linalg.inverse_lower(L, n_jobs)
     del L
     half = T @ mean
     rest = groups.y - mean[groups.index]
@@ -210,7 +199,7 @@ def pull_back(pulls, cotangent, n_jobs):
 
     def run(index):
         (rows, among, before), pulls[index] = pulls[index], None
-        theta_bar = among(mirror_lower(cotangent(rows, rows)), inputs=False)[0]
+        theta_bar = among(linalg.mirror_lower(cotangent(rows, rows)), inputs=False)[0]
         if before is not None:
             head = slice(0, rows.start)
             theta_bar = theta_bar + 2.0 * before(cotangent(rows, head), inputs=False)[0]

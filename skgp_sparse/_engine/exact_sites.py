@@ -29,20 +29,13 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.collapsed_sites import Cores, observe
-from skgp_sparse._engine.exact import join_groups, kernel_matrix, pull_back
+from skgp_sparse._engine.exact import Groups, kernel_matrix, pull_back
 from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.per_row import PerRow
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Observations, Problem
 from skgp_sparse._engine.table import Layout, row_blocks
-from skgp_sparse._ground.linalg import (
-    cholesky,
-    inverse_lower,
-    log_det_from_cholesky,
-    lower_gram,
-    mirror_lower,
-    product_norms,
-)
+from skgp_sparse._ground import linalg
 from skgp_sparse._ground.parallel import for_each, ordered_map
 
 _FLAT = 1e-4  # a_g K_gg below which 1 - [B⁻¹]_gg has lost digits
@@ -112,8 +105,7 @@ class JointRows(NamedTuple):
 
     problem: Problem
     layout: Layout
-    index: np.ndarray  # (n,) group of each row
-    all_weights: np.ndarray  # (n,)
+    groups: Groups
     K: np.ndarray  # (u, u)
     pulls: list
     r: np.ndarray  # (n,) white noise
@@ -142,45 +134,41 @@ class JointRows(NamedTuple):
     def gradient(self, cores, sites, bounds, inputs):
         """Gradients by the name of the block; without a residual, all bounds have the same."""
         n_jobs = self.problem.options.n_jobs
-        inverses = [lower_gram(core.T, n_jobs) for core in cores]
+        inverses = [linalg.lower_gram(core.T, n_jobs) for core in cores]
 
-        def cotangent(rows, columns):
-            return sum(
-                _cotangent(core, inverse, rows, columns) for core, inverse in zip(cores, inverses)
-            )
+        def cotangent(*at):
+            return sum(_cotangent(*pair, *at) for pair in zip(cores, inverses))
 
         theta_bar = pull_back(self.pulls, cotangent, n_jobs)
-        noise_bar = sum(self._sum(core.noise.gradient(core)) for core in cores)
-        theta_bar = theta_bar + self.pull_diagonal(np.zeros(len(self.K)), noise_bar)[0]
-        return {"kernel": theta_bar}
+        noise_bar = sum(self.groups.sum(core.noise.gradient(core)) for core in cores)
+        of_noise = self.pull_diagonal(np.zeros(len(self.K)), noise_bar)[0]
+        return {"kernel": theta_bar + of_noise}
 
     def posterior(self, core):
         """The `Posterior` over one of the processes; its inducing points are the inputs."""
-        kernel, Z = self.problem.kernel, self.problem.basis.parameters
-        features = InducingFeatures(kernel, Z, core.T * core.s)
+        kernel = self.problem.kernel
+        features = InducingFeatures(kernel, self.groups.X, core.T * core.s)
         return Posterior(kernel, features, core.alpha[:, None], None)
 
     def _solve(self, b, a):
         n_jobs = self.problem.options.n_jobs
         noise = self._noise(a, b)
-        a, b = self._sum(a / noise.gain), self._sum(b / noise.gain)
+        a, b = self.groups.sum(a / noise.gain), self.groups.sum(b / noise.gain)
         s = np.sqrt(np.maximum(a, _TINY))
         L = _factor_of_sites(self.K, s, n_jobs)
-        log_det = log_det_from_cholesky(L)
-        T = inverse_lower(L, n_jobs)
+        log_det = linalg.log_det_from_cholesky(L)
+        T = linalg.inverse_lower(L, n_jobs)
         del L
         alpha = s * (T.T @ (T @ (b / s)))
         variance = _variances(self.K, s, T, n_jobs)
         return JointCore(T, s, b, alpha, self.K @ alpha, variance, log_det, noise)
 
     def _noise(self, a, b):
-        copies = np.maximum(self.all_weights, 1.0)  # less than one is one that says less
+        index, weight = self.groups.index, self.groups.weight
+        copies = np.maximum(weight, 1.0)  # less than one is one that says less
         linear, precision = b / copies, a / copies
         gain = 1.0 + self.r * precision
-        return Noise(self.index, self.r, copies * (self.all_weights > 0), linear, precision, gain)
-
-    def _sum(self, values):
-        return np.bincount(self.index, values, minlength=len(self.K))
+        return Noise(index, self.r, copies * (weight > 0), linear, precision, gain)
 
 
 def _cotangent(core, inverse, rows, columns):
@@ -191,34 +179,13 @@ def _cotangent(core, inverse, rows, columns):
     return G
 
 
-def group_inputs(rows):
-    """Distinct inputs of positive weight (u, d), sorted, and the group of each row (n,).
-
-    Rows of weight zero count nowhere; they are put to the first group.
-    """
-    parts = [_group_piece(rows, piece) for piece in rows.pieces()]
-    return parts[0] if len(parts) == 1 else join_groups(*zip(*parts))
-
-
-def _group_piece(rows, piece):
-    X, weight = rows.block(piece).X, rows.weights(piece)
-    counts = slice(None) if weight is None else weight > 0
-    distinct, groups = np.unique(X[counts], axis=0, return_inverse=True)
-    index = np.zeros(len(X), dtype=np.intp)
-    index[counts] = groups.ravel()
-    return distinct, index
-
-
-def join_rows(index, problem):
-    """The `JointRows` of a problem whose basis are the distinct inputs that `index` points to."""
-    kernel, X, n_jobs = problem.kernel, problem.basis.parameters, problem.options.n_jobs
-    K, pulls = kernel_matrix(kernel, X, n_jobs)
-    _, noise, pull_diagonal = kernels.diagonal(kernel, X)
-    r = np.broadcast_to(noise, len(X))[index]
-    weight = problem.rows.weight
-    weight = np.ones(len(index)) if weight is None else weight
-    K = mirror_lower(K)
-    return JointRows(problem, problem.layout(), index, weight, K, pulls, r, pull_diagonal)
+def join_rows(groups, problem):
+    """The `JointRows` of a problem whose basis are the distinct inputs of its `Groups`."""
+    K, pulls = kernel_matrix(problem.kernel, groups.X, problem.options.n_jobs)
+    _, noise, pull_diagonal = kernels.diagonal(problem.kernel, groups.X)
+    r = np.broadcast_to(noise, len(groups.X))[groups.index]
+    K = linalg.mirror_lower(K)
+    return JointRows(problem, problem.layout(), groups, K, pulls, r, pull_diagonal)
 
 
 def _factor_of_sites(K, s, n_jobs):
@@ -233,11 +200,11 @@ def _factor_of_sites(K, s, n_jobs):
     for_each(fill, row_blocks(*K.shape), n_jobs)
     B.flat[:: len(B) + 1] += 1.0
     try:
-        return cholesky(B, n_jobs)
+        return linalg.cholesky(B, n_jobs)
     except np.linalg.LinAlgError:
         raise np.linalg.LinAlgError(
-            "The kernel matrix of the rows is not finite, or not positive definite. Use a positive "
-            "definite kernel, and check the scale of X and the bounds of the hyperparameters."
+            "The kernel matrix of the rows is not finite, or not positive definite. Check the "
+            "kernel, the bounds of its hyperparameters, and the scale of X."
         ) from None
 
 
@@ -249,7 +216,7 @@ def _variances(K, s, T, n_jobs):
     h = (1.0 - np.einsum("ij,ij->j", T, T)) / a
     flat = np.flatnonzero(a * prior < _FLAT)
     blocks = [flat[rows] for rows in row_blocks(len(flat), len(K))]
-    lost = ordered_map(lambda block: product_norms(K[block] * s, T), blocks, n_jobs)
+    lost = ordered_map(lambda block: linalg.product_norms(K[block] * s, T), blocks, n_jobs)
     for block, change in zip(blocks, lost):
         h[block] = prior[block] - change
     return h

@@ -23,16 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.collapsed import by_name, by_row_noise, common_slope
+from skgp_sparse._engine import visits
+from skgp_sparse._engine.collapsed import pull_back
 from skgp_sparse._engine.collapsed_sites import core_at_sites, observe
-from skgp_sparse._engine.visits import (
-    Sums,
-    cotangents,
-    forward_block,
-    posterior_sums,
-    second_visit,
-    sum_of,
-)
+from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.linalg import product_norms
 
 
@@ -64,9 +58,9 @@ def look(problem, view, keep=True):
     def run(read):
         block = read()
         forwards, totals = view(block, problem.project(features, block.X))
-        sums = chain.from_iterable(posterior_sums(forward, block) for forward in forwards)
+        sums = chain.from_iterable(visits.posterior_sums(forward, block) for forward in forwards)
         totals = np.asarray(totals, dtype=float)
-        return (sum_of(block.weight, block), totals, *sums), forwards if keep else None
+        return (visits.sum_of(block.weight, block), totals, *sums), forwards if keep else None
 
     kept = None if keep else [False] * len(layout.blocks)
     (n, totals, *parts), waiting = problem.rows.visit(run, layout, keep=kept)
@@ -79,7 +73,7 @@ def with_noise(problem):
     """The `look` at rows with Gaussian noise; adds up their penalties."""
 
     def view(block, seen):
-        forward = forward_block(problem, seen, block)
+        forward = visits.forward_block(problem, seen, block)
         weight = np.broadcast_to(block.weight, len(block.X))
         return [forward], weight @ np.broadcast_to(forward.phi, len(block.X))
 
@@ -106,7 +100,7 @@ def with_sites(problem, cores, update, bounds):
         observed = observe(block, seen.residual)
         by_row, totals = update(observed, *_moments(seen.V, cores))
         sites = np.stack([by_row.linear, by_row.precision], axis=1)
-        forwards = [forward_block(p, seen, block, site) for p, site in zip(problems, sites)]
+        forwards = [visits.forward_block(p, seen, block, site) for p, site in zip(problems, sites)]
         weight = observed.weight
         of_residual = by_row.precision @ (weight * seen.residual)
         return forwards, [weight @ by_row.value, *of_residual, *totals]
@@ -136,41 +130,14 @@ def gradient(problem, batch, cores, bounds, reduce_slope, inputs):
     inputs : bool
     """
     features, layout, waiting, sums, *_ = batch
-    problems = [problem._replace(bound=bound) for bound in bounds]
-    taus = [common_slope(p, probe, reduce_slope) for p, probe in zip(problems, waiting[0])]
-    by_row = by_row_noise(problem, waiting[0][0])
-    cots = []
-    for core, of_rows, tau in zip(cores, sums, taus):
-        tau = None if by_row else tau
-        cot = cotangents(problem, features, core, tau, of_rows.a, reduce_slope)
-        cots.append(cot._replace(mean_h=np.vdot(cot.Binv, of_rows.VaV) / of_rows.a))
-    one_by_one = None in taus
-    theta_bar, basis_bar, VtV = second_visit(
-        problem, features, layout, _waiting, cots, inputs, one_by_one, list(waiting)
+    problems, see = [problem._replace(bound=bound) for bound in bounds], lambda _, seen: seen
+    kept = [list(waiting)]
+    return pull_back(
+        problems, features, layout, see, cores, waiting[0], inputs, kept, 1.0, reduce_slope, sums
     )
-    if not one_by_one:
-        VtV = sum(c.n_targets * tau * of_rows.VaV for c, tau, of_rows in zip(cots, taus, sums))
-    of_whitening = _pull_whitening(features, cots, sums, VtV, inputs)
-    return by_name(theta_bar, basis_bar, of_whitening, inputs)
-
-
-def _waiting(block, forwards):
-    return forwards
 
 
 def _moments(V, cores):
     """Means and variances (k, n) that the posteriors give rows."""
     mean = np.stack([(V @ core.v)[:, 0] for core in cores])
     return mean, np.stack([product_norms(V, core.TB) for core in cores])
-
-
-def _pull_whitening(features, cots, sums, VtV, inputs):
-    """Gradients wrt theta and the basis through the whitening."""
-    W = np.zeros_like(cots[0].Binv) if features.complete else -2.0 * VtV
-    for cot, of_rows in zip(cots, sums):
-        W += cot.v @ (of_rows.Vay - of_rows.VaV @ cot.v).T
-        W -= cot.n_targets * (cot.Binv @ of_rows.VaV)
-    S = np.tril(W)
-    S.flat[:: len(S) + 1] *= 0.5
-    S = -0.5 * (S + S.T)
-    return features.pull_whitening(S, np.zeros((len(S), 1)), inputs)

@@ -42,6 +42,7 @@ class Problem(NamedTuple):
     rows: Table
     bound: object
     options: Options = Options()
+    targets: float = 1.0  # factor of all of them
     latent_noise: bool = False  # white noise belongs to the process: a likelihood follows
 
     def features(self):

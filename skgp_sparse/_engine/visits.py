@@ -105,7 +105,7 @@ def forward_block(problem, seen, block, site=None):
     """
     if site is None:
         precision = 1.0 / (seen.noise + block.noise)
-        linear = block.y * np.reshape(precision, (-1, 1))
+        linear = block.y * np.reshape(problem.targets * precision, (-1, 1))
     else:
         linear, precision = site[0][:, None], site[1]
     x = seen.residual * precision
@@ -157,24 +157,14 @@ class Cotangents(NamedTuple):
 def cotangents(problem, features, core, tau, total_a, reduce_slope):
     """Matrices that the visit to every block multiplies with."""
     Binv = inverse_from_triangle(core.TB, problem.options.n_jobs)
-    n_targets = core.v.shape[1]
-    shared = None
+    n_targets, u = core.v.shape[1], features.weights(core.v)
+    mean_h, shared = (len(Binv) - np.trace(Binv)) / total_a, None
     if tau is not None:
-        tau = 0.0 if features.complete else tau
         bracket = n_targets * Binv
-        bracket.flat[:: len(bracket) + 1] += 2.0 * tau * n_targets
+        bracket.flat[:: len(bracket) + 1] += 2.0 * n_targets * tau * (not features.complete)
         shared = features.through_whitening(bracket)
-    return Cotangents(
-        features=features,
-        n_targets=n_targets,
-        reduce_slope=reduce_slope,
-        latent_noise=problem.latent_noise,
-        v=core.v,
-        u=features.weights(core.v),
-        Binv=Binv,
-        shared=shared,
-        mean_h=(len(Binv) - np.trace(Binv)) / total_a,
-    )
+    latent = problem.latent_noise
+    return Cotangents(features, n_targets, reduce_slope, latent, core.v, u, Binv, shared, mean_h)
 
 
 def second_visit(problem, features, layout, see, cots, inputs, want_gram, *kept):
@@ -216,19 +206,33 @@ def second_visit(problem, features, layout, see, cots, inputs, want_gram, *kept)
     return problem.rows.visit(run, layout, *kept, keep=nothing, spend=True)[0]
 
 
-def pull_whitening(cots, VtV, inputs):
+def pull_whitening(cots, VtV, inputs, held=None):
     """Gradients wrt theta and the basis through the whitening of the features.
 
     Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
-    processes.
+    processes. Where their posteriors are `held`, with these `Sums` over rows, it is as in
+    `skgp_sparse._engine.minibatch`.
     """
+    features = cots[0].features
+    if held:
+        return features.pull_whitening(*_bracket_of_held(cots, VtV, held), inputs)
     S = cots[0].Binv * (-0.5 * cots[0].n_targets)
     for cot in cots[1:]:
         S -= (0.5 * cot.n_targets) * cot.Binv
     S += VtV
     S.flat[:: len(S) + 1] += 0.5 * sum(cot.n_targets for cot in cots)
-    u = np.hstack([cot.u for cot in cots])
-    return cots[0].features.pull_whitening(S, u, inputs)
+    return features.pull_whitening(S, np.hstack([cot.u for cot in cots]), inputs)
+
+
+def _bracket_of_held(cots, VtV, held):
+    """``-sym Φ(W)``, and nothing in the place of u."""
+    W = -2.0 * VtV
+    for cot, sums in zip(cots, held):
+        W = W + cot.v @ (sums.Vay - sums.VaV @ cot.v).T
+        W -= cot.n_targets * (cot.Binv @ sums.VaV)
+    S = np.tril(W)
+    S.flat[:: len(S) + 1] *= 0.5
+    return -0.5 * (S + S.T), np.zeros((len(S), 1))
 
 
 def _cotangents_of_block(forward, cot, block, want_gram):

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import collapsed_sites, exact_sites
 from skgp_sparse._engine.basis import Basis
+from skgp_sparse._engine.exact import group_table
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.posterior import Posteriors
 from skgp_sparse._engine.problem import Evaluation, Options, Problem
@@ -221,9 +222,9 @@ class SiteModel(Model):
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
         tol = max(self.inner.tol, _ROUGH if rough else 0.0)
-        inputs, index = exact_sites.group_inputs(rows)
-        basis, inner = InducingBasis(inputs), self.inner._replace(tol=tol)
-        project = partial(exact_sites.join_rows, index)
+        groups = group_table(rows)
+        basis, inner = InducingBasis(groups.X), self.inner._replace(tol=tol)
+        project = partial(exact_sites.join_rows, groups)
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign
             project = collapsed_sites.project_rows
         return SiteObjective(rows, self.method, basis, options, inner, project)
