@@ -57,6 +57,8 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 
+from skgp_sparse.posteriors import InducingPoints
+
 STORE = common.RESULTS / "near_exact.json"
 DATASETS = ("kin40k", "pol", "bike", "elevators", "sarcos", "keggdirected")
 DATASETS += ("airfoil", "concrete", "wine")
@@ -467,7 +469,7 @@ def n_mean(args):
 
 
 def fit_with_basis(args, name, split, basis):
-    model = regressor(split, n_inducing=500, n_mean=basis)
+    model = regressor(split, n_inducing=500, posterior=InducingPoints(n_mean=basis))
     found = of_ours(model, load(args, name, split))
     return found | {"pickle_mb": pickle_mb(model)}
 

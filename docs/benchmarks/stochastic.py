@@ -51,6 +51,8 @@ import ours
 import quality_defaults
 import quality_titsias2025
 
+from skgp_sparse.solvers import Minibatches
+
 STORE = common.RESULTS / "stochastic.json"
 DATASETS = ("beijing_air", "flights", "srtm_n27e086", "keggdirected", "kin40k")
 OTHER_HALF = "srtm_n27e086_b"
@@ -164,9 +166,9 @@ def about_fit(course, data):
     }
 
 
-def regressor(m, solver, batch_size="auto"):
+def regressor(m, solver):
     model = ours.default_regressor()
-    return model.set_params(n_inducing=m, solver=solver, batch_size=batch_size)
+    return model.set_params(n_inducing=m, solver=solver)
 
 
 # -- density against seconds -----------------------------------------------------------
@@ -180,7 +182,7 @@ def fit_stochastic(args, name, m, data):
 
 
 def fit_minibatches(args, name, m, data):
-    return fitted(regressor(m, "stochastic", 10 * m), data, args.limit, args.snapshots)
+    return fitted(regressor(m, Minibatches(10 * m)), data, args.limit, args.snapshots)
 
 
 def fit_full_batch(args, name, m, data):
@@ -392,9 +394,9 @@ def classes(args):
 def class_fit(args, name, m, method):
     data = X, y, X_test, y_test = labelled(args, name)
     solver, factor = CLASS_METHODS[method]
-    batch_size = "auto" if factor is None else factor * m
     model = ours.default_classifier()
-    model.set_params(n_inducing=m, solver=solver, batch_size=batch_size)
+    with_batches = solver if factor is None else Minibatches(factor * m)
+    model.set_params(n_inducing=m, solver=with_batches)
     ours.warm_up(labels=True)
     with only_samples(len(X), m, solver) as fewer_samples:
         course, seconds = ours.course_of_fit(model, X, y, args.limit)
@@ -455,7 +457,7 @@ def titsias_fit(args, name, m, bound, method):
     data = X[: args.rows], y[: args.rows], *test
     how = {"solver": "stochastic", "random_state": 0}
     if method == "minibatches":
-        how["batch_size"] = 2 * m
+        how["solver"] = Minibatches(2 * m)
         fewer = ours.samples_below(len(data[0]), m)
     else:
         fewer = contextlib.nullcontext()
