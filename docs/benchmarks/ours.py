@@ -231,7 +231,7 @@ def reporting_to(trace):
     The small exact fit must not report: its value belongs to fewer rows.
     """
     # ADAPT: to a public callback, if the estimator gets one.
-    from skgp_sparse.inference import solvers
+    from skgp_sparse import solvers
 
     maximise = solvers.maximise
 
@@ -352,8 +352,7 @@ def site_objective(X, y, bound, Z):
 def objective_with(likelihood, X, y, bound, Z):
     """The objective of rows with any likelihood."""
     # ADAPT: to how methods and objectives are made.
-    from skgp_sparse._front.choices import resolve_method
-
+    from skgp_sparse.families.choices import resolve_method
     from skgp_sparse.inference.site_objective import SiteModel
 
     model = SiteModel(resolve_method(bound, likelihood, "a benchmark"))
@@ -509,13 +508,9 @@ def snapshots_into(snapshots):
     # ADAPT: to how `maximise` is called, and with which function of a vector - keep it working for
     # the version before as well, which anytime.py measures with this same function.
     try:
+        from skgp_sparse import solvers
+    except ImportError:  # e38b0a5
         from skgp_sparse.inference import solvers
-    except ImportError:
-        from skgp_sparse.inference import training
-
-        with _snapshots_into_parameters(snapshots, training):
-            yield
-        return
     maximise = solvers.maximise
 
     def reporting(function, *args, **kwargs):
@@ -532,27 +527,6 @@ def snapshots_into(snapshots):
         yield
     finally:
         solvers.maximise = maximise
-
-
-@contextlib.contextmanager
-def _snapshots_into_parameters(snapshots, training):
-    """The same for versions whose `training` decodes vectors with `Parameters`."""
-    maximise, Parameters = training.maximise, training.Parameters
-
-    def recording(*args, **kwargs):
-        parameters = Parameters(*args, **kwargs)
-        snapshots.decode = parameters.unpack
-        return parameters
-
-    def reporting(function, *args, **kwargs):
-        kwargs["callback"] = snapshots
-        return maximise(snapshots.watching(function), *args, **kwargs)
-
-    training.maximise, training.Parameters = reporting, recording
-    try:
-        yield
-    finally:
-        training.maximise, training.Parameters = maximise, Parameters
 
 
 def at_snapshot(kernel, Z, X, y, labels):
@@ -593,7 +567,7 @@ def gradient(model):
 def policy_of_streams(name):
     """`partial_fit` with another rule of when theta and Z move."""
     # ADAPT: to where the limits of the policy are.
-    from skgp_sparse.inference import incremental
+    from skgp_sparse.families import streams
 
     limits = {
         "none": {"_GROWTH": np.inf, "_ERRORS": np.inf},
@@ -601,12 +575,12 @@ def policy_of_streams(name):
         "doubling and alarms": {},
         "each chunk": {"_GROWTH": 1.0, "_ERRORS": np.inf},
     }[name]
-    before = {key: getattr(incremental, key) for key in limits}
+    before = {key: getattr(streams, key) for key in limits}
     try:
-        vars(incremental).update(limits)
+        vars(streams).update(limits)
         yield
     finally:
-        vars(incremental).update(before)
+        vars(streams).update(before)
 
 
 # -- fits on all rows or on parts of them ----------------------------------------------
