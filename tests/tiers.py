@@ -7,10 +7,10 @@ quick       every test without a mark, and a sample of those with one; the defau
 ==========  ===============================================================================
 
 ``@pytest.mark.second(share=0.1)`` says that a test is long, or one of many cases: it runs in the
-second tier, and a tenth of its cases in the quick tier: of several cases at least one. ``@pytest.mark.full(...)``
-says the same of a case that only ``--all`` runs. A share of 0 keeps all cases out of the quick
-tier. The sample is drawn by a hash of the package's files and of the name of the case: it is the
-same wherever the package is the same, and moves with every change of it.
+second tier, and a tenth of its cases in the quick tier, of several cases at least one.
+``@pytest.mark.full(share=0.1)`` says the same of cases that only ``--all`` runs. A share of 0 keeps
+all cases out of the quick tier. The sample is drawn by a hash of the package's files and of the
+name of the case: it is the same wherever the package is the same, and moves with every change.
 
 A tier is a part of the whole. Files and tests that are named on the command line run whole.
 """
@@ -170,7 +170,7 @@ def pytest_report_header(config):
     return f"tier: {config.option.tier}, sample {digest_of_package()}"
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before xdist gives other names
 def pytest_collection_modifyitems(config, items):
     cases = config.stash[_CASES] = list(map(case_of, items))
     names = chosen(cases, config.option.tier, digest_of_package())
