@@ -146,7 +146,7 @@ def evaluation(model, X, y, **fit):
     return found[0]
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "fitc", "pep", "artemev", "dtc"])
 def test_evaluations_of_regression_are_the_local_ones(bound, client, on_workers, table):
     X, _, y = table
@@ -286,7 +286,7 @@ def test_the_exact_process_of_few_distinct_rows(client, on_workers, table):
     assert_same_fit(model, local)
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_fits_of_several_classes_are_the_local_ones(multi_class, client, on_workers, table):
     X, f, _ = table
@@ -765,7 +765,7 @@ def test_a_fit_leaves_no_thread_process_file_or_future(client, on_workers, table
 # -- joblib --------------------------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.4)
+@pytest.mark.second(share=0.15)
 @pytest.mark.parametrize("backend", ["loky", "dask"])
 def test_backends_of_joblib_still_work(backend, client, table):
     X, f, y = table
@@ -794,7 +794,7 @@ def few_stages(monkeypatch):
 PARTS = {"n_inducing": 6, "solver": "stochastic", "max_iter": 3, "random_state": 0}
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("solver", ["stochastic", Minibatches(batch_size=50)], ids=str)
 def test_training_on_parts_of_the_rows_is_the_local_one(

@@ -146,6 +146,8 @@ def _same(values):
 
 # -- pytest ---------------------------------------------------------------------------------
 
+SAMPLE = digest_of_package()  # once: files may change while tests run
+
 
 def pytest_addoption(parser):
     group = parser.getgroup("tiers")
@@ -167,13 +169,13 @@ def pytest_configure(config):
 
 
 def pytest_report_header(config):
-    return f"tier: {config.option.tier}, sample {digest_of_package()}"
+    return f"tier: {config.option.tier}, sample {SAMPLE}"
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist gives other names
 def pytest_collection_modifyitems(config, items):
     cases = config.stash[_CASES] = list(map(case_of, items))
-    names = chosen(cases, config.option.tier, digest_of_package())
+    names = chosen(cases, config.option.tier, SAMPLE)
     others = [item for item in items if item.nodeid not in names]
     counts = len(items) - len(others), len(items)
     config.stash[_COUNTS].add(counts)
@@ -193,7 +195,7 @@ def pytest_terminal_summary(terminalreporter, config):
     for some, all_of_them in config.stash[_COUNTS]:
         terminalreporter.write_line(
             f"tier {config.option.tier}: {some:,} of {all_of_them:,} tests, "
-            f"sample {digest_of_package()}"
+            f"sample {SAMPLE}"
         )
 
 
