@@ -194,8 +194,7 @@ def pytest_testnodedown(node):
 def pytest_terminal_summary(terminalreporter, config):
     for some, all_of_them in config.stash[_COUNTS]:
         terminalreporter.write_line(
-            f"tier {config.option.tier}: {some:,} of {all_of_them:,} tests, "
-            f"sample {SAMPLE}"
+            f"tier {config.option.tier}: {some:,} of {all_of_them:,} tests, sample {SAMPLE}"
         )
 
 
