@@ -54,7 +54,7 @@ def proper(probability, n_classes):
     np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-12)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_learns_and_is_calibrated(bound, likelihood):
@@ -113,7 +113,7 @@ def test_value_without_theta_has_no_gradient():
         model.log_marginal_likelihood([0.0])
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_several_classes(bound, multi_class):
@@ -162,7 +162,7 @@ def test_weights_are_repeated_rows(bound):
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-10)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_rare_class_is_not_forgotten(bound):
     rng = np.random.RandomState(0)
@@ -323,7 +323,7 @@ def test_a_warm_start_keeps_the_hyperparameters_where_inducing_points_change():
     np.testing.assert_allclose(seen, [found])
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("options", [{"n_inducing": 8}, {"n_inducing": 200}], ids=str)
 @pytest.mark.parametrize("bound, likelihood", [("titsias_new", "probit"), ("fitc", "logit")])
 def test_an_extreme_theta_has_a_value_or_none(options, bound, likelihood):
@@ -386,7 +386,7 @@ def test_hyperparameters_at_their_bounds_are_said_to_be():
         small(RBF(0.05, (1e-2, 1e-1))).fit(X, y)
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_grid_over_bounds_likelihoods_and_kernels():
     X, y = moons(60)
     pipeline = make_pipeline(StandardScaler(), small(max_iter=3))
@@ -495,7 +495,7 @@ def test_processes_bring_back_no_rows(monkeypatch):
     assert all(not fit.objective.inner_state.history for fit in model._fits)
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_threads_can_fit_the_problems_too():
     X, y = blobs(centers=6)
     alone = small(max_iter=2).fit(X, y)
@@ -508,7 +508,7 @@ def test_threads_can_fit_the_problems_too():
     ]
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_all_problems_get_the_memory_of_the_user(monkeypatch):
     seen, fit_elsewhere = [], family._fit_elsewhere
 
@@ -608,7 +608,7 @@ class Steep(Binary):
         return (slope * mean + (slope**2 - curvature) * variance)[None]
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("n_inducing", [10, 300])
 def test_predictions_know_the_learned_parameters_of_a_likelihood(n_inducing):
     X, y = moons(300)

@@ -106,7 +106,7 @@ def smooth(n=1500):
     return X, np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1])
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_a_larger_basis_of_the_mean_predicts_better():
     X, y = smooth()
     Xt = np.random.RandomState(1).normal(size=(300, 2))
@@ -125,7 +125,7 @@ def test_a_larger_basis_of_the_mean_predicts_better():
     )
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_predictions_of_every_kind():
     X, y = smooth()
     model = SparseGPRegressor(n_inducing=15, posterior=InducingPoints(100), random_state=0).fit(
@@ -143,7 +143,7 @@ def test_predictions_of_every_kind():
     assert certificate.own <= certificate.conjugate_gradients + 1e-3 * len(X)
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 @pytest.mark.parametrize("n_mean", [None, 1, 20])
 def test_no_more_points_than_those_of_the_covariance_change_nothing(n_mean):
     X, y = smooth(400)

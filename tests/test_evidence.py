@@ -54,7 +54,7 @@ def own(kernel, rows, Z, bound):
     return collapsed.value(Problem(kernel, InducingBasis(Z), rows, bound))
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("heteroscedastic", [False, True])
@@ -137,7 +137,7 @@ def test_of_an_estimator():
     assert few.own <= few.conjugate_gradients <= few.upper
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_more_inducing_points_close_the_gap():
     X, y = smooth()
     gaps = [
@@ -156,7 +156,7 @@ def test_of_the_exact_process():
     )
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_of_all_rows():
     X, y = smooth()
     model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)

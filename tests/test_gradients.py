@@ -94,14 +94,14 @@ def check_exact(case, tolerance=1e-7):
     check_gradient(value, found.theta_bar, (len(theta),), tolerance)
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("bound", EVERY_BOUND)
 def test_gradient_is_the_slope_of_the_value(bound, kernel):
     check_collapsed(make_case(kernel), EVERY_BOUND[bound])
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("kernel", ["rbf_ard", "dot_plus_rbf"])
 @pytest.mark.parametrize("targets, weighted", TABLES)
 @pytest.mark.parametrize("noise", NOISES)
@@ -125,7 +125,7 @@ def test_absolute_jitter_has_no_derivative(bound):
     check_collapsed(case, EVERY_BOUND[bound])
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("bound", EVERY_BOUND)
 def test_gradient_of_many_blocks_recomputed_is_the_slope(bound, noise, monkeypatch):

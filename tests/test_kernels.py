@@ -204,7 +204,7 @@ def test_signal_plus_noise_is_scikit_learns_diagonal(kernel):
     agree(np.broadcast_to(signal, len(X)), np.diagonal(kernels.evaluate(kernel, X, X)), 1e-13)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("kernel", ALL, ids=str)
 def test_diagonal_gradients_agree_with_differences(kernel):
     X, _, G = points()

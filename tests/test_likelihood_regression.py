@@ -132,7 +132,7 @@ def test_fixed_poisson_models_agree_with_golden_values(name, prefix):
 # -- fits ------------------------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("name", NAMES)
 def test_default_fits_beat_gaussian_noise_and_do_not_warn(name, recwarn):
     X, y = table(name, n=300)
@@ -191,7 +191,7 @@ def test_counts_that_are_all_zero_warn_and_predict_little():
     assert np.all(model.predict(X) < 0.1)
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_student_t_keeps_its_mean_where_targets_are_shifted():
     X, y = table("student_t", n=300)
     shifted = y.copy()
@@ -265,7 +265,7 @@ def test_every_bound_fits_counts(bound):
     assert gradient.shape == model.kernel_.theta.shape
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n_inducing", [12, 1000])
 def test_weights_are_repeated_rows_and_order_is_nothing(name, n_inducing):
@@ -381,7 +381,7 @@ def test_predictions_before_a_fit_are_those_of_the_prior(name):
     assert model.sample_y(X, 4).shape == (3, 4)
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_intervals_cover_as_often_as_they_say():
     for name in NAMES:
         X, y = table(name, n=400)

@@ -90,7 +90,7 @@ def agree_with_differences(case, bound, slope=1.0):
     agree(found["basis"], central(of_Z, case.Z), 2e-6)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_gradients_with_the_posterior_held(bound, kernel):
@@ -98,7 +98,7 @@ def test_gradients_with_the_posterior_held(bound, kernel):
     agree_with_differences(make_case(kernel, n=25, m=m), BOUNDS[bound])
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("noise", NOISES)
 def test_gradients_of_weighted_rows_and_several_targets(bound, noise):

@@ -79,7 +79,7 @@ def agree_models(one, other, X):
 # -- nothing moves: chunks equal one fit ----------------------------------------------
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("bound", [*NAMED_BOUNDS, PEP(0.3), Twice()], ids=str)
 @pytest.mark.parametrize("columns", [0, slice(None)], ids=["one target", "two targets"])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -173,7 +173,7 @@ def test_chunks_of_likelihoods_equal_one_fit(likelihood):
     assert str(model.likelihood_) == str(whole.likelihood_)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("multi_class", [*STRATEGIES, "binary"])
 def test_chunks_of_labels_equal_one_fit(bound, multi_class):
@@ -219,7 +219,7 @@ def test_sums_are_exact_after_moves():
     agree(model.predict(X), units[0] + units[1] * held.predict(X), 1e-9)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
 def test_row_by_row(likelihood):
     X, y, _ = table(40)
@@ -258,7 +258,7 @@ def changing(n, sign, seed):
     return X, sign * np.sin(2.0 * X[:, 0]) + 0.2 * X[:, 1] + 0.1 * rng.normal(size=n)
 
 
-@pytest.mark.second(share=0.5)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
 def test_density_recovers_after_a_change(likelihood):
     model, densities = small(n_inducing=20, likelihood=likelihood), []
@@ -272,7 +272,7 @@ def test_density_recovers_after_a_change(likelihood):
     assert after > before - 0.15
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_labels_recover_after_a_change():
     model, found = SparseGPClassifier(n_inducing=20, random_state=0), []
     for chunk in range(10):
@@ -341,7 +341,7 @@ def test_moves_take_no_parts_of_their_sample(monkeypatch):
     assert not np.array_equal(model.kernel_.theta, before)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("together", [200, 20_000])
 @pytest.mark.parametrize("kind", ["labels", "poisson"])
 def test_a_large_first_chunk_of_sites(kind, together, monkeypatch):
@@ -360,7 +360,7 @@ def test_a_large_first_chunk_of_sites(kind, together, monkeypatch):
 # -- fit and partial_fit --------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("n_inducing", [12, "auto"])
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
 def test_calls_go_on_from_a_fit(n_inducing, likelihood):
@@ -445,7 +445,7 @@ def test_pickles_go_on_where_they_were():
 # -- memory, determinism, units -------------------------------------------------------
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_memory_is_bounded_whatever_arrives(monkeypatch):
     monkeypatch.setattr(streams, "_MOST_ROWS", 300)
     model, sizes = small(max_iter=5), []
@@ -480,7 +480,7 @@ def test_a_reservoir_stands_for_all_rows():
     assert abs(np.mean(sums) - weight @ values) < 4.0 * error
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_results_are_deterministic(n_jobs):
     X, y, _ = table(400)
@@ -524,7 +524,7 @@ def few_together(monkeypatch):
     monkeypatch.setattr(sites, "WINDOW", 60)
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("multi_class", STRATEGIES)
 def test_settled_sites_are_nearly_those_of_one_fit(few_together, bound, multi_class):
@@ -558,7 +558,7 @@ def test_settled_sites_of_numbers(few_together, likelihood):
     assert np.abs(apart).mean() < 0.03 * np.ptp(whole.predict(X, latent=True))
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_settled_sites_survive_moves_and_changes(few_together, monkeypatch):
     monkeypatch.setattr(streams, "_MOST_ROWS", 400)
     model, scores, sizes = SparseGPClassifier(n_inducing=20, random_state=0), [], []
@@ -575,7 +575,7 @@ def test_settled_sites_survive_moves_and_changes(few_together, monkeypatch):
 # -- labels that come late ------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("multi_class", STRATEGIES)
 def test_classes_may_come_one_after_the_other(multi_class):
     X, y = labels(240)

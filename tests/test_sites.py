@@ -202,7 +202,7 @@ def test_blocks_threads_and_memory_change_nothing(method):
         agree_evaluations(blocks, whole, 1e-8)
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_that_memory_does_not_hold_are_projected_again(method):
     case = labelled(n=2000)
@@ -229,14 +229,14 @@ def test_projections_hold_little_but_v_where_memory_is_short():
     assert held[0] < 0.6 * held[1]  # of which half is V
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @crossed(name=KERNELS, bound=["vfe", "new", "gfitc"], sigmoid=["probit", "logit"])
 def test_gradient_is_that_of_the_optimised_objective(name, bound, sigmoid):
     case = labelled(name, n=25)
     check_gradient(case, METHODS[f"{bound}_{sigmoid}"])
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("method", METHODS)
 def test_gradient_with_weights_and_white_noise(method):
     check_gradient(labelled(weighted=True), METHODS[method])
@@ -278,7 +278,7 @@ def test_warm_start_leads_to_the_same_point_in_fewer_steps(method):
     agree(warm.step.value, again.step.value, 1e-8)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("method", METHODS)
 def test_hard_problems_converge_or_say_so(method):
     inner = Inner(parameter="max_iter_predict")
@@ -414,14 +414,14 @@ def test_exact_bound_is_the_dense_one(method, noise):
     agree(solution.step.value, expected - 0.5 * divergence, 1e-9)
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["rbf_ard", "matern_2.5", "periodic", "dot_plus_rbf", "power"])
 def test_exact_gradient_is_that_of_the_optimised_objective(name, method):
     check_exact_gradient(labelled(name, n=25), method)
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("noise", ["known", "white", "nested"])
 @pytest.mark.parametrize("method", METHODS)
@@ -473,7 +473,7 @@ def test_exact_posterior_where_precisions_are_tiny_and_large():
         agree(core.log_normaliser(), normaliser, 1e-9)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("method", ["vfe_probit", "gfitc_logit"])
 def test_exact_results_do_not_depend_on_threads(method):
     X, y = many_rows(700)
@@ -492,7 +492,7 @@ def test_exact_results_do_not_depend_on_threads(method):
             np.testing.assert_array_equal(mine, its)
 
 
-@pytest.mark.second(share=0.5)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("method", ["new_probit", "gfitc_probit"])
 def test_exact_of_several_tiles_is_sparse_at_the_rows(method):
     X, y = many_rows(700)
@@ -506,7 +506,7 @@ def many_rows(n):
     return X, np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("method", METHODS)
 def test_exact_hard_problems_converge_without_jitter(method):
     rng = np.random.default_rng(0)

@@ -87,7 +87,7 @@ def test_two_names_of_a_bound_are_one_bound(alias, bound):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("bound", ["titsias_new", "fitc", PEP(0.3)])
 @pytest.mark.parametrize("init", ["k-means", "k-means++", "random", "greedy"])
 def test_weights_are_repeated_rows_and_order_is_nothing(bound, init):

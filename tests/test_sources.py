@@ -190,7 +190,7 @@ def test_every_kind_of_source_gives_the_fit_of_arrays(kind, targets, tmp_path, l
     assert actual.n_features_in_ == 2 and actual.predict(X[:3]).shape == y[:3].shape
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_small_sources_are_arrays_to_the_last_bit(kind, tmp_path):
     X, y = rows()
@@ -285,7 +285,7 @@ def test_likelihoods_with_offsets(likelihood, weight, large, small_blocks):
         assert getattr(actual.likelihood_, name) == value
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize("strategy", ["one_vs_rest", "softmax"])
 @pytest.mark.parametrize("weight", [None, weights()])
@@ -689,7 +689,7 @@ def from_disk(path, stop_after=None):
     return Stream(factory)
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
 @pytest.mark.parametrize("failure", [None, OSError("disk on fire"), KeyboardInterrupt()])
 def test_no_file_stays_open(failure, tmp_path, large):

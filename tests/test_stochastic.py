@@ -63,7 +63,7 @@ def classifier(**parameters):
     return SparseGPClassifier(**given | parameters)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("bound", NAMED_BOUNDS)
 def test_every_bound_is_nearly_as_good_as_on_all_rows(bound):
     X, y = numbers()
@@ -87,7 +87,7 @@ def test_the_posterior_is_that_of_all_rows():
         assert_allclose(mine, its, rtol=1e-9)
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "gfitc-ep", "pep"])
 def test_classifiers(bound):
     X, y = labels()
@@ -98,7 +98,7 @@ def test_classifiers(bound):
     assert_allclose(found.log_marginal_likelihood_value_, again, rtol=1e-4)
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_several_classes(multi_class):
     X, f, _ = table()
@@ -107,7 +107,7 @@ def test_several_classes(multi_class):
     assert model.score(X[:1000], y[:1000]) > 0.8
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_likelihoods_of_numbers(likelihood):
     X, f, rng = table()
@@ -121,7 +121,7 @@ def test_likelihoods_of_numbers(likelihood):
     assert mine > whole.log_predictive_density(*held).mean() - 0.05
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("solver", ["stochastic", Stochastic(), Minibatches(100)])
 @pytest.mark.parametrize("make, data", [(regressor, numbers), (classifier, labels)])
 def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, solver, monkeypatch):
@@ -133,7 +133,7 @@ def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, solver, mo
         assert_array_equal(other.predict(X[:20]), fits[0].predict(X[:20]))
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "artemev", "fitc", "pep", "dtc"])
 def test_minibatches_do_not_harm(bound):
     X, y = numbers()
@@ -145,7 +145,7 @@ def test_minibatches_do_not_harm(bound):
     assert found.n_iter_ >= without.n_iter_
 
 
-@pytest.mark.second(share=0.3)
+@pytest.mark.second(share=0.15)
 def test_a_cycle_of_minibatches_climbs_from_a_poor_start(monkeypatch):
     """From hyperparameters that no sample has improved, minibatches alone find better ones."""
     monkeypatch.setattr(stochastic, "STAGES", (stochastic.Stage(40, 0, True),))
@@ -227,7 +227,7 @@ def test_samples_have_rows_of_every_kind_and_weights_that_undo_it():
     assert samples_of(kinds=np.arange(10_000) % 2, n=10_000).draw(500).weight is None
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 def test_a_rare_class_is_learned(monkeypatch):
     monkeypatch.setattr(stochastic, "STAGES", SHIPPED)
     X, f, _ = table(20_000)
@@ -253,7 +253,7 @@ def losing(monkeypatch, by=1.0, after=1):
     return count
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("by", [1.0, np.nan])
 def test_a_stage_that_loses_is_undone(monkeypatch, by):
     X, y = numbers()
@@ -282,7 +282,7 @@ def test_two_cycles_that_lose_in_a_row_end_the_search(monkeypatch):
     assert_array_equal(found.inducing_points_, without.inducing_points_)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("owner, name", [(stochastic.Search, "_climb"), (cycles, "_cycle")])
 def test_what_fails_is_told_and_left_out(monkeypatch, owner, name):
     X, y = numbers()

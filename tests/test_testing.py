@@ -50,7 +50,7 @@ def test_shipped_bounds_pass(bound):
     assert check_bound(bound) is None
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("kernel", ALL, ids=str)
 def test_shipped_rules_pass(kernel):
     assert check_kernel_rule(kernel) is None

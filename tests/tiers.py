@@ -7,10 +7,10 @@ quick       every test without a mark, and a sample of those with one; the defau
 ==========  ===============================================================================
 
 ``@pytest.mark.second(share=0.1)`` says that a test is long, or one of many cases: it runs in the
-second tier, and a tenth of its cases in the quick tier: of several cases at least one. ``@pytest.mark.full(...)``
-says the same of a case that only ``--all`` runs. A share of 0 keeps all cases out of the quick
-tier. The sample is drawn by a hash of the package's files and of the name of the case: it is the
-same wherever the package is the same, and moves with every change of it.
+second tier, and a tenth of its cases in the quick tier, of several cases at least one.
+``@pytest.mark.full(share=0.1)`` says the same of cases that only ``--all`` runs. A share of 0 keeps
+all cases out of the quick tier. The sample is drawn by a hash of the package's files and of the
+name of the case: it is the same wherever the package is the same, and moves with every change.
 
 A tier is a part of the whole. Files and tests that are named on the command line run whole.
 """
@@ -146,6 +146,8 @@ def _same(values):
 
 # -- pytest ---------------------------------------------------------------------------------
 
+SAMPLE = digest_of_package()  # once: files may change while tests run
+
 
 def pytest_addoption(parser):
     group = parser.getgroup("tiers")
@@ -167,13 +169,13 @@ def pytest_configure(config):
 
 
 def pytest_report_header(config):
-    return f"tier: {config.option.tier}, sample {digest_of_package()}"
+    return f"tier: {config.option.tier}, sample {SAMPLE}"
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before xdist gives other names
 def pytest_collection_modifyitems(config, items):
     cases = config.stash[_CASES] = list(map(case_of, items))
-    names = chosen(cases, config.option.tier, digest_of_package())
+    names = chosen(cases, config.option.tier, SAMPLE)
     others = [item for item in items if item.nodeid not in names]
     counts = len(items) - len(others), len(items)
     config.stash[_COUNTS].add(counts)
@@ -192,8 +194,7 @@ def pytest_testnodedown(node):
 def pytest_terminal_summary(terminalreporter, config):
     for some, all_of_them in config.stash[_COUNTS]:
         terminalreporter.write_line(
-            f"tier {config.option.tier}: {some:,} of {all_of_them:,} tests, "
-            f"sample {digest_of_package()}"
+            f"tier {config.option.tier}: {some:,} of {all_of_them:,} tests, sample {SAMPLE}"
         )
 
 
