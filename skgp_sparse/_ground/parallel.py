@@ -24,7 +24,6 @@ from threadpoolctl import ThreadpoolController
 
 _SMALL = 1 << 20  # bytes below which the allocator is quick
 _memory = defaultdict(list)  # that no array needs, by its size
-_reuse = {"open": False}
 
 
 @cache
@@ -70,7 +69,6 @@ def single_threaded_blas():
     with _LIMIT:
         if _inside == 0:
             _limiter = _controller().limit(limits=1, user_api="blas")
-            _keep_memory()
         _inside += 1
     try:
         yield
@@ -79,7 +77,7 @@ def single_threaded_blas():
             _inside -= 1
             if _inside == 0:
                 _limiter.restore_original_limits()
-                _release_memory()
+                _memory.clear()
                 idle += _pools.values()
                 _pools.clear()
         for pool in idle:
@@ -165,21 +163,10 @@ def _first_of(waiting):
     return result
 
 
-def _keep_memory():
-    """From now on, memory of arrays from `empty` waits to be used again."""
-    _reuse["open"] = True
-
-
-def _release_memory():
-    """Give all memory that waits back to the system."""
-    _reuse["open"] = False
-    _memory.clear()
-
-
 def empty(shape):
     """An array (float64, C-ordered) with values that have no meaning."""
-    size = 8 * prod(shape)
-    if size < _SMALL or not _reuse["open"]:
+    size = 8 * int(prod(shape))
+    if size < _SMALL or not _inside:
         return np.empty(shape)
     size = _rounded(size)
     try:
@@ -193,7 +180,7 @@ def empty(shape):
 
 
 def _give_back(memory):
-    if _reuse["open"]:
+    if _inside:
         _memory[memory.nbytes].append(memory)
 
 

@@ -17,6 +17,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from skgp_sparse._ground.parallel import slices
+
 STRIP = 2.8
 _FEW_NODES = ((0.1, 6), (0.25, 9))  # largest standard deviation, Gauss-Hermite nodes
 _STEP = 0.5  # of the trapezoidal rule: singularities at 2.8 cost exp(2.8²/2s² - 2π 2.8/0.5)
@@ -45,14 +47,20 @@ def expectation(g, mean, variance, *by_row):
         One for each result of `g`.
     """
     std = np.sqrt(variance)
-    expectations = None
-    for rows, f, weights in _rules(mean, std, _WIDE_BY_ROW if by_row else _WIDE):
-        values = g(f, *(column[rows, None] for column in by_row))
-        if expectations is None:
-            expectations = tuple(np.empty(len(mean)) for _ in values)
-        for out, value in zip(expectations, values):
-            out[rows] = _weighted_sum(value, weights)
-    return expectations
+
+    def parts():
+        for rows, f, weights in _rules(mean, std, _WIDE_BY_ROW if by_row else _WIDE):
+            values = g(f, *(column[rows, None] for column in by_row))
+            yield rows, [_weighted_sum(value, weights) for value in values]
+
+    return from_parts(parts())
+
+
+def from_parts(parts):
+    """Arrays (n,) from what they hold for some rows at a time: indices, and a part of each."""
+    rows, values = zip(*parts)
+    order = np.argsort(np.concatenate(rows))
+    return tuple(np.concatenate(column)[order] for column in zip(*values))
 
 
 def _weighted_sum(value, weights):
@@ -94,8 +102,7 @@ def _narrow(mean, std, rows):
 
 
 def _parts(rows, n_nodes):
-    size = max(1, _AT_ONCE // n_nodes)
-    return (rows[start : start + size] for start in range(0, len(rows), size))
+    return (rows[part] for part in slices(len(rows), max(1, _AT_ONCE // n_nodes)))
 
 
 @lru_cache(maxsize=64)

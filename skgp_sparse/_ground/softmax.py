@@ -22,12 +22,13 @@ The sums for p and β multiply by ``E_σ'`` from the other side.
 """
 
 from functools import lru_cache
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtr
+
+from skgp_sparse._ground.parallel import empty, slices
 
 _CUT = 31.0  # what is left out is smaller than exp(-31) = 3e-14
 _MARGIN = 4.0  # added to it where the error of ψ at all nodes adds up
@@ -98,14 +99,14 @@ def _parts(mean, variance, step):
     before, after = np.ceil(left / h).astype(int), np.ceil(right / h).astype(int)
     order = np.lexsort((-before - after, h))
     ends = np.append(np.flatnonzero(np.diff(h[order])) + 1, n)
-    memory, start = _Memory(), 0
+    start = 0
     while start < n:
         count = before[order[start]] + after[order[start]] + 1  # nearly the largest of its part
         size = max(1, _AT_ONCE // (count * n_classes))
         stop = min(start + size, ends[np.searchsorted(ends, start, side="right")])
         rows = order[start:stop]
         rule = _Rule(float(h[rows[0]]), before[rows].max(), after[rows].max(), step)
-        yield rows, _Part(x[:, rows], variance[:, rows], has_tail[rows], rule, memory)
+        yield rows, _Part(x[:, rows], variance[:, rows], has_tail[rows], rule)
         start = stop
 
 
@@ -132,24 +133,6 @@ class _Rule(NamedTuple):
     step: float
 
 
-class _Memory:
-    """Arrays that the parts of a call use one after the other.
-
-    The allocator gives arrays of this size back to the system at once, and new ones cost as much as
-    the arithmetic on them.
-    """
-
-    def __init__(self):
-        self._arrays = {}
-
-    def empty(self, name, shape):
-        """An array with values that have no meaning, for one use at a time."""
-        size = prod(shape)
-        if name not in self._arrays or self._arrays[name].size < size:
-            self._arrays[name] = np.empty(size)
-        return self._arrays[name][:size].reshape(shape)
-
-
 class _Part:
     """Rows with the same nodes.
 
@@ -160,11 +143,10 @@ class _Part:
     has_tail : ndarray of shape (n,)
         Whether to add the sum to the left of the nodes.
     rule : _Rule
-    memory : _Memory
     """
 
-    def __init__(self, x, variance, has_tail, rule, memory):
-        self.rule, self.memory = rule, memory
+    def __init__(self, x, variance, has_tail, rule):
+        self.rule = rule
         n_shifts = np.rint(x / rule.h).astype(int)
         self.shift = -n_shifts.ravel()
         self.x, self.epsilon = x, (x - rule.h * n_shifts).ravel()
@@ -190,17 +172,14 @@ class _Part:
         """Sums over the nodes: of the products of all ψ, p and β (unless not needed)."""
         expansions = [_expansion(g, self.rule.h, *self.rule[3:]) for g in self.groups]
         weights, psi = self._psi(expansions)
-        shape = (*self.x.shape, self.n_nodes + 2 * self.pad)
-        all_but_one = self.memory.empty("all_but_one", shape)
-        product = _products_of_others(psi, self.pad, all_but_one)
+        product, all_but_one = _products_of_others(psi, self.pad)
         width = self.n_nodes + self.pad
         starts = self.order * all_but_one.shape[-1] + self.shift[self.order]
         all_but_one = sliding_window_view(all_but_one.reshape(-1), width)[starts]
         p, beta = np.empty(self.shift.shape), np.empty(self.shift.shape)
         for some, expansion, weight in zip(self.slices, expansions, weights):
             table = self._columns(expansion, 1)
-            moved = self.memory.empty("moved", weight.shape)
-            np.matmul(all_but_one[some], table.T, out=moved)
+            moved = np.matmul(all_but_one[some], table.T, out=empty(weight.shape))
             rows = self.order[some]
             p[rows] = np.einsum("ij,ij->i", weight, moved)
             if curvature:
@@ -211,7 +190,7 @@ class _Part:
     def _psi(self, expansions):
         """Weights of the values in `order`, and ψ, an array of shape (C, n, nodes)."""
         width = self.n_nodes + self.pad
-        unshifted, weights = self.memory.empty("unshifted", (len(self.order), width)), []
+        unshifted, weights = empty((len(self.order), width)), []
         for some, expansion in zip(self.slices, expansions):
             rows = self.order[some]
             weights.append(expansion.weights(self.epsilon[rows], self.variance[rows]))
@@ -230,9 +209,10 @@ class _Part:
         return table[:, n_left - before : n_left + after + 1]
 
 
-def _products_of_others(psi, pad, out):
-    """Put products of all classes but one into `out`, between zeros; sum those of all classes."""
-    n_classes, _, n_nodes = psi.shape
+def _products_of_others(psi, pad):
+    """Sums of the products of all classes, and products of all but one, between zeros."""
+    n_classes, n, n_nodes = psi.shape
+    out = empty((n_classes, n, n_nodes + 2 * pad))
     out[:, :, :pad] = 0.0
     out[:, :, pad + n_nodes :] = 0.0
     all_but_one = out[:, :, pad : pad + n_nodes]
@@ -243,7 +223,7 @@ def _products_of_others(psi, pad, out):
     for c in range(1, n_classes):
         all_but_one[c] *= product
         product *= psi[c]
-    return product.sum(axis=1)
+    return product.sum(axis=1), out
 
 
 @lru_cache(maxsize=128)
@@ -351,7 +331,7 @@ def _smoothed(x, variance):
     weights /= weights.sum()  # the error of their sum would add up over all nodes
     value, slope = np.empty_like(x), np.empty_like(x)
     size = max(1, _AT_ONCE // len(g))
-    for some in (slice(start, start + size) for start in range(0, len(x), size)):
+    for some in slices(len(x), size):
         z = (g - x[some, None]) / std
         value[some] = ndtr(z) @ weights
         slope[some] = np.exp(-0.5 * z**2) @ weights / (np.sqrt(2.0 * np.pi) * std)

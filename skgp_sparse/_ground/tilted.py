@@ -19,6 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse._ground.parallel import slices
+from skgp_sparse._ground.quadrature import from_parts
+
 _LOG_2PI = np.log(2.0 * np.pi)
 SMALLEST_VARIANCE = 1e-290  # of which the square root can be divided by
 _FALL = 40.0  # of the log integrand, to where the sum ends
@@ -135,16 +138,14 @@ def _find_ends(rows, top, gain):
 
 def _sum_all(rows, top, gain, left, right, count):
     """Trapezoidal sums, of rows with similar numbers of nodes together."""
-    results = None
-    for part, number in alike(count):
-        step = (left[part] + right[part]) / (number - 1)
-        offset = step[:, None] * np.arange(number) - left[part][:, None]
-        parts = _sum(rows.where(part), top[part], gain[part], step, offset)
-        if results is None:
-            results = tuple(np.empty(len(top)) for _ in parts)
-        for out, values in zip(results, parts):
-            out[part] = values
-    return results
+
+    def parts():
+        for part, number in alike(count):
+            step = (left[part] + right[part]) / (number - 1)
+            offset = step[:, None] * np.arange(number) - left[part][:, None]
+            yield part, _sum(rows.where(part), top[part], gain[part], step, offset)
+
+    return from_parts(parts())
 
 
 def alike(count):
@@ -164,9 +165,9 @@ def alike(count):
     which = np.ceil(np.log(count) / np.log(_RATIO))
     for index in np.unique(which):
         number = int(np.ceil(_RATIO**index))
-        rows, size = np.flatnonzero(which == index), max(1, _AT_ONCE // number)
-        for begin in range(0, len(rows), size):
-            yield rows[begin : begin + size], number
+        rows = np.flatnonzero(which == index)
+        for part in slices(len(rows), max(1, _AT_ONCE // number)):
+            yield rows[part], number
 
 
 def _sum(rows, top, gain, step, offset):

@@ -9,7 +9,7 @@ from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import log_moments
 from skgp_sparse.likelihoods._base import Domain, Likelihood
 from skgp_sparse.likelihoods._log_concave import expect
-from skgp_sparse.likelihoods._parametric import best_level
+from skgp_sparse.likelihoods._parametric import best_constant
 
 ENCODES_LABELS = "Use SparseGPClassifier, which encodes any labels."
 _LOG_2PI = np.log(2.0 * np.pi)
@@ -60,16 +60,12 @@ class Binary(Labels):
     def constant_log_likelihood(self, y, weight, offset):
         """Compute the log likelihood of a constant latent value; see the base class."""
         if np.any(offset):
-            return self._of_constant(y, weight, offset)
+            return best_constant(self._of_labels, y, weight, offset)
         return super().constant_log_likelihood(y, weight, offset)
 
-    def _of_constant(self, y, weight, offset):
-        def derivatives(level):
-            _, slope, curvature = self.log_sigmoid(y * (level + offset))
-            return weight @ (y * slope), weight @ curvature
-
-        level = best_level(derivatives, 0.0)
-        return weight @ self.log_sigmoid(y * (level + offset))[0]
+    def _of_labels(self, y, f):
+        value, slope, curvature = self.log_sigmoid(y * f)
+        return value, y * slope, curvature
 
     def response(self, mean, variance):
         """Compute the mean and variance of the label ±1; see `Likelihood.response`."""

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from skgp_sparse._ground.quadrature import STRIP, expectation
 from skgp_sparse._ground.tilted import log_moments
 from skgp_sparse.likelihoods._base import Likelihood
-from skgp_sparse.likelihoods._parametric import best_level
+from skgp_sparse.likelihoods._parametric import best_constant
 
 
 def expect(g, mean, variance, *by_row, strip=0.3):
@@ -109,12 +109,7 @@ class LogConcave(Likelihood):
 
     def constant_log_likelihood(self, y, weight, offset):
         """Compute the log likelihood of the best constant latent value; see the base class."""
-
-        def derivatives(level):
-            _, slope, curvature = self.log_likelihood(y, level + offset)
-            return weight @ slope, weight @ curvature
-
-        return weight @ self.log_likelihood(y, best_level(derivatives, 0.0) + offset)[0]
+        return best_constant(self.log_likelihood, y, weight, offset)
 
     def expected(self, y, mean, variance):
         """Compute the expectation by quadrature; see `Likelihood.expected`."""

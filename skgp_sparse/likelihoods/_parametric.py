@@ -8,8 +8,6 @@ from scipy.special import logsumexp
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.likelihoods._base import Likelihood
 
-_LEVEL = "level"
-
 
 def check_parameters(likelihood, name):
     """Raise unless every parameter that has bounds is a number, and its bounds are bounds.
@@ -78,12 +76,10 @@ class Parametric(Likelihood):
 
     def with_theta(self, theta):
         """Return a likelihood with other learned parameters; see `Likelihood.with_theta`."""
-        names = self._learned()
-        if not names:
-            return self
         signed = self.may_be_negative
-        values = {n: float(t if n in signed else np.exp(t)) for n, t in zip(names, theta)}
-        return self._with(values)
+        learned = zip(self._learned(), theta)
+        values = {name: float(t if name in signed else np.exp(t)) for name, t in learned}
+        return self._with(values) if values else self
 
     def _with(self, values):
         return type(self)(**{**self.get_params(deep=False), **values})
@@ -112,13 +108,13 @@ class Parametric(Likelihood):
 class LevelLikelihood(Parametric):
     """A likelihood with a level, which it adds to the latent value of every row."""
 
-    may_be_none = (_LEVEL,)
-    may_be_negative = (_LEVEL,)
+    may_be_none = ("level",)
+    may_be_negative = ("level",)
 
     @property
     def intercept(self):
         """The level, which is added to the latent value of every row."""
-        return self._value(_LEVEL)
+        return self._value("level")
 
     def _shifted(self, mean):
         return mean + self.intercept
@@ -139,7 +135,7 @@ class LogLink(LevelLikelihood):
                 "level starts at the rate of half an observation."
             )
         level = log_of_mean(y, weight, offset)
-        return self._with({_LEVEL: self._within(_LEVEL, level)})
+        return self._with({"level": self._within("level", level)})
 
     def _rate(self, mean, variance):
         """Mean of ``exp(f + level)``."""
@@ -156,6 +152,16 @@ def log_of_mean(y, weight, offset):
     """Level of the rate of all rows together, of half an observation if there is none."""
     total = weight @ y
     return np.log(total if total > 0.0 else 0.5) - logsumexp(offset, b=weight)
+
+
+def best_constant(log_likelihood, y, weight, offset):
+    """Largest weighted sum of ``log_likelihood(y, level + offset)``, concave in the level."""
+
+    def derivatives(level):
+        _, slope, curvature = log_likelihood(y, level + offset)
+        return weight @ slope, weight @ curvature
+
+    return weight @ log_likelihood(y, best_level(derivatives, 0.0) + offset)[0]
 
 
 def best_level(derivatives, level, largest_step=1.0, max_iter=200):
