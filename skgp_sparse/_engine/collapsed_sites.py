@@ -13,6 +13,7 @@ Several processes may share the kernel and the basis; each has sites of its own.
 same methods where nothing needs to be projected.
 """
 
+from functools import partial
 from itertools import repeat
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ import numpy as np
 from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.collapsed import core_of
-from skgp_sparse._engine.per_row import PerRow
+from skgp_sparse._engine.per_row import PerRow, by_row
 from skgp_sparse._engine.problem import Observations, Problem
 from skgp_sparse._engine.table import Layout
 from skgp_sparse._engine.visits import Sums
@@ -43,9 +44,8 @@ class ProjectedRows(NamedTuple):
         """What the features took, in the units of their `Jitter`."""
         return self.features.jitter
 
-    def solve(self, natural):
-        """The `Cores` for linear terms and precisions of the rows, a `PerRow` (2, k, n)."""
-
+    def sums(self, natural):
+        """`Sums` over rows for linear terms and precisions, a `PerRow` (2, k, n), VaV as a list."""
         features_of = self._features_of()
 
         def run(read, seen, site):
@@ -53,10 +53,13 @@ class ProjectedRows(NamedTuple):
             return (V.T @ site[0].T, *(weighted_gram(V, a) for a in site[1])), None
 
         (Vb, *VaV), _ = self._visit(run, natural, keep=[False] * len(natural))
-        each = _by_process(Sums(VaV, Vb.T))
+        return Sums(VaV, Vb.T)
+
+    def solve(self, natural):
+        """The `Cores` for the same."""
         settled = repeat(None) if self.settled is None else _by_process(self.settled)
         n_jobs = repeat(self.problem.options.n_jobs)
-        return Cores(map(core_at_sites, each, n_jobs, settled))
+        return Cores(map(core_at_sites, _by_process(self.sums(natural)), n_jobs, settled))
 
     def moments(self, cores):
         """Means ``μ`` and variances ``h`` of the rows, a `PerRow` (2, k, n)."""
@@ -89,12 +92,8 @@ class ProjectedRows(NamedTuple):
 
     def _features_of(self):
         """``(read, seen) -> V``, which holds no numbers of rows: it may go where the rows are."""
-        problem, features = self.problem, self.features
-
-        def features_of(read, seen):
-            return problem.project(features, read().X).V if seen is None else seen.V
-
-        return features_of
+        project = partial(self.problem.project, self.features)
+        return lambda read, seen: project(read().X).V if seen is None else seen.V
 
 
 class Cores(tuple):
@@ -121,16 +120,10 @@ def settle(problem, sites, as_seen):
         ``(site, residual, weight) -> (2, k, n)``: linear terms and precisions as the basis sees
         them, of all copies of a row.
     """
-    features, layout = problem.features(), problem.layout()
-    parts = [sites[..., rows] for rows in layout.blocks]
-
-    def run(read, site):
-        block = read()
-        seen = problem.project(features, block.X)
-        linear, precision = as_seen(site, seen.residual, block.weight)
-        return (np.stack([weighted_gram(seen.V, a) for a in precision]), linear @ seen.V), None
-
-    return Sums(*problem.rows.visit(run, layout, parts)[0])
+    rows = project_rows(problem)
+    parts = [sites[..., block] for block in rows.layout.blocks]
+    natural = by_row(as_seen, parts, rows.observed.residual, rows.observed.weight)
+    return Sums(*map(np.stack, rows.sums(natural)[:2]))
 
 
 def _by_process(sums):
@@ -146,9 +139,8 @@ def core_at_sites(sums, n_jobs, settled=None):
         core = core_of(sums, n_jobs)
     except np.linalg.LinAlgError:
         raise np.linalg.LinAlgError(
-            "There is no posterior for the sites of the rows, because they are not finite, or too "
-            "many precisions are negative. Check the scale of X and y and the bounds of the "
-            "hyperparameters."
+            "There is no posterior: the sites of the rows are not finite, or too many precisions "
+            "negative. Check the scale of X and y and the bounds of the hyperparameters."
         ) from None
     return core if settled is None else core._replace(settled=_expected(core, settled))
 
@@ -181,14 +173,8 @@ def project_rows(problem, settled=None):
 
     _, waiting = problem.rows.visit(run, layout, places)
     projections, observed = zip(*waiting)
-    return ProjectedRows(
-        problem,
-        features,
-        layout,
-        list(projections),
-        Observations(*map(PerRow, zip(*observed))),
-        settled,
-    )
+    observed = Observations(*map(PerRow, zip(*observed)))
+    return ProjectedRows(problem, features, layout, list(projections), observed, settled)
 
 
 def observe(block, residual):

@@ -7,15 +7,7 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine.basis import Basis, Features
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._ground.linalg import (
-    congruence,
-    inverse_lower,
-    jittered_cholesky,
-    row_dots,
-    square_times_lower,
-    times_lower,
-    times_lower_transposed,
-)
+from skgp_sparse._ground import linalg
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +35,8 @@ class InducingBasis(Basis):
         """Factorise the kernel at the inducing points."""
         Z = self.parameters
         K, pull = kernels.linearize(kernel, Z, Z)
-        L, used = jittered_cholesky(K, options.jitter, options.n_jobs)
-        moves = used if options.jitter.relative else 0.0
-        T = inverse_lower(L, options.n_jobs)
+        L, used = linalg.jittered_cholesky(K, options.jitter, options.n_jobs)
+        T, moves = linalg.inverse_lower(L, options.n_jobs), used * options.jitter.relative
         return InducingFeatures(kernel, Z, T, used, moves, pull, options.n_jobs)
 
 
@@ -107,7 +98,7 @@ class InducingFeatures(Features):
 
     def whiten(self, K, out=None):
         """``Kfu L⁻ᵀ``."""
-        return times_lower_transposed(K, self.T, out)
+        return linalg.times_lower_transposed(K, self.T, out)
 
     def weights(self, v):
         """``L⁻ᵀ v``."""
@@ -124,12 +115,12 @@ class InducingFeatures(Features):
     def through_whitening(self, A, out=None):
         """``A T``, tiles of a new array shared by threads."""
         if out is None:
-            return square_times_lower(A, self.T, self.n_jobs)
-        return times_lower(A, self.T, out)
+            return linalg.square_times_lower(A, self.T, self.n_jobs)
+        return linalg.times_lower(A, self.T, out)
 
     def pull_whitening(self, S, u, inputs):
         """Gradients wrt theta and Z through ``Kuu``, of which it is ``Tᵀ S T - ½ u uᵀ``."""
-        K_bar = congruence(S, self.T, self.n_jobs)
+        K_bar = linalg.congruence(S, self.T, self.n_jobs)
         K_bar -= (0.5 * u) @ u.T
         if self.relative_jitter:  # jitter = used · mean(diag Kuu) moves with the diagonal
             K_bar.flat[:: len(K_bar) + 1] += self.relative_jitter * np.trace(K_bar) / len(K_bar)
@@ -138,7 +129,7 @@ class InducingFeatures(Features):
 
     def rest(self, X, V, signal):
         """``kff - diag VVᵀ``."""
-        return signal - row_dots(V, V)
+        return signal - linalg.row_dots(V, V)
 
     def rest_covariance(self, X, V):
         """``Kff - VVᵀ``."""

@@ -13,15 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._engine import process
 from skgp_sparse._engine.basis import Features
-from skgp_sparse._engine.process import (
-    JOINT_ROWS,
-    Process,
-    by_blocks,
-    float64,
-    joint_deviations,
-    without_negative,
-)
+from skgp_sparse._engine.process import JOINT_ROWS, Process
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import product_norms, times_lower_transposed
 
@@ -48,17 +42,17 @@ class Prior(Process):
 
     def mean_and_variance(self, X, n_jobs=1):
         """Zeros (n, p) and prior variance (n,)."""
-        signal = kernels.diagonal(self.kernel, float64(X))[0]
+        signal = kernels.diagonal(self.kernel, process.float64(X))[0]
         return self.mean(X), np.array(np.broadcast_to(signal, len(X)))
 
     def covariance(self, X):
         """Prior covariance (n, n)."""
-        X = float64(X)
+        X = process.float64(X)
         return kernels.evaluate(self.kernel, X, X).copy()
 
     def deviations(self, X, n_samples, random_state):
         """Latent samples (n, n_samples) of mean zero, joint over all rows."""
-        return joint_deviations(self, X, n_samples, random_state)
+        return process.joint_deviations(self, X, n_samples, random_state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,18 +96,18 @@ class Posterior(Process):
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
         joined = self._by_blocks(self._mean_variance_and_signal, X, n_jobs)
-        return joined[:, :-2], without_negative(joined[:, -2], joined[:, -1])
+        return joined[:, :-2], process.without_negative(joined[:, -2], joined[:, -1])
 
     def covariance(self, X):
         """Latent covariance (n, n)."""
-        X = float64(X)
+        X = process.float64(X)
         V = self.features.whiten(self.features.raw(X))
         cov = self.features.rest_covariance(X, V)
         if self.TB is not None:
             W = times_lower_transposed(V, self.TB)
             cov += W @ W.T
         signal = kernels.diagonal(self.kernel, X)[0]
-        cov.flat[:: len(cov) + 1] = without_negative(cov.diagonal(), signal)
+        cov.flat[:: len(cov) + 1] = process.without_negative(cov.diagonal(), signal)
         return cov
 
     def deviations(self, X, n_samples, random_state):
@@ -122,7 +116,7 @@ class Posterior(Process):
         Joint for few rows; for many, joint through the features and independent beyond.
         """
         if len(X) <= JOINT_ROWS:
-            return joint_deviations(self, X, n_samples, random_state)
+            return process.joint_deviations(self, X, n_samples, random_state)
         features, weights = self._draw(n_samples, random_state)
 
         def deviate(block):
@@ -139,7 +133,7 @@ class Posterior(Process):
             normal = random_state.normal(size=(n_samples, len(self.TB))).T
             return self.features, self.TB.T @ normal
         features = self.features.without_data()  # the exact process: its basis are the rows
-        at_Z = joint_deviations(self, features.Z, n_samples, random_state)
+        at_Z = process.joint_deviations(self, features.Z, n_samples, random_state)
         return features, features.T @ at_Z
 
     def _mean_variance_and_signal(self, X):
@@ -152,7 +146,7 @@ class Posterior(Process):
         return np.column_stack([K @ self.u, variance, np.broadcast_to(signal, len(X))])
 
     def _by_blocks(self, function, X, n_jobs):
-        return by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)
+        return process.by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)
 
 
 def _shared(name):
@@ -195,4 +189,4 @@ class Posteriors(Process):
 
 def noise_variance(kernel, X):
     """Learned noise variance at the rows of X, scalar or (n,)."""
-    return kernels.diagonal(kernel, float64(X))[1]
+    return kernels.diagonal(kernel, process.float64(X))[1]

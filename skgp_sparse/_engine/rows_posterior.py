@@ -21,15 +21,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from sklearn.neighbors import NearestNeighbors
 
 from skgp_sparse import kernels
+from skgp_sparse._engine import process
 from skgp_sparse._engine.inducing_basis import InducingFeatures
-from skgp_sparse._engine.process import (
-    JOINT_ROWS,
-    Process,
-    by_blocks,
-    float64,
-    joint_deviations,
-    without_negative,
-)
+from skgp_sparse._engine.process import JOINT_ROWS, Process, float64
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import Jitter, inverse_lower, jittered_cholesky
 from skgp_sparse._ground.parallel import ordered_map, slices
@@ -109,7 +103,7 @@ class RowsPosterior(Process):
                 mean = mean + K @ self.alpha[part]
             return mean
 
-        return by_blocks(of_block, X, slices(len(X), _ACROSS), n_jobs)
+        return process.by_blocks(of_block, X, slices(len(X), _ACROSS), n_jobs)
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
@@ -133,7 +127,7 @@ class RowsPosterior(Process):
         Given all training rows, the process is correlated over short distances only.
         """
         if len(X) <= JOINT_ROWS:
-            return joint_deviations(self, X, n_samples, random_state)
+            return process.joint_deviations(self, X, n_samples, random_state)
         std = np.sqrt(self.variance(X, self.nearest(X)))
         return std[:, None] * random_state.normal(size=(n_samples, len(X))).T
 
@@ -154,7 +148,7 @@ class RowsPosterior(Process):
             for some in slices(len(X), at_once)
         ]
         signal = np.broadcast_to(kernels.diagonal(self.prior, float64(X))[0], len(X))
-        return self.factor * without_negative(np.concatenate(parts), signal)
+        return self.factor * process.without_negative(np.concatenate(parts), signal)
 
     def _variances(self, X, near, n_jobs):
         """Of queries that share the features of the rows near to any of them."""

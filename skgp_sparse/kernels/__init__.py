@@ -24,11 +24,9 @@ without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `
 `_single` makes tiles in single precision, and `_stacks` evaluates many small point sets at once.
 """
 
-from __future__ import annotations
-
 from sklearn.gaussian_process import kernels as _sk
 
-from . import _composites, _formulas, _nodes, _pairwise
+from . import _composites, _fallback, _formulas, _nodes, _pairwise
 from ._nodes import (
     diagonal,
     differentiable,
@@ -72,6 +70,7 @@ register(_sk.RationalQuadratic, _formulas.RationalQuadraticRule())
 register(_sk.ExpSineSquared, _formulas.ExpSineSquaredRule())
 _nodes.add_family(_sk.Matern, _formulas.matern_rule)
 _nodes.add_family(_sk.PairwiseKernel, _pairwise.rule)
+_nodes.add_builder(object, _fallback.Opaque)
 _nodes.add_builder(_sk.WhiteKernel, _nodes.White)
 _nodes.add_builder(_sk.Sum, _composites.SumNode)
 _nodes.add_builder(_sk.Product, _composites.ProductNode)

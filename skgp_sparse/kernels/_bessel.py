@@ -11,8 +11,6 @@ with ``p = 1/q``, ``q = sqrt(1 + z^2)``.  Divided by its own limit at z = 0 it r
     log M_nu = -nu (q - 1 - log((1 + q) / 2)) - log(q) / 2 + log(S(1/q) / S(1)).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import gammaln, kve
 

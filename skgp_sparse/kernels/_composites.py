@@ -11,8 +11,6 @@ A child with a scalar value never overwrites its cotangent, and needs only its s
 and costs no copy.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -42,15 +40,16 @@ class _Pair(Node):
     """Two children; abstract."""
 
     def __init__(self, kernel):
-        super().__init__(kernel)
-        self.left, self.right = node(kernel.k1), node(kernel.k2)
-
-    def leaves(self):
-        return self.left.leaves() + self.right.leaves()
+        self.children = self.left, self.right = node(kernel.k1), node(kernel.k2)
+        super().__init__(kernel, arrays=1)
 
 
 class SumNode(_Pair):
     """``k1 + k2``."""
+
+    def __init__(self, kernel):
+        super().__init__(kernel)
+        self.arrays = int(not any(isinstance(child, White) for child in self.children))
 
     def cross(self, X, Z):
         K1, pull1 = self.left.cross(X, Z)
@@ -62,11 +61,6 @@ class SumNode(_Pair):
         s1, n1, pull1 = self.left.diag(X)
         s2, n2, pull2 = self.right.diag(X)
         return s1 + s2, n1 + n2, partial(_pull_sum_diag, pull1, pull2)
-
-    def footprint(self):
-        children = self.left.footprint() + self.right.footprint()
-        silent = any(type(child) is White for child in (self.left, self.right))
-        return children + (0 if silent or not children else 1)
 
 
 def _pull_sum(pull1, pull2, scalars, G, inputs):
@@ -107,10 +101,6 @@ class ProductNode(_Pair):
         (s1, n1, _), (s2, n2, _) = left, right
         noise = _multiply(n1, s2) + _multiply(s1, n2) + _multiply(n1, n2)
         return _multiply(s1, s2), noise, partial(_pull_product_diag, left, right)
-
-    def footprint(self):
-        children = self.left.footprint() + self.right.footprint()
-        return children + 1 if children else 0
 
 
 def _pull_zero(kernel, G, inputs):
@@ -155,8 +145,9 @@ class PowerNode(Node):
     """``k ** exponent``; scikit-learn does not optimise the exponent."""
 
     def __init__(self, kernel):
-        super().__init__(kernel)
+        super().__init__(kernel, arrays=1)
         self.base, self.exponent = node(kernel.kernel), float(kernel.exponent)
+        self.children = (self.base,)
 
     def cross(self, X, Z):
         base, pull_base = self.base.cross(X, Z)
@@ -167,13 +158,6 @@ class PowerNode(Node):
         signal = np.power(s, self.exponent)
         noise = 0.0 if _is_zero(n) else np.power(s + n, self.exponent) - signal
         return signal, noise, partial(_pull_power_diag, self.exponent, s, n, pull_base)
-
-    def footprint(self):
-        children = self.base.footprint()
-        return children + 1 if children else 0
-
-    def leaves(self):
-        return self.base.leaves()
 
 
 def _pull_power(exponent, base, pull_base, G, inputs):

@@ -15,8 +15,6 @@ subtracted from Z directly, one column after the other, here and in the pullback
 serve two groups of points that are far apart.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from skgp_sparse._ground.parallel import empty

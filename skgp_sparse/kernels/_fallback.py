@@ -4,57 +4,65 @@
 its off-diagonal block is ``d k(X_c, Z) / d theta``, at ``(c + m)^2`` cost: hence the chunks.
 """
 
-from __future__ import annotations
+from functools import partial
 
 import numpy as np
+
+from ._nodes import Node
 
 _ROWS = 64
 # kernel.diag and the diagonal of kernel(X, X) may be rounded differently
 _ROUNDING = 1e-10
 
 
-def cross(kernel, X, Z):
-    """Return ``k(X, Z)`` as float64."""
-    return np.ascontiguousarray(kernel(X, Z), dtype=np.float64)
+class Opaque(Node):
+    """A kernel without a rule, which has no gradient with respect to the inputs."""
+
+    noisy, differentiable = False, False
+
+    def __init__(self, kernel):
+        super().__init__(kernel, arrays=1)
+
+    def cross(self, X, Z):
+        K = np.ascontiguousarray(self.kernel(X, Z), dtype=np.float64)
+        return K, partial(self._pull_cross, X, Z)
+
+    def diag(self, X):
+        # two separate arguments: white noise inside an unknown kernel then stays out
+        parts = [np.diagonal(self.kernel(X[rows], X[rows])) for rows in _chunks(len(X))]
+        signal = np.concatenate([np.zeros(0), *parts])
+        noise = self.kernel.diag(X) - signal
+        noise[np.abs(noise) <= _ROUNDING * np.abs(signal)] = 0.0
+        return signal, noise if noise.any() else 0.0, partial(self._pull_diag, X)
+
+    def _pull_cross(self, X, Z, G, inputs):
+        def of_rows(rows):
+            n = len(X[rows])
+            return np.einsum("ij,ijp->p", G[rows], self._gradient(X[rows], Z)[:n, n:])
+
+        return self._sum(of_rows, _chunks(len(X), max(len(Z), _ROWS)), inputs)
+
+    def _pull_diag(self, X, g_signal, g_noise, inputs):
+        def of_rows(rows):
+            gradient, at = self._gradient(X[rows], X[rows]), np.arange(len(X[rows]))
+            signal, both = gradient[at, at + len(at)], gradient[at, at]
+            return g_signal[rows] @ signal + g_noise[rows] @ (both - signal)
+
+        return self._sum(of_rows, _chunks(len(X)), inputs)
+
+    def _gradient(self, A, B):
+        return self.kernel(np.vstack([A, B]), eval_gradient=True)[1]
+
+    def _sum(self, of_rows, chunks, inputs):
+        """Gradients with respect to theta, summed over chunks, and to the inputs."""
+        if inputs:
+            raise TypeError(
+                f"{type(self.kernel).__name__} has no derivative rule. Use "
+                "optimize_inducing=False, or add a rule with skgp_sparse.kernels.register."
+            )
+        total = np.zeros(len(self.kernel.theta))
+        return sum(map(of_rows, chunks), total) if total.size else total, 0.0
 
 
-def cross_gradient(kernel, X, Z, G):
-    """Return the gradient of ``sum(G * k(X, Z))`` with respect to theta."""
-    total = np.zeros(len(kernel.theta))
-    if total.size == 0:
-        return total
-    for rows in _chunks(len(X), max(len(Z), _ROWS)):
-        block = _gradient(kernel, X[rows], Z)
-        total += np.einsum("ij,ijp->p", G[rows], block[: len(X[rows]), len(X[rows]) :])
-    return total
-
-
-def diag(kernel, X):
-    """Return the noise-free ``k(x, x)`` and what ``kernel.diag`` adds to it."""
-    # two separate arguments: white noise inside an unknown kernel then stays out
-    parts = [np.diagonal(kernel(X[rows], X[rows])) for rows in _chunks(len(X), _ROWS)]
-    signal = np.concatenate([np.zeros(0), *parts])
-    noise = kernel.diag(X) - signal
-    noise[np.abs(noise) <= _ROUNDING * np.abs(signal)] = 0.0
-    return signal, noise if noise.any() else 0.0
-
-
-def diag_gradient(kernel, X, g_signal, g_noise):
-    """Return the gradient of ``g_signal @ signal + g_noise @ noise`` with respect to theta."""
-    total = np.zeros(len(kernel.theta))
-    if total.size == 0:
-        return total
-    for rows in _chunks(len(X), _ROWS):
-        block = _gradient(kernel, X[rows], X[rows])
-        at = np.arange(len(X[rows]))
-        signal, both = block[at, at + len(at)], block[at, at]
-        total += g_signal[rows] @ signal + g_noise[rows] @ (both - signal)
-    return total
-
-
-def _gradient(kernel, A, B):
-    return kernel(np.vstack([A, B]), eval_gradient=True)[1]
-
-
-def _chunks(n, size):
+def _chunks(n, size=_ROWS):
     return [slice(start, start + size) for start in range(0, n, size)]

@@ -18,8 +18,6 @@ leaves ``W = G * h / factor`` in ``G``. Exponents end at -230: products of value
 underflow, and processors multiply subnormal numbers twenty times as slowly.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -99,7 +97,14 @@ def _distance(H, squared_factor):
     return np.sqrt(H, out=H)
 
 
-class LengthScaleRule(KernelRule):
+class UnitRule(KernelRule):
+    """A kernel with ``k(x, x) = 1``; abstract."""
+
+    def diag(self, kernel, X):
+        return constant_diag(1.0)
+
+
+class LengthScaleRule(UnitRule):
     """A stationary kernel whose only hyperparameter is its length scale.
 
     Parameters
@@ -124,9 +129,6 @@ class LengthScaleRule(KernelRule):
         del pairs.half
         return K, partial(_pull_length_scale, kernel, pairs, weigh)
 
-    def diag(self, kernel, X):
-        return constant_diag(1.0)
-
 
 def _pull_length_scale(kernel, pairs, weigh, G, inputs):
     log_scale, Z_bar = pairs.pull(G, weigh(G))
@@ -145,7 +147,7 @@ def length_scale(kernel, d):
     return np.broadcast_to(scale, (d,))
 
 
-class RationalQuadraticRule(KernelRule):
+class RationalQuadraticRule(UnitRule):
     """``b^-a`` with ``b = 1 + r^2 / (2 a)``."""
 
     footprint = 2
@@ -162,9 +164,6 @@ class RationalQuadraticRule(KernelRule):
         K *= -alpha
         np.exp(K, out=K)
         return K, partial(_pull_rational_quadratic, kernel, pairs, alpha, b, K)
-
-    def diag(self, kernel, X):
-        return constant_diag(1.0)
 
 
 def _pull_rational_quadratic(kernel, pairs, alpha, b, K, G, inputs):
@@ -183,7 +182,7 @@ def _alpha_slope(W, b):
     return np.sum(W) - np.vdot(W, slope)
 
 
-class ExpSineSquaredRule(KernelRule):
+class ExpSineSquaredRule(UnitRule):
     """``exp(-2 sin^2(t) / l^2)``: stationary in t, where p / pi is the length scale."""
 
     footprint = 2
@@ -198,9 +197,6 @@ class ExpSineSquaredRule(KernelRule):
         K *= -rate
         np.exp(K, out=K)
         return K, partial(_pull_sine, pairs, rate, t, K)
-
-    def diag(self, kernel, X):
-        return constant_diag(1.0)
 
 
 def _pull_sine(pairs, rate, t, K, G, inputs):

@@ -2,7 +2,7 @@
 
 The rule of a leaf is found by the *exact* type of its kernel.  ``Matern`` is a subclass of ``RBF``
 in scikit-learn, and a user-defined subclass may override ``__call__``, so that a subclass cannot
-use the rule of its base class.  A kernel without a rule becomes an :class:`Opaque` leaf.
+use the rule of its base class.  A kernel without a rule becomes a leaf of `_fallback`.
 
 In the tree, a value that is the same for all entries is stored as a scalar, and so is a zero
 ``Z_bar``.  Only the public functions return full arrays.
@@ -10,22 +10,29 @@ In the tree, a value that is the same for all entries is stored as a scalar, and
 The public functions at the end traverse the tree once.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from functools import partial
 
 import numpy as np
 
-from . import _fallback
 from ._rules import KernelRule
 
 
 class Node(ABC):
-    """One kernel of the expression, bound to the rule that differentiates it."""
+    """One kernel of the expression, bound to the rule that differentiates it.
 
-    def __init__(self, kernel):
-        self.kernel = kernel
+    Attributes
+    ----------
+    children : tuple of Node
+        Empty for a leaf, which says whether it is `noisy` and `differentiable`.
+    arrays : int
+        (n, m) arrays that `cross` keeps alive beside those of its children.
+    """
+
+    children = ()
+
+    def __init__(self, kernel, arrays):
+        self.kernel, self.arrays = kernel, arrays
 
     @abstractmethod
     def cross(self, X, Z):
@@ -35,13 +42,14 @@ class Node(ABC):
     def diag(self, X):
         """Return ``signal``, ``noise``, ``pull(g_signal, g_noise, inputs)``."""
 
-    @abstractmethod
     def footprint(self):
         """Count the (n, m) arrays kept alive by `cross`; 0 means a scalar value."""
+        below = sum(child.footprint() for child in self.children)
+        return below + self.arrays if below or not self.children else 0
 
-    @abstractmethod
     def leaves(self):
         """Return the leaf nodes below (or this one)."""
+        return [leaf for child in self.children for leaf in child.leaves()] or [self]
 
 
 class Leaf(Node):
@@ -50,7 +58,7 @@ class Leaf(Node):
     noisy, differentiable = False, True
 
     def __init__(self, kernel, rule):
-        super().__init__(kernel)
+        super().__init__(kernel, rule.footprint)
         self.rule = rule
 
     def cross(self, X, Z):
@@ -60,12 +68,6 @@ class Leaf(Node):
     def diag(self, X):
         value, pull = self.rule.diag(self.kernel, X)
         return value, 0.0, partial(_pull_leaf_diag, self.kernel, pull)
-
-    def footprint(self):
-        return self.rule.footprint
-
-    def leaves(self):
-        return [self]
 
 
 def _pull_leaf(kernel, pull, G, inputs):
@@ -82,18 +84,15 @@ class White(Node):
 
     noisy, differentiable = True, True
 
+    def __init__(self, kernel):
+        super().__init__(kernel, arrays=0)
+
     def cross(self, X, Z):
         return 0.0, self._pull_cross
 
     def diag(self, X):
         level = float(self.kernel.noise_level)
         return 0.0, level, partial(self._pull_diag, level)
-
-    def footprint(self):
-        return 0
-
-    def leaves(self):
-        return [self]
 
     def _pull_cross(self, G, inputs):
         return assemble(self.kernel, {}), 0.0
@@ -102,46 +101,13 @@ class White(Node):
         return assemble(self.kernel, {"noise_level": level * np.sum(g_noise)}), 0.0
 
 
-class Opaque(Node):
-    """A kernel without a rule, which has no gradient with respect to the inputs."""
-
-    noisy, differentiable = False, False
-
-    def cross(self, X, Z):
-        return _fallback.cross(self.kernel, X, Z), partial(self._pull_cross, X, Z)
-
-    def diag(self, X):
-        return *_fallback.diag(self.kernel, X), partial(self._pull_diag, X)
-
-    def footprint(self):
-        return 1
-
-    def leaves(self):
-        return [self]
-
-    def _pull_cross(self, X, Z, G, inputs):
-        self._refuse(inputs)
-        return _fallback.cross_gradient(self.kernel, X, Z, G), 0.0
-
-    def _pull_diag(self, X, g_signal, g_noise, inputs):
-        self._refuse(inputs)
-        return _fallback.diag_gradient(self.kernel, X, g_signal, g_noise), 0.0
-
-    def _refuse(self, inputs):
-        if inputs:
-            raise TypeError(
-                f"{type(self.kernel).__name__} has no derivative rule. Use "
-                "optimize_inducing=False, or add a rule with skgp_sparse.kernels.register."
-            )
-
-
 _BUILDERS = {}
 _OF_USERS = {}  # rules by kernel class, for other processes
 
 
 def node(kernel):
-    """Return the node of `kernel`, chosen by its exact type."""
-    return _BUILDERS.get(type(kernel), Opaque)(kernel)
+    """Return the node of `kernel`, chosen by its exact type, or that of kernels without a rule."""
+    return _BUILDERS.get(type(kernel), _BUILDERS[object])(kernel)
 
 
 def add_builder(kernel_class, build):
@@ -154,7 +120,7 @@ def add_family(kernel_class, choose):
 
     def build(kernel):
         rule = choose(kernel)
-        return Opaque(kernel) if rule is None else Leaf(kernel, rule)
+        return _BUILDERS[object](kernel) if rule is None else Leaf(kernel, rule)
 
     add_builder(kernel_class, build)
 
@@ -205,9 +171,7 @@ def register(kernel_class, rule):
     if not isinstance(kernel_class, type):
         raise TypeError(f"kernel_class must be a class. Got {kernel_class!r} instead.")
     if not isinstance(rule, KernelRule):
-        raise TypeError(
-            f"rule must be an instance of a subclass of KernelRule. Got {rule!r} instead."
-        )
+        raise TypeError(f"rule must be an instance of a KernelRule. Got {rule!r} instead.")
     add_family(kernel_class, lambda kernel: rule)
     if not type(rule).__module__.startswith("skgp_sparse."):
         _OF_USERS[kernel_class] = rule
@@ -431,10 +395,6 @@ def assemble(kernel, gradients):
             f"The rule of {type(kernel).__name__} returned gradients named {sorted(unknown)}, "
             f"but the kernel's hyperparameters are {[p.name for p in parameters]}."
         )
-    return np.concatenate([np.zeros(0), *(_entry(p, gradients) for p in parameters if not p.fixed)])
-
-
-def _entry(parameter, gradients):
-    if parameter.name not in gradients:
-        return np.zeros(parameter.n_elements)
-    return np.reshape(gradients[parameter.name], parameter.n_elements)
+    free = [p for p in parameters if not p.fixed]
+    entries = [np.reshape(gradients.get(p.name, [0.0] * p.n_elements), -1) for p in free]
+    return np.concatenate([np.zeros(0), *entries])

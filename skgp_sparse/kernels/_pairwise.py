@@ -10,14 +10,12 @@
 gamma is in theta for every metric; where a metric ignores it, its gradient is 0.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
+from sklearn.gaussian_process.kernels import RBF
 
-from ._distances import Separation
-from ._formulas import LOWEST, constant_diag, squared_exponential
+from ._formulas import RBF_RULE, UnitRule, constant_diag
 from ._rules import KernelRule
 
 
@@ -118,26 +116,22 @@ def _directions(X):
     return X / norms, norms
 
 
-class GaussianRule(KernelRule):
-    """``exp(-g r^2)``; dk/dlog g = -1/2 dk/dlog l."""
+class GaussianRule(UnitRule):
+    """``exp(-g r^2)``, the rule of RBF; dk/dlog g = -1/2 dk/dlog l."""
 
-    footprint = 1
+    footprint = RBF_RULE.footprint
 
     def cross(self, kernel, X, Z):
-        pairs = Separation(X, Z, (2.0 * float(kernel.gamma)) ** -0.5, roots=False, far=LOWEST)
-        K, weigh = squared_exponential(pairs.half)
-        return K, partial(_pull_gaussian, pairs, weigh)
-
-    def diag(self, kernel, X):
-        return constant_diag(1.0)
+        K, pull = RBF_RULE.cross(RBF((2.0 * float(kernel.gamma)) ** -0.5), X, Z)
+        return K, partial(_pull_gaussian, pull)
 
 
-def _pull_gaussian(pairs, weigh, G, inputs):
-    log_scale, Z_bar = pairs.pull(G, weigh(G))
-    return {"gamma": -0.5 * log_scale.sum()}, Z_bar
+def _pull_gaussian(pull, G, inputs):
+    gradients, Z_bar = pull(G, inputs)
+    return {"gamma": -0.5 * gradients["length_scale"]}, Z_bar
 
 
-class ExponentialRule(KernelRule):
+class ExponentialRule(UnitRule):
     """``exp(-g S)`` for a distance S that is a sum over columns.
 
     Parameters
@@ -146,24 +140,18 @@ class ExponentialRule(KernelRule):
         ``column(x, z) -> S_d`` and
     slope : callable
         ``slope(x, z) -> -dS_d/dz``, both for ``(n, 1)`` and ``(1, m)`` columns.
-    check : callable
-        Raises for inputs out of the domain.
     """
 
     footprint = 2
 
-    def __init__(self, column, slope, check):
-        self.column, self.slope, self.check = column, slope, check
+    def __init__(self, column, slope):
+        self.column, self.slope = column, slope
 
     def cross(self, kernel, X, Z):
         gamma = float(kernel.gamma)
-        self.check(X, Z)
         S = _sum_of_columns(self.column, X, Z)
         K = np.exp(-gamma * S)
         return K, partial(self._pull, gamma, X, Z, S, K)
-
-    def diag(self, kernel, X):
-        return constant_diag(1.0)
 
     def _pull(self, gamma, X, Z, S, K, G, inputs):
         np.multiply(G, K, out=G)
@@ -177,7 +165,6 @@ class AdditiveChi2Rule(KernelRule):
     footprint = 1
 
     def cross(self, kernel, X, Z):
-        _require_nonnegative(X, Z)
         S = _sum_of_columns(_chi2, X, Z)
         return np.negative(S, out=S), partial(_pull_chi2, X, Z)
 
@@ -212,6 +199,12 @@ def _sign(x, z):
 
 
 def _chi2(x, z):
+    lowest = min(x.min(initial=0.0), z.min(initial=0.0))
+    if lowest < 0.0:
+        raise ValueError(
+            f"The chi2 kernels need inputs >= 0, but one input is {lowest}. Shift the columns, or "
+            "use another kernel."
+        )
     return (x - z) ** 2 / _nonzero(x + z)
 
 
@@ -225,20 +218,6 @@ def _nonzero(total):
     return total
 
 
-def _anywhere(X, Z):
-    pass
-
-
-def _require_nonnegative(X, Z):
-    lowest = min(X.min(initial=0.0), Z.min(initial=0.0))
-    if lowest < 0.0:
-        raise ValueError(
-            f"The chi2 kernels need inputs >= 0, but the smallest input is {lowest}. Shift the "
-            "columns, or use another kernel."
-        )
-
-
-_CHI2 = ExponentialRule(_chi2, _chi2_slope, _require_nonnegative)
 _POLYNOMIAL = InnerProductRule(_polynomial, uses_gamma=True)
 _RULES = {
     "linear": InnerProductRule(_identity, uses_gamma=False),
@@ -247,8 +226,8 @@ _RULES = {
     "sigmoid": InnerProductRule(_tanh, uses_gamma=True),
     "cosine": CosineRule(),
     "rbf": GaussianRule(),
-    "laplacian": ExponentialRule(_absolute, _sign, _anywhere),
-    "chi2": _CHI2,
+    "laplacian": ExponentialRule(_absolute, _sign),
+    "chi2": ExponentialRule(_chi2, _chi2_slope),
     "additive_chi2": AdditiveChi2Rule(),
 }
 

@@ -6,8 +6,6 @@ not a sum, product or power of other kernels.  For ``F = sum(G * k(X, Z))`` it r
 hyperparameters in ``theta``.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 

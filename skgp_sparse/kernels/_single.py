@@ -5,8 +5,6 @@ lead conjugate gradients the right way, not enough to say where they are. Kernel
 here, and rows that are spread over many length scales, have no such tiles.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

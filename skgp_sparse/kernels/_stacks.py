@@ -4,8 +4,6 @@ Where a matrix has a few thousand entries, a call of a function costs as much as
 and threads wait for the interpreter. Kernels with a formula here are evaluated on the whole stack.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ._composites import PowerNode, ProductNode, SumNode
