@@ -4,6 +4,7 @@ Pass a name or an object as the parameter `solver` of an estimator: an object ha
 own, such as ``solver=Minibatches(batch_size=512)``, which a search sets as ``solver__batch_size``.
 """
 
+from contextlib import suppress
 from itertools import chain
 from numbers import Integral
 from typing import NamedTuple
@@ -17,11 +18,11 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import Objective, Solver
 from skgp_sparse.inference.cycles import climb_by_minibatches
-from skgp_sparse.inference.optimizers import drawn_starts, fit_exact, maximise
+from skgp_sparse.inference.optimizers import climb, drawn_starts, fit_exact
 from skgp_sparse.inference.parameters import (
     VectorFunction,
     arithmetic,
-    evaluation_or_none,
+    evaluate,
     value_or_minus_inf,
 )
 from skgp_sparse.rows.checks import check_number, require
@@ -29,6 +30,7 @@ from skgp_sparse.rows.checks import check_number, require
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]
 
 _PARTS_PAY = 400  # rows per inducing point from which a fit on parts of the rows is quicker
+_NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
 
 
 class Fit(NamedTuple):
@@ -47,15 +49,9 @@ class KeepParameters(BaseEstimator, Solver):
 
     moves = False
 
-    def solve_exact(self, objective, kernel, n_restarts, settings, random_state):
+    def solve(self, objective, kernel, settings, random_state, model=None):
         """Evaluate the objective."""
-        with arithmetic():
-            value = objective.value(kernel)
-        return _finish(objective, kernel, value, 0)
-
-    def solve_sparse(self, objective, kernel, model, settings, random_state):
-        """Evaluate the objective."""
-        return self.solve_exact(objective, kernel, 0, settings, random_state)
+        return _finish(objective, kernel, 0)
 
 
 class LBFGS(BaseEstimator, Solver):
@@ -74,37 +70,18 @@ class LBFGS(BaseEstimator, Solver):
 
     begins_small = True
 
-    def solve_exact(self, objective, kernel, n_restarts, settings, random_state):
-        """Hyperparameters by L-BFGS, with restarts."""
-        objective, kernel, found, inner_state = fit_exact(
-            objective,
-            kernel,
-            n_restarts=n_restarts,
-            random_state=random_state,
-            max_iter=settings.max_iter,
-            tol=settings.tol,
-            callback=settings.progress,
-        )
-        _warn_unless_converged(found, settings)
-        return _finish(objective, kernel, found.value, found.n_iter, inner_state)
-
-    def solve_sparse(self, objective, kernel, model, settings, random_state):
-        """Hyperparameters and inducing points by L-BFGS."""
-        move_basis = settings.move_basis and _can_move(kernel)
-        function = VectorFunction(objective, kernel, move_basis)
-        found = maximise(
-            function,
-            function.parameters.pack(),
-            function.parameters.limits(),
-            max_iter=settings.max_iter,
-            tol=settings.tol,
-            scale=objective.size(),
-            callback=settings.progress,
-        )
-        _warn_unless_converged(found, settings)
-        objective, kernel = function.at(found.x)
-        model.warn_of(objective, kernel)
-        return _finish(objective, kernel, found.value, found.n_iter, function.inner_state)
+    def solve(self, objective, kernel, settings, random_state, model=None):
+        """Hyperparameters by L-BFGS: with inducing points, or with restarts."""
+        if model is None:
+            function, maximum = fit_exact(objective, kernel, settings, random_state)
+        else:
+            function = VectorFunction(objective, kernel, settings.move_basis and _can_move(kernel))
+            maximum = climb(function, settings)
+        _warn_unless_converged(maximum, settings)
+        objective, kernel = function.at(maximum.x)
+        if model is not None:
+            _warn_of_residual(objective, kernel)
+        return _finish(objective, kernel, maximum.n_iter, function.inner_state)
 
 
 class Stochastic(BaseEstimator, Solver):
@@ -128,16 +105,14 @@ class Stochastic(BaseEstimator, Solver):
     """
 
     begins_small = True
+    batch_size = None  # there are no minibatches
 
-    def solve_exact(self, objective, kernel, n_restarts, settings, random_state):
-        """All rows at once: they are few."""
-        return LBFGS().solve_exact(objective, kernel, n_restarts, settings, random_state)
-
-    def solve_sparse(self, objective, kernel, model, settings, random_state):
+    def solve(self, objective, kernel, settings, random_state, model=None):
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
         stages = stochastic.stages(len(objective.inducing_points), len(objective.rows))
-        if not (any(stage.stand_for_all for stage in stages) or self._goes_on()):
-            return LBFGS().solve_sparse(objective, kernel, model, settings, random_state)
+        on_parts = self.batch_size or any(stage.stand_for_all for stage in stages)
+        if model is None or not on_parts:
+            return LBFGS().solve(objective, kernel, settings, random_state, model)
         move_basis = settings.move_basis and _can_move(kernel)
         search = stochastic.Search(objective, model, settings, move_basis, random_state)
         state = search.begin(objective, kernel)
@@ -146,20 +121,11 @@ class Stochastic(BaseEstimator, Solver):
                 state = search.climb(state, stage)
         if search.unfinished:
             _warn_unless_converged(search.unfinished, settings)
-        state = self._go_on(search, state)
-        value, posterior, jitter, inner_state = search.conclude(state)
-        _check_value(value, state.kernel)
-        model.warn_of(state.objective, state.kernel)
-        objective, n_iter = state.objective.frozen(inner_state), max(search.n_iter, 1)
-        return Fit(state.kernel, objective, posterior, value, n_iter, jitter)
-
-    def _goes_on(self):
-        """Whether anything follows the samples."""
-        return False
-
-    def _go_on(self, search, state):
-        """The state after what follows the samples."""
-        return state
+        if self.batch_size:
+            state = climb_by_minibatches(search, state, self.batch_size)
+        conclusion = search.conclude(state)
+        _warn_of_residual(state.objective, state.kernel)
+        return _fit_of(state.kernel, conclusion, search.n_iter)
 
 
 class Minibatches(Stochastic):
@@ -191,12 +157,6 @@ class Minibatches(Stochastic):
     def __init__(self, batch_size=512):
         self.batch_size = batch_size
 
-    def _goes_on(self):
-        return True
-
-    def _go_on(self, search, state):
-        return climb_by_minibatches(search, state, self.batch_size)
-
 
 class UserOptimizer(BaseEstimator, Solver):
     """A user's optimiser, called as scikit-learn does, has the objective of all rows.
@@ -210,7 +170,7 @@ class UserOptimizer(BaseEstimator, Solver):
     def __init__(self, optimizer):
         self.optimizer = optimizer
 
-    def solve_exact(self, objective, kernel, n_restarts, settings, random_state):
+    def solve(self, objective, kernel, settings, random_state, model=None):
         """Hyperparameters by the optimiser, from the kernel and from restarts."""
         inner_state = None  # each evaluation begins where the last one ended
 
@@ -219,38 +179,27 @@ class UserOptimizer(BaseEstimator, Solver):
             candidate = kernel.clone_with_theta(theta)
             if not eval_gradient:
                 return -value_or_minus_inf(objective, candidate, False, inner_state)
-            found = evaluation_or_none(objective, candidate, inner_state)
-            if found is None:
-                return np.inf, np.zeros(len(kernel.bounds))
-            inner_state = found.inner_state
-            return -found.value, -found.theta_bar
+            evaluation = evaluate(objective, candidate, inner_state)
+            inner_state = evaluation.inner_state
+            return -evaluation.value, -evaluation.theta_bar
 
         drawn = drawn_starts(kernel.bounds, settings.n_restarts, random_state)
-        found = (
+        answers = (
             self._checked(self.optimizer(negative, theta, bounds=kernel.bounds), kernel)
             for theta in chain([kernel.theta], drawn)
         )
-        theta, negative_value = min(found, key=lambda pair: pair[1])
-        kernel = kernel.clone_with_theta(theta)
-        return _finish(objective, kernel, -negative_value, 1, inner_state)
-
-    def solve_sparse(self, objective, kernel, model, settings, random_state):
-        """The same; inducing points stay where they are."""
-        return self.solve_exact(objective, kernel, settings.n_restarts, settings, random_state)
+        theta, _ = min(answers, key=lambda answer: answer[1])
+        return _finish(objective, kernel.clone_with_theta(theta), 1, inner_state)
 
     @staticmethod
     def _checked(answer, kernel):
         """What a user's optimiser found: theta and minus the value there."""
-        if isinstance(answer, (tuple, list)) and len(answer) == 2:
-            try:
-                theta = np.asarray(answer[0], dtype=np.float64)
-            except (TypeError, ValueError):
-                theta = np.array(np.nan)
-            value = np.squeeze(answer[1])
-            is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiu"
-            is_theta = theta.shape == kernel.theta.shape and not np.isnan(theta).any()
-            if is_theta and is_number and not np.isnan(value):
-                return theta, float(value)
+        with suppress(TypeError, ValueError):
+            theta, value = answer
+            theta = np.asarray(theta, dtype=np.float64)
+            value = float(np.squeeze(value).astype(np.float64, casting="same_kind"))
+            if theta.shape == kernel.theta.shape and not np.isnan([*theta, value]).any():
+                return theta, value
         raise ValueError(
             "The callable given as optimizer must return (theta, value): theta holds "
             f"{len(kernel.theta)} log hyperparameters, value is what it minimised, a number. Got "
@@ -304,26 +253,40 @@ def _can_move(kernel):
     return False
 
 
-def _check_value(value, kernel):
-    if not np.isfinite(value):
+def _finish(objective, kernel, n_iter, inner_state=None):
+    with arithmetic():
+        return _fit_of(kernel, objective.conclude(kernel, inner_state), n_iter)
+
+
+def _fit_of(kernel, conclusion, n_iter):
+    """The `Fit` of a `Conclusion`."""
+    if not np.isfinite(conclusion.value):
         raise np.linalg.LinAlgError(
-            f"The objective is not finite (got {value}) with the kernel {kernel}. Check the scale "
-            "of X and y and the hyperparameters."
+            f"The objective is not finite (got {conclusion.value}) with the kernel {kernel}. Check "
+            "the scale of X and y and the hyperparameters."
+        )
+    return Fit(kernel=kernel, n_iter=max(n_iter, 1), **conclusion._asdict())
+
+
+def _warn_of_residual(objective, kernel):
+    """Warn where the objective is little but its penalty, as there is no noise to learn."""
+    if kernels.has_noise(kernel):
+        return
+    noise, residual = objective.noise_and_residual(kernel)
+    if residual > _NEGLIGIBLE * noise:
+        warn(
+            f"The inducing points leave a variance of {residual:.1e} unexplained, far more than "
+            f"the known noise of {noise:.1e} (both in units of the scaled targets). Add a "
+            "WhiteKernel to the kernel, raise alpha, or raise n_inducing.",
+            ConvergenceWarning,
         )
 
 
-def _finish(objective, kernel, value, n_iter, inner_state=None):
-    _check_value(value, kernel)
-    with arithmetic():
-        posterior, jitter, inner_state = objective.posterior(kernel, inner_state)
-    return Fit(kernel, objective.frozen(inner_state), posterior, value, max(n_iter, 1), jitter)
-
-
-def _warn_unless_converged(found, settings):
-    if not found.converged:
+def _warn_unless_converged(maximum, settings):
+    if not maximum.converged:
         warn(
-            f"The optimizer stopped after {found.n_iter} iterations without converging "
-            f"({found.message}). Raise max_iter (now {settings.max_iter}) or tol (now "
+            f"The optimizer stopped after {maximum.n_iter} iterations without converging "
+            f"({maximum.message}). Raise max_iter (now {settings.max_iter}) or tol (now "
             f"{settings.tol:g}).",
             ConvergenceWarning,
         )

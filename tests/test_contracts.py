@@ -122,7 +122,9 @@ def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks)
     evaluation = found[0].value_and_gradient(KERNEL, inputs=True)
     assert drawn.longest < 100
     agree_evaluations(evaluation, found[1].value_and_gradient(KERNEL, inputs=True), 1e-10)
-    agree_posteriors(*(one.posterior(KERNEL)[0] for one in found), as_array(drawn).X[:50], 1e-10)
+    agree_posteriors(
+        *(one.conclude(KERNEL).posterior for one in found), as_array(drawn).X[:50], 1e-10
+    )
 
 
 @pytest.mark.filterwarnings("ignore:The optimizer stopped")

@@ -121,7 +121,7 @@ def check(found, kernel, ref, prefix, tolerance):
     agree(evaluation.value, value, 1e-10)
     agree(evaluation.theta_bar, ref[f"{prefix}_grad_theta"], tolerance)
     agree(evaluation.Z_bar, ref[f"{prefix}_grad_Z"], tolerance)
-    mean, variance = found.posterior(kernel)[0].mean_and_variance(ref["X_test"])
+    mean, variance = found.conclude(kernel).posterior.mean_and_variance(ref["X_test"])
     agree(np.squeeze(mean), ref[f"{prefix}_mean_test"], tolerance)
     agree(variance, ref[f"{prefix}_var_test"], tolerance)
     solution = infer(found, kernel)
@@ -164,7 +164,7 @@ def test_poisson_of_all_rows_is_the_full_method(name):
     found, kernel = objective_of(ref, model.method)
     full = model.exact(found.rows, Options())
     agree(full.value(kernel), ref["vfe_full_bound"], 1e-9)
-    mean, variance = full.posterior(kernel)[0].mean_and_variance(ref["X_test"])
+    mean, variance = full.conclude(kernel).posterior.mean_and_variance(ref["X_test"])
     agree(mean[:, 0], ref["vfe_full_mean_test"], 1e-7)
     agree(variance, ref["vfe_full_var_test"], 1e-7)
 
@@ -196,7 +196,7 @@ def test_softmax(name, prefix):
         ref = ref | {"new_v": np.full(softmax.n_classes, ref["new_v"])}
     found, kernel = objective_of(ref, method)
     check(found, kernel, ref, prefix, 1e-7)
-    mean, variance = found.posterior(kernel)[0].mean_and_variance(ref["X_test"])
+    mean, variance = found.conclude(kernel).posterior.mean_and_variance(ref["X_test"])
     agree(softmax.probability(mean.T, variance.T).T, ref[f"{prefix}_prob_test"], 1e-8)
 
 

@@ -214,7 +214,7 @@ def test_softmax_of_two_classes_is_the_logit_of_a_difference(method):
     two = SiteObjective(classes, method_of(Softmax(2), method), basis, options, TIGHT)
     one = SiteObjective(rows, method_of("logit", method), basis, options, TIGHT)
     twice = sk.ConstantKernel(2.0) * case.kernel
-    posteriors = [two.posterior(case.kernel)[0], one.posterior(twice)[0]]
+    posteriors = [two.conclude(case.kernel).posterior, one.conclude(twice).posterior]
     (mean, variance), (m, s) = (found.mean_and_variance(case.X + 0.2) for found in posteriors)
     p = Softmax(2).probability(mean.T, variance.T)[1]
     # the two agree as far as a diagonal q over (f1, f2) can say what one over f1 - f2 does

@@ -87,7 +87,7 @@ def test_bound_gradient_and_predictions_agree_with_ball_arithmetic(name, method)
     agree(evaluation.value, value, 1e-10)
     agree(evaluation.theta_bar, ref[f"{method}_grad_theta"], tolerance)
     agree(evaluation.Z_bar, ref[f"{method}_grad_Z"], tolerance)
-    mean, variance = found.posterior(kernel)[0].mean_and_variance(ref["X_test"])
+    mean, variance = found.conclude(kernel).posterior.mean_and_variance(ref["X_test"])
     agree(mean[:, 0], ref[f"{method}_mean_test"], tolerance)
     agree(variance, ref[f"{method}_var_test"], tolerance)
     probability = METHODS[method].likelihood.probability(mean[:, 0], variance)
@@ -167,7 +167,7 @@ def test_gaussian_sites_are_the_collapsed_bound(spherical, weighted):
         sites.value_and_gradient(case.kernel, True), collapsed.value_and_gradient(problem), 1e-9
     )
     agree_posteriors(
-        sites.posterior(case.kernel)[0], collapsed.posterior(problem)[0], case.X + 0.3, 1e-8
+        sites.conclude(case.kernel).posterior, collapsed.posterior(problem)[0], case.X + 0.3, 1e-8
     )
 
 
@@ -297,7 +297,7 @@ def test_hard_problems_converge_or_say_so(method):
             assert np.all(rows.variance >= 0) and np.all(solution.state[1] > 0)
             if not solution.converged:
                 with pytest.warns(UserWarning, match="Raise max_iter_predict"):
-                    objective(case, METHODS[method], inner).posterior(kernel)
+                    objective(case, METHODS[method], inner).conclude(kernel)
 
 
 def test_few_rows_are_their_own_inducing_points():
@@ -356,7 +356,7 @@ def test_exact_gradient_marginals_and_predictions_agree_with_ball_arithmetic(met
     rows = infer(found, kernel).step.result.rows
     agree(rows.mean, ref[f"{method}_qf_mean_train"], 1e-8)
     agree(rows.variance, ref[f"{method}_qf_var_train"], 1e-8)
-    mean, variance = found.posterior(kernel)[0].mean_and_variance(ref["X_test"])
+    mean, variance = found.conclude(kernel).posterior.mean_and_variance(ref["X_test"])
     agree(mean[:, 0], ref[f"{method}_mean_test"], 1e-8)
     agree(variance, ref[f"{method}_var_test"], 1e-8)
 
@@ -388,7 +388,7 @@ def check_against_sparse(case, method, tolerance):
         if not kernels.has_noise(case.kernel):
             one, other = (getattr(found.cores, quantity)() for found in (first, second))
             agree(one, other, tolerance)
-    first, second = (found.posterior(case.kernel)[0] for found in (mine, its))
+    first, second = (found.conclude(case.kernel).posterior for found in (mine, its))
     agree_posteriors(first, second, case.X + 0.3, 10 * tolerance)
 
 
@@ -442,7 +442,9 @@ def test_exact_weights_are_repeated_rows(method, noise):
     case = conflicting(labelled(noise=noise, weighted=True))
     first, second = (exact(one, method) for one in (case, case.repeated()))
     agree_evaluations(*(f.value_and_gradient(case.kernel) for f in (first, second)), 1e-9)
-    agree_posteriors(*(f.posterior(case.kernel)[0] for f in (first, second)), case.X + 0.3, 1e-8)
+    agree_posteriors(
+        *(f.conclude(case.kernel).posterior for f in (first, second)), case.X + 0.3, 1e-8
+    )
     assert len(first.inducing_points) == len(second.inducing_points) < len(case.X)
 
 
@@ -483,7 +485,7 @@ def test_exact_results_do_not_depend_on_threads(method):
         for n_jobs in (1, 2, 3):
             found = SiteModel(METHODS[method]).exact(rows, Options(n_jobs=n_jobs))
             evaluation = found.value_and_gradient(kernel)
-            posterior = found.posterior(kernel)[0]
+            posterior = found.conclude(kernel).posterior
             results.append(
                 (evaluation.value, evaluation.theta_bar, posterior.u, posterior.features.T)
             )
@@ -523,7 +525,7 @@ def test_exact_hard_problems_converge_without_jitter(method):
             assert np.isfinite(solution.step.value)
             assert np.all(rows.variance >= 0) and np.all(solution.state[1] > 0)
             if solution.converged:
-                assert found.posterior(kernel)[1] == 0.0
+                assert found.conclude(kernel).jitter == 0.0
 
 
 def test_exact_kernel_without_a_rule():

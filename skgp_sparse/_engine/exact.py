@@ -120,11 +120,16 @@ def value_and_gradient(kernel, groups, n_jobs=1):
     return Evaluation(state.value, {"kernel": theta_bar}, state.jitter)
 
 
-def posterior(kernel, groups, n_jobs=1):
-    """The exact posterior; its inducing points are the distinct rows."""
+def conclude(kernel, groups, n_jobs=1):
+    """Log marginal likelihood, posterior, whose inducing points are the distinct rows, jitter."""
     state = _solve(kernel, groups, n_jobs, gradient=False)
     features = InducingFeatures(kernel, groups.X, state.T)
-    return Posterior(kernel, features, state.alpha, None), state.jitter
+    return state.value, Posterior(kernel, features, state.alpha, None), state.jitter
+
+
+def posterior(kernel, groups, n_jobs=1):
+    """The exact posterior, and its jitter."""
+    return conclude(kernel, groups, n_jobs)[1:]
 
 
 def _solve(kernel, groups, n_jobs, gradient=True):

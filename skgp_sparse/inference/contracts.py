@@ -11,9 +11,9 @@ class Conclusion(NamedTuple):
     """What an objective says at the end of a fit."""
 
     value: float
-    posterior: object
+    posterior: object  # `Process`
     jitter: float
-    inner_state: object  # what the inner loop remembers
+    objective: object  # the same for users: its evaluations begin where this one ended
 
 
 class Objective(ABC):
@@ -40,10 +40,6 @@ class Objective(ABC):
     def at(self, **blocks):
         """The same objective with other values of some blocks, the kernel's left out."""
 
-    def on(self, rows):
-        """The same objective of other rows."""
-        raise NotImplementedError
-
     @abstractmethod
     def value(self, kernel, inner_state=None):
         """The objective at a kernel; may raise ``LinAlgError``.
@@ -57,20 +53,35 @@ class Objective(ABC):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
 
     @abstractmethod
-    def posterior(self, kernel, inner_state=None):
-        """`Posterior`, the jitter that it took, and what the inner loop remembers."""
+    def conclude(self, kernel, inner_state=None):
+        """`Conclusion` at a kernel."""
 
+
+class ExactFit(Objective):
+    """An objective of few rows, whose fit may have restarts."""
+
+    @abstractmethod
+    def constant_log_likelihood(self):
+        """The objective of a model that has learned nothing."""
+
+
+class SparseFit(Objective):
+    """An objective at inducing points, whose rows may be many."""
+
+    @abstractmethod
+    def on(self, rows):
+        """The same objective of other rows."""
+
+    @abstractmethod
+    def noise_and_residual(self, kernel):
+        """Mean noise variance, and mean variance that inducing points leave unexplained.
+
+        They are 1 and 0 where the noise is that of a likelihood.
+        """
+
+    @abstractmethod
     def minibatch_view(self):
         """The `MinibatchView` of the objective."""
-        raise NotImplementedError
-
-    def constant_log_likelihood(self):
-        """The objective of a model that has learned nothing, for objectives of few rows."""
-        raise NotImplementedError
-
-    def frozen(self, inner_state):
-        """The same objective for users: every evaluation begins with this state."""
-        return self
 
 
 class Model(ABC):
@@ -82,35 +93,19 @@ class Model(ABC):
 
     @abstractmethod
     def exact(self, rows, options, rough=False):
-        """`Objective` whose inducing points are the distinct rows; `rough` to start from."""
+        """`ExactFit` whose inducing points are the distinct rows; `rough` to start from."""
 
     @abstractmethod
     def sparse(self, rows, Z, options):
-        """`Objective` at inducing points Z."""
+        """`SparseFit` at inducing points Z."""
 
+    @abstractmethod
     def kinds(self, rows):
         """Numbers (n,) of kinds of rows, each of which samples should have; None: all are alike."""
-        return None
 
+    @abstractmethod
     def informed_by(self, objective):
         """The model that goes on from the parameters of a small exact fit."""
-        return self
-
-    def adapt(self, kernel, objective):
-        """The kernel of a small exact fit, made ready for a sparse one."""
-        return kernel
-
-    def has_little_noise(self, kernel, rows):
-        """Whether there is little noise, so that inducing points would lose much."""
-        return False
-
-    def loses_much(self, kernel, objective):
-        """Whether inducing points leave far more unexplained than there is noise."""
-        return False
-
-    def warn_of(self, objective, kernel):
-        """Warn of what the optimum does not explain."""
-        return None
 
 
 class Method(ABC):
@@ -229,9 +224,16 @@ class Solver(ABC):
     moves = True
 
     @abstractmethod
-    def solve_exact(self, objective, kernel, n_restarts, settings, random_state):
-        """The `Fit` of an objective of few rows."""
+    def solve(self, objective, kernel, settings, random_state, model=None):
+        """The `Fit` of an objective.
 
-    @abstractmethod
-    def solve_sparse(self, objective, kernel, model, settings, random_state):
-        """The `Fit` of an objective at inducing points."""
+        Parameters
+        ----------
+        objective : ExactFit or SparseFit
+        kernel : sklearn kernel
+            To start with.
+        settings : Settings
+        random_state : RandomState
+        model : Model or None
+            Of a `SparseFit`; None: the objective is an `ExactFit`.
+        """

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine import collapsed, minibatch
+from skgp_sparse._engine import minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
 from skgp_sparse._engine.posterior import Posterior, Posteriors, noise_variance
 from skgp_sparse._engine.visits import Sums
@@ -86,7 +86,7 @@ class GaussianMinibatchView(MinibatchView):
 
     def conclude(self, objective, kernel, posterior):
         """`Conclusion` from all rows of an objective: one pass."""
-        return Conclusion(*collapsed.conclude(objective.problem(kernel)), None)
+        return objective.conclude(kernel)
 
     def _posterior(self, batch, means, penalty, objective):
         n = self.total * batch.sums[0].a / batch.n
@@ -158,7 +158,7 @@ class SiteMinibatchView(MinibatchView):
             _warn_of_passes(gain / self.total)
         posterior, batch = best
         process = posterior._replace(features=batch.features).process(kernel)
-        return Conclusion(value, process, batch.features.jitter, None)
+        return Conclusion(value, process, batch.features.jitter, objective.for_users())
 
     def _look(self, objective, problem, posterior, keep):
         method = objective.method

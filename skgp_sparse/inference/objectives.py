@@ -3,29 +3,22 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, decoupled, exact
 from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Table
-from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.contracts import Model, Objective
+from skgp_sparse.inference.contracts import Conclusion, ExactFit, Model, Objective, SparseFit
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
-from skgp_sparse.inference.parameters import basis_block, kernel_block, raise_noise
+from skgp_sparse.inference.parameters import basis_block, kernel_block
 
-_FEW_ROWS = 2000
-_QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
-_LOST = 10.0  # residual variance over noise from which inducing points lose much ...
-_FEW_TO_KNOW, _LOST_OF_FEW = 6000, 0.1  # ... up to so many rows, as an exact fit sees most of them
-_NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
+_FEW_ROWS = 2000  # that tell noise and residual
 
 
 @dataclass(frozen=True, eq=False)
-class ExactObjective(Objective):
+class ExactObjective(ExactFit):
     """Exact log marginal likelihood: the inducing points are the distinct rows."""
 
     groups: Groups
@@ -66,13 +59,13 @@ class ExactObjective(Objective):
         """`Evaluation` with the gradient wrt theta."""
         return exact.value_and_gradient(kernel, self.groups, self.n_jobs)
 
-    def posterior(self, kernel, inner_state=None):
-        """`Posterior`, the jitter that it took, and nothing to remember."""
-        return *exact.posterior(kernel, self.groups, self.n_jobs), None
+    def conclude(self, kernel, inner_state=None):
+        """`Conclusion` at a kernel."""
+        return Conclusion(*exact.conclude(kernel, self.groups, self.n_jobs), self)
 
 
 @dataclass(frozen=True, eq=False)
-class CollapsedObjective(Objective):
+class CollapsedObjective(SparseFit):
     """A collapsed bound of a process in some basis."""
 
     rows: Table
@@ -110,9 +103,9 @@ class CollapsedObjective(Objective):
         """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt the inducing points."""
         return collapsed.value_and_gradient(self.problem(kernel), inputs)
 
-    def posterior(self, kernel, inner_state=None):
-        """`Posterior`, the jitter that it took, and nothing to remember."""
-        return *collapsed.posterior(self.problem(kernel)), None
+    def conclude(self, kernel, inner_state=None):
+        """`Conclusion` at a kernel."""
+        return Conclusion(*collapsed.conclude(self.problem(kernel)), self)
 
     def noise_and_residual(self, kernel):
         """Mean noise and mean residual variance over at most a few thousand rows."""
@@ -159,19 +152,15 @@ class DecoupledObjective(Objective):
 
     def value(self, kernel, inner_state=None):
         """The bound."""
-        return decoupled.conclude(*self._problems(kernel))[0]
+        return self.conclude(kernel).value
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with the gradient wrt theta."""
         return decoupled.value_and_gradient(*self._problems(kernel))
 
-    def posterior(self, kernel, inner_state=None):
-        """`DecoupledPosterior`, the jitter that it took, and nothing to remember."""
-        return *decoupled.conclude(*self._problems(kernel))[1:], None
-
-    def conclude(self, kernel):
-        """The bound, `DecoupledPosterior` and the jitter."""
-        return decoupled.conclude(*self._problems(kernel))
+    def conclude(self, kernel, inner_state=None):
+        """`Conclusion` at a kernel, with a `DecoupledPosterior`."""
+        return Conclusion(*decoupled.conclude(*self._problems(kernel)), self)
 
     def _problems(self, kernel):
         of_covariance = self.objective.problem(kernel)
@@ -202,33 +191,10 @@ class GaussianModel(Model):
         """Objective at inducing points Z."""
         return CollapsedObjective(rows, self.bound, InducingBasis(Z), options)
 
-    def adapt(self, kernel, objective):
-        """The kernel of a small exact fit, made ready for a sparse one."""
-        return raise_noise(kernel, *objective.noise_and_residual(kernel))
+    def kinds(self, rows):
+        """None: all rows are alike."""
+        return None
 
-    def has_little_noise(self, kernel, rows):
-        """Whether there is little noise, relative to the variance of the targets."""
-        few = rows.block(slice(_FEW_ROWS))
-        noise = np.mean(kernels.diagonal(kernel, few.X)[1]) + np.mean(few.noise)
-        return noise < _QUIET * rows.target_variance()
-
-    def loses_much(self, kernel, objective):
-        """Whether inducing points leave far more unexplained than there is noise.
-
-        Of few rows, an exact fit sees most, so that less is enough.
-        """
-        noise, residual = objective.noise_and_residual(kernel)
-        return residual > (_LOST_OF_FEW if len(objective.rows) <= _FEW_TO_KNOW else _LOST) * noise
-
-    def warn_of(self, objective, kernel):
-        """Warn where the bound is little but its penalty."""
-        if kernels.has_noise(kernel):
-            return
-        noise, residual = objective.noise_and_residual(kernel)
-        if residual > _NEGLIGIBLE * noise:
-            warn(
-                f"The inducing points leave a variance of {residual:.1e} unexplained, far more "
-                f"than the known noise of {noise:.1e} (both in units of the scaled targets). Add "
-                "a WhiteKernel to the kernel, raise alpha, or raise n_inducing.",
-                ConvergenceWarning,
-            )
+    def informed_by(self, objective):
+        """The same model: the noise is part of the kernel."""
+        return self

@@ -35,6 +35,7 @@ _WORTHLESS = 1e-4  # of tol: a step that promises less is not tried
 _RESCUES = 4  # starts after an optimum that explains nothing
 _IN_A_BASIN = 0.4  # first step of a kernel with periods; from one on, it left the basin
 
+_STOPPED = "stopped by a callback"
 _STUCK = "no step along the gradient improves the objective"
 
 
@@ -177,7 +178,7 @@ def maximise(
         if ended is None:
             history.append(point.value)
             if callback is not None and callback(len(history) - 1, -scale * point.value):
-                ended = "stopped by a callback"
+                ended = _STOPPED
             elif _has_converged(history, tol, len(x0)):
                 ended = "converged"
     converged = ended not in (None, _STUCK)
@@ -256,7 +257,28 @@ def _has_converged(history, tol, size):
     return len(history) > last and history[-1 - last] - history[-1] < tol
 
 
-def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, callback=None):
+def climb(function, settings, x0=None, **options):
+    """`maximise` a `VectorFunction`, from a vector or from where its blocks are.
+
+    Parameters
+    ----------
+    function : VectorFunction
+    settings : Settings
+        Of the fit; `options` of `maximise` go before them.
+    x0 : ndarray or None
+    **options : dict
+
+    Returns
+    -------
+    Maximum
+    """
+    parameters, scale = function.parameters, function.objective.size()
+    given = {"max_iter": settings.max_iter, "tol": settings.tol, "callback": settings.progress}
+    x0 = parameters.pack() if x0 is None else x0
+    return maximise(function, x0, parameters.limits(), scale=scale, **given | options)
+
+
+def fit_exact(objective, kernel, settings, random_state):
     """Maximise the objective of few rows over theta.
 
     Starts at the kernel's own theta and at `n_restarts` points drawn uniformly between the bounds;
@@ -266,43 +288,22 @@ def fit_exact(objective, kernel, *, n_restarts, random_state, max_iter, tol, cal
 
     Returns
     -------
-    objective : Objective
-        With the best values of its own parameters, if it has any.
-    kernel : sklearn kernel
-        Clone at the best theta.
+    function : VectorFunction
     maximum : Maximum
-    inner_state : object
-        What the last evaluation remembers.
+        The best one.
     """
     function = VectorFunction(objective, kernel)
-    limits = np.reshape(kernel.bounds, (-1, 2))
-    asked_to_stop = []
-
-    def report(iteration, value):
-        if callback is not None and callback(iteration, value):
-            asked_to_stop.append(iteration)
-        return bool(asked_to_stop)
-
-    def run(theta):
-        return maximise(
-            function,
-            function.parameters.pack(kernel=theta),
-            function.parameters.limits(),
-            max_iter=max_iter,
-            tol=tol,
-            scale=objective.size(),
-            first=_IN_A_BASIN if _periods(kernel) else 1.0,
-            callback=report,
-        )
-
-    best = run(kernel.theta)
-    collapsed = best.value < function.at(best.x)[0].constant_log_likelihood()
-    for theta in _further_starts(kernel, limits, collapsed, n_restarts, random_state):
-        if asked_to_stop:
+    limits, first = np.reshape(kernel.bounds, (-1, 2)), _IN_A_BASIN if _periods(kernel) else 1.0
+    maxima = [climb(function, settings, first=first)]
+    reached, _ = function.at(maxima[0].x)
+    collapsed = maxima[0].value < reached.constant_log_likelihood()
+    for theta in _further_starts(kernel, limits, collapsed, settings.n_restarts, random_state):
+        if maxima[-1].message == _STOPPED:
             break
         with suppress(np.linalg.LinAlgError):  # of a start that no one asked for by name
-            best = max(best, run(theta), key=lambda found: found.value)
-    return *function.at(best.x), best, function.inner_state
+            start = function.parameters.pack(kernel=theta)
+            maxima.append(climb(function, settings, start, first=first))
+    return function, max(maxima, key=lambda maximum: maximum.value)
 
 
 def _further_starts(kernel, limits, collapsed, n_restarts, random_state):

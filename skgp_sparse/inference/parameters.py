@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.problem import Evaluation
 
 _STEP = 3.0  # unit of Z in the optimiser, in length scales or, if shorter, spreads
 
@@ -48,9 +49,6 @@ class Parameters:
         sizes = [block.value.size for block in blocks]
         edges = np.cumsum([0, *sizes])
         self.places = [slice(*pair) for pair in zip(edges[:-1], edges[1:])]
-
-    def __contains__(self, name):
-        return any(block.name == name for block in self.blocks)
 
     def pack(self, **values):
         """Vector of the values of the blocks, or of those given by name."""
@@ -132,12 +130,15 @@ def basis_block(kernel, Z, rows):
     return ParameterBlock("basis", Z, np.median(Z, axis=0), scale)
 
 
-def raise_noise(kernel, noise, residual):
+def raise_noise(kernel, objective):
     """Kernel whose noise also covers the variance that the inducing points leave unexplained.
 
     The noise of an exact fit is too low for a sparse one: the bound would start where its penalty
     ``r/σ²`` outweighs everything else.
     """
+    noise, residual = objective.noise_and_residual(kernel)
+    if residual == 0.0:
+        return kernel
     theta = kernel.theta
     for positions in positions_of(kernel, "noise_level"):
         theta[positions] += np.log1p(residual / noise)
@@ -164,9 +165,7 @@ def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None):
     the same way.
     """
     if eval_gradient:
-        evaluation = evaluation_or_none(objective, kernel, inner_state)
-        if evaluation is None:
-            return -np.inf, np.zeros(len(kernel.bounds))
+        evaluation = evaluate(objective, kernel, inner_state)
         return evaluation.value, evaluation.theta_bar
     with suppress(np.linalg.LinAlgError), arithmetic():
         value = objective.value(kernel, inner_state)
@@ -174,13 +173,13 @@ def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None):
     return -np.inf
 
 
-def evaluation_or_none(objective, kernel, inner_state=None):
-    """`Evaluation`, or None where theta cannot be evaluated."""
+def evaluate(objective, kernel, inner_state=None):
+    """`Evaluation` with the gradient wrt theta: -inf and zeros where it cannot be evaluated."""
     with suppress(np.linalg.LinAlgError), arithmetic():
         evaluation = objective.value_and_gradient(kernel, inner_state=inner_state)
         if np.isfinite(evaluation.value) and np.isfinite(evaluation.theta_bar).all():
             return evaluation
-    return None
+    return Evaluation(-np.inf, {"kernel": np.zeros(len(kernel.bounds))}, np.nan, inner_state)
 
 
 @contextmanager

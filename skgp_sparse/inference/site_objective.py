@@ -22,7 +22,7 @@ from skgp_sparse._engine.problem import Evaluation, Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.contracts import Conclusion, Method, Model, Objective
+from skgp_sparse.inference.contracts import Conclusion, ExactFit, Method, Model, SparseFit
 from skgp_sparse.inference.minibatches import SiteMinibatchView
 from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
 from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, as_the_basis_sees
@@ -36,7 +36,7 @@ _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
 
 
 @dataclass(frozen=True, eq=False)
-class SiteObjective(Objective):
+class SiteObjective(ExactFit, SparseFit):
     """Bound or approximate log evidence of rows with a likelihood, in some basis.
 
     Parameters
@@ -98,12 +98,14 @@ class SiteObjective(Objective):
         """The same objective of other rows, whose sites are not known."""
         return replace(self, rows=rows, inner_state=None)
 
-    def frozen(self, inner_state):
+    def for_users(self, inner_state=None):
         """The same objective, whose evaluations all start from the sites of now, and end later."""
-        inner_state = inner_state and inner_state._replace(history=())
-        return replace(
-            self, inner_state=inner_state, inner=self.inner._replace(tol=_USERS_TOLERANCE)
-        )
+        inner = self.inner._replace(tol=_USERS_TOLERANCE)
+        return replace(self, inner=inner, inner_state=inner_state)
+
+    def noise_and_residual(self, kernel):
+        """1 and 0: the noise is that of the likelihood."""
+        return 1.0, 0.0
 
     def constant_log_likelihood(self):
         """Log likelihood of observations whose distribution is the same for all rows."""
@@ -121,18 +123,15 @@ class SiteObjective(Objective):
         gradient = loop.gradient(solution, inputs)
         return Evaluation(solution.step.value, gradient, loop.projected.jitter, inner_state)
 
-    def posterior(self, kernel, inner_state=None):
-        """`Posterior`, or `Posteriors` of k processes, the jitter, and the sites to remember."""
-        return self.conclude(kernel, inner_state)[1:]
-
     def conclude(self, kernel, inner_state=None):
-        """`Conclusion` at a kernel."""
+        """`Conclusion` at a kernel, with `Posteriors` of several processes."""
         loop, solution, inner_state = self._infer(kernel, inner_state)
         if not solution.converged:
             self._warn_of(solution)
         each = tuple(map(loop.projected.posterior, solution.step.result.cores))
         posterior = each[0] if len(each) == 1 else Posteriors(each)
-        return Conclusion(solution.step.value, posterior, loop.projected.jitter, inner_state)
+        objective = self.for_users(inner_state._replace(history=()))
+        return Conclusion(solution.step.value, posterior, loop.projected.jitter, objective)
 
     def solution(self, kernel, inner_state=None):
         """The `SiteLoop` at a kernel, and where it ended."""

@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Objective
-from skgp_sparse.inference.optimizers import maximise
+from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
 from skgp_sparse.inference.samples import Samples
 
@@ -143,16 +143,9 @@ class Search:
             self.seen += len(sample)
             return self.report(iteration, state)
 
-        maximum = maximise(
-            function,
-            vector,
-            function.parameters.limits(),
-            max_iter=int(min(stage.most, self.plan.max_iter)),
-            tol=self.plan.tol,
-            scale=part.size(),
-            callback=report,
-            curvature=curvature,
-        )
+        most = int(min(stage.most, self.plan.max_iter))
+        options = {"max_iter": most, "callback": report, "curvature": curvature}
+        maximum = climb(function, self.plan, vector, **options)
         if np.isinf(stage.most) and not maximum.converged:
             self.unfinished = maximum
         better = self.better(state, *function.at(maximum.x), sample)

@@ -34,6 +34,8 @@ _EXACT_QUIET = 5500  # ... the same where there is little noise: 1 GB of memory 
 _EXACT_OPAQUE = 500  # ... and where the kernel's gradient is an array of n x n x p
 _AUTO_ROWS, _AUTO_LABELS = 500, 200  # the number of inducing points above
 _MOST_ROWS = 100_000  # up to which "auto" may be all rows
+_LOST = 10.0  # residual variance over noise from which inducing points lose much ...
+_FEW_TO_KNOW, _LOST_OF_FEW = 6000, 0.1  # ... up to so many rows, as an exact fit sees most of them
 _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
 _START_LABELS = 250  # the same where rows have sites, as an evaluation is an inner loop then ...
 _START_SHARE, _FEWEST_LABELS = 8, 125  # ... or an eighth of them, if not less than that
@@ -56,10 +58,10 @@ class Auto(Strategy):
             return Exact().go_on(job, random_state)
         of_all_rows = deepcopy(random_state)  # which then are those of posterior="rows"
         objective = points.objective(job, random_state)
-        if len(job.rows) <= _MOST_ROWS and job.model.loses_much(job.kernel, objective):
+        if len(job.rows) <= _MOST_ROWS and _loses_much(job.kernel, objective):
             learned = rows.learn(job, of_all_rows)
             objective = points.objective(job._replace(kernel=learned.kernel), random_state)
-            if job.model.loses_much(learned.kernel, objective):
+            if _loses_much(learned.kernel, objective):
                 return rows.go_on(job, learned, of_all_rows)
             job = job._replace(kernel=within_reach(learned.kernel, job.kernel, job.rows))
         return points.go_on(job, objective, random_state)
@@ -81,6 +83,15 @@ class Auto(Strategy):
     def resume(self, job, knowledge, action, random_state):
         """What inducing points do."""
         return InducingPoints().resume(job, knowledge, action, random_state)
+
+
+def _loses_much(kernel, objective):
+    """Whether inducing points leave far more unexplained than there is noise.
+
+    Of few rows, an exact fit sees most, so that less is enough.
+    """
+    noise, residual = objective.noise_and_residual(kernel)
+    return residual > (_LOST_OF_FEW if len(objective.rows) <= _FEW_TO_KNOW else _LOST) * noise
 
 
 BY_NAME = {

@@ -33,12 +33,13 @@ class Exact(Strategy):
             job = begin(job, random_state)
         objective = job.model.exact(job.rows, job.settings.options)
         _, kernel = best_start(objective, job.kernel, objective, job)
-        return _solve(objective, kernel, job, random_state)
+        return settings.solver.solve(objective, kernel, settings, random_state)
 
     def go_on(self, job, random_state):
         """The `Fit` of all rows after a small one."""
-        objective = job.model.exact(job.rows, job.settings.options)
-        return _solve(objective, job.kernel, job, random_state)
+        settings = job.settings
+        objective = job.model.exact(job.rows, settings.options)
+        return settings.solver.solve(objective, job.kernel, settings, random_state)
 
     def cost(self, n, m):
         """The `Cost`: O(n³) operations, O(n²) numbers."""
@@ -50,10 +51,3 @@ class Exact(Strategy):
         if not (isinstance(init, str) or callable(init)):
             return "has all rows as inducing points, so that inducing_init cannot be an array"
         return None
-
-
-def _solve(objective, kernel, job, random_state):
-    settings = job.settings
-    return settings.solver.solve_exact(
-        objective, kernel, settings.n_restarts, settings, random_state
-    )

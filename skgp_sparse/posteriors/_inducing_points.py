@@ -2,12 +2,16 @@
 
 import numpy as np
 
+from skgp_sparse import kernels
+from skgp_sparse.inference.parameters import raise_noise
 from skgp_sparse.posteriors import _moves
 from skgp_sparse.posteriors._contract import Cost, Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin, best_start
 
 _EVALUATIONS = 100  # of a fit, for rough estimates
+_SOME = 2000  # rows that tell the noise
+_QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 
 
 class InducingPoints(Strategy):
@@ -64,7 +68,7 @@ class InducingPoints(Strategy):
 
     def go_on(self, job, objective, random_state):
         """The `Fit` after a small one, from this objective or, if that is higher, a warm start."""
-        kernel = job.model.adapt(job.kernel, objective)
+        kernel = raise_noise(job.kernel, objective)
         Z = _earlier_inducing_points(job)
         warm = objective if Z is None else objective.at(basis=Z)
         objective, kernel = best_start(objective, kernel, warm, job)
@@ -94,13 +98,16 @@ def is_exact_after_all(job):
     exact process would know: up to more rows that one takes about as long.
     """
     limit = job.limits.with_little_noise
-    few = limit > job.limits.exact and job.are_few(limit)
-    return few and job.model.has_little_noise(job.kernel, job.rows)
+    if limit <= job.limits.exact or not job.are_few(limit):
+        return False
+    some = job.rows.block(slice(_SOME))
+    noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
+    return noise < _QUIET * job.rows.target_variance()
 
 
 def _solve(objective, kernel, job, random_state):
     settings = job.settings
-    return settings.solver.solve_sparse(objective, kernel, job.model, settings, random_state)
+    return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
 
 def _earlier_inducing_points(job):

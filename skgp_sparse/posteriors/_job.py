@@ -74,17 +74,7 @@ class Job(NamedTuple):
 
 def begin(job, random_state):
     """The job with model and hyperparameters of a small exact fit, where restarts happen."""
-    settings = job.settings
-    model, kernel = fit_few(
-        job.rows,
-        job.kernel,
-        job.model,
-        settings.start_rows,
-        options=settings.options,
-        n_restarts=settings.n_restarts,
-        random_state=random_state,
-        tol=settings.tol,
-    )
+    model, kernel = fit_few(job.rows, job.kernel, job.model, job.settings, random_state)
     return job._replace(model=model, kernel=kernel).with_settings(n_restarts=0)
 
 
@@ -100,18 +90,13 @@ def best_start(objective, kernel, warm, job):
     return max((warm, job.before[0]), cold, key=lambda start: value_or_minus_inf(*start, False))
 
 
-def fit_few(rows, kernel, model, size, *, options, n_restarts, random_state, tol):
-    """The model and the kernel with the hyperparameters of an exact fit to `size` random rows."""
-    few = rows.sampled(model.sample(rows, size, random_state))
-    objective = model.exact(few, options, rough=True)
-    objective, found, _, _ = fit_exact(
-        objective,
-        kernel,
-        n_restarts=n_restarts,
-        random_state=random_state,
-        max_iter=_ITERATIONS,
-        tol=_COARSER * tol,
-    )
+def fit_few(rows, kernel, model, settings, random_state):
+    """The model and the kernel with the hyperparameters of an exact fit to some random rows."""
+    few = rows.sampled(model.sample(rows, settings.start_rows, random_state))
+    objective = model.exact(few, settings.options, rough=True)
+    settings = settings._replace(max_iter=_ITERATIONS, tol=_COARSER * settings.tol, progress=None)
+    function, maximum = fit_exact(objective, kernel, settings, random_state)
+    objective, found = function.at(maximum.x)
     return model.informed_by(objective), within_reach(found, kernel, rows)
 
 

@@ -31,8 +31,7 @@ class LargerMean(Strategy):
         more = rows.subset(rows.sample(self.n_mean - len(Z), random_state)).everything().X
         objective = DecoupledObjective(fit.objective, InducingBasis(np.vstack([Z, more])))
         with arithmetic():
-            value, posterior, jitter = objective.conclude(fit.kernel)
-        return fit._replace(objective=objective, posterior=posterior, value=value, jitter=jitter)
+            return fit._replace(**objective.conclude(fit.kernel)._asdict())
 
     def cost(self, n, m):
         """The `Cost`: that of `InducingPoints`, and a visit with more points."""

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.inference.contracts import Solver
-from skgp_sparse.inference.parameters import value_or_minus_inf
+from skgp_sparse.inference.parameters import raise_noise, value_or_minus_inf
 from skgp_sparse.posteriors._job import fit_few
 from skgp_sparse.solvers import LBFGS, KeepParameters, Stochastic
 
@@ -114,34 +114,27 @@ class Move(Solver):
     def __init__(self, solver, initial, fresh):
         self.solver, self.initial, self.fresh = solver, initial, fresh
 
-    def solve_exact(self, objective, kernel, n_restarts, settings, random_state):
-        """The same as at inducing points."""
-        return self.solve_sparse(objective, kernel, None, settings, random_state)
-
-    def solve_sparse(self, objective, kernel, model, settings, random_state):
+    def solve(self, objective, kernel, settings, random_state, model=None):
         """A `Fit` of all rows where few iterations on some of them ended."""
         settings = settings._replace(solver=self.solver)
         starts = [(objective, kernel)]
         if self.fresh is not None:
-            starts.append(self._chosen_anew(objective, kernel, model, random_state))
+            starts.append(self._chosen_anew(objective, kernel, random_state))
             starts.append(self._begun_anew(objective, model, settings, random_state))
         objective, kernel = max(starts, key=lambda start: value_or_minus_inf(*start, False))
         return moved(objective, kernel, model, settings, random_state)
 
-    def _chosen_anew(self, objective, kernel, model, random_state):
+    def _chosen_anew(self, objective, kernel, random_state):
         """The objective at other inducing points."""
         other = objective.at(basis=self.fresh(objective.rows, kernel, random_state))
-        return other, model.adapt(kernel, other)
+        return other, raise_noise(kernel, other)
 
     def _begun_anew(self, objective, model, settings, random_state):
         """The objective after a small exact fit, as a fit begins."""
-        few = partial(fit_few, options=settings.options, n_restarts=0, tol=settings.tol)
-        model, kernel = few(
-            objective.rows, self.initial, model, settings.start_rows, random_state=random_state
-        )
-        Z = self.fresh(objective.rows, kernel, random_state)
-        other = model.sparse(objective.rows, Z, settings.options)
-        return other, model.adapt(kernel, other)
+        rows, settings = objective.rows, settings._replace(n_restarts=0)
+        model, kernel = fit_few(rows, self.initial, model, settings, random_state)
+        other = model.sparse(rows, self.fresh(rows, kernel, random_state), settings.options)
+        return other, raise_noise(kernel, other)
 
 
 def moved(objective, kernel, model, settings, random_state):
@@ -152,14 +145,14 @@ def moved(objective, kernel, model, settings, random_state):
     part = objective.on(some)
     settings = settings._replace(max_iter=min(settings.max_iter, _ITERATIONS), n_restarts=0)
     with collected() as warnings:
-        fit = of_few_rows(settings.solver).solve_sparse(part, kernel, model, settings, random_state)
+        fit = of_few_rows(settings.solver).solve(part, kernel, settings, random_state, model)
     for message, category in warnings:
         if not issubclass(category, ConvergenceWarning):  # a move need not end at an optimum
             warn(message, category)
     blocks = fit.objective.blocks(fit.kernel, move_basis=True)
     values = {block.name: block.value for block in blocks if block.name != "kernel"}
     objective = objective.at(**values)
-    of_all = KeepParameters().solve_exact(objective, fit.kernel, 0, settings, random_state)
+    of_all = KeepParameters().solve(objective, fit.kernel, settings, random_state)
     return of_all._replace(n_iter=fit.n_iter)
 
 
