@@ -232,7 +232,8 @@ def check_solver(solver, name):
     is_right = isinstance(solver, Solver) or (isinstance(solver, str) and solver in NAMES)
     must = f"one of {NAMES} or an object of a class of skgp_sparse.solvers"
     require(is_right, "solver", solver, name, must)
-    check_number(getattr(solver, "batch_size", 1), "solver__batch_size", name, Integral, low=1)
+    if isinstance(solver, Minibatches):
+        check_number(solver.batch_size, "solver__batch_size", name, Integral, low=1)
 
 
 def takes_random_rows(solver):
