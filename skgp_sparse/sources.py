@@ -257,7 +257,7 @@ class Stream:
         """Nothing may follow the last chunk: the iterator ends and gives back what is open."""
         if next(self._iterator, _END) is not _END:
             raise ValueError(
-                f"Stream went on after {self._count} chunks. It must give the same chunks each time."
+                f"Stream went on after {self._count} chunks. Give the same chunks each time."
             )
         self.close()
 
