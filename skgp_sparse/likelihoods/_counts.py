@@ -187,7 +187,6 @@ def _draw(rate, random_state):
     rate = np.asarray(rate)
     count = np.array(random_state.poisson(np.minimum(rate, _LARGEST_RATE)), dtype=float)
     is_large = rate > _LARGEST_RATE
-    if is_large.any():
-        factor = 1.0 + random_state.normal(size=is_large.sum()) / np.sqrt(rate[is_large])
-        count[is_large] = np.rint(rate[is_large] * factor)
+    factor = 1.0 + random_state.normal(size=is_large.sum()) / np.sqrt(rate[is_large])
+    count[is_large] = np.rint(rate[is_large] * factor)
     return count

@@ -70,19 +70,18 @@ class Parametric(Likelihood):
     @property
     def limits(self):
         """Lower and upper bounds of `theta`."""
-        bounds = [getattr(self, f"{name}_bounds") for name in self._learned()]
-        pairs = [self._coordinate(name, pair) for name, pair in zip(self._learned(), bounds)]
+        pairs = [self._coordinate(n, getattr(self, f"{n}_bounds")) for n in self._learned()]
         return np.array(pairs, dtype=float).reshape(-1, 2)
 
     def with_theta(self, theta):
         """Return a likelihood with other learned parameters; see `Likelihood.with_theta`."""
-        signed = self.may_be_negative
-        learned = zip(self._learned(), theta)
-        values = {name: float(t if name in signed else np.exp(t)) for name, t in learned}
-        return self._with(values) if values else self
+        signed, names = self.may_be_negative, self._learned()
+        values = {n: float(t if n in signed else np.exp(t)) for n, t in zip(names, theta)}
+        return self._with(values)
 
     def _with(self, values):
-        return type(self)(**{**self.get_params(deep=False), **values})
+        """The likelihood with some other parameters; itself if there are none."""
+        return type(self)(**{**self.get_params(deep=False), **values}) if values else self
 
     def _learned(self):
         return [n for n in self.parameters if not isinstance(getattr(self, f"{n}_bounds"), str)]

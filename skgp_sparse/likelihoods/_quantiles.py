@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import betainc, gammainc, gammaincc, ndtr, ndtri, zeta
 
 from skgp_sparse._ground.quadrature import expectation
-from skgp_sparse._ground.tilted import alike
+from skgp_sparse._ground.tilted import alike, means
 
 _FALL = 34.0  # of the log density of the noise, to where sums go
 _STEPS = 2.4  # of the sums, in widths of the noise
@@ -102,7 +102,7 @@ def _cdf(distance, variance, sign, shape, size, given):
     for part, v, weights in _noise(shape[rest], size, unit[rest]):
         rows = rest[part]
         below = ndtr((distance[rows, None] + sign * v) / std[rows, None])
-        probability[rows] = np.einsum("ij,ij->i", below, weights)
+        probability[rows] = means(weights, below)
     return probability
 
 
@@ -152,14 +152,13 @@ def solve_quantile(cdf, q, guess, width):
         p = np.clip(cdf(t, rows), 0.0, 1.0)
         return np.clip(ndtri(p), -_FURTHEST, _FURTHEST) - target
 
-    t, rows = guess.astype(float), np.arange(len(guess))
     with np.errstate(all="ignore"):
-        bracket = _find_bracket(excess, t, width, rows)
-        return _shrink(excess, bracket)
+        return _shrink(excess, *_find_bracket(excess, guess.astype(float), width))
 
 
-def _find_bracket(excess, t, width, rows):
+def _find_bracket(excess, t, width):
     """Two points of every row and their excesses, of opposite signs unless it has run off."""
+    rows = np.arange(len(t))
     value = excess(t, rows)
     step = -np.clip(1.1 * value + np.copysign(0.01, value), -5.0, 5.0) * width
     other = t + step
@@ -175,20 +174,16 @@ def _find_bracket(excess, t, width, rows):
     return t, value, other, other_value
 
 
-def _shrink(excess, bracket):
-    """The Illinois method, with a bisection now and then."""
-    a, at_a, b, at_b = (column.copy() for column in bracket)
-    root = b.copy()
+def _shrink(excess, a, at_a, b, at_b):
+    """The Illinois method, with a bisection now and then; overwrites the bracket."""
     active = np.flatnonzero(np.isfinite(b))
     for count in range(_MOST_ITERATIONS):
         x, y = a[active], b[active]
         fx, fy = at_a[active], at_b[active]
-        middle = 0.5 * (x + y)
         new = x - fx * (y - x) / (fy - fx)
         inside = (new - x) * (new - y) < 0.0
-        new = np.where(inside & (count % 4 < 3), new, middle)
+        new = np.where(inside & (count % 4 < 3), new, 0.5 * (x + y))
         value = excess(new, active)
-        root[active] = new
         crossed = value * fy < 0.0
         a[active], at_a[active] = np.where(crossed, y, x), np.where(crossed, fy, 0.5 * fx)
         b[active], at_b[active] = new, value
@@ -196,4 +191,4 @@ def _shrink(excess, bracket):
         active = active[~(narrow | (np.abs(value) <= _CLOSE))]
         if len(active) == 0:
             break
-    return root
+    return b

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
 from skgp_sparse._ground.quadrature import expectation
-from skgp_sparse._ground.tilted import alike
+from skgp_sparse._ground.tilted import alike, means
 from skgp_sparse.likelihoods._parametric import LevelLikelihood, best_constant
 from skgp_sparse.likelihoods._quantiles import solve_quantile
 from skgp_sparse.likelihoods._special import digamma_rest, gamma_peak
@@ -104,7 +104,7 @@ class StudentT(LevelLikelihood):
         if self.scale is None:
             spread = _SHARE_OF_NOISE * _spread(y - offset - level, weight)
             values["scale"] = self._within("scale", spread)
-        return self._with(values) if values else self
+        return self._with(values)
 
     def first_sites(self, y):
         """Return Gaussian noise of twice the squared scale; see `Likelihood.first_sites`."""
@@ -225,9 +225,9 @@ class StudentT(LevelLikelihood):
         total = weights.sum(axis=1)
         weights /= total[:, None]
         value = highest[:, 0] + np.log(_step(self.df) * total) - 0.5 * _LOG_2PI
-        slope = _means(weights, pull)
-        curvature = _means(weights, inverse) - _means(weights, (pull - slope[:, None]) ** 2)
-        scale = _means(weights, (square - 1.0) * inverse * noise)
+        slope = means(weights, pull)
+        curvature = means(weights, inverse) - means(weights, (pull - slope[:, None]) ** 2)
+        scale = means(weights, (square - 1.0) * inverse * noise)
         half = 0.5 * self.df
         df = half * (digamma_rest(half) + weights @ (u - np.expm1(u)))
         return value, slope, curvature, scale, df
@@ -295,10 +295,6 @@ def _precisions(df, left):
     step, half = _step(df), 0.5 * df
     u = step * np.arange(-np.ceil(left / step), np.ceil(_right_end(df) / step) + 1.0)
     return u, gamma_peak(half) + half * (u - np.expm1(u))
-
-
-def _means(weights, values):
-    return np.einsum("ij,ij->i", weights, values)
 
 
 def _median(values, weight):
