@@ -137,7 +137,10 @@ def random(X, n_inducing, kernel, random_state, sample_weight=None):
     >>> random(X, 5, RBF(), np.random.RandomState(0)).ravel()
     array([0., 1.])
     """
-    return X[_distinct_random(X, n_inducing, random_state, sample_weight)]
+    _, first, index = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    mass = np.bincount(index.ravel(), sample_weight)
+    size = min(n_inducing, len(first))
+    return X[np.sort(random_state.choice(first, size, replace=False, p=mass / mass.sum()))]
 
 
 def greedy(X, n_inducing, kernel, random_state, sample_weight=None):
@@ -251,10 +254,3 @@ def _in_metric(X, kernel, sample_weight):
     centre, spread = mean_and_spread(X, sample_weight)
     scale = kernels.length_scales(kernel, np.where(spread > 0, spread, 1.0))
     return centre, scale, (X - centre) / scale
-
-
-def _distinct_random(X, n_inducing, random_state, sample_weight):
-    _, first, index = np.unique(X, axis=0, return_index=True, return_inverse=True)
-    mass = np.bincount(index.ravel(), sample_weight)
-    size = min(n_inducing, len(first))
-    return np.sort(first[random_state.choice(len(first), size, replace=False, p=mass / mass.sum())])

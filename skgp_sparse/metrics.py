@@ -113,8 +113,7 @@ def log_predictive_density_scorer(estimator, X, y, sample_weight=None, offset=No
             raise
         raise TypeError(
             "log_predictive_density_scorer needs an estimator whose predict takes return_std and "
-            "returns means and standard deviations, as that of SparseGPRegressor does. Got "
-            f"{estimator!r}."
+            f"returns means and standard deviations. Got {estimator!r}."
         ) from error
     return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)
 

@@ -229,8 +229,12 @@ class Stream:
             while self._next < k and self._step() is not None:
                 pass
             chunk = self._step() if self._next == k else None
-            if self._next == self._count:
-                self._end()
+            if self._next == self._count:  # nothing may follow the last chunk
+                if next(self._iterator, _END) is not _END:
+                    raise ValueError(
+                        f"Stream went on after {self._next} chunks. Give the same chunks each time."
+                    )
+                self.close()
         except BaseException:
             self.close()
             raise
@@ -252,14 +256,6 @@ class Stream:
             raise TypeError(f"Stream: the iterator gave None in the place of chunk {self._next}.")
         self._next += 1
         return chunk
-
-    def _end(self):
-        """Nothing may follow the last chunk: the iterator ends and gives back what is open."""
-        if next(self._iterator, _END) is not _END:
-            raise ValueError(
-                f"Stream went on after {self._count} chunks. It must give the same chunks each time."
-            )
-        self.close()
 
 
 class Files:

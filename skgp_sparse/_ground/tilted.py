@@ -179,17 +179,18 @@ def _sum(rows, top, gain, step, offset):
     weights /= total[:, None]
     value = highest + np.log(step * total) - 0.5 * _LOG_2PI
     std, power = rows.std[:, 0], rows.power[:, 0]
-    shift = _means(weights, offset)
-    mean, rest = top[:, 0] + shift, 1.0 - _means(weights, (offset - shift[:, None]) ** 2)
-    mean_slope = _means(weights, slope)
-    bend = power * _means(weights, curvature)
-    bend -= power**2 * _means(weights, (slope - mean_slope[:, None]) ** 2)
+    shift = means(weights, offset)
+    mean, rest = top[:, 0] + shift, 1.0 - means(weights, (offset - shift[:, None]) ** 2)
+    mean_slope = means(weights, slope)
+    bend = power * means(weights, curvature)
+    bend -= power**2 * means(weights, (slope - mean_slope[:, None]) ** 2)
     # moments lose the digits of rows that say little, derivatives those of rows that say much
     says_much = gain > 2.0
     first = np.where(says_much, mean / std, power * mean_slope)
     second = np.maximum(np.where(says_much, rest / std**2, bend), 0.0)  # but for rounding
-    return value, first, second, *(_means(weights, other) for other in extras)
+    return value, first, second, *(means(weights, other) for other in extras)
 
 
-def _means(weights, values):
+def means(weights, values):
+    """Sums over the nodes of every row."""
     return np.einsum("ij,ij->i", weights, values)

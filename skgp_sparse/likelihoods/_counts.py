@@ -5,7 +5,7 @@ import numpy as np
 from skgp_sparse._ground.tilted import log_moments
 from skgp_sparse.likelihoods import _special as special
 from skgp_sparse.likelihoods._base import Domain
-from skgp_sparse.likelihoods._parametric import LogLink, best_level, log_of_mean
+from skgp_sparse.likelihoods._parametric import LogLink, best_constant, log_of_mean
 from skgp_sparse.likelihoods._quantiles import count_quantile
 
 _LOG_2PI = np.log(2.0 * np.pi)
@@ -25,10 +25,15 @@ class _Count(LogLink):
     def first_sites(self, y):
         """Return sites whose mode is the observation; see `Likelihood.first_sites`."""
         precision = y + 0.5
-        return precision * (np.log(precision) - self._shifted(0.0)), precision
+        return precision * (np.log(precision) - self.intercept), precision
+
+    def response(self, mean, variance):
+        """Compute the mean and variance of a count; see `Likelihood.response`."""
+        rate, spread = super().response(mean, variance)
+        return rate, rate + spread
 
 
-class Poisson(_Count):
+class Poisson(_Count, special.Exponential):
     r"""Poisson likelihood of counts, ``p(y | f) = r^y exp(-r) / y!`` with ``r = exp(f + level)``.
 
     The expected log likelihood has the closed form
@@ -57,38 +62,7 @@ class Poisson(_Count):
     array([6.])
     """
 
-    parameters = ("level",)
-
-    def __init__(self, level=None, level_bounds=(-np.inf, np.inf)):
-        self.level = level
-        self.level_bounds = level_bounds
-
-    def constant_log_likelihood(self, y, weight, offset):
-        """Compute the log likelihood of a constant rate; see the base class."""
-        level = log_of_mean(y, weight, offset)
-        scale, centre, peak = _at_peak(y)
-        rows = special.expected_exponential(y, scale, level + offset - centre, 0.0)[0]
-        return weight @ (rows + peak)
-
-    def expected(self, y, mean, variance):
-        """Compute the closed form; see `Likelihood.expected`."""
-        scale, centre, peak = _at_peak(y)
-        v = self._shifted(mean) - centre
-        value, slope, curvature = special.expected_exponential(y, scale, v, variance)
-        return value + peak, slope, curvature
-
-    def tilted(self, y, mean, variance, power=1.0):
-        """Compute a numerical integral; see `Likelihood.tilted`."""
-        scale, centre, peak = _at_peak(y)
-        v = self._shifted(mean) - centre
-        value, *derivatives, _ = special.tilted_exponential(y, scale, v, variance, power)
-        return value + power * peak, *derivatives
-
-    def response(self, mean, variance):
-        """Compute the mean and variance of a count; see `Likelihood.response`."""
-        with np.errstate(over="ignore"):
-            rate = self._rate(mean, variance)
-            return rate, rate + self._spread(mean, variance, 0.0)
+    _share = 0.0
 
     def quantile(self, q, mean, variance):
         """Compute the smallest such integers; see `Likelihood.quantile`."""
@@ -99,13 +73,11 @@ class Poisson(_Count):
         with np.errstate(over="ignore"):
             return _draw(np.exp(self._shifted(f)), random_state)
 
-    def expected_slopes(self, y, mean, variance):
-        """Compute the gradient of `expected` with respect to the level."""
-        return self._slopes(len(y), level=self.expected(y, mean, variance)[1])
-
-    def tilted_slopes(self, y, mean, variance, power=1.0):
-        """Compute the gradient of `tilted` with respect to the level."""
-        return self._slopes(len(y), level=self.tilted(y, mean, variance, power)[1])
+    def _form(self, y, mean):
+        scale = np.where(y > 0.0, y, 1.0)
+        peak = -0.5 * (_LOG_2PI + np.log(scale)) - special.stirling_rest(scale)
+        v = self._shifted(mean) - np.log(scale)
+        return y, scale, v, np.where(y > 0.0, peak, -1.0)
 
 
 class NegativeBinomial(_Count):
@@ -142,41 +114,24 @@ class NegativeBinomial(_Count):
     """
 
     parameters = ("level", "size")
+    _share = property(lambda self: 1.0 / self.size)
 
     def __init__(
         self, size=10.0, size_bounds=(1e-3, 1e5), level=None, level_bounds=(-np.inf, np.inf)
     ):
+        super().__init__(level, level_bounds)
         self.size = size
         self.size_bounds = size_bounds
-        self.level = level
-        self.level_bounds = level_bounds
 
     def constant_log_likelihood(self, y, weight, offset):
         """Compute the log likelihood of a constant mean; see the base class."""
 
-        def derivatives(level):
-            _, _, up, down, bend = special.softplus_and_sigmoid(self._logit(level + offset))
-            return weight @ (y * down - self.size * up), weight @ ((y + self.size) * bend)
+        def log_likelihood(y, f):
+            value, *derivatives, _ = self._log_sigmoids(self._logit(f), y)
+            return value + self._log_binomial(y), *derivatives
 
-        level = log_of_mean(y, weight, offset)
-        if weight @ y > 0.0:
-            level = best_level(derivatives, level)
-        low, high, *_ = special.softplus_and_sigmoid(self._logit(level + offset))
-        return weight @ (self._log_binomial(y) - y * high - self.size * low)
-
-    def expected(self, y, mean, variance):
-        """Compute the expectation by quadrature; see `Likelihood.expected`."""
-        return self._expected(y, mean, variance)[:3]
-
-    def tilted(self, y, mean, variance, power=1.0):
-        """Compute a numerical integral; see `Likelihood.tilted`."""
-        return self._tilted(y, mean, variance, power)[:3]
-
-    def response(self, mean, variance):
-        """Compute the mean and variance of a count; see `Likelihood.response`."""
-        with np.errstate(over="ignore"):
-            rate = self._rate(mean, variance)
-            return rate, rate + self._spread(mean, variance, 1.0 / self.size)
+        level, most = log_of_mean(y, weight, offset), 200 if weight @ y > 0.0 else 0
+        return best_constant(log_likelihood, y, weight, offset, level, max_iter=most)
 
     def quantile(self, q, mean, variance):
         """Compute the smallest such integers; see `Likelihood.quantile`."""
@@ -184,30 +139,19 @@ class NegativeBinomial(_Count):
 
     def sample(self, f, random_state):
         """Draw counts, from a normal distribution if the rate exceeds 1e15."""
-        share = random_state.gamma(self.size, size=np.shape(f)) / self.size
-        with np.errstate(over="ignore", divide="ignore"):
-            return _draw(np.exp(self._shifted(f) + np.log(share)), random_state)
+        return _draw(self._draw_means(f, random_state), random_state)
 
-    def expected_slopes(self, y, mean, variance):
-        """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
-        _, slope, _, low = self._expected(y, mean, variance)
-        return self._slopes(len(y), level=slope, size=self.size * (self._rise(y) - low) - slope)
-
-    def tilted_slopes(self, y, mean, variance, power=1.0):
-        """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
-        _, slope, _, low = self._tilted(y, mean, variance, power)
-        size = power * self.size * (self._rise(y) - low) - slope
-        return self._slopes(len(y), level=slope, size=size)
+    def _others(self, y, slope, power, low):
+        return {"size": power * self.size * (self._rise(y) - low) - slope}
 
     def _logit(self, mean):
         return self._shifted(mean) - np.log(self.size)
 
     def _expected(self, y, mean, variance):
         """`expected`, and the expectation of ``log(1 + e^x)``."""
-        x = self._logit(mean)
-        low, high, up, down, bend = special.expected_sigmoids(x, variance)
-        value = self._log_binomial(y) - y * high - self.size * low
-        return value, y * down - self.size * up, (y + self.size) * bend, low
+        sigmoids = special.expected_sigmoids(self._logit(mean), variance)
+        value, *means = self._combined(y, *sigmoids)
+        return value + self._log_binomial(y), *means
 
     def _tilted(self, y, mean, variance, power):
         """`tilted`, and the expectation of ``log(1 + e^x)`` under the tilted distribution."""
@@ -216,7 +160,9 @@ class NegativeBinomial(_Count):
         return value + power * self._log_binomial(y), *means
 
     def _log_sigmoids(self, x, y):
-        low, high, up, down, bend = special.softplus_and_sigmoid(x)
+        return self._combined(y, *special.softplus_and_sigmoid(x))
+
+    def _combined(self, y, low, high, up, down, bend):
         value = -y * high - self.size * low
         return value, y * down - self.size * up, (y + self.size) * bend, low
 
@@ -236,18 +182,11 @@ class NegativeBinomial(_Count):
         return np.log1p(y / self.size) + rest(self.size) - rest(y + self.size)
 
 
-def _at_peak(y):
-    """Scale and centre of the exponential, so that ``v = 0`` is its top, and its constant."""
-    scale = np.where(y > 0.0, y, 1.0)
-    return scale, np.log(scale), np.where(y > 0.0, special.poisson_peak(y), -1.0)
-
-
 def _draw(rate, random_state):
     """Poisson numbers, or normal ones where the rate is too large for NumPy."""
     rate = np.asarray(rate)
     count = np.array(random_state.poisson(np.minimum(rate, _LARGEST_RATE)), dtype=float)
     is_large = rate > _LARGEST_RATE
-    if is_large.any():
-        factor = 1.0 + random_state.normal(size=is_large.sum()) / np.sqrt(rate[is_large])
-        count[is_large] = np.rint(rate[is_large] * factor)
+    factor = 1.0 + random_state.normal(size=is_large.sum()) / np.sqrt(rate[is_large])
+    count[is_large] = np.rint(rate[is_large] * factor)
     return count

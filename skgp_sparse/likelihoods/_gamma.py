@@ -4,11 +4,11 @@ import numpy as np
 
 from skgp_sparse.likelihoods import _special as special
 from skgp_sparse.likelihoods._base import Domain
-from skgp_sparse.likelihoods._parametric import LogLink, log_of_mean
+from skgp_sparse.likelihoods._parametric import log_of_mean
 from skgp_sparse.likelihoods._quantiles import gamma_quantile
 
 
-class Gamma(LogLink):
+class Gamma(special.Exponential):
     r"""Gamma likelihood of positive numbers with mean ``μ = exp(f + level)``.
 
     The standard deviation is ``μ / √shape``. A shape of one is the exponential distribution. The
@@ -49,45 +49,20 @@ class Gamma(LogLink):
         'likelihood="student_t" or likelihood="gaussian", which take any numbers.',
     )
     parameters = ("level", "shape")
+    sign = -1.0
+    _share = property(lambda self: 1.0 / self.shape)
 
     def __init__(
         self, shape=1.0, shape_bounds=(1e-3, 1e5), level=None, level_bounds=(-np.inf, np.inf)
     ):
+        super().__init__(level, level_bounds)
         self.shape = shape
         self.shape_bounds = shape_bounds
-        self.level = level
-        self.level_bounds = level_bounds
 
     def first_sites(self, y):
         """Return sites whose mode is the observation; see `Likelihood.first_sites`."""
         precision = np.full(len(y), float(self.shape))
-        return precision * (np.log(y) - self._shifted(0.0)), precision
-
-    def constant_log_likelihood(self, y, weight, offset):
-        """Compute the log likelihood of a constant mean; see the base class."""
-        level = log_of_mean(y * np.exp(-offset), weight, np.zeros(len(y)))
-        distance = np.log(y) - offset - level
-        k = self.shape
-        rows = special.expected_exponential(k, k, distance, 0.0)[0]
-        return weight @ (rows + self._peak(y))
-
-    def expected(self, y, mean, variance):
-        """Compute the closed form; see `Likelihood.expected`."""
-        k = self.shape
-        parts = special.expected_exponential(k, k, self._distance(y, mean), variance)
-        value, slope, curvature = parts
-        return value + self._peak(y), -slope, curvature
-
-    def tilted(self, y, mean, variance, power=1.0):
-        """Compute a numerical integral; see `Likelihood.tilted`."""
-        value, slope, curvature, _ = self._tilted(y, mean, variance, power)
-        return value + power * self._peak(y), -slope, curvature
-
-    def response(self, mean, variance):
-        """Compute the mean and variance of an observation; see `Likelihood.response`."""
-        with np.errstate(over="ignore"):
-            spread = self._spread(mean, variance, 1.0 / self.shape)
-            return self._rate(mean, variance), spread
+        return precision * (np.log(y) - self.intercept), precision
 
     def quantile(self, q, mean, variance):
         """Compute the quantile of a continuous distribution; see `Likelihood.quantile`."""
@@ -95,30 +70,14 @@ class Gamma(LogLink):
 
     def sample(self, f, random_state):
         """Draw positive numbers, none of which is rounded to zero; see `Likelihood.sample`."""
-        share = random_state.gamma(self.shape, size=np.shape(f)) / self.shape
-        with np.errstate(over="ignore", divide="ignore"):
-            drawn = np.exp(self._shifted(f) + np.log(share))
-        return np.maximum(drawn, np.finfo(float).tiny)
+        return np.maximum(self._draw_means(f, random_state), np.finfo(float).tiny)
 
-    def expected_slopes(self, y, mean, variance):
-        """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
+    def _best_level(self, y, weight, offset):
+        return log_of_mean(y * np.exp(-offset), weight, np.zeros(len(y)))
+
+    def _form(self, y, mean):
         k = self.shape
-        parts = special.expected_exponential(k, k, self._distance(y, mean), variance)
-        shape = k * special.digamma_rest(k) + parts[0]
-        return self._slopes(len(y), level=-parts[1], shape=shape)
+        return k, k, np.log(y) - self._shifted(mean), special.gamma_peak(k) - np.log(y)
 
-    def tilted_slopes(self, y, mean, variance, power=1.0):
-        """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
-        _, slope, _, exponent = self._tilted(y, mean, variance, power)
-        shape = power * (self.shape * special.digamma_rest(self.shape) + exponent)
-        return self._slopes(len(y), level=-slope, shape=shape)
-
-    def _distance(self, y, mean):
-        return np.log(y) - self._shifted(mean)
-
-    def _tilted(self, y, mean, variance, power):
-        k = self.shape
-        return special.tilted_exponential(k, k, self._distance(y, mean), variance, power)
-
-    def _peak(self, y):
-        return special.gamma_peak(self.shape) - np.log(y)
+    def _others(self, y, slope, power, exponent):
+        return {"shape": power * (self.shape * special.digamma_rest(self.shape) + exponent)}

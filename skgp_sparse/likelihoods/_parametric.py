@@ -70,19 +70,18 @@ class Parametric(Likelihood):
     @property
     def limits(self):
         """Lower and upper bounds of `theta`."""
-        bounds = [getattr(self, f"{name}_bounds") for name in self._learned()]
-        pairs = [self._coordinate(name, pair) for name, pair in zip(self._learned(), bounds)]
+        pairs = [self._coordinate(n, getattr(self, f"{n}_bounds")) for n in self._learned()]
         return np.array(pairs, dtype=float).reshape(-1, 2)
 
     def with_theta(self, theta):
         """Return a likelihood with other learned parameters; see `Likelihood.with_theta`."""
-        signed = self.may_be_negative
-        learned = zip(self._learned(), theta)
-        values = {name: float(t if name in signed else np.exp(t)) for name, t in learned}
-        return self._with(values) if values else self
+        signed, names = self.may_be_negative, self._learned()
+        values = {n: float(t if n in signed else np.exp(t)) for n, t in zip(names, theta)}
+        return self._with(values)
 
     def _with(self, values):
-        return type(self)(**{**self.get_params(deep=False), **values})
+        """The likelihood with some other parameters; itself if there are none."""
+        return type(self)(**{**self.get_params(deep=False), **values}) if values else self
 
     def _learned(self):
         return [n for n in self.parameters if not isinstance(getattr(self, f"{n}_bounds"), str)]
@@ -106,10 +105,19 @@ class Parametric(Likelihood):
 
 
 class LevelLikelihood(Parametric):
-    """A likelihood with a level, which it adds to the latent value of every row."""
+    """A likelihood with a level, which it adds to the latent value of every row.
+
+    A subclass defines `_expected` and `_tilted`, which return a value, its slope, its curvature and
+    what `_others` needs besides for the derivatives with respect to the parameters.
+    """
 
     may_be_none = ("level",)
     may_be_negative = ("level",)
+    parameters = ("level",)
+
+    def __init__(self, level=None, level_bounds=(-np.inf, np.inf)):
+        self.level = level
+        self.level_bounds = level_bounds
 
     @property
     def intercept(self):
@@ -118,6 +126,28 @@ class LevelLikelihood(Parametric):
 
     def _shifted(self, mean):
         return mean + self.intercept
+
+    def expected(self, y, mean, variance):
+        """Compute the expectation; see `Likelihood.expected`."""
+        return self._expected(y, mean, variance)[:3]
+
+    def tilted(self, y, mean, variance, power=1.0):
+        """Compute an integral; see `Likelihood.tilted`."""
+        return self._tilted(y, mean, variance, power)[:3]
+
+    def expected_slopes(self, y, mean, variance):
+        """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
+        _, slope, _, *means = self._expected(y, mean, variance)
+        return self._slopes(len(y), level=slope, **self._others(y, slope, 1.0, *means))
+
+    def tilted_slopes(self, y, mean, variance, power=1.0):
+        """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
+        _, slope, _, *means = self._tilted(y, mean, variance, power)
+        return self._slopes(len(y), level=slope, **self._others(y, slope, power, *means))
+
+    def _others(self, y, slope, power, *means):
+        """Derivatives with respect to the other parameters, by name."""
+        return {}
 
 
 class LogLink(LevelLikelihood):
@@ -137,15 +167,19 @@ class LogLink(LevelLikelihood):
         level = log_of_mean(y, weight, offset)
         return self._with({"level": self._within("level", level)})
 
-    def _rate(self, mean, variance):
-        """Mean of ``exp(f + level)``."""
-        return np.exp(self._shifted(mean) + 0.5 * variance)
+    def response(self, mean, variance):
+        """Compute the mean and variance of an observation; see `Likelihood.response`."""
+        with np.errstate(over="ignore", divide="ignore"):
+            factor = np.log(self._share - np.expm1(-variance))
+            spread = np.exp(2.0 * (self._shifted(mean) + variance) + factor)
+            return np.exp(self._shifted(mean) + 0.5 * variance), spread
 
-    def _spread(self, mean, variance, share):
-        """Variance of ``exp(f + level)`` times a variable of mean one with variance `share`."""
-        with np.errstate(divide="ignore"):
-            factor = np.log(share - np.expm1(-variance))
-        return np.exp(2.0 * (self._shifted(mean) + variance) + factor)
+    def _draw_means(self, f, random_state):
+        """``exp(f + level)`` times gamma variables of mean one with variance `_share`."""
+        size = 1.0 / self._share
+        factor = random_state.gamma(size, size=np.shape(f)) / size
+        with np.errstate(over="ignore", divide="ignore"):
+            return np.exp(self._shifted(f) + np.log(factor))
 
 
 def log_of_mean(y, weight, offset):
@@ -154,22 +188,15 @@ def log_of_mean(y, weight, offset):
     return np.log(total if total > 0.0 else 0.5) - logsumexp(offset, b=weight)
 
 
-def best_constant(log_likelihood, y, weight, offset):
-    """Largest weighted sum of ``log_likelihood(y, level + offset)``, concave in the level."""
+def best_constant(log_likelihood, y, weight, offset, level=0.0, largest_step=1.0, max_iter=200):
+    """Largest weighted sum of ``log_likelihood(y, level + offset)``, from a level on.
 
-    def derivatives(level):
-        _, slope, curvature = log_likelihood(y, level + offset)
-        return weight @ slope, weight @ curvature
-
-    return weight @ log_likelihood(y, best_level(derivatives, 0.0) + offset)[0]
-
-
-def best_level(derivatives, level, largest_step=1.0, max_iter=200):
-    """Maximise a function of the level from its slope and a bound on its curvature."""
+    It returns a value for every row, its slope, and a bound on its curvature.
+    """
     for _ in range(max_iter):
-        slope, curvature = derivatives(level)
-        step = np.clip(slope / curvature, -largest_step, largest_step)
+        _, slope, curvature = log_likelihood(y, level + offset)
+        step = np.clip((weight @ slope) / (weight @ curvature), -largest_step, largest_step)
         level = level + step
         if abs(step) < 1e-10 * (1.0 + abs(level)):
             break
-    return level
+    return weight @ log_likelihood(y, level + offset)[0]

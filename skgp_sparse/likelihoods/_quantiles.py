@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import betainc, gammainc, gammaincc, ndtr, ndtri, zeta
 
 from skgp_sparse._ground.quadrature import expectation
-from skgp_sparse._ground.tilted import alike
+from skgp_sparse._ground.tilted import alike, means
 
 _FALL = 34.0  # of the log density of the noise, to where sums go
 _STEPS = 2.4  # of the sums, in widths of the noise
@@ -45,11 +45,9 @@ def count_quantile(q, mean, variance, size=np.inf):
         t = solve_quantile(lambda t, some: cdf(t, rows[some]), q, np.maximum(centre, 0.1), width)
         y = np.expm1(t)
         near = np.flatnonzero(y < _LARGEST_SHAPE)
-        some, count = rows[near], np.maximum(np.ceil(y[near] - 1e-6), 1.0)
-        for lower in (True, False, False):
-            shifted = count - 1.0 if lower else count
-            reaches = cdf(np.log1p(shifted), some) >= q
-            count = np.where(reaches, shifted, count) if lower else count + ~reaches
+        count = np.maximum(np.ceil(y[near] - 1e-6), 1.0) - 1.0
+        for _ in range(3):  # the root may be one or two integers off
+            count += cdf(np.log1p(count), rows[near]) < q
         y[near] = count
         quantiles[rows] = y
     return quantiles
@@ -58,8 +56,12 @@ def count_quantile(q, mean, variance, size=np.inf):
 def gamma_quantile(q, mean, variance, shape):
     """Quantiles of gamma observations of this shape, whose mean is ``exp(f)``."""
 
+    def given(v, shape):
+        return gammainc(shape, shape * np.exp(-v))
+
     def cdf(t, rows):
-        return _cdf_of_gamma(t, mean[rows], variance[rows], shape)
+        shapes = np.full_like(t, shape)
+        return _cdf(t - mean[rows], variance[rows], -1.0, shapes, np.inf, given)
 
     width = np.sqrt(variance + zeta(2.0, shape))
     with np.errstate(over="ignore"):
@@ -68,23 +70,14 @@ def gamma_quantile(q, mean, variance, shape):
 
 def _cdf_of_count(t, mean, variance, size):
     """``P(Y + 1 <= e^t)``, continued between the integers."""
-    shape = np.exp(np.minimum(t, np.log(_LARGEST_SHAPE)))
 
     def given(v, shape):
         if np.isinf(size):
             return gammaincc(shape, shape * np.exp(v))
         return betainc(size, shape, 1.0 / (1.0 + shape / size * np.exp(v)))
 
+    shape = np.exp(np.minimum(t, np.log(_LARGEST_SHAPE)))
     return _cdf(t - mean, variance, 1.0, shape, size, given)
-
-
-def _cdf_of_gamma(t, mean, variance, shape):
-    """``P(log Y <= t)``."""
-
-    def given(v, shape):
-        return gammainc(shape, shape * np.exp(-v))
-
-    return _cdf(t - mean, variance, -1.0, np.full_like(t, shape), np.inf, given)
 
 
 def _cdf(distance, variance, sign, shape, size, given):
@@ -106,11 +99,10 @@ def _cdf(distance, variance, sign, shape, size, given):
             lambda x, u, a: (given(u * x, a),), centre, spread, *by_row
         )
     rest = np.flatnonzero((std > unit) & ~long_tail)
-    parts = _noise(shape[rest], size, unit[rest])
-    for part, v, weights in parts:
+    for part, v, weights in _noise(shape[rest], size, unit[rest]):
         rows = rest[part]
         below = ndtr((distance[rows, None] + sign * v) / std[rows, None])
-        probability[rows] = np.einsum("ij,ij->i", below, weights)
+        probability[rows] = means(weights, below)
     return probability
 
 
@@ -133,8 +125,7 @@ def _log_noise(v, shape, size):
     rise = np.expm1(v)
     if np.isinf(size):
         return shape * (v - rise)
-    total = shape + size
-    return shape * v - total * np.log1p(shape / total * rise)
+    return shape * v - (shape + size) * np.log1p(shape / (shape + size) * rise)
 
 
 def solve_quantile(cdf, q, guess, width):
@@ -161,14 +152,13 @@ def solve_quantile(cdf, q, guess, width):
         p = np.clip(cdf(t, rows), 0.0, 1.0)
         return np.clip(ndtri(p), -_FURTHEST, _FURTHEST) - target
 
-    t, rows = guess.astype(float), np.arange(len(guess))
     with np.errstate(all="ignore"):
-        bracket = _find_bracket(excess, t, width, rows)
-        return _shrink(excess, bracket)
+        return _shrink(excess, *_find_bracket(excess, guess.astype(float), width))
 
 
-def _find_bracket(excess, t, width, rows):
+def _find_bracket(excess, t, width):
     """Two points of every row and their excesses, of opposite signs unless it has run off."""
+    rows = np.arange(len(t))
     value = excess(t, rows)
     step = -np.clip(1.1 * value + np.copysign(0.01, value), -5.0, 5.0) * width
     other = t + step
@@ -184,20 +174,16 @@ def _find_bracket(excess, t, width, rows):
     return t, value, other, other_value
 
 
-def _shrink(excess, bracket):
-    """The Illinois method, with a bisection now and then."""
-    a, at_a, b, at_b = (column.copy() for column in bracket)
-    root = b.copy()
+def _shrink(excess, a, at_a, b, at_b):
+    """The Illinois method, with a bisection now and then; overwrites the bracket."""
     active = np.flatnonzero(np.isfinite(b))
     for count in range(_MOST_ITERATIONS):
         x, y = a[active], b[active]
         fx, fy = at_a[active], at_b[active]
-        middle = 0.5 * (x + y)
         new = x - fx * (y - x) / (fy - fx)
         inside = (new - x) * (new - y) < 0.0
-        new = np.where(inside & (count % 4 < 3), new, middle)
+        new = np.where(inside & (count % 4 < 3), new, 0.5 * (x + y))
         value = excess(new, active)
-        root[active] = new
         crossed = value * fy < 0.0
         a[active], at_a[active] = np.where(crossed, y, x), np.where(crossed, fy, 0.5 * fx)
         b[active], at_b[active] = new, value
@@ -205,4 +191,4 @@ def _shrink(excess, bracket):
         active = active[~(narrow | (np.abs(value) <= _CLOSE))]
         if len(active) == 0:
             break
-    return root
+    return b

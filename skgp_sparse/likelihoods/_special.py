@@ -1,15 +1,11 @@
-r"""Functions that several likelihoods with a log link share.
-
-Poisson and gamma likelihoods are the same function of ``v``, up to a constant:
-``count v - scale (exp(v) - 1)``, where ``v`` is ``f`` or ``-f``, shifted so that ``v = 0`` is the
-best value of an observation. In this form, large counts and shapes lose no digits.
-"""
+"""What several likelihoods with a log link share: functions, and a base class."""
 
 import numpy as np
 from scipy.special import digamma, gammaln, wrightomega
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import SMALLEST_VARIANCE, log_moments
+from skgp_sparse.likelihoods._parametric import LogLink, log_of_mean
 
 _LOG_2PI = np.log(2.0 * np.pi)
 _SERIES_FROM = 16.0
@@ -25,22 +21,22 @@ def _series(coefficients, z):
     return np.polynomial.polynomial.polyval(1.0 / z**2, coefficients)
 
 
+def _stirling_rest(z):
+    return gammaln(z) - (z - 0.5) * np.log(z) + z - 0.5 * _LOG_2PI
+
+
 def stirling_rest(z):
     """``log Γ(z) - (z - 1/2) log z + z - log(2π)/2`` for positive numbers: about 1 / (12 z)."""
     z = np.asarray(z, dtype=float)
-    far = np.maximum(z, _SERIES_FROM)
-    near = np.minimum(z, _SERIES_FROM)
-    exact = gammaln(near) - (near - 0.5) * np.log(near) + near - 0.5 * _LOG_2PI
-    return np.where(z < _SERIES_FROM, exact, _series(_OF_GAMMALN, far) / far)
+    parts = _stirling_rest, lambda z: _series(_OF_GAMMALN, z) / z
+    return np.piecewise(z, [z < _SERIES_FROM], parts)
 
 
 def digamma_rest(z):
     """``log z - ψ(z)`` for positive numbers: about 1 / (2 z)."""
     z = np.asarray(z, dtype=float)
-    far = np.maximum(z, _SERIES_FROM)
-    near = np.minimum(z, _SERIES_FROM)
-    series = 0.5 / far + _series(_OF_DIGAMMA, far) / far**2
-    return np.where(z < _SERIES_FROM, np.log(near) - digamma(near), series)
+    parts = lambda z: np.log(z) - digamma(z), lambda z: 0.5 / z + _series(_OF_DIGAMMA, z) / z**2
+    return np.piecewise(z, [z < _SERIES_FROM], parts)
 
 
 def gamma_peak(shape):
@@ -48,28 +44,47 @@ def gamma_peak(shape):
     return 0.5 * (np.log(shape) - _LOG_2PI) - stirling_rest(shape)
 
 
-def poisson_peak(y):
-    """``y log y - y - log Γ(y + 1)``: the largest log probability of a count."""
-    safe = np.where(y > 0.0, y, 1.0)
-    return np.where(y > 0.0, -0.5 * (_LOG_2PI + np.log(safe)) - stirling_rest(safe), 0.0)
+class Exponential(LogLink):
+    """Poisson and gamma likelihoods, which are the same function of ``v``, up to a constant.
 
-
-def expected_exponential(count, scale, mean, variance):
-    """``E[count v - scale (exp(v) - 1)]`` for ``v ~ N(mean, variance)``, slope and curvature."""
-    rise = np.expm1(mean + 0.5 * variance)
-    return count * mean - scale * rise, (count - scale) - scale * rise, scale * (1.0 + rise)
-
-
-def tilted_exponential(count, scale, mean, variance, power):
-    """``log E[exp(count v - scale (exp(v) - 1))^power]``, its slope and its curvature.
-
-    The fourth result is the expectation of the exponent under the tilted distribution.
+    It is ``count v - scale (exp(v) - 1)``, where ``v`` is ``f`` or ``-f``, as `sign` says, shifted
+    so that ``v = 0`` is the best value of an observation: large counts and shapes lose no digits.
+    A subclass defines `_form`: count, scale, ``v`` at the mean, and the constant.
     """
-    variance = np.maximum(variance, SMALLEST_VARIANCE)
-    push = variance * power * count + mean
-    start = push - wrightomega(np.log(variance * power * scale) + push)
-    by_row = np.broadcast_arrays(count, scale, mean)[:2]
-    return log_moments(_exponential, mean, variance, power, _STRIP, *by_row, start=start)
+
+    sign = 1.0
+
+    def constant_log_likelihood(self, y, weight, offset):
+        """Compute the log likelihood of a constant mean; see the base class."""
+        level = self._best_level(y, weight, offset)
+        return weight @ self._expected(y, level + offset - self.intercept, 0.0)[0]
+
+    def _best_level(self, y, weight, offset):
+        return log_of_mean(y, weight, offset)
+
+    def _expected(self, y, mean, variance):
+        """`expected`, and the expectation of the function of ``v``, in closed form."""
+        count, scale, v, peak = self._form(y, mean)
+        rise = np.expm1(v + 0.5 * variance)
+        value = count * v - scale * rise
+        return (
+            value + peak,
+            self.sign * ((count - scale) - scale * rise),
+            scale * (1.0 + rise),
+            value,
+        )
+
+    def _tilted(self, y, mean, variance, power):
+        """`tilted`, and the expectation of the function of ``v`` under the tilted distribution."""
+        count, scale, v, peak = self._form(y, mean)
+        variance = np.maximum(variance, SMALLEST_VARIANCE)
+        push = variance * power * count + v
+        start = push - wrightomega(np.log(variance * power * scale) + push)
+        by_row = np.broadcast_arrays(count, scale, v)[:2]
+        value, slope, *means = log_moments(
+            _exponential, v, variance, power, _STRIP, *by_row, start=start
+        )
+        return value + power * peak, self.sign * slope, *means
 
 
 def _exponential(v, count, scale):

@@ -7,8 +7,8 @@ from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
 from skgp_sparse._ground.quadrature import expectation
-from skgp_sparse._ground.tilted import alike
-from skgp_sparse.likelihoods._parametric import LevelLikelihood, best_level
+from skgp_sparse._ground.tilted import alike, means
+from skgp_sparse.likelihoods._parametric import LevelLikelihood, best_constant
 from skgp_sparse.likelihoods._quantiles import solve_quantile
 from skgp_sparse.likelihoods._special import digamma_rest, gamma_peak
 
@@ -78,12 +78,11 @@ class StudentT(LevelLikelihood):
         level=None,
         level_bounds=(-np.inf, np.inf),
     ):
+        super().__init__(level, level_bounds)
         self.scale = scale
         self.scale_bounds = scale_bounds
         self.df = df
         self.df_bounds = df_bounds
-        self.level = level
-        self.level_bounds = level_bounds
 
     def rescaled(self, origin, unit):
         """Convert level, scale and their bounds; see `Likelihood.rescaled`."""
@@ -98,8 +97,6 @@ class StudentT(LevelLikelihood):
 
     def started(self, y, weight, offset):
         """Estimate a missing level and scale from medians; see `Likelihood.started`."""
-        if self.level is not None and self.scale is not None:
-            return self
         level, values = self.level, {}
         if level is None:
             level = self._within("level", _median(y - offset, weight))
@@ -120,27 +117,12 @@ class StudentT(LevelLikelihood):
 
     def constant_log_likelihood(self, y, weight, offset):
         """Compute the log likelihood of a constant location; see the base class."""
-        reach = self._reach() ** 2
+        mixture, level = _ScaleMixture(**self.get_params()), _median(y - offset, weight)
 
-        def derivatives(level):
-            distance = y - offset - level
-            pull = weight / (reach + distance**2)
-            return pull @ distance, pull.sum()
+        def log_likelihood(y, f):
+            return mixture.expected(y, f - self.intercept, 0.0)
 
-        level = best_level(derivatives, _median(y - offset, weight), np.inf)
-        rest = np.log1p((y - offset - level) ** 2 / reach)
-        return weight @ (self._peak() - 0.5 * (self.df + 1.0) * rest)
-
-    def expected(self, y, mean, variance):
-        """Compute the value by quadrature, the rest in closed form; see `Likelihood.expected`."""
-        distance, reach = self._distance(y, mean), self._reach()
-        value = self._peak() - 0.5 * (self.df + 1.0) * self._logs(distance, variance)[0]
-        slope, curvature = _pull(distance, variance, reach)
-        return value, (self.df + 1.0) * slope, (self.df + 1.0) * curvature
-
-    def tilted(self, y, mean, variance, power=1.0):
-        """Compute an integral over the precision of the noise; see `Likelihood.tilted`."""
-        return self._tilted(y, mean, variance, power)[:3]
+        return best_constant(log_likelihood, y, weight, offset, level, largest_step=np.inf)
 
     def response(self, mean, variance):
         """Compute the mean and variance of an observation; the variance is infinite for df <= 2."""
@@ -171,15 +153,8 @@ class StudentT(LevelLikelihood):
         noise = random_state.standard_t(self.df, size=np.shape(f))
         return self._shifted(f) + self._value("scale") * noise
 
-    def expected_slopes(self, y, mean, variance):
-        """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
-        slope = self.expected(y, mean, variance)[1]
-        return self._all_slopes(slope, *self._logs(self._distance(y, mean), variance))
-
-    def tilted_slopes(self, y, mean, variance, power=1.0):
-        """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
-        _, slope, _, scale, df = self._tilted(y, mean, variance, power)
-        return self._slopes(len(y), level=slope, scale=scale, df=df)
+    def _others(self, y, slope, power, scale, df):
+        return {"scale": scale, "df": df}
 
     def _distance(self, y, mean):
         return y - self._shifted(mean)
@@ -194,24 +169,40 @@ class StudentT(LevelLikelihood):
         ratio = gammaln(half + 0.5) - gammaln(half)
         return ratio - 0.5 * np.log(np.pi * self.df) - np.log(self._value("scale"))
 
+    def _expected(self, y, mean, variance):
+        """`expected`, and its derivatives with respect to the logarithms of scale and df."""
+        df, distance = self.df, self._distance(y, mean)
+        log, share = self._logs(distance, variance)
+        slope, curvature = self._pull(distance, variance)
+        value = self._peak() - 0.5 * (df + 1.0) * log
+        scale = (df + 1.0) * share - 1.0
+        change = digamma(0.5 * df + 0.5) - digamma(0.5 * df) - 1.0 / df - log
+        by_df = 0.5 * (df * change + (df + 1.0) * share)
+        return value, (df + 1.0) * slope, (df + 1.0) * curvature, scale, by_df
+
     def _logs(self, distance, variance):
         """``E[log(1 + e²/a²)]`` and ``E[e²/(a² + e²)]``, where ``e = y - f - level``."""
         factor = _NEAREST / self._reach()
         return expectation(_log_and_share, factor * distance, factor**2 * variance)
 
-    def _all_slopes(self, slope, log, share):
-        df = self.df
-        change = digamma(0.5 * df + 0.5) - digamma(0.5 * df) - 1.0 / df - log
-        pull = (df + 1.0) * share
-        df = 0.5 * (df * change + pull)
-        return self._slopes(len(slope), level=slope, scale=pull - 1.0, df=df)
+    def _pull(self, distance, variance):
+        """``E[e/(a² + e²)]`` and its negative derivative with respect to the mean."""
+        reach = self._reach()
+        variance = np.maximum(variance, _SMALLEST_SHARE * (reach**2 + distance**2))
+        width, root = np.sqrt(2.0 * variance), np.sqrt(np.pi)
+        z = (distance + 1j * reach) / width
+        near = wofz(z)
+        bend = 2j / root - 2.0 * z * near
+        far = np.abs(z) > _FAR
+        bend[far] = _derivative_far_out(z[far])
+        return root / width * near.imag, root / width**2 * bend.imag
 
     def _tilted(self, y, mean, variance, power):
         """`tilted`, and its derivatives with respect to the logarithms of scale and df."""
         if np.any(np.asarray(power) != 1.0):
             raise NotImplementedError(
-                "The Student-t likelihood has no moments of powers other than 1, so that power "
-                "expectation propagation is not available for it. Use a variational bound."
+                "The Student-t likelihood has no moments of powers other than 1. Use a variational "
+                "bound instead of power expectation propagation."
             )
         distance, square = self._distance(y, mean), self._value("scale") ** 2
         excess = np.maximum(1.0, (distance**2 - variance) / square)
@@ -234,9 +225,9 @@ class StudentT(LevelLikelihood):
         total = weights.sum(axis=1)
         weights /= total[:, None]
         value = highest[:, 0] + np.log(_step(self.df) * total) - 0.5 * _LOG_2PI
-        slope = _means(weights, pull)
-        curvature = _means(weights, inverse) - _means(weights, (pull - slope[:, None]) ** 2)
-        scale = _means(weights, (square - 1.0) * inverse * noise)
+        slope = means(weights, pull)
+        curvature = means(weights, inverse) - means(weights, (pull - slope[:, None]) ** 2)
+        scale = means(weights, (square - 1.0) * inverse * noise)
         half = 0.5 * self.df
         df = half * (digamma_rest(half) + weights @ (u - np.expm1(u)))
         return value, slope, curvature, scale, df
@@ -255,12 +246,9 @@ class _ScaleMixture(StudentT):
     def majorised(self):
         return None
 
-    def expected(self, y, mean, variance):
-        distance = self._distance(y, mean)
-        square, reach = distance**2 + variance, self._reach() ** 2
-        precision = (self.df + 1.0) / (reach + square)
-        value = self._peak() - 0.5 * (self.df + 1.0) * np.log1p(square / reach)
-        return value, precision * distance, precision
+    def _pull(self, distance, variance):
+        precision = 1.0 / (self._reach() ** 2 + distance**2 + variance)
+        return precision * distance, precision
 
     def _logs(self, distance, variance):
         square, reach = distance**2 + variance, self._reach() ** 2
@@ -270,19 +258,6 @@ class _ScaleMixture(StudentT):
 def _log_and_share(x):
     square = (x / _NEAREST) ** 2
     return np.log1p(square), square / (1.0 + square)
-
-
-def _pull(distance, variance, reach):
-    """``E[e/(a² + e²)]`` and its negative derivative with respect to the mean."""
-    variance = np.maximum(variance, _SMALLEST_SHARE * (reach**2 + distance**2))
-    width = np.sqrt(2.0 * variance)
-    z = (distance + 1j * reach) / width
-    near = wofz(z)
-    bend = 2j / np.sqrt(np.pi) - 2.0 * z * near
-    far = np.abs(z) > _FAR
-    bend[far] = _derivative_far_out(z[far])
-    root = np.sqrt(np.pi)
-    return root / width * near.imag, root / width**2 * bend.imag
 
 
 def _derivative_far_out(z):
@@ -320,10 +295,6 @@ def _precisions(df, left):
     step, half = _step(df), 0.5 * df
     u = step * np.arange(-np.ceil(left / step), np.ceil(_right_end(df) / step) + 1.0)
     return u, gamma_peak(half) + half * (u - np.expm1(u))
-
-
-def _means(weights, values):
-    return np.einsum("ij,ij->i", weights, values)
 
 
 def _median(values, weight):
