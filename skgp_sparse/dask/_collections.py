@@ -14,6 +14,7 @@ from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions, ask, once, release, send
 from skgp_sparse.rows.checks import is_lazy
 from skgp_sparse.rows.part import Part
+from skgp_sparse.rows.survey import about_rows
 
 _SHARES = 32  # a part is at most this share of the table ...
 _FEWEST_ROWS = 1 << 14  # ... unless it has fewer rows, ...
@@ -114,18 +115,14 @@ def _in_good_parts(client, parts, outlines, held, name):
         raise ValueError(f"{name}: all partitions of X are empty, but a fit needs rows.")
     outline = full[0][2]
     for number, _, other in full:
-        with _tasks.about_partition(number):
+        with about_rows(f"Partition {number}"):
             outline.check(other)
     n, wanted = sum(rows for _, rows, _ in full), []
-    most, cut = _most_rows(n, outline), delayed(Part.take, pure=False)
+    n_columns = outline.n_features + int(np.prod(outline.columns_of_y))
+    most = min(max(-(-n // _SHARES), _FEWEST_ROWS), max(_MOST_NUMBERS // n_columns, 1))
+    cut = delayed(Part.take, pure=False)
     for number, rows, _ in full:
         edges = np.linspace(0, rows, -(-rows // most) + 1).astype(int).tolist()
         pieces = [cut(parts[number], slice(*pair)) for pair in pairwise(edges)]
         wanted += pieces if len(pieces) > 1 else [parts[number]]
     return Partitions(client, _hold(client, wanted, held)), n, outline
-
-
-def _most_rows(n, outline):
-    by_share = max(-(-n // _SHARES), _FEWEST_ROWS)
-    n_targets = int(np.prod(outline.columns_of_y))
-    return max(min(by_share, _MOST_NUMBERS // (outline.n_features + n_targets)), 1)

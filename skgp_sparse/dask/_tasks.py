@@ -4,7 +4,6 @@ A task may run twice, on any worker, and gives the same answer: a worker may die
 """
 
 import copyreg
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, reduce
 from operator import add
@@ -19,7 +18,7 @@ from skgp_sparse._engine.table import Layout, row_blocks
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.families.multiclass import Task
 from skgp_sparse.rows.part import Units
-from skgp_sparse.rows.survey import Outline
+from skgp_sparse.rows.survey import Outline, about_rows
 
 SAME_ROWS = (
     "Partitions of X and of what belongs to its rows must hold the same rows: make them from one "
@@ -61,22 +60,12 @@ class Summary(NamedTuple):
     largest_noise: float = 0.0
 
 
-@contextmanager
-def about_partition(number):
-    """Context whose errors say which of the user's partitions they are about."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"Partition {number}: {error}") from error
-
-
 def load(number, rules, X, **columns):
     """The `Part` of what the user's partition holds, None if that has no rows.
 
     Raises what a local fit would.
     """
-    with about_partition(number):
+    with about_rows(f"Partition {number}"):
         if 0 == len(X) == len(columns["y"]):
             return None
         if np.ndim(columns["y"]) and len(columns["y"]) != len(X):

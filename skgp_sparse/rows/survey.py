@@ -72,18 +72,22 @@ def survey(source, rules, alpha):
 
 
 @contextmanager
-def about_chunk(number, source, name):
-    """Errors say which chunk they are about; those of other kinds say it in a note."""
-    sentence = f"{name}: chunk {number} of the {kind_of(source)}"
+def about_rows(which):
+    """Errors say which rows they are about; those of other kinds say it in a note."""
     try:
         yield
     except (ValueError, TypeError) as error:
         kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"{sentence}: {error}") from error
+        raise kind(f"{which}: {error}") from error
     except Exception as error:
         if hasattr(error, "add_note"):  # from Python 3.11 on
-            error.add_note(f"{sentence} was asked for.")
+            error.add_note(f"{which} was asked for.")
         raise
+
+
+def about_chunk(number, source, name):
+    """Context whose errors are about a chunk of a source."""
+    return about_rows(f"{name}: chunk {number} of the {kind_of(source)}")
 
 
 class Outline(NamedTuple):
