@@ -32,19 +32,15 @@ class Reader:
         self.edges = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         self.forget()
 
-    def __getstate__(self):
-        return {"read": self.read, "edges": self.edges}
-
-    def __setstate__(self, state):
-        vars(self).update(state)
-        self.forget()
+    def __reduce__(self):
+        return Reader, (self.read, np.diff(self.edges))
 
     def __len__(self):
         return int(self.edges[-1])
 
     def forget(self):
         """Give back the chunk that waits."""
-        self._last, self._columns = None, None
+        self._last = None, None  # its number and its columns
 
     def between(self, start, stop):
         """Yield (X, y) of consecutive rows, piece by piece."""
@@ -64,11 +60,10 @@ class Reader:
                 yield tuple(column[rows] for column in self._chunk(number))
 
     def _chunk(self, number):
-        if number != self._last:
+        if number != self._last[0]:
             self.forget()
-            self._columns = self.read(number)
-            self._last = number
-        return self._columns
+            self._last = number, self.read(number)
+        return self._last[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,15 +110,19 @@ class ChunkedTable(Table):
 
     def block(self, rows):
         """Rows selected by a slice or an index array, as a `Block`."""
-        return self._rows(rows).everything()
+        return self.subset(rows).everything()
 
     def block_reader(self, rows):
         """Rows are read here, by the thread that visits; see `Table.block_reader`."""
-        return self._rows(rows).everything
+        return self.subset(rows).everything
 
     def subset(self, rows):
-        """The table of some rows, selected by an index array, in memory."""
-        return self._rows(rows)
+        """The table of some rows, selected by a slice or an index array, in memory."""
+        X, y = self._taken(rows)
+        y = y if self.relabel is None else self.relabel(y)
+        columns = self.noise, self.weight, self.offset
+        noise, weight, offset = (at(column, rows) for column in columns)
+        return Rows(X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
 
     def inputs(self):
         """Inputs of at most 100,000 rows, drawn by weight."""
@@ -141,13 +140,6 @@ class ChunkedTable(Table):
         if name not in self.known:
             self.known[name] = find()
         return self.known[name]
-
-    def _rows(self, rows):
-        X, y = self._taken(rows)
-        y = y if self.relabel is None else self.relabel(y)
-        columns = self.noise, self.weight, self.offset
-        noise, weight, offset = (at(column, rows) for column in columns)
-        return Rows(X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
 
     def _taken(self, rows):
         """Inputs and targets as the reader has them."""

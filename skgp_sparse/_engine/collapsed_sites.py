@@ -67,9 +67,7 @@ class ProjectedRows(NamedTuple):
         features_of = self._features_of()
 
         def run(read, seen):
-            V = features_of(read, seen)
-            mean = [(V @ core.v)[:, 0] for core in cores]
-            return (), np.stack([mean, [product_norms(V, core.TB) for core in cores]])
+            return (), cores.moments(features_of(read, seen))
 
         return PerRow(self._visit(run)[1])
 
@@ -98,6 +96,11 @@ class ProjectedRows(NamedTuple):
 
 class Cores(tuple):
     """The posteriors of independent processes."""
+
+    def moments(self, V):
+        """Means ``μ`` and variances ``h`` of rows with these features (2, k, n)."""
+        means = [(V @ core.v)[:, 0] for core in self]
+        return np.stack([means, [product_norms(V, core.TB) for core in self]])
 
     def divergence(self):
         """``KL[q ‖ p]`` of all processes."""

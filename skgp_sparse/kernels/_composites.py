@@ -47,6 +47,8 @@ class _Pair(Node):
 class SumNode(_Pair):
     """``k1 + k2``."""
 
+    combine = np.add
+
     def __init__(self, kernel):
         super().__init__(kernel)
         self.arrays = int(not any(isinstance(child, White) for child in self.children))
@@ -83,6 +85,8 @@ def _add(K1, K2):
 
 class ProductNode(_Pair):
     """``k1 * k2``."""
+
+    combine = np.multiply
 
     def cross(self, X, Z):
         K1, pull1 = self.left.cross(X, Z)

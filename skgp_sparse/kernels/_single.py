@@ -44,8 +44,7 @@ def _tile(at, X):
     if isinstance(at, White):
         return 0.0
     if isinstance(at, SumNode | ProductNode):
-        combine = np.add if isinstance(at, SumNode) else np.multiply
-        return _combined(combine, _tile(at.left, X), _tile(at.right, X))
+        return _combined(at.combine, _tile(at.left, X), _tile(at.right, X))
     rule = at.rule if isinstance(at, Leaf) else None
     if isinstance(rule, ConstantRule):
         return float(at.kernel.constant_value)
@@ -59,15 +58,13 @@ def _combined(combine, left, right):
         return None
     if np.isscalar(left) and np.isscalar(right):
         return float(combine(left, right))
-    return partial(_combine_tiles, combine, left, right)
+    tiles, numbers = (left, right) if callable(left) else (right, left)
 
+    def tile(*at):
+        out = tiles(*at)
+        return combine(out, numbers(*at) if callable(numbers) else np.float32(numbers), out=out)
 
-def _combine_tiles(combine, left, right, rows, columns):
-    parts = [
-        np.float32(part) if np.isscalar(part) else part(rows, columns) for part in (left, right)
-    ]
-    out = parts[1] if isinstance(parts[1], np.ndarray) else parts[0]
-    return combine(*parts, out=out)
+    return tile
 
 
 def _stationary(nu, X, scale):
