@@ -71,7 +71,7 @@ def group_rows(block):
     Rows of weight zero count nowhere, their inputs neither; they are put to the first group.
     """
     n = len(block.X)
-    noise, weight = np.broadcast_to(block.noise, n), np.broadcast_to(block.weight, n)
+    noise, weight = (np.full(n, column) for column in (block.noise, block.weight))
     X, groups = np.unique(block.X[weight > 0], axis=0, return_inverse=True)
     index = np.zeros(n, dtype=np.intp)
     index[weight > 0] = groups.ravel()
