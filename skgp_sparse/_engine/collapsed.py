@@ -184,11 +184,11 @@ def conclude(problem):
     return optimum.value, posterior_of(features, optimum.core, problem), features.jitter
 
 
-def core_of(sums, n_jobs):
-    """The `Core` that belongs to `Sums` of one process."""
+def core_of(sums, n_jobs, **failure):
+    """The `Core` that belongs to `Sums` of one process; `failure` is that of `cholesky`."""
     B = sums.VaV.copy()
     B.flat[:: len(B) + 1] += 1.0
-    LB = cholesky(B, n_jobs)
+    LB = cholesky(B, n_jobs, **failure)
     TB = inverse_lower(LB, n_jobs)
     c = TB @ sums.Vay
     return Core(sums.VaV, TB, c, TB.T @ c, log_det_from_cholesky(LB))

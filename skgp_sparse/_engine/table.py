@@ -10,13 +10,13 @@ import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
-from skgp_sparse._engine.moments import merge, moments_of, or_one, root_mean_square
+from skgp_sparse._engine.moments import merge, moments_of, or_one
 from skgp_sparse._ground.parallel import ordered_map, slices
 
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
@@ -210,10 +210,10 @@ class Table(ABC):
         ValueError
             If it, or what is derived from it, would overflow or underflow.
         """
-        roots, squares = self._squares()
-        size = roots.max()
-        check_squares(size)
-        return squares.mean() if size > 0 else 1.0
+        pieces = ((self.targets(rows), self.weights(rows)) for rows in self.pieces())
+        roots = merge(starmap(moments_of, pieces)).root_mean_square()
+        check_squares(roots.max())
+        return np.mean(roots**2) if roots.max() > 0 else 1.0
 
     def scale(self):
         """Spread of every input column, 1 where it is constant."""
@@ -251,16 +251,6 @@ class Table(ABC):
         else:
             chosen = _first_to_come(weight, size, random_state)
         return np.sort(chosen)
-
-    def _squares(self):
-        """Root mean squares of the standardised targets (p,), and mean squares (p,)."""
-        pieces = self.pieces()
-        if len(pieces) > 1:
-            moments = merge(moments_of(self.targets(rows), self.weights(rows)) for rows in pieces)
-            return moments.root_mean_square(), moments.root_mean_square() ** 2
-        y = self.targets()
-        with np.errstate(over="ignore"):  # the roots tell
-            return root_mean_square(y, self.weight), np.average(y**2, axis=0, weights=self.weight)
 
     def _weighted_inputs(self):
         """Blocks of rows of positive weight (k, d), float64, and their weights (k,)."""

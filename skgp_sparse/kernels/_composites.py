@@ -41,17 +41,14 @@ class _Pair(Node):
 
     def __init__(self, kernel):
         self.children = self.left, self.right = node(kernel.k1), node(kernel.k2)
-        super().__init__(kernel, arrays=1)
+        noise = any(isinstance(child, White) for child in self.children)
+        super().__init__(kernel, arrays=0 if noise else 1)
 
 
 class SumNode(_Pair):
     """``k1 + k2``."""
 
     combine = np.add
-
-    def __init__(self, kernel):
-        super().__init__(kernel)
-        self.arrays = int(not any(isinstance(child, White) for child in self.children))
 
     def cross(self, X, Z):
         K1, pull1 = self.left.cross(X, Z)

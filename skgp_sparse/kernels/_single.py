@@ -5,8 +5,6 @@ lead conjugate gradients the right way, not enough to say where they are. Kernel
 here, and rows that are spread over many length scales, have no such tiles.
 """
 
-from functools import partial
-
 import numpy as np
 
 from ._composites import ProductNode, SumNode
@@ -76,24 +74,24 @@ def _stationary(nu, X, scale):
     one = np.ones(len(x))
     first = np.column_stack([-2.0 * factor * x, factor * norms, one]).astype(np.float32)
     second = np.column_stack([x, one, factor * norms]).astype(np.float32)
-    return partial(_stationary_tile, nu, first, second)
 
-
-def _stationary_tile(nu, first, second, rows, columns):
-    squares = first[rows] @ second[columns].T  # -r^2 / 2 of RBF, s^2 of Matern kernels
-    if rows == columns:
-        np.fill_diagonal(squares, 0.0)
-    if np.isinf(nu):
-        np.clip(squares, -_LOWEST, 0.0, out=squares)
-        return np.exp(squares, out=squares)
-    s = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
-    K = np.exp(np.maximum(-s, -_LOWEST))
-    if nu == 0.5:
+    def tile(rows, columns):
+        squares = first[rows] @ second[columns].T  # -r^2 / 2 of RBF, s^2 of Matern kernels
+        if rows == columns:
+            np.fill_diagonal(squares, 0.0)
+        if np.isinf(nu):
+            np.clip(squares, -_LOWEST, 0.0, out=squares)
+            return np.exp(squares, out=squares)
+        s = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
+        K = np.exp(np.maximum(-s, -_LOWEST))
+        if nu == 0.5:
+            return K
+        if nu == 1.5:
+            s += 1.0
+        else:  # 1 + s + s^2 / 3
+            s *= s / 3.0 + 1.0
+            s += 1.0
+        K *= s
         return K
-    if nu == 1.5:
-        s += 1.0
-    else:  # 1 + s + s^2 / 3
-        s *= s / 3.0 + 1.0
-        s += 1.0
-    K *= s
-    return K
+
+    return tile
