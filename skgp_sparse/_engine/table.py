@@ -210,8 +210,7 @@ class Table(ABC):
         ValueError
             If it, or what is derived from it, would overflow or underflow.
         """
-        pieces = ((self.targets(rows), self.weights(rows)) for rows in self.pieces())
-        roots = merge(starmap(moments_of, pieces)).root_mean_square()
+        roots = self._target_moments().root_mean_square()
         check_squares(roots.max())
         return np.mean(roots**2) if roots.max() > 0 else 1.0
 
@@ -251,6 +250,11 @@ class Table(ABC):
         else:
             chosen = _first_to_come(weight, size, random_state)
         return np.sort(chosen)
+
+    def _target_moments(self):
+        """`Moments` of the standardised targets."""
+        pieces = ((self.targets(rows), self.weights(rows)) for rows in self.pieces())
+        return merge(starmap(moments_of, pieces))
 
     def _weighted_inputs(self):
         """Blocks of rows of positive weight (k, d), float64, and their weights (k,)."""
