@@ -711,7 +711,7 @@ def test_no_file_stays_open(failure, tmp_path, large):
 def test_sources_are_closed_and_chunks_are_forgotten(large):
     source = Listed(cut(*rows()))
     fitted = regressor().fit(source)
-    assert source.closed == 1 and not fitted._fits[0].objective.rows.reader._columns
+    assert source.closed == 1 and not fitted._fits[0].objective.rows.reader._last[1]
     source.chunks[2] = source.chunks[2]._replace(X=np.full((1, 2), np.inf))
     failing(source, "chunk 2")
     assert source.closed == 2

@@ -7,7 +7,6 @@ that compute are given blocks.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
@@ -32,43 +31,29 @@ class Reader:
         self.edges = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         self.forget()
 
-    def __getstate__(self):
-        return {"read": self.read, "edges": self.edges}
-
-    def __setstate__(self, state):
-        vars(self).update(state)
-        self.forget()
+    def __reduce__(self):
+        return Reader, (self.read, np.diff(self.edges))
 
     def __len__(self):
         return int(self.edges[-1])
 
     def forget(self):
         """Give back the chunk that waits."""
-        self._last, self._columns = None, None
-
-    def between(self, start, stop):
-        """Yield (X, y) of consecutive rows, piece by piece."""
-        first = int(np.searchsorted(self.edges, start, "right")) - 1
-        last = int(np.searchsorted(self.edges, stop, "left"))
-        for number in range(first, last):
-            edge = self.edges[number]
-            rows = slice(max(start - edge, 0), stop - edge)
-            yield tuple(column[rows] for column in self._chunk(number))
+        self._last = None, None  # its number and its columns
 
     def at(self, index):
         """Yield (X, y) of rows whose sorted indices are given, piece by piece."""
-        places = np.searchsorted(index, self.edges)
-        for number, (start, stop) in enumerate(pairwise(places)):
-            if start < stop:
-                rows = index[start:stop] - self.edges[number]
-                yield tuple(column[rows] for column in self._chunk(number))
+        chunks = np.searchsorted(self.edges, index, "right") - 1
+        chunks, first = np.unique(chunks, return_index=True)
+        for number, rows in zip(chunks.tolist(), np.split(index, first[1:])):
+            yield tuple(column[rows - self.edges[number]] for column in self.chunk(number))
 
-    def _chunk(self, number):
-        if number != self._last:
+    def chunk(self, number):
+        """(X, y) of a chunk."""
+        if number != self._last[0]:
             self.forget()
-            self._columns = self.read(number)
-            self._last = number
-        return self._columns
+            self._last = number, self.read(number)
+        return self._last[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,15 +100,19 @@ class ChunkedTable(Table):
 
     def block(self, rows):
         """Rows selected by a slice or an index array, as a `Block`."""
-        return self._rows(rows).everything()
+        return self.subset(rows).everything()
 
     def block_reader(self, rows):
         """Rows are read here, by the thread that visits; see `Table.block_reader`."""
-        return self._rows(rows).everything
+        return self.subset(rows).everything
 
     def subset(self, rows):
-        """The table of some rows, selected by an index array, in memory."""
-        return self._rows(rows)
+        """The table of some rows, selected by a slice or an index array, in memory."""
+        X, y = self._taken(rows)
+        y = y if self.relabel is None else self.relabel(y)
+        columns = self.noise, self.weight, self.offset
+        noise, weight, offset = (at(column, rows) for column in columns)
+        return Rows(X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
 
     def inputs(self):
         """Inputs of at most 100,000 rows, drawn by weight."""
@@ -142,33 +131,12 @@ class ChunkedTable(Table):
             self.known[name] = find()
         return self.known[name]
 
-    def _rows(self, rows):
-        X, y = self._taken(rows)
-        y = y if self.relabel is None else self.relabel(y)
-        columns = self.noise, self.weight, self.offset
-        noise, weight, offset = (at(column, rows) for column in columns)
-        return Rows(X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset)
-
     def _taken(self, rows):
         """Inputs and targets as the reader has them."""
-        if not isinstance(rows, slice):
-            return self._picked(np.asarray(rows))
-        start, stop, step = rows.indices(len(self))
-        if step != 1 or self.index is not None:
-            return self._picked(np.arange(start, stop, step))
-        return self._together(self.reader.between(start, max(start, stop)))
-
-    def _picked(self, rows):
+        rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
         index = rows if self.index is None else self.index[rows]
         order = np.argsort(index, kind="stable")
-        X, y = self._together(self.reader.at(index[order]))
-        back = np.empty(len(index), dtype=np.intp)
-        back[order] = np.arange(len(index))
-        return X[back], y[back]
-
-    def _together(self, pieces):
-        pieces = list(pieces)
+        pieces = list(self.reader.at(index[order]))
         if not pieces:
             return np.empty((0, self.n_features)), np.empty((0, self.n_targets))
-        X, y = zip(*pieces)
-        return np.concatenate(X), np.concatenate(y)
+        return (np.concatenate(column)[np.argsort(order)] for column in zip(*pieces))

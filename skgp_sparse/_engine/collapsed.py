@@ -115,9 +115,8 @@ def gradient_at_sites(problem, features, layout, projections, sites, cores, boun
 
     def see(block, projection, site):
         seen = projection or problem.project(features, block.X)
-        return [
-            visits.forward_block(p, seen, block, one) for p, one in zip(problems, _by_process(site))
-        ]
+        pairs = zip(problems, site.swapaxes(0, 1))
+        return [visits.forward_block(at, seen, block, one) for at, one in pairs]
 
     probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
     kept = projections, list(sites)
@@ -151,7 +150,8 @@ def pull_back(
     """
     problem = problems[0]
     taus = [common_slope(*pair, slope) for pair in zip(problems, probe)]
-    by_row = by_row_noise(problem, probe[0])
+    learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
+    by_row = learned and np.ndim(probe[0].precision) > 0  # h of every row is wanted
     cots = [
         visits.cotangents(problem, features, core, None if by_row else tau, total_a, slope)
         for core, tau in zip(cores, taus)
@@ -184,11 +184,11 @@ def conclude(problem):
     return optimum.value, posterior_of(features, optimum.core, problem), features.jitter
 
 
-def core_of(sums, n_jobs):
-    """The `Core` that belongs to `Sums` of one process."""
+def core_of(sums, n_jobs, **failure):
+    """The `Core` that belongs to `Sums` of one process; `failure` is that of `cholesky`."""
     B = sums.VaV.copy()
     B.flat[:: len(B) + 1] += 1.0
-    LB = cholesky(B, n_jobs)
+    LB = cholesky(B, n_jobs, **failure)
     TB = inverse_lower(LB, n_jobs)
     c = TB @ sums.Vay
     return Core(sums.VaV, TB, c, TB.T @ c, log_det_from_cholesky(LB))
@@ -223,11 +223,6 @@ def solve_forward(problem):
     return features, solve(sums, problem)
 
 
-def _by_process(site):
-    """Natural parameters (2, n) of each process, from those of all (2, k, n)."""
-    return site.swapaxes(0, 1)
-
-
 def _see(problem, features, block, forward):
     """What the second visit wants to know of a block, as a list of one."""
     return [forward or visits.forward_block(problem, problem.project(features, block.X), block)]
@@ -238,9 +233,3 @@ def common_slope(problem, probe, reduce_slope):
     if problem.bound.noise_share or np.ndim(probe.slope):
         return None
     return -probe.slope * reduce_slope
-
-
-def by_row_noise(problem, probe):
-    """Whether the gradient wants to know ``h`` of every row: noise that differs is learned."""
-    learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
-    return learned and np.ndim(probe.precision) > 0

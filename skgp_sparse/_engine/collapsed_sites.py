@@ -28,6 +28,11 @@ from skgp_sparse._engine.table import Layout
 from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.linalg import product_norms, weighted_gram
 
+_NO_POSTERIOR = (
+    "There is no posterior: the sites of the rows are not finite, or too many precisions negative. "
+    "Check the scale of X and y and the bounds of the hyperparameters."
+)
+
 
 class ProjectedRows(NamedTuple):
     """The rows of a problem as its basis sees them."""
@@ -67,9 +72,7 @@ class ProjectedRows(NamedTuple):
         features_of = self._features_of()
 
         def run(read, seen):
-            V = features_of(read, seen)
-            mean = [(V @ core.v)[:, 0] for core in cores]
-            return (), np.stack([mean, [product_norms(V, core.TB) for core in cores]])
+            return (), cores.moments(features_of(read, seen))
 
         return PerRow(self._visit(run)[1])
 
@@ -98,6 +101,11 @@ class ProjectedRows(NamedTuple):
 
 class Cores(tuple):
     """The posteriors of independent processes."""
+
+    def moments(self, V):
+        """Means ``μ`` and variances ``h`` of rows with these features (2, k, n)."""
+        means = [(V @ core.v)[:, 0] for core in self]
+        return np.stack([means, [product_norms(V, core.TB) for core in self]])
 
     def divergence(self):
         """``KL[q ‖ p]`` of all processes."""
@@ -135,13 +143,7 @@ def core_at_sites(sums, n_jobs, settled=None):
     """The `Core` given `Sums` over sites, and over settled ones; may raise ``LinAlgError``."""
     if settled is not None:
         sums = Sums(sums.VaV + settled.VaV, sums.Vay + settled.Vay)
-    try:
-        core = core_of(sums, n_jobs)
-    except np.linalg.LinAlgError:
-        raise np.linalg.LinAlgError(
-            "There is no posterior: the sites of the rows are not finite, or too many precisions "
-            "negative. Check the scale of X and y and the bounds of the hyperparameters."
-        ) from None
+    core = core_of(sums, n_jobs, failure=_NO_POSTERIOR)
     return core if settled is None else core._replace(settled=_expected(core, settled))
 
 

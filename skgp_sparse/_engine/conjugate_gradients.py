@@ -110,13 +110,11 @@ class _Run:
             rz, relative = _dots(r, z), self.relative(r)
             self.n_iter += 1
             self.stopped = self.report is not None and bool(self.report(self.n_iter, relative))
-            due = is_rough and self.n_iter % _EVERY == 0
-            if due and not self._is_honest(solution, x, relative):
-                break
+            if is_rough and self.n_iter % _EVERY == 0:
+                honest = self.relative(solution.residual - self.exact(x))
+                if not honest <= _HONEST * relative:
+                    break
         return x
-
-    def _is_honest(self, solution, x, relative):
-        return self.relative(solution.residual - self.exact(x)) <= _HONEST * relative
 
     def relative(self, residual):
         return self._by_column(residual).max()

@@ -11,6 +11,7 @@ is D, for the targets y or for zeros. It is the bound F_m with the quadratic ter
 """
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.posterior import Posterior
@@ -33,20 +34,9 @@ class DecoupledPosterior(Process):
 
     kind = "inducing"
 
-    @property
-    def kernel(self):
-        """That of both."""
-        return self.of_covariance.kernel
-
-    @property
-    def features(self):
-        """Those of the covariance."""
-        return self.of_covariance.features
-
-    @property
-    def width(self):
-        """Numbers that a prediction computes per query."""
-        return self.of_mean.width
+    kernel = property(attrgetter("of_covariance.kernel"))
+    features = property(attrgetter("of_covariance.features"))
+    width = property(attrgetter("of_mean.width"))
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""

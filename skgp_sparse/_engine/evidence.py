@@ -62,38 +62,28 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2
     rows = rows.used()
     order = np.random.RandomState(0).permutation(len(rows.X))
     X, y, noise, weight = (column[order] for column in rows[:4])
-    s2 = noise + kernels.diagonal(kernel, X)[1]
+    prior, learned, _ = kernels.diagonal(kernel, X)
+    s2 = noise + learned
     D, n_targets = s2 / weight, y.shape[1]
     # a row of weight w is its mean, and what w copies of it have beside that
     constant = weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
-    signal = np.mean(kernels.diagonal(kernel, X)[0])
     leading, _ = leading_rows(kernel, X[:n_leading], D[:n_leading], n_jobs)
     multiply, rough = KernelProduct(kernel, X, n_jobs).with_noise(D)
-    solution = solve(
-        multiply,
-        preconditioner(kernel, leading, X, D, n_jobs, dtype=precision(D, signal)),
-        y,
-        tol=tol,
-        max_iter=max_iter,
-        rough=rough,
-        report=report,
-    )
+    near = preconditioner(kernel, leading, X, D, n_jobs, dtype=precision(D, np.mean(prior)))
+    stop = {"tol": tol, "max_iter": max_iter, "report": report}
+    solution = solve(multiply, near, y, rough=rough, **stop)
     Q = preconditioner(kernel, features, X, D, n_jobs, with_residual=False)
     least = np.vdot(y, solution.x) + np.vdot(solution.x, solution.residual)  # 2 yᵀv - vᵀ(y - e)
     most = least + np.vdot(solution.residual, Q(solution.residual))
     nystrom = Q.log_det()
-    of_residuals = np.log1p(Q.residual / D).sum()
-    chained = _chain(kernel, X, D, scale, n_jobs)
-
-    def evidence(log_det, quadratic):
-        return -0.5 * (n_targets * (constant + log_det) + quadratic)
-
-    return Certificate(
-        evidence(nystrom + of_residuals, most),
-        evidence(chained, most),
-        evidence(nystrom, least),
-        solution.relative,
+    log_dets = (
+        nystrom + np.log1p(Q.residual / D).sum(),
+        _chain(kernel, X, D, scale, n_jobs),
+        nystrom,
     )
+    pairs = zip(log_dets, (most, most, least))
+    values = (-0.5 * (n_targets * (constant + log_det) + square) for log_det, square in pairs)
+    return Certificate(*values, solution.relative)
 
 
 def _chain(kernel, X, D, scale, n_jobs):

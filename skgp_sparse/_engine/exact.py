@@ -53,14 +53,6 @@ class Groups(NamedTuple):
         return np.stack([self.sum(column) for column in values.T], axis=1)
 
 
-class Pull(NamedTuple):
-    """What pulls the cotangent of a block of rows back to theta."""
-
-    rows: slice
-    among: object  # rows x rows
-    before: object  # rows x earlier rows, or None
-
-
 class _State(NamedTuple):
     value: float
     T: np.ndarray  # L⁻¹
@@ -79,7 +71,7 @@ def group_rows(block):
     Rows of weight zero count nowhere, their inputs neither; they are put to the first group.
     """
     n = len(block.X)
-    noise, weight = np.broadcast_to(block.noise, n), np.broadcast_to(block.weight, n)
+    noise, weight = (np.full(n, column) for column in (block.noise, block.weight))
     X, groups = np.unique(block.X[weight > 0], axis=0, return_inverse=True)
     index = np.zeros(n, dtype=np.intp)
     index[weight > 0] = groups.ravel()
@@ -176,7 +168,9 @@ def kernel_matrix(kernel, X, n_jobs, gradient=True):
     -------
     K : ndarray of shape (u, u)
         What is above the lower triangle has no meaning.
-    pulls : list of Pull
+    pulls : list of tuple
+        Of a slice of rows, what pulls back to theta the cotangent of those among themselves, and
+        beside earlier rows, or None.
     """
     K = np.zeros((len(X), len(X)))
 
@@ -185,7 +179,7 @@ def kernel_matrix(kernel, X, n_jobs, gradient=True):
         K[rows, rows], among = kernels.linearize(kernel, X[rows], X[rows])
         if rows.start:
             K[rows, : rows.start], before = kernels.linearize(kernel, X[rows], X[: rows.start])
-        return Pull(rows, among, before) if gradient else None
+        return (rows, among, before) if gradient else None
 
     return K, list(ordered_map(fill, _blocks(kernel, len(X)), n_jobs))
 
@@ -195,8 +189,8 @@ def pull_back(pulls, cotangent, n_jobs):
 
     Parameters
     ----------
-    pulls : list of Pull
-        Used up.
+    pulls : list of tuple
+        Of `kernel_matrix`; used up.
     cotangent : callable
         ``(rows, columns) -> G[rows, columns]``, a new array. Only the lower triangle of G is read.
     n_jobs : int

@@ -39,6 +39,10 @@ from skgp_sparse._ground import linalg
 from skgp_sparse._ground.parallel import for_each, ordered_map
 
 _FLAT = 1e-4  # a_g K_gg below which 1 - [B⁻¹]_gg has lost digits
+_NO_KERNEL = (
+    "The kernel matrix of the rows is not finite, or not positive definite. Check the kernel, the "
+    "bounds of its hyperparameters, and the scale of X."
+)
 _TINY = np.finfo(float).tiny
 
 
@@ -199,13 +203,7 @@ def _factor_of_sites(K, s, n_jobs):
 
     for_each(fill, row_blocks(*K.shape), n_jobs)
     B.flat[:: len(B) + 1] += 1.0
-    try:
-        return linalg.cholesky(B, n_jobs)
-    except np.linalg.LinAlgError:
-        raise np.linalg.LinAlgError(
-            "The kernel matrix of the rows is not finite, or not positive definite. Check the "
-            "kernel, the bounds of its hyperparameters, and the scale of X."
-        ) from None
+    return linalg.cholesky(B, n_jobs, failure=_NO_KERNEL)
 
 
 def _variances(K, s, T, n_jobs):

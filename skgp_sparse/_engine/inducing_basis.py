@@ -26,10 +26,7 @@ class InducingBasis(Basis):
         """Other inducing points."""
         return InducingBasis(parameters)
 
-    @property
-    def size(self):
-        """Number of inducing points."""
-        return len(self.parameters)
+    size = property(lambda self: len(self.parameters))
 
     def at(self, kernel, options):
         """Factorise the kernel at the inducing points."""
@@ -71,10 +68,7 @@ class InducingFeatures(Features):
         """Without the pullback of the whitening, which stays where it was made."""
         return {**vars(self), "pull_Kuu": None}
 
-    @property
-    def size(self):
-        """Number of inducing points."""
-        return len(self.Z)
+    size = property(lambda self: len(self.Z))
 
     def for_prediction(self):
         """The same without what only gradients want."""

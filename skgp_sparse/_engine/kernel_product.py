@@ -28,7 +28,8 @@ class KernelProduct:
 
     def __call__(self, V):
         """``K V`` (n, p), in double precision."""
-        return self._product(self._tile, V)
+        kernel, X = self.kernel, self.X
+        return self._product(lambda *at: kernels.evaluate(kernel, *(X[rows] for rows in at)), V)
 
     def rough(self):
         """The same in single precision, or None where the kernel has no such tiles."""
@@ -39,10 +40,6 @@ class KernelProduct:
         """``V -> (K + D) V`` for noise variances (n,), in double precision, and `rough` or None."""
         rough = self.rough()
         return _plus_noise(self, noise), rough and _plus_noise(rough, noise)
-
-    def _tile(self, rows, columns):
-        X = self.X
-        return kernels.evaluate(self.kernel, X[rows], X[columns])
 
     def _product(self, tile, V):
         """Sums over strips of tiles, added in order: they do not depend on the threads."""

@@ -27,7 +27,6 @@ from skgp_sparse._engine import visits
 from skgp_sparse._engine.collapsed import pull_back
 from skgp_sparse._engine.collapsed_sites import core_at_sites, observe
 from skgp_sparse._engine.visits import Sums
-from skgp_sparse._ground.linalg import product_norms
 
 
 class Batch(NamedTuple):
@@ -98,7 +97,7 @@ def with_sites(problem, cores, update, bounds):
 
     def view(block, seen):
         observed = observe(block, seen.residual)
-        by_row, totals = update(observed, *_moments(seen.V, cores))
+        by_row, totals = update(observed, *cores.moments(seen.V))
         sites = np.stack([by_row.linear, by_row.precision], axis=1)
         forwards = [visits.forward_block(p, seen, block, site) for p, site in zip(problems, sites)]
         weight = observed.weight
@@ -135,9 +134,3 @@ def gradient(problem, batch, cores, bounds, reduce_slope, inputs):
     return pull_back(
         problems, features, layout, see, cores, waiting[0], inputs, kept, 1.0, reduce_slope, sums
     )
-
-
-def _moments(V, cores):
-    """Means and variances (k, n) that the posteriors give rows."""
-    mean = np.stack([(V @ core.v)[:, 0] for core in cores])
-    return mean, np.stack([product_norms(V, core.TB) for core in cores])

@@ -9,6 +9,7 @@ bound the memory of a prediction.
 """
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -79,10 +80,7 @@ class Posterior(Process):
         """What the data are given by, as the attribute `posterior_` of an estimator says."""
         return "exact" if self.TB is None else "inducing"
 
-    @property
-    def width(self):
-        """Numbers that a prediction computes per query."""
-        return self.features.size
+    width = property(attrgetter("features.size"))
 
     @property
     def n_rows_kept(self):

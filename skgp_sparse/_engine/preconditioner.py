@@ -107,8 +107,6 @@ def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, dtype
     for *of_rows, gram in ordered_map(see, blocks, n_jobs):
         B += gram
         waiting.append(of_rows)
-    V, lam, residual = zip(*waiting)
+    V, *columns = zip(*waiting)
     TB = inverse_lower(cholesky(B, n_jobs), n_jobs)
-    return Preconditioner(
-        blocks, list(V), np.concatenate(lam), np.concatenate(residual), TB, n_jobs
-    )
+    return Preconditioner(blocks, list(V), *map(np.concatenate, columns), TB, n_jobs)

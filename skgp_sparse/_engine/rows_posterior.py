@@ -26,7 +26,7 @@ from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.process import JOINT_ROWS, Process, float64
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import Jitter, inverse_lower, jittered_cholesky
-from skgp_sparse._ground.parallel import ordered_map, slices
+from skgp_sparse._ground.parallel import for_each, ordered_map, slices
 
 _NEAREST = 100  # rows given which a variance is computed
 _SEEN = 64_000  # rows whose features are in memory at a time ...
@@ -83,15 +83,7 @@ class RowsPosterior(Process):
         """The kernel of the predicted variances."""
         return ConstantKernel(self.factor, "fixed") * self.prior
 
-    @property
-    def width(self):
-        """Numbers that a prediction computes per query."""
-        return len(self.X)
-
-    @property
-    def n_rows_kept(self):
-        """All of them."""
-        return len(self.X)
+    width = n_rows_kept = property(lambda self: len(self.X))  # all rows
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""
@@ -143,10 +135,8 @@ class RowsPosterior(Process):
     def variance(self, X, near, n_jobs=1):
         """Latent variance (n,) given the leading rows and those `near` each row of X (n, k)."""
         at_once = len(X) if len(self.X) <= _SEEN else _SEEN // _NEAREST
-        parts = [
-            self._variances(float64(X[some]), near[some], n_jobs)
-            for some in slices(len(X), at_once)
-        ]
+        strips = slices(len(X), at_once)
+        parts = [self._variances(float64(X[some]), near[some], n_jobs) for some in strips]
         signal = np.broadcast_to(kernels.diagonal(self.prior, float64(X))[0], len(X))
         return self.factor * process.without_negative(np.concatenate(parts), signal)
 
@@ -162,8 +152,7 @@ class RowsPosterior(Process):
         def of_few(few):
             return self._given_nearest(X[few], near[few], V[places[few]])
 
-        for _ in ordered_map(see, slices(len(rows), _STRIP), n_jobs):
-            pass
+        for_each(see, slices(len(rows), _STRIP), n_jobs)
         return np.concatenate(list(ordered_map(of_few, slices(len(X), _QUERIES), n_jobs)))
 
     def _given_nearest(self, X, near, V):

@@ -54,14 +54,15 @@ class RunningSums:
             y_mean=np.append(self.mean, 0.0),
             y_scale=np.append(self.scale, 1.0),
         )
-        problem = problem._replace(rows=rows)
-        nothing = [False] * len(problem.layout().blocks)
+        problem, layout = problem._replace(rows=rows), problem.layout()
 
         def run(read):
-            return self._of_block(problem, read()), None
+            block = read()
+            forward = forward_block(problem, problem.project(self.features, block.X), block)
+            yay = block.y.T @ forward.weighted_targets(block.weight)
+            return block_sums(forward, block)._replace(yay=yay), None
 
-        sums, _ = rows.visit(run, problem.layout(), keep=nothing)
-        sums = Sums(*sums)
+        sums = Sums(*rows.visit(run, layout, keep=[False] * len(layout.blocks))[0])
         return replace(self, sums=sums if self.sums is None else self.sums + sums)
 
     def times(self, factor):
@@ -73,11 +74,6 @@ class RunningSums:
         optimum = solve(self._in_units(mean, scale), problem)
         posterior = posterior_of(self.features, optimum.core, problem)
         return optimum.value, posterior, self.features.jitter
-
-    def _of_block(self, problem, block):
-        forward = forward_block(problem, problem.project(self.features, block.X), block)
-        yay = block.y.T @ forward.weighted_targets(block.weight)
-        return block_sums(forward, block)._replace(yay=yay)
 
     def _in_units(self, mean, scale):
         C = np.vstack([np.diag(self.scale / scale), (self.mean - mean) / scale])

@@ -6,16 +6,17 @@ far as the plan (`Layout`) allows. What waits is plain data: arrays, numbers and
 be pickled. A table need not be an array: it only has to make any block of its rows on demand.
 """
 
+import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
-from skgp_sparse._engine.moments import merge, moments_of, or_one, root_mean_square
+from skgp_sparse._engine.moments import merge, moments_of, or_one
 from skgp_sparse._ground.parallel import ordered_map, slices
 
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
@@ -179,7 +180,7 @@ class Table(ABC):
 
         total, waiting = None, []
         for sums, left in ordered_map(run, range(len(layout.blocks)), layout.threads, prepare):
-            total = sums if total is None else tuple(map(_plus, total, sums))
+            total = sums if total is None else tuple(map(operator.iadd, total, sums))
             waiting.append(left)
         return total, waiting
 
@@ -189,10 +190,9 @@ class Table(ABC):
 
     def targets(self, rows=None):
         """Standardised targets (n, p) of the rows of a slice, or of all rows."""
-        start, stop, _ = (rows or slice(None)).indices(len(self))
-        edges = row_blocks(stop - start, self.n_features)
-        parts = [slice(start + part.start, start + part.stop) for part in edges]
-        return np.concatenate([self.block(part).y for part in parts])
+        index = range(len(self))[rows or slice(None)]
+        parts = (index[part] for part in row_blocks(len(index), self.n_features))
+        return np.concatenate([self.block(slice(part.start, part.stop)).y for part in parts])
 
     def weights(self, rows):
         """Weights of the rows of a slice, None where all weights are one."""
@@ -210,10 +210,9 @@ class Table(ABC):
         ValueError
             If it, or what is derived from it, would overflow or underflow.
         """
-        roots, squares = self._squares()
-        size = roots.max()
-        check_squares(size)
-        return squares.mean() if size > 0 else 1.0
+        roots = self._target_moments().root_mean_square()
+        check_squares(roots.max())
+        return np.mean(roots**2) if roots.max() > 0 else 1.0
 
     def scale(self):
         """Spread of every input column, 1 where it is constant."""
@@ -233,61 +232,45 @@ class Table(ABC):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
         distinct = np.empty((0, self.n_features))
         for rows in slices(len(self), _AT_ONCE):
-            block = self.block(rows)
-            X = block.X if self.weight is None else block.X[block.weight > 0]
-            distinct = np.unique(np.vstack([distinct, X]), axis=0)
+            distinct = np.unique(np.vstack([distinct, self.block(rows).used().X]), axis=0)
             if len(distinct) > most:
                 return None
         return distinct
 
     def sample(self, size, random_state):
         """Sorted indices of at most `size` rows, drawn without replacement by weight."""
-        if len(self) > _TOGETHER:
-            return _sample_of_many(self.weight, len(self), size, random_state)
-        if self.weight is None:
-            n, p = len(self), None
+        weight, n = self.weight, len(self)
+        if size >= (n if weight is None else np.count_nonzero(weight)):
+            return np.arange(n) if weight is None else np.flatnonzero(weight)
+        if n <= _TOGETHER:
+            p = None if weight is None else weight / weight.sum()
+            chosen = random_state.choice(n, size, replace=False, p=p)
+        elif weight is None:  # with few numbers in memory
+            chosen = sample_without_replacement(n, size, random_state=random_state)
         else:
-            n, p = np.count_nonzero(self.weight), self.weight / self.weight.sum()
-        if size >= n:
-            return np.arange(len(self)) if p is None else np.flatnonzero(p)
-        return np.sort(random_state.choice(len(self), size, replace=False, p=p))
+            chosen = _first_to_come(weight, size, random_state)
+        return np.sort(chosen)
 
-    def _squares(self):
-        """Root mean squares of the standardised targets (p,), and mean squares (p,)."""
-        pieces = self.pieces()
-        if len(pieces) > 1:
-            moments = merge(moments_of(self.targets(rows), self.weights(rows)) for rows in pieces)
-            return moments.root_mean_square(), moments.root_mean_square() ** 2
-        y = self.targets()
-        with np.errstate(over="ignore"):  # the roots tell
-            return root_mean_square(y, self.weight), np.average(y**2, axis=0, weights=self.weight)
+    def _target_moments(self):
+        """`Moments` of the standardised targets."""
+        pieces = ((self.targets(rows), self.weights(rows)) for rows in self.pieces())
+        return merge(starmap(moments_of, pieces))
 
     def _weighted_inputs(self):
         """Blocks of rows of positive weight (k, d), float64, and their weights (k,)."""
         for rows in row_blocks(len(self), self.n_features):
-            block = self.block(rows)
-            if self.weight is None:
-                yield block.X, np.ones(len(block.X))
-            elif np.any(block.weight > 0):
-                yield block.X[block.weight > 0], block.weight[block.weight > 0]
+            block = self.block(rows).used()
+            if len(block.X):
+                yield block.X, block.weight
 
 
 def check_squares(size):
     """Raise unless targets have squares whose own squares are numbers; `size` is their root."""
     if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
+        over = "over" if size > 1 else "under"
         raise ValueError(
-            f"The squares of y {'over' if size > 1 else 'under'}flow float64 (the root of "
-            f"their mean is {size:.1e}). Rescale y, or let normalize_y=True do it."
+            f"Squares of y (near {size:.0e}) {over}flow float64. Set normalize_y=True."
         )
-
-
-def _sample_of_many(weight, n, size, random_state):
-    """What `Table.sample` draws, with few numbers in memory."""
-    if weight is None:
-        return np.sort(sample_without_replacement(n, min(size, n), random_state=random_state))
-    if size >= np.count_nonzero(weight):
-        return np.flatnonzero(weight)
-    return np.sort(_first_to_come(weight, size, random_state))
 
 
 def _first_to_come(weight, size, random_state):
@@ -306,14 +289,6 @@ def _first_to_come(weight, size, random_state):
         first = np.argsort(times, kind="stable")[:size]
         times, chosen = times[first], chosen[first]
     return chosen
-
-
-def _plus(total, more):
-    """Sum of the two, made in place of the first one if it is an array."""
-    if isinstance(total, np.ndarray):
-        total += more
-        return total
-    return total + more
 
 
 def row_blocks(n, m, budget=np.inf):
@@ -376,15 +351,8 @@ class Rows(Table):
     def __len__(self):
         return len(self.X)
 
-    @property
-    def n_features(self):
-        """Number of columns of X."""
-        return self.X.shape[1]
-
-    @property
-    def n_targets(self):
-        """Number of columns of y."""
-        return self.y.shape[1]
+    n_features = property(lambda self: self.X.shape[1])
+    n_targets = property(lambda self: self.y.shape[1])
 
     def block(self, rows):
         """Rows selected by a slice or an index array, as a `Block`."""

@@ -26,6 +26,10 @@ _TILE = 128  # rows and columns of the blocks in which factors are computed
 _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
 _LARGEST_JITTER = 1e-2
+_NO_NYSTROM = (
+    "The weighted Nyström matrix is not finite, because the noise variance is too small for the "
+    "scale of the kernel. Raise the lower bound of the noise variance."
+)
 
 _name_of = ct.PYFUNCTYPE(ct.c_char_p, ct.py_object)(("PyCapsule_GetName", ct.pythonapi))
 _pointer_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
@@ -115,14 +119,11 @@ def jittered_cholesky(K, jitter, n_jobs=1):
     )
 
 
-def cholesky(B, n_jobs=1):
-    """Lower Cholesky factor of a matrix that is at least the identity."""
+def cholesky(B, n_jobs=1, failure=_NO_NYSTROM):
+    """Lower Cholesky factor of a matrix that is at least the identity; `failure` says it is not."""
     L = np.array(B, order="C")
     if not _factorise(L, n_jobs):
-        raise np.linalg.LinAlgError(
-            "The weighted Nyström matrix is not finite, because the noise variance is too small "
-            "for the scale of the kernel. Raise the lower bound of the noise variance."
-        )
+        raise np.linalg.LinAlgError(failure)
     return L
 
 

@@ -57,10 +57,7 @@ __all__ = [
 
 
 def _refuse_compound(kernel):
-    raise ValueError(
-        "CompoundKernel returns several kernel matrices and is not a covariance function. "
-        "Add or multiply its kernels instead, or fit one model per kernel."
-    )
+    raise ValueError("CompoundKernel is not a covariance. Add or multiply its kernels instead.")
 
 
 register(_sk.ConstantKernel, _formulas.ConstantRule())

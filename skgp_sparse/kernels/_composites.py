@@ -41,15 +41,14 @@ class _Pair(Node):
 
     def __init__(self, kernel):
         self.children = self.left, self.right = node(kernel.k1), node(kernel.k2)
-        super().__init__(kernel, arrays=1)
+        noise = any(isinstance(child, White) for child in self.children)
+        super().__init__(kernel, arrays=0 if noise else 1)
 
 
 class SumNode(_Pair):
     """``k1 + k2``."""
 
-    def __init__(self, kernel):
-        super().__init__(kernel)
-        self.arrays = int(not any(isinstance(child, White) for child in self.children))
+    combine = np.add
 
     def cross(self, X, Z):
         K1, pull1 = self.left.cross(X, Z)
@@ -83,6 +82,8 @@ def _add(K1, K2):
 
 class ProductNode(_Pair):
     """``k1 * k2``."""
+
+    combine = np.multiply
 
     def cross(self, X, Z):
         K1, pull1 = self.left.cross(X, Z)

@@ -59,7 +59,8 @@ class Separation:
                 self.half = _subtracted(X, Z, self.scale)
             else:
                 self.half = _expanded(self.x, self.z)
-                self._subtract_distant()
+                if len(self.distant):
+                    self.half[self.distant] = _subtracted(self.X_distant, Z, self.scale)
             np.clip(self.half, -far, 0.0, out=self.half)
             self.rows = self.cols = None
             if roots:
@@ -77,10 +78,6 @@ class Separation:
         if len(self.distant):
             self._add_distant(W, log_scale, Z_bar)
         return factor * log_scale, Z_bar * (factor / self.scale)
-
-    def _subtract_distant(self):
-        if len(self.distant):
-            self.half[self.distant] = _subtracted(self.X_distant, self.Z, self.scale)
 
     def _pull_expanded(self, W):
         x, d = self.x, self.x.shape[1]

@@ -142,7 +142,7 @@ def length_scale(kernel, d):
     if scale.shape not in ((1,), (d,)):
         raise ValueError(
             f"{type(kernel).__name__} has a length_scale of shape {scale.shape}, but the inputs "
-            f"have {d} columns. Pass one length scale, or one length scale per column."
+            f"have {d} columns. Pass one length scale, or one per column."
         )
     return np.broadcast_to(scale, (d,))
 
@@ -168,18 +168,16 @@ class RationalQuadraticRule(UnitRule):
 
 def _pull_rational_quadratic(kernel, pairs, alpha, b, K, G, inputs):
     np.multiply(G, K, out=G)
-    free = not kernel.hyperparameter_alpha.fixed
-    log_alpha = alpha * _alpha_slope(G, b) if free else 0.0
+    log_alpha = 0.0
+    if (
+        not kernel.hyperparameter_alpha.fixed
+    ):  # sum G (1 - 1/b - log b), as dk/dlog a = a k (1 - 1/b - log b)
+        slope = np.log(b)
+        slope += 1.0 / b
+        log_alpha = alpha * (np.sum(G) - np.vdot(G, slope))
     np.divide(G, b, out=G)
     log_scale, Z_bar = pairs.pull(G, 1.0)
     return {"alpha": log_alpha, "length_scale": log_scale.sum()}, Z_bar
-
-
-def _alpha_slope(W, b):
-    """Return ``sum W (1 - 1/b - log b)``, where dk/dlog a = a k (1 - 1/b - log b)."""
-    slope = np.log(b)
-    slope += 1.0 / b
-    return np.sum(W) - np.vdot(W, slope)
 
 
 class ExpSineSquaredRule(UnitRule):

@@ -391,10 +391,8 @@ def assemble(kernel, gradients):
     parameters = kernel.hyperparameters
     unknown = set(gradients) - {p.name for p in parameters}
     if unknown:
-        raise ValueError(
-            f"The rule of {type(kernel).__name__} returned gradients named {sorted(unknown)}, "
-            f"but the kernel's hyperparameters are {[p.name for p in parameters]}."
-        )
+        rule, names = f"The rule of {type(kernel).__name__}", [p.name for p in parameters]
+        raise ValueError(f"{rule} returned gradients named {sorted(unknown)}, not of {names}.")
     free = [p for p in parameters if not p.fixed]
     entries = [np.reshape(gradients.get(p.name, [0.0] * p.n_elements), -1) for p in free]
     return np.concatenate([np.zeros(0), *entries])

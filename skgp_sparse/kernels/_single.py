@@ -5,8 +5,6 @@ lead conjugate gradients the right way, not enough to say where they are. Kernel
 here, and rows that are spread over many length scales, have no such tiles.
 """
 
-from functools import partial
-
 import numpy as np
 
 from ._composites import ProductNode, SumNode
@@ -44,8 +42,7 @@ def _tile(at, X):
     if isinstance(at, White):
         return 0.0
     if isinstance(at, SumNode | ProductNode):
-        combine = np.add if isinstance(at, SumNode) else np.multiply
-        return _combined(combine, _tile(at.left, X), _tile(at.right, X))
+        return _combined(at.combine, _tile(at.left, X), _tile(at.right, X))
     rule = at.rule if isinstance(at, Leaf) else None
     if isinstance(rule, ConstantRule):
         return float(at.kernel.constant_value)
@@ -59,15 +56,13 @@ def _combined(combine, left, right):
         return None
     if np.isscalar(left) and np.isscalar(right):
         return float(combine(left, right))
-    return partial(_combine_tiles, combine, left, right)
+    tiles, numbers = (left, right) if callable(left) else (right, left)
 
+    def tile(*at):
+        out = tiles(*at)
+        return combine(out, numbers(*at) if callable(numbers) else np.float32(numbers), out=out)
 
-def _combine_tiles(combine, left, right, rows, columns):
-    parts = [
-        np.float32(part) if np.isscalar(part) else part(rows, columns) for part in (left, right)
-    ]
-    out = parts[1] if isinstance(parts[1], np.ndarray) else parts[0]
-    return combine(*parts, out=out)
+    return tile
 
 
 def _stationary(nu, X, scale):
@@ -79,24 +74,24 @@ def _stationary(nu, X, scale):
     one = np.ones(len(x))
     first = np.column_stack([-2.0 * factor * x, factor * norms, one]).astype(np.float32)
     second = np.column_stack([x, one, factor * norms]).astype(np.float32)
-    return partial(_stationary_tile, nu, first, second)
 
-
-def _stationary_tile(nu, first, second, rows, columns):
-    squares = first[rows] @ second[columns].T  # -r^2 / 2 of RBF, s^2 of Matern kernels
-    if rows == columns:
-        np.fill_diagonal(squares, 0.0)
-    if np.isinf(nu):
-        np.clip(squares, -_LOWEST, 0.0, out=squares)
-        return np.exp(squares, out=squares)
-    s = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
-    K = np.exp(np.maximum(-s, -_LOWEST))
-    if nu == 0.5:
+    def tile(rows, columns):
+        squares = first[rows] @ second[columns].T  # -r^2 / 2 of RBF, s^2 of Matern kernels
+        if rows == columns:
+            np.fill_diagonal(squares, 0.0)
+        if np.isinf(nu):
+            np.clip(squares, -_LOWEST, 0.0, out=squares)
+            return np.exp(squares, out=squares)
+        s = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
+        K = np.exp(np.maximum(-s, -_LOWEST))
+        if nu == 0.5:
+            return K
+        if nu == 1.5:
+            s += 1.0
+        else:  # 1 + s + s^2 / 3
+            s *= s / 3.0 + 1.0
+            s += 1.0
+        K *= s
         return K
-    if nu == 1.5:
-        s += 1.0
-    else:  # 1 + s + s^2 / 3
-        s *= s / 3.0 + 1.0
-        s += 1.0
-    K *= s
-    return K
+
+    return tile

@@ -36,10 +36,8 @@ def _stack(at, P):
     """The matrices, or a number that is the same for all pairs."""
     if isinstance(at, White):
         return 0.0
-    if isinstance(at, SumNode):
-        return _stack(at.left, P) + _stack(at.right, P)
-    if isinstance(at, ProductNode):
-        return _stack(at.left, P) * _stack(at.right, P)
+    if isinstance(at, SumNode | ProductNode):
+        return at.combine(_stack(at.left, P), _stack(at.right, P))
     if isinstance(at, PowerNode):
         return _stack(at.base, P) ** at.exponent
     rule = at.rule if isinstance(at, Leaf) else None

@@ -69,7 +69,7 @@ class SourceRecords(Records):
         """Index of the class of every row, a byte or two each."""
         if not hasattr(self, "_index"):
             smallest = np.min_scalar_type(len(self.classes))
-            chunks = self.reader.between(0, len(self.reader))
+            chunks = map(self.reader.chunk, range(len(self.survey.sizes)))
             self._index = np.concatenate([y[:, 0].astype(smallest) for _, y in chunks])
         return self._index
 
