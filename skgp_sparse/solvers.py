@@ -17,7 +17,6 @@ from skgp_sparse import kernels
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import Objective, Solver
-from skgp_sparse.inference.cycles import climb_by_minibatches
 from skgp_sparse.inference.optimizers import climb, drawn_starts, fit_exact
 from skgp_sparse.inference.parameters import (
     VectorFunction,
@@ -122,7 +121,7 @@ class Stochastic(BaseEstimator, Solver):
         if search.unfinished:
             _warn_unless_converged(search.unfinished, settings)
         if self.batch_size:
-            state = climb_by_minibatches(search, state, self.batch_size)
+            state = stochastic.climb_by_minibatches(search, state, self.batch_size)
         conclusion = search.conclude(state)
         _warn_of_residual(state.objective, state.kernel)
         return _fit_of(state.kernel, conclusion, search.n_iter)
@@ -188,8 +187,11 @@ class UserOptimizer(BaseEstimator, Solver):
             self._checked(self.optimizer(negative, theta, bounds=kernel.bounds), kernel)
             for theta in chain([kernel.theta], drawn)
         )
-        theta, _ = min(answers, key=lambda answer: answer[1])
-        return _finish(objective, kernel.clone_with_theta(theta), 1, inner_state)
+        theta, value = min(answers, key=lambda answer: answer[1])
+        kernel = kernel.clone_with_theta(theta)
+        with arithmetic():
+            conclusion = objective.conclude(kernel, inner_state)
+        return _fit_of(kernel, conclusion._replace(value=-value), 1)
 
     @staticmethod
     def _checked(answer, kernel):

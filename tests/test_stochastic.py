@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine import table as engine_table
 from skgp_sparse._engine.table import Rows
-from skgp_sparse.inference import cycles, stochastic
+from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.samples import Samples
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
@@ -27,7 +27,7 @@ STAGES = (stochastic.Stage(10, 15, False), stochastic.Stage(40, np.inf, True))
 @pytest.fixture
 def small_stages(monkeypatch):
     monkeypatch.setattr(stochastic, "STAGES", STAGES)
-    monkeypatch.setattr(cycles, "_CYCLE", 40)
+    monkeypatch.setattr(stochastic, "_CYCLE", 40)
 
 
 pytestmark = [
@@ -149,7 +149,7 @@ def test_minibatches_do_not_harm(bound):
 def test_a_cycle_of_minibatches_climbs_from_a_poor_start(monkeypatch):
     """From hyperparameters that no sample has improved, minibatches alone find better ones."""
     monkeypatch.setattr(stochastic, "STAGES", (stochastic.Stage(40, 0, True),))
-    monkeypatch.setattr(cycles, "_CYCLE", 200)
+    monkeypatch.setattr(stochastic, "_CYCLE", 200)
     X, y = numbers()
     before = regressor(random_state=1).fit(X[1000:], y[1000:])
     after = regressor(random_state=1, solver=Minibatches(200)).fit(X[1000:], y[1000:])
@@ -269,13 +269,13 @@ def test_a_stage_that_loses_is_undone(monkeypatch, by):
 def test_two_cycles_that_lose_in_a_row_end_the_search(monkeypatch):
     X, y = numbers()
     without = regressor().fit(X, y)
-    seen, run_cycle = [], cycles._cycle
+    seen, run_cycle = [], stochastic._cycle
 
     def cycle(search, state, draw_batch, n_steps, step_of_basis):
         seen.append((n_steps, step_of_basis))
         return run_cycle(search, state, draw_batch, n_steps, step_of_basis)
 
-    monkeypatch.setattr(cycles, "_cycle", cycle)
+    monkeypatch.setattr(stochastic, "_cycle", cycle)
     losing(monkeypatch, after=3)
     found = regressor(solver=Minibatches(50)).fit(X, y)
     assert seen == [(40, 0.005), (40, 0.001)]
@@ -283,7 +283,7 @@ def test_two_cycles_that_lose_in_a_row_end_the_search(monkeypatch):
 
 
 @pytest.mark.second(share=0.1)
-@pytest.mark.parametrize("owner, name", [(stochastic.Search, "_climb"), (cycles, "_cycle")])
+@pytest.mark.parametrize("owner, name", [(stochastic.Search, "_climb"), (stochastic, "_cycle")])
 def test_what_fails_is_told_and_left_out(monkeypatch, owner, name):
     X, y = numbers()
 

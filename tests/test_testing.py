@@ -20,7 +20,7 @@ from test_kernels import ALL, Rippled
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Titsias
-from skgp_sparse.inference.surrogates import Spherical
+from skgp_sparse.inference.methods import Spherical
 from skgp_sparse.kernels import _nodes
 from skgp_sparse.kernels._formulas import RationalQuadraticRule
 from skgp_sparse.likelihoods import Logit, Probit

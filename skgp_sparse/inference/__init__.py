@@ -2,22 +2,10 @@
 
 contracts
     What training may ask of an objective, a model, a method and a solver.
-training
-    The stages of a fit, in order.
-start
-    Hyperparameters from a small exact fit.
-near_exact
-    The posterior given all rows, and how wrong its variances are.
-incremental
-    Rows that arrive later: when theta and Z move, and how.
 reservoir
     A bounded sample of all rows that came.
-solvers
-    Ways to find the hyperparameters, and what a fit found.
 stochastic
-    Training on parts of the rows: samples that grow.
-cycles
-    Minibatches after these samples, where their size is given.
+    Training on parts of the rows: samples that grow, and cycles of minibatches.
 samples
     Random rows: those held aside, samples of the rest, batches.
 minibatches
@@ -29,9 +17,7 @@ site_objective
 site_loop
     The inner loop, which looks for the sites of all rows.
 methods
-    How sites are updated: variational inference, expectation propagation.
-surrogates
-    Gaussian objectives with the gradients of these methods.
+    How sites are updated: variational inference, expectation propagation; their surrogates.
 fixed_point
     Anderson acceleration with a way back.
 parameters

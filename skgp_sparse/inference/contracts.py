@@ -23,6 +23,7 @@ class Objective(ABC):
     ----------
     inducing_points : ndarray of shape (m, d)
         Parameters of the basis.
+    rows : Table
     """
 
     @abstractmethod

@@ -5,11 +5,14 @@ posterior. What precedes it costs what the rows of the samples cost, however man
 
 1. L-BFGS on growing samples (`STAGES`), each from where the last one ended. The rows of the larger
    ones stand for all rows, so that their optimum is that of as much data.
-2. Minibatches, if their size is given (`skgp_sparse.inference.cycles`).
+2. Cycles of minibatches, if their size is given. A step takes the gradient of one batch with the
+   running posterior held (`skgp_sparse.inference.minibatches`), and Adam moves theta and Z with a
+   step size that falls to zero along a cosine. Cycles double in length until one of them gains less
+   than the tolerance; the steps of Z are a fifth after a cycle that is undone.
 3. The posterior given all rows.
 
-A stage is judged by the log density of rows that were held aside. One that loses by more than two
-standard errors is undone.
+Stages and cycles are judged by the log density of rows that were held aside. One that loses by more
+than two standard errors is undone.
 """
 
 import time
@@ -22,9 +25,16 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Objective
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
-from skgp_sparse.inference.samples import Samples
+from skgp_sparse.inference.samples import MOST, Samples
 
 _CLEAR = 2.0  # standard errors of a loss that counts
+_CYCLE, _MOST_LOST = 400, 2  # steps of the first cycle; cycles that may lose in a row
+_STEPS_OF_AN_ITERATION = 10  # where `max_iter` counts steps
+_WARM = 20  # steps until the step size is reached
+_STEP, _STEP_OF_BASIS = 0.01, 0.005  # in the units of the blocks of parameters
+_WINDOW, _LONGEST_WINDOW = 12, 200  # batches in the running means, by the step size
+_DECAYS = 0.9, 0.99  # of Adam's moments
+_EVERY = 50  # steps between reports
 
 
 class Stage(NamedTuple):
@@ -71,13 +81,13 @@ class Search:
     objective : Objective
         Of all rows.
     model : Model
-    plan : Plan
+    settings : Settings
     move_basis : bool
     random_state : RandomState
     """
 
-    def __init__(self, objective, model, plan, move_basis, random_state):
-        self.plan, self.move_basis = plan, move_basis
+    def __init__(self, objective, model, settings, move_basis, random_state):
+        self.settings, self.move_basis = settings, move_basis
         self.rows, self.width = objective.rows, len(objective.inducing_points)
         self.minibatch_view = objective.minibatch_view()
         self.samples = Samples(self.rows, model.kinds(self.rows), random_state)
@@ -95,7 +105,7 @@ class Search:
         try:
             return self._climb(state, stage, sample)
         except np.linalg.LinAlgError as error:
-            warn_of_failure(f"A sample of {len(sample)} rows could not be fitted", error)
+            _warn_of_failure(f"A sample of {len(sample)} rows could not be fitted", error)
             return state._replace(ascent=None)
 
     def conclude(self, state):
@@ -109,11 +119,9 @@ class Search:
         It is the one before where that is clearly better: a loss within two standard errors says
         nothing.
         """
+        for_all, held = objective.on(self.samples.for_all(sample)), objective.on(self.samples.held)
         with arithmetic():
-            posterior = self.minibatch_view.start(
-                objective.on(self.samples.for_all(sample)), kernel
-            )
-            held = objective.on(self.samples.held)
+            posterior = self.minibatch_view.start(for_all, kernel)
             densities = self.minibatch_view.log_densities(held, kernel, posterior)
         state = State(objective.on(self.rows), kernel, posterior, densities)
         gain, error = state.gain_on(before) if before.posterior else (np.inf, 0.0)
@@ -123,7 +131,7 @@ class Search:
     def report(self, iteration, state):
         """Tell the progress of a stage or a cycle; whether to stop."""
         self.n_iter += 1
-        if self.plan.progress is None:
+        if self.settings.progress is None:
             return False
         density = np.mean(state.densities)
         note = (
@@ -131,39 +139,101 @@ class Search:
             f"{time.perf_counter() - self.started:.1f} s, log density of rows held aside "
             f"{density:.4f}"
         )
-        self.stopped |= bool(self.plan.progress(iteration, density, note=note))
+        self.stopped |= bool(self.settings.progress(iteration, density, note=note))
         return self.stopped
 
     def _climb(self, state, stage, sample):
         rows = self.samples.for_all(sample) if stage.stand_for_all else sample
-        part = state.objective.on(rows)
-        function, vector, curvature = self._function(part, state)
+        if state.ascent is None:
+            part = state.objective.on(rows)
+            function, x0, curvature = (
+                VectorFunction(part, state.kernel, self.move_basis),
+                None,
+                None,
+            )
+        else:  # nearly the same function: the rows of before stood for all, too
+            function, maximum = state.ascent
+            function, x0, curvature = function.on(rows), maximum.x, maximum.curvature
 
         def report(iteration, value):
             self.seen += len(sample)
             return self.report(iteration, state)
 
-        most = int(min(stage.most, self.plan.max_iter))
+        most = int(min(stage.most, self.settings.max_iter))
         options = {"max_iter": most, "callback": report, "curvature": curvature}
-        maximum = climb(function, self.plan, vector, **options)
+        maximum = climb(function, self.settings, x0, **options)
         if np.isinf(stage.most) and not maximum.converged:
             self.unfinished = maximum
         better = self.better(state, *function.at(maximum.x), sample)
         goes_on = stage.stand_for_all and better is not state
         return better._replace(ascent=(function, maximum) if goes_on else None)
 
-    def _function(self, part, state):
-        """The function of a stage, the vector where it begins, and the curvature that is known.
 
-        After a stage whose rows stood for all, too, the function is nearly the same.
-        """
-        if state.ascent is None:
-            function = VectorFunction(part, state.kernel, self.move_basis)
-            return function, function.parameters.pack(), None
-        function, maximum = state.ascent
-        return function.on(part.rows), maximum.x, maximum.curvature
+def climb_by_minibatches(search, state, batch_size):
+    """The `State` of a `Search` after cycles of minibatches."""
+    draw_batch = search.samples.batches(batch_size)
+    steps, step_of_basis, lost = _CYCLE, _STEP_OF_BASIS, 0
+    left = _STEPS_OF_AN_ITERATION * search.settings.max_iter
+    while not search.stopped and lost < _MOST_LOST and left > 0:
+        before, steps = state, min(steps, left)
+        left -= steps
+        try:
+            objective, kernel = _cycle(search, state, draw_batch, steps, step_of_basis)
+            sample = search.samples.draw(min(steps * batch_size, MOST))
+            state = search.better(state, objective, kernel, sample)
+        except np.linalg.LinAlgError as error:
+            _warn_of_failure(f"A cycle of {steps} minibatches failed", error)
+        if state is before:
+            step_of_basis, lost = step_of_basis / 5.0, lost + 1
+        elif state.gain_on(before)[0] < search.settings.tol:
+            break
+        else:
+            steps, lost = 2 * steps, 0
+    return state
 
 
-def warn_of_failure(what, error):
+def _cycle(search, state, draw_batch, steps, step_of_basis):
+    """The objective and the kernel after Adam's steps."""
+    function = VectorFunction(state.objective, state.kernel, search.move_basis)
+    parameters = function.parameters
+    vector, limits = parameters.pack(), parameters.limits().T
+    units = parameters.filled(_STEP, basis=step_of_basis)
+    adam, posterior = Adam(len(vector)), state.posterior
+    for step in range(steps):
+        rate = min(1.0, (step + 1) / _WARM) * 0.5 * (1.0 + np.cos(np.pi * step / steps))
+        share = max(rate / _WINDOW, 1.0 / _LONGEST_WINDOW)
+        objective, kernel = function.at(vector)
+        part = objective.on(draw_batch())
+        with arithmetic():
+            gradient, posterior = search.minibatch_view.step(
+                part, kernel, posterior, share, search.move_basis
+            )
+        direction = adam.direction(parameters.pack_gradient(gradient))
+        if not np.all(np.isfinite(direction)):
+            raise np.linalg.LinAlgError("The gradient of a minibatch is not finite.")
+        vector = np.clip(vector + rate * units * direction, *limits)
+        search.seen += len(part.rows)
+        if (step + 1) % _EVERY == 0 and search.report((step + 1) // _EVERY, state):
+            break
+    return function.at(vector)
+
+
+class Adam:
+    """Steps of a size of their own for every coordinate (Kingma and Ba 2015)."""
+
+    def __init__(self, size):
+        self.moments, self.count = [np.zeros(size), np.zeros(size)], 0
+
+    def direction(self, gradient):
+        """The next step, about one in every coordinate."""
+        self.count += 1
+        means = []
+        for moment, decay, value in zip(self.moments, _DECAYS, (gradient, gradient**2)):
+            moment += (1.0 - decay) * (value - moment)
+            means.append(moment / (1.0 - decay**self.count))
+        return means[0] / (np.sqrt(means[1]) + np.finfo(float).tiny)
+
+
+def _warn_of_failure(what, error):
     """Warn of a stage or a cycle that failed, and is left out."""
     warn(f"{what}, so that the fit goes on from what it had before. {error}", ConvergenceWarning)

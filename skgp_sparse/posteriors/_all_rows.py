@@ -11,7 +11,6 @@
 """
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -104,8 +103,8 @@ class AllRows(Strategy):
     def cost(self, n, m):
         """The `Cost`: O(n²) operations for each product, O(n m) numbers of the preconditioner."""
         learned = Exact().cost(min(n, _ROWS_OF_THETA), m)
-        solve = Cost.of(_PRODUCTS * float(n) ** 2 * _OPERATIONS, n * _LEADING_ROWS)
-        return Cost(learned.seconds + solve.seconds, max(learned.bytes, solve.bytes))
+        operations = learned.operations + _PRODUCTS * float(n) ** 2 * _OPERATIONS
+        return Cost(operations, max(learned.numbers, n * _LEADING_ROWS))
 
     def refuses(self, family):
         """Likelihoods, given inducing points, and random rows."""
@@ -119,24 +118,15 @@ class AllRows(Strategy):
         return None
 
 
-class _UsedRows(NamedTuple):
-    """Rows of positive weight."""
-
-    X: np.ndarray
-    y: np.ndarray  # (n, p) standardised
-    known: np.ndarray  # noise variance
-    learned: np.ndarray  # the same
-    weight: np.ndarray
-
-
 def _posterior(job, kernel, least, random_state):
     """`RowsPosterior`, the rows that lead, and the jitter that these took."""
     rows, settings = job.rows, job.settings
-    data = _known(rows.everything(), kernel)
+    data = rows.everything().used()
     n_jobs, n = settings.options.n_jobs, len(data.X)
-    aside, free = _held_aside(n, random_state)
-    signal = np.mean(kernels.diagonal(kernel, data.X)[0])
-    first, noise, seen = _noises(data, least, aside, rows.merged, _UNSEEN * signal)
+    aside, free = np.split(random_state.permutation(n), [min(_ASIDE, n // _SHARE_ASIDE)])
+    signal, learned, _ = kernels.diagonal(kernel, data.X)
+    signal, noise = np.mean(signal), np.maximum(data.noise + learned, least)
+    first, noise, seen = _noises(noise, data.weight, aside, rows.merged, _UNSEEN * signal)
     dtype = precision(noise, signal)
     chosen = free[: _most_leading(job, n, dtype)]
     Z = data.X[chosen]
@@ -166,29 +156,17 @@ def _posterior(job, kernel, least, random_state):
     return replace(posterior, noise=noise, alpha=last.x, rest=rest), Z, jitter
 
 
-def _known(block, kernel):
-    X, y, known, weight, _ = block.used()
-    learned = np.broadcast_to(kernels.diagonal(kernel, X)[1], len(X))
-    return _UsedRows(X, y, known, learned, weight)
-
-
-def _held_aside(n, random_state):
-    """Rows that are held aside, and the others, in random order."""
-    return np.split(random_state.permutation(n), [min(_ASIDE, n // _SHARE_ASIDE)])
-
-
-def _noises(data, least, aside, merged, unseen):
-    """Noise variances at first and at last, and which rows are seen at first.
+def _noises(noise, weight, aside, merged, unseen):
+    """Noise variances at first and at last, and which rows are seen at first, from those of a row.
 
     Rows that are held aside have so much noise at first that they tell nothing. Of repeated rows
     one copy is held aside, as a row to predict has copies among the others, too.
     """
-    of_one = np.maximum(data.known + data.learned, least)
-    left = data.weight.copy()
+    left = weight.copy()
     left[aside] -= 1.0 if merged else left[aside]
     seen = left > 0
-    first = np.divide(of_one, left, out=np.full(len(left), unseen), where=seen)
-    return first, of_one / data.weight, seen
+    first = np.divide(noise, left, out=np.full(len(left), unseen), where=seen)
+    return first, noise / weight, seen
 
 
 def _goal(noise, rows, tol):
@@ -244,8 +222,9 @@ def _factor(posterior, data, aside, n_jobs):
     """
     if not len(aside):
         return 1.0
-    X, y, known, learned, weight = (column[aside] for column in data)
+    X, y, known, weight, _ = (column[aside] for column in data)
     mean, variance = posterior.mean_and_variance(X, n_jobs)
+    learned = kernels.diagonal(posterior.kernel, X)[1]
     variance = np.maximum(variance + learned, np.finfo(float).tiny)
     errors = (y - mean) ** 2
     squares = errors.mean(axis=1)

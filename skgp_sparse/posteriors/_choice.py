@@ -119,8 +119,7 @@ def narrowed(strategy, parameters, rows, kernel):
     """The strategy, "auto" only where nothing else speaks for inducing points."""
     if not isinstance(strategy, Auto):
         return strategy
-    chosen = parameters.n_inducing, parameters.solver
-    free = all(isinstance(one, str) and one == "auto" for one in chosen)
+    free = _is_auto(parameters.n_inducing) and _is_auto(parameters.solver)
     given = not (isinstance(parameters.inducing_init, str) or callable(parameters.inducing_init))
     if free and not given and rows.in_memory and kernels.differentiable(kernel):
         return strategy
@@ -147,8 +146,10 @@ def job_of(parameters, strategy, initialiser, *, rows, kernel, model, progress, 
     size, limits = _sizes(parameters.n_inducing, kernel, labelled)
     initialise, given = initialiser(size, rows.n_features)
     width = len(parameters.inducing_init) if given else size
-    if isinstance(strategy, Exact):
-        limits = Limits(0, 0)  # it asks no question
+    memory = get_config()["working_memory"] * 2**20
+    options = Options(n_jobs=resolve_n_jobs(parameters.n_jobs), memory=memory)
+    if given or isinstance(strategy, Exact):
+        limits = Limits(0, 0)  # there is no question
     return Job(
         name=name,
         rows=rows,
@@ -161,15 +162,12 @@ def job_of(parameters, strategy, initialiser, *, rows, kernel, model, progress, 
             n_restarts=parameters.n_restarts_optimizer,
             max_iter=parameters.max_iter,
             tol=parameters.tol,
-            start_rows=_rows_of_start(len(rows)) if labelled else _START_ROWS,
-            options=Options(
-                n_jobs=resolve_n_jobs(parameters.n_jobs),
-                memory=get_config()["working_memory"] * 2**20,
-            ),
+            start_rows=_rows_of_start(len(rows), labelled),
+            options=options,
             move_basis=parameters.optimize_inducing,
             progress=progress,
         ),
-        limits=Limits(0, 0) if given else limits,
+        limits=limits,
     )
 
 
@@ -177,9 +175,10 @@ def _is_auto(value):
     return isinstance(value, str) and value == "auto"
 
 
-def _rows_of_start(n):
-    """How many rows with sites the first fit sees: it should be cheap beside an evaluation."""
-    return min(_START_LABELS, max(_FEWEST_LABELS, n // _START_SHARE))
+def _rows_of_start(n, labelled):
+    """How many rows the first fit sees: with sites, it should be cheap beside an evaluation."""
+    few = min(_START_LABELS, max(_FEWEST_LABELS, n // _START_SHARE))
+    return few if labelled else _START_ROWS
 
 
 def _sizes(n_inducing, kernel, labelled):

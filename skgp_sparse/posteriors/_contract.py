@@ -5,19 +5,12 @@ from typing import NamedTuple
 
 from sklearn.base import BaseEstimator
 
-_SPEED = 2e10  # multiplications and additions per second of a core, for rough estimates
-
 
 class Cost(NamedTuple):
     """A rough estimate of what a fit takes."""
 
-    seconds: float
-    bytes: float  # beyond the rows
-
-    @classmethod
-    def of(cls, operations, numbers):
-        """The cost of so many multiplications and additions, and of so many numbers in memory."""
-        return cls(operations / _SPEED, 8.0 * numbers)
+    operations: float  # multiplications and additions
+    numbers: float  # in memory, beyond the rows
 
 
 class Strategy(BaseEstimator, ABC):

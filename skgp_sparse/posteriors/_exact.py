@@ -43,7 +43,7 @@ class Exact(Strategy):
 
     def cost(self, n, m):
         """The `Cost`: O(n³) operations, O(n²) numbers."""
-        return Cost.of(_EVALUATIONS * float(n) ** 3, 4 * n**2)
+        return Cost(_EVALUATIONS * float(n) ** 3, 4 * n**2)
 
     def refuses(self, family):
         """Inducing points that the user gives are not the rows."""

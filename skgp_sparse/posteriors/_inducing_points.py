@@ -52,13 +52,10 @@ class InducingPoints(Strategy):
         """The `Fit` at inducing points, or of all rows where they are few or have little noise."""
         if job.are_few(job.limits.exact):
             return Exact().fit(job, random_state)
-        if not job.settings.solver.begins_small:
-            objective = self.objective(job, random_state)
-            _, kernel = best_start(objective, job.kernel, objective, job)
-            return _solve(objective, kernel, job, random_state)
-        job = begin(job, random_state)
-        if is_exact_after_all(job):
-            return Exact().go_on(job, random_state)
+        if job.settings.solver.begins_small:
+            job = begin(job, random_state)
+            if is_exact_after_all(job):
+                return Exact().go_on(job, random_state)
         return self.go_on(job, self.objective(job, random_state), random_state)
 
     def objective(self, job, random_state):
@@ -67,16 +64,17 @@ class InducingPoints(Strategy):
         return job.model.sparse(job.rows, Z, job.settings.options)
 
     def go_on(self, job, objective, random_state):
-        """The `Fit` after a small one, from this objective or, if that is higher, a warm start."""
-        kernel = raise_noise(job.kernel, objective)
-        Z = _earlier_inducing_points(job)
-        warm = objective if Z is None else objective.at(basis=Z)
+        """The `Fit` from this objective or, if that is higher, from a warm start."""
+        kernel, warm, settings = job.kernel, objective, job.settings
+        if settings.solver.begins_small:  # and has begun
+            kernel, Z = raise_noise(kernel, objective), _earlier_inducing_points(job)
+            warm = objective if Z is None else objective.at(basis=Z)
         objective, kernel = best_start(objective, kernel, warm, job)
-        return _solve(objective, kernel, job, random_state)
+        return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
     def cost(self, n, m):
         """The `Cost`: O(n m²) operations, O(m²) numbers."""
-        return Cost.of(_EVALUATIONS * 3.0 * n * m**2, 12 * m**2)
+        return Cost(_EVALUATIONS * 3.0 * n * m**2, 12 * m**2)
 
     def refuses(self, family):
         """Nothing."""
@@ -103,11 +101,6 @@ def is_exact_after_all(job):
     some = job.rows.block(slice(_SOME))
     noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
     return noise < _QUIET * job.rows.target_variance()
-
-
-def _solve(objective, kernel, job, random_state):
-    settings = job.settings
-    return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
 
 def _earlier_inducing_points(job):

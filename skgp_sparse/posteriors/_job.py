@@ -63,10 +63,6 @@ class Job(NamedTuple):
         """Whether there are so few distinct rows."""
         return bool(most) and self.rows.distinct(most=most) is not None
 
-    def without_limits(self):
-        """The same job for which exact processes are no question."""
-        return self._replace(limits=Limits(0, 0))
-
     def with_settings(self, **changes):
         """The same job with other settings."""
         return self._replace(settings=self.settings._replace(**changes))

@@ -35,8 +35,8 @@ class LargerMean(Strategy):
 
     def cost(self, n, m):
         """The `Cost`: that of `InducingPoints`, and a visit with more points."""
-        sparse, last = InducingPoints().cost(n, m), Cost.of(n * self.n_mean**2, 4 * self.n_mean**2)
-        return Cost(sparse.seconds + last.seconds, max(sparse.bytes, last.bytes))
+        operations, numbers = InducingPoints().cost(n, m)
+        return Cost(operations + n * self.n_mean**2, max(numbers, 4 * self.n_mean**2))
 
     def refuses(self, family):
         """Likelihoods, and bounds that count a residual as noise."""

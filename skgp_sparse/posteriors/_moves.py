@@ -9,7 +9,6 @@ points. A move is then a fit from the start, which costs little.
 """
 
 from enum import Enum
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.inference.parameters import raise_noise, value_or_minus_inf
-from skgp_sparse.posteriors._job import fit_few
+from skgp_sparse.posteriors._job import Limits, fit_few
 from skgp_sparse.solvers import LBFGS, KeepParameters, Stochastic
 
 _ITERATIONS = 50  # of a move
@@ -65,38 +64,29 @@ def next_action(job, knowledge, due):
 
 def take(action, job, knowledge, random_state, fit):
     """Take an `Action` by ``fit(job, random_state)``; returns the `Fit` and the `Knowledge`."""
-    job = job.without_limits()
-    job = job if action is Action.START else _begun(action, job, knowledge)
-    if action in (Action.START, Action.GROW):
-        job = _with_initialiser(job, _choose(job))
-    fit = fit(job, random_state)
+    points, settings = job.points, job.settings
+    Z = None if action in (Action.START, Action.GROW) else knowledge.Z
+
+    def choose(rows, kernel, random_state):
+        """All distinct rows where they are few, or inducing points chosen from more of them."""
+        distinct = None if points.are_given else rows.distinct(most=points.size)
+        return points.initialise(rows, kernel, random_state) if distinct is None else distinct
+
+    solver = settings.solver if action is Action.START else KeepParameters()
+    if action is Action.MOVE:
+        free = settings.move_basis and not points.are_given and settings.solver.begins_small
+        solver = Move(settings.solver, job.kernel, choose if free else None)
+    initialise = choose if Z is None else lambda rows, kernel, random_state: Z
+    begun = job._replace(
+        kernel=job.kernel if action is Action.START else knowledge.kernel,
+        points=points._replace(initialise=initialise),
+        limits=Limits(0, 0),  # exact processes are no question
+    )
+    fit = fit(begun.with_settings(solver=solver), random_state)
     if action is Action.HOLD:
         return fit, knowledge._replace(likelihood=_likelihood_of(fit))
     Z = fit.objective.inducing_points
     return fit, Knowledge(fit.kernel, Z, _likelihood_of(fit), are_few(job))
-
-
-def _begun(action, job, knowledge):
-    """The job at what is known."""
-    initial, job = job.kernel, job._replace(kernel=knowledge.kernel)
-    if action is Action.GROW:
-        return job.with_settings(solver=KeepParameters())
-    if action is Action.HOLD:
-        return _with_initialiser(job, _constant(knowledge.Z)).with_settings(solver=KeepParameters())
-    settings, choose = job.settings, _choose(job)
-    free = settings.move_basis and not job.points.are_given and settings.solver.begins_small
-    first = choose if knowledge.Z is None else _constant(knowledge.Z)
-    move = Move(settings.solver, initial, choose if free else None)
-    return _with_initialiser(job, first).with_settings(solver=move)
-
-
-def _with_initialiser(job, initialise):
-    return job._replace(points=job.points._replace(initialise=initialise))
-
-
-def _choose(job):
-    """The initialiser of a job, or all distinct rows where they are few."""
-    return job.points.initialise if job.points.are_given else partial(_all_or_some, job.points)
 
 
 class Move(Solver):
@@ -116,13 +106,25 @@ class Move(Solver):
 
     def solve(self, objective, kernel, settings, random_state, model=None):
         """A `Fit` of all rows where few iterations on some of them ended."""
-        settings = settings._replace(solver=self.solver)
         starts = [(objective, kernel)]
         if self.fresh is not None:
             starts.append(self._chosen_anew(objective, kernel, random_state))
             starts.append(self._begun_anew(objective, model, settings, random_state))
         objective, kernel = max(starts, key=lambda start: value_or_minus_inf(*start, False))
-        return moved(objective, kernel, model, settings, random_state)
+        size = max(_FEWEST_ROWS, _ROWS_PER_POINT * len(objective.inducing_points))
+        part = objective.on(
+            objective.rows.sampled(model.sample(objective.rows, size, random_state))
+        )
+        settings = settings._replace(max_iter=min(settings.max_iter, _ITERATIONS), n_restarts=0)
+        with collected() as warnings:
+            fit = of_few_rows(self.solver).solve(part, kernel, settings, random_state, model)
+        for message, category in warnings:
+            if not issubclass(category, ConvergenceWarning):  # a move need not end at an optimum
+                warn(message, category)
+        blocks = fit.objective.blocks(fit.kernel, move_basis=True)
+        values = {block.name: block.value for block in blocks if block.name != "kernel"}
+        of_all = KeepParameters().solve(objective.at(**values), fit.kernel, settings, random_state)
+        return of_all._replace(n_iter=fit.n_iter)
 
     def _chosen_anew(self, objective, kernel, random_state):
         """The objective at other inducing points."""
@@ -137,25 +139,6 @@ class Move(Solver):
         return other, raise_noise(kernel, other)
 
 
-def moved(objective, kernel, model, settings, random_state):
-    """The `Fit` of all rows of an objective, after theta and Z have moved a little."""
-    rows = objective.rows
-    size = max(_FEWEST_ROWS, _ROWS_PER_POINT * len(objective.inducing_points))
-    some = rows.sampled(model.sample(rows, size, random_state))
-    part = objective.on(some)
-    settings = settings._replace(max_iter=min(settings.max_iter, _ITERATIONS), n_restarts=0)
-    with collected() as warnings:
-        fit = of_few_rows(settings.solver).solve(part, kernel, settings, random_state, model)
-    for message, category in warnings:
-        if not issubclass(category, ConvergenceWarning):  # a move need not end at an optimum
-            warn(message, category)
-    blocks = fit.objective.blocks(fit.kernel, move_basis=True)
-    values = {block.name: block.value for block in blocks if block.name != "kernel"}
-    objective = objective.at(**values)
-    of_all = KeepParameters().solve(objective, fit.kernel, settings, random_state)
-    return of_all._replace(n_iter=fit.n_iter)
-
-
 def of_few_rows(solver):
     """The solver for a sample of bounded size, where parts of it would save next to nothing."""
     return LBFGS() if isinstance(solver, Stochastic) else solver
@@ -164,16 +147,6 @@ def of_few_rows(solver):
 def are_few(job):
     """Whether there are no more distinct rows than inducing points are wanted."""
     return not job.points.are_given and job.are_few(job.points.size)
-
-
-def _all_or_some(points, rows, kernel, random_state):
-    """All distinct rows, or inducing points that are chosen from more of them."""
-    distinct = rows.distinct(most=points.size)
-    return points.initialise(rows, kernel, random_state) if distinct is None else distinct
-
-
-def _constant(Z):
-    return lambda rows, kernel, random_state: Z
 
 
 def _likelihood_of(fit):
