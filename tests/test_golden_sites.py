@@ -221,7 +221,9 @@ class PerClass(NamedTuple):
         )
 
     def moments(self, cores):
-        each = (part.moments([core]) for part, core in zip(self.parts, cores))
+        each = (
+            part.moments(collapsed_sites.Cores([core])) for part, core in zip(self.parts, cores)
+        )
         return by_row(lambda *own: np.concatenate(own, axis=1), *each)
 
     def gradient(self, cores, sites, bounds, inputs):

@@ -63,12 +63,8 @@ class Features(ABC):
     jitter = 0.0
     complete = False
 
-    def for_prediction(self):
-        """The same without what only gradients want."""
-        return self
-
-    def for_mean(self):
-        """The same without what only gradients and variances want."""
+    def for_prediction(self, mean_only=False):
+        """The same without what only gradients want, and variances if only means are wanted."""
         return self
 
     @abstractmethod

@@ -44,10 +44,7 @@ class ProjectedRows(NamedTuple):
     observed: Observations  # of `PerRow`
     settled: Sums | None = None  # over rows that are no longer here, for every process
 
-    @property
-    def jitter(self):
-        """What the features took, in the units of their `Jitter`."""
-        return self.features.jitter
+    jitter = property(lambda self: self.features.jitter)
 
     def sums(self, natural):
         """`Sums` over rows for linear terms and precisions, a `PerRow` (2, k, n), VaV as a list."""

@@ -64,7 +64,7 @@ def conclude(of_mean: Problem, of_covariance: Problem):
         posteriors.append(collapsed.posterior_of(features, optimum.core, problem))
         jitter = max(jitter, features.jitter)
     of_mean, of_covariance = posteriors
-    of_mean = replace(of_mean, features=of_mean.features.for_mean(), TB=None)
+    of_mean = replace(of_mean, features=of_mean.features.for_prediction(mean_only=True), TB=None)
     return value + optimum.value, DecoupledPosterior(of_mean, of_covariance), jitter
 
 

@@ -107,7 +107,10 @@ def value_and_gradient(kernel, groups, n_jobs=1):
         return G
 
     theta_bar = pull_back(state.pulls, cotangent, n_jobs)
-    noise_bar = groups.sum(_noise_gradient(groups, state, A.diagonal()))
+    e = state.rest + (state.D[:, None] * alpha)[groups.index]
+    variance = (state.D - state.D**2 * A.diagonal())[groups.index]
+    squares = (e**2).sum(axis=1) + n_targets * variance
+    noise_bar = groups.sum(0.5 * groups.weight * (squares / state.s2 - n_targets) / state.s2)
     theta_bar += state.pull_diagonal(np.zeros(len(groups.X)), noise_bar)[0]
     return Evaluation(state.value, {"kernel": theta_bar}, state.jitter)
 
@@ -143,14 +146,6 @@ def _solve(kernel, groups, n_jobs, gradient=True):
     quadratic = np.vdot(half, half) + (precision[:, None] * rest**2).sum()
     value = -0.5 * (mean.shape[1] * logs + quadratic)
     return _State(value, T, T.T @ half, jitter, s2, D, rest, pulls, pull_diagonal)
-
-
-def _noise_gradient(groups, state, A_diagonal):
-    n_targets = state.alpha.shape[1]
-    e = state.rest + (state.D[:, None] * state.alpha)[groups.index]
-    variance = (state.D - state.D**2 * A_diagonal)[groups.index]
-    squares = (e**2).sum(axis=1) + n_targets * variance
-    return 0.5 * groups.weight * (squares / state.s2 - n_targets) / state.s2
 
 
 def kernel_matrix(kernel, X, n_jobs, gradient=True):

@@ -143,10 +143,10 @@ class JointRows(NamedTuple):
         def cotangent(*at):
             return sum(_cotangent(*pair, *at) for pair in zip(cores, inverses))
 
-        theta_bar = pull_back(self.pulls, cotangent, n_jobs)
+        of_process = pull_back(self.pulls, cotangent, n_jobs)
         noise_bar = sum(self.groups.sum(core.noise.gradient(core)) for core in cores)
         of_noise = self.pull_diagonal(np.zeros(len(self.K)), noise_bar)[0]
-        return {"kernel": theta_bar + of_noise}
+        return {"kernel": of_process + of_noise}
 
     def posterior(self, core):
         """The `Posterior` over one of the processes; its inducing points are the inputs."""

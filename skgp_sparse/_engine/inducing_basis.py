@@ -70,13 +70,9 @@ class InducingFeatures(Features):
 
     size = property(lambda self: len(self.Z))
 
-    def for_prediction(self):
-        """The same without what only gradients want."""
-        return replace(self, pull_Kuu=None)
-
-    def for_mean(self):
-        """The same without what only gradients and variances want."""
-        return replace(self, T=None, pull_Kuu=None)
+    def for_prediction(self, mean_only=False):
+        """The same without what only gradients want, and variances if only means are wanted."""
+        return replace(self, T=None if mean_only else self.T, pull_Kuu=None)
 
     def first(self, size):
         """Those of the first inducing points only, whose factor is the head of the whole one."""

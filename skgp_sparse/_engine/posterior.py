@@ -75,17 +75,9 @@ class Posterior(Process):
     u: np.ndarray
     TB: np.ndarray | None
 
-    @property
-    def kind(self):
-        """What the data are given by, as the attribute `posterior_` of an estimator says."""
-        return "exact" if self.TB is None else "inducing"
-
+    kind = property(lambda self: "exact" if self.TB is None else "inducing")
     width = property(attrgetter("features.size"))
-
-    @property
-    def n_rows_kept(self):
-        """The distinct training rows, if they are the inducing points."""
-        return self.width if self.TB is None else 0
+    n_rows_kept = property(lambda self: self.width if self.TB is None else 0)
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""

@@ -78,12 +78,5 @@ class Evaluation(NamedTuple):
     jitter: float
     inner_state: object = None  # of an inner loop, for the next evaluation
 
-    @property
-    def theta_bar(self):
-        """Gradient wrt the hyperparameters of the kernel."""
-        return self.gradient["kernel"]
-
-    @property
-    def Z_bar(self):
-        """Gradient wrt the parameters of the basis, None where it was not wanted."""
-        return self.gradient.get("basis")
+    theta_bar = property(lambda self: self.gradient["kernel"])
+    Z_bar = property(lambda self: self.gradient.get("basis"))  # None where it was not wanted

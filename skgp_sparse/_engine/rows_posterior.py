@@ -78,11 +78,8 @@ class RowsPosterior(Process):
 
     kind = "rows"
 
-    @property
-    def kernel(self):
-        """The kernel of the predicted variances."""
-        return ConstantKernel(self.factor, "fixed") * self.prior
-
+    # of the predicted variances
+    kernel = property(lambda self: ConstantKernel(self.factor, "fixed") * self.prior)
     width = n_rows_kept = property(lambda self: len(self.X))  # all rows
 
     def mean(self, X, n_jobs=1):

@@ -10,13 +10,13 @@ import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise, starmap
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
-from skgp_sparse._engine.moments import merge, moments_of, or_one
+from skgp_sparse._engine.moments import merge, moments_of, or_one, root_mean_square
 from skgp_sparse._ground.parallel import ordered_map, slices
 
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
@@ -210,9 +210,9 @@ class Table(ABC):
         ValueError
             If it, or what is derived from it, would overflow or underflow.
         """
-        roots = self._target_moments().root_mean_square()
+        roots, squares = self._squares()
         check_squares(roots.max())
-        return np.mean(roots**2) if roots.max() > 0 else 1.0
+        return squares.mean() if roots.max() > 0 else 1.0
 
     def scale(self):
         """Spread of every input column, 1 where it is constant."""
@@ -251,10 +251,15 @@ class Table(ABC):
             chosen = _first_to_come(weight, size, random_state)
         return np.sort(chosen)
 
-    def _target_moments(self):
-        """`Moments` of the standardised targets."""
-        pieces = ((self.targets(rows), self.weights(rows)) for rows in self.pieces())
-        return merge(starmap(moments_of, pieces))
+    def _squares(self):
+        """Root mean squares of the standardised targets (p,), and mean squares (p,)."""
+        pieces = self.pieces()
+        if len(pieces) > 1:
+            moments = merge(moments_of(self.targets(rows), self.weights(rows)) for rows in pieces)
+            return moments.root_mean_square(), moments.root_mean_square() ** 2
+        y = self.targets()
+        with np.errstate(over="ignore"):  # the roots tell
+            return root_mean_square(y, self.weight), np.average(y**2, axis=0, weights=self.weight)
 
     def _weighted_inputs(self):
         """Blocks of rows of positive weight (k, d), float64, and their weights (k,)."""
@@ -269,7 +274,7 @@ def check_squares(size):
     if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
         over = "over" if size > 1 else "under"
         raise ValueError(
-            f"Squares of y (near {size:.0e}) {over}flow float64. Set normalize_y=True."
+            f"Squares of y (near {size:.0e}) {over}flow float64. Rescale y, or set normalize_y=True."
         )
 
 

@@ -127,12 +127,9 @@ def block_sums(forward, block):
     """The `Sums` of one block."""
     weight, n = block.weight, sum_of(block.weight, block)
     logs = sum_of(weight * np.log(forward.inflation / forward.precision), block)
-    return posterior_sums(forward, block)._replace(
-        yay=np.vdot(block.y, forward.weighted_targets(weight)),
-        log_noise=logs + n * LOG_2PI,
-        phi=sum_of(weight * forward.phi, block),
-        n=n,
-    )
+    log_noise, phi = logs + n * LOG_2PI, sum_of(weight * forward.phi, block)
+    yay = np.vdot(block.y, forward.weighted_targets(weight))
+    return posterior_sums(forward, block)._replace(yay=yay, log_noise=log_noise, phi=phi, n=n)
 
 
 def sum_of(values, block):

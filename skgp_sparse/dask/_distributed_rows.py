@@ -149,8 +149,8 @@ class DaskTable(Table):
         inputs = np.unique(np.vstack(inputs), axis=0)
         return inputs if len(inputs) <= most else None
 
-    def _target_moments(self):
-        return self._moments
+    def _squares(self):
+        return self._moments.root_mean_square(), self._moments.root_mean_square() ** 2
 
     @cached_property
     def _moments(self):

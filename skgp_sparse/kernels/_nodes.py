@@ -91,14 +91,14 @@ class White(Node):
         return 0.0, self._pull_cross
 
     def diag(self, X):
-        level = float(self.kernel.noise_level)
-        return 0.0, level, partial(self._pull_diag, level)
+        return 0.0, float(self.kernel.noise_level), self._pull_diag
 
     def _pull_cross(self, G, inputs):
         return assemble(self.kernel, {}), 0.0
 
-    def _pull_diag(self, level, g_signal, g_noise, inputs):
-        return assemble(self.kernel, {"noise_level": level * np.sum(g_noise)}), 0.0
+    def _pull_diag(self, g_signal, g_noise, inputs):
+        slope = float(self.kernel.noise_level) * np.sum(g_noise)
+        return assemble(self.kernel, {"noise_level": slope}), 0.0
 
 
 _BUILDERS = {}

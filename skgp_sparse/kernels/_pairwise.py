@@ -36,34 +36,30 @@ class InnerProductRule(KernelRule):
         self.function, self.uses_gamma = function, uses_gamma
 
     def cross(self, kernel, X, Z):
-        gamma = self._gamma(kernel)
+        gamma, options = self._parameters(kernel)
         u = X @ Z.T
         u *= gamma
-        K, slope = self.function(u, **_options(kernel))
+        K, slope = self.function(u, **options)
         return K, partial(self._pull_cross, gamma, X, u, slope)
 
     def diag(self, kernel, X):
-        gamma = self._gamma(kernel)
+        gamma, options = self._parameters(kernel)
         u = gamma * np.einsum("ij,ij->i", X, X)
-        value, slope = self.function(u, **_options(kernel))
+        value, slope = self.function(u, **options)
         return value, partial(self._pull_diag, gamma, X, u, slope)
 
     def _pull_cross(self, gamma, X, u, slope, G, inputs):
         np.multiply(G, slope(), out=G)
-        log_gamma = np.vdot(G, u) if self.uses_gamma else 0.0
-        return {"gamma": log_gamma}, gamma * (G.T @ X)
+        return {"gamma": np.vdot(G, u)} if self.uses_gamma else {}, gamma * (G.T @ X)
 
     def _pull_diag(self, gamma, X, u, slope, g, inputs):
         weights = g * slope()
-        log_gamma = weights @ u if self.uses_gamma else 0.0
-        return {"gamma": log_gamma}, 2.0 * gamma * weights[:, None] * X
+        gradients = {"gamma": weights @ u} if self.uses_gamma else {}
+        return gradients, 2.0 * gamma * weights[:, None] * X
 
-    def _gamma(self, kernel):
-        return float(kernel.gamma) if self.uses_gamma else 1.0
-
-
-def _options(kernel):
-    return kernel.pairwise_kernels_kwargs or {}
+    def _parameters(self, kernel):
+        gamma = float(kernel.gamma) if self.uses_gamma else 1.0
+        return gamma, kernel.pairwise_kernels_kwargs or {}
 
 
 def _identity(u, **_):
