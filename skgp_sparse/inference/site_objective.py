@@ -207,8 +207,6 @@ class SiteModel(Model):
         """Kinds of all rows, numbered in their order."""
         likelihood = self.method.likelihood
         parts = [likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
-        if len(parts) == 1:
-            return np.unique(parts[0], return_inverse=True)[1]
         kinds = np.unique(np.concatenate([np.unique(part) for part in parts]))
         smallest = np.min_scalar_type(len(kinds))
         return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])
@@ -236,9 +234,7 @@ class SiteModel(Model):
 
 def _with_more(chosen, of_kind, missing, random_state):
     """The chosen rows, some of which give way to `missing` further rows of a kind."""
-    spare = of_kind.copy()
-    spare[chosen] = False
-    spare = np.flatnonzero(spare)
+    spare = np.setdiff1d(np.flatnonzero(of_kind), chosen)
     if len(spare) == 0:
         return chosen
     drawn = random_state.choice(spare, min(missing, len(spare)), replace=False)
