@@ -109,7 +109,7 @@ class SiteMinibatchView(MinibatchView):
 
     def start(self, objective, kernel):
         """Posterior from the rows of an objective, which stand for all rows: by its inner loop."""
-        loop, solution = objective.solution(kernel)
+        loop, solution, _ = objective.infer(kernel)
         cores, v, _ = solution.step.result
         sums = [Sums(core.VaV, core.VaV @ core.v + core.v, 1.0) for core in cores]
         means = [one.times(1.0 / self.total) for one in sums]

@@ -145,15 +145,11 @@ class SiteLoop:
             return Step(state, None, np.nan, -np.inf, True, None)
 
     def _solve_from(self, sites, history=()):
-        concave = self.method.likelihood.is_log_concave  # elsewhere, precisions have any sign
-        return solve_fixed_point(
-            self.evaluate if concave else self._evaluate_if_possible,
-            sites,
-            partial(by_row, _admissible) if concave else lambda proposal, plain: proposal,
-            tol=self.inner.tol,
-            max_iter=self.inner.max_iter,
-            history=history,
-        )
+        inner, evaluate, admissible = self.inner, self.evaluate, partial(by_row, _admissible)
+        if not self.method.likelihood.is_log_concave:  # precisions may have any sign
+            evaluate, admissible = self._evaluate_if_possible, lambda proposal, plain: proposal
+        limits = {"tol": inner.tol, "max_iter": inner.max_iter}
+        return solve_fixed_point(evaluate, sites, admissible, history=history, **limits)
 
     def _first_sites(self):
         """Sites to begin with where there was no evaluation before."""
@@ -162,11 +158,8 @@ class SiteLoop:
         majorised = likelihood.majorised()
         if majorised is None:
             return sites
-        rough = replace(
-            self,
-            method=replace(self.method, likelihood=majorised),
-            inner=self.inner._replace(tol=_ROUGH_START),
-        )
+        method, inner = replace(self.method, likelihood=majorised), self.inner
+        rough = replace(self, method=method, inner=inner._replace(tol=_ROUGH_START))
         return rough._solve_from(sites).state
 
     def _slopes(self, solution):

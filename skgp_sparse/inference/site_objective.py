@@ -115,27 +115,23 @@ class SiteObjective(ExactFit, SparseFit):
 
     def value(self, kernel, inner_state=None):
         """The bound."""
-        return self._infer(kernel, inner_state)[1].step.value
+        return self.infer(kernel, inner_state)[1].step.value
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
-        loop, solution, inner_state = self._infer(kernel, inner_state)
+        loop, solution, inner_state = self.infer(kernel, inner_state)
         gradient = loop.gradient(solution, inputs)
         return Evaluation(solution.step.value, gradient, loop.projected.jitter, inner_state)
 
     def conclude(self, kernel, inner_state=None):
         """`Conclusion` at a kernel, with `Posteriors` of several processes."""
-        loop, solution, inner_state = self._infer(kernel, inner_state)
+        loop, solution, inner_state = self.infer(kernel, inner_state)
         if not solution.converged:
             self._warn_of(solution)
         each = tuple(map(loop.projected.posterior, solution.step.result.cores))
         posterior = each[0] if len(each) == 1 else Posteriors(each)
         objective = self.for_users(inner_state._replace(history=()))
         return Conclusion(solution.step.value, posterior, loop.projected.jitter, objective)
-
-    def solution(self, kernel, inner_state=None):
-        """The `SiteLoop` at a kernel, and where it ended."""
-        return self._infer(kernel, inner_state)[:2]
 
     def minibatch_view(self):
         """Gradients from some rows, and a running posterior."""
@@ -167,7 +163,8 @@ class SiteObjective(ExactFit, SparseFit):
         options = self.options._replace(memory=self.options.memory - of_sites)
         return Problem(kernel, self.basis, self.rows, None, options, latent_noise=True)
 
-    def _infer(self, kernel, inner_state=None):
+    def infer(self, kernel, inner_state=None):
+        """The `SiteLoop` at a kernel, where it ended, and what it remembers."""
         loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
         last = inner_state or self.inner_state
         solution = loop.solve(last)
