@@ -18,12 +18,7 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import Objective, Solver
 from skgp_sparse.inference.optimizers import climb, drawn_starts, fit_exact
-from skgp_sparse.inference.parameters import (
-    VectorFunction,
-    arithmetic,
-    evaluate,
-    value_or_minus_inf,
-)
+from skgp_sparse.inference.parameters import VectorFunction, arithmetic, attempt, value_or_minus_inf
 from skgp_sparse.rows.checks import check_number, require
 
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]
@@ -178,7 +173,7 @@ class UserOptimizer(BaseEstimator, Solver):
             candidate = kernel.clone_with_theta(theta)
             if not eval_gradient:
                 return -value_or_minus_inf(objective, candidate, False, inner_state)
-            evaluation = evaluate(objective, candidate, inner_state)
+            evaluation = attempt(objective, candidate, inner_state)
             inner_state = evaluation.inner_state
             return -evaluation.value, -evaluation.theta_bar
 
@@ -220,10 +215,8 @@ def resolve_solver(solver, optimizer, n, n_inducing):
         return UserOptimizer(optimizer)
     if isinstance(solver, Solver):
         return clone(solver)
-    is_large = n > _PARTS_PAY * n_inducing
-    if solver == "lbfgs" or (solver == "auto" and not is_large):
-        return LBFGS()
-    return Stochastic()
+    on_parts = solver == "stochastic" or (solver == "auto" and n > _PARTS_PAY * n_inducing)
+    return Stochastic() if on_parts else LBFGS()
 
 
 NAMES = ("auto", "lbfgs", "stochastic")
@@ -240,9 +233,7 @@ def check_solver(solver, name):
 
 def takes_random_rows(solver):
     """Whether a solver, or that of a name, learns from random rows."""
-    if isinstance(solver, str):
-        return solver == "stochastic"
-    return isinstance(solver, Stochastic)
+    return isinstance(solver, Stochastic) or solver == "stochastic"
 
 
 def _can_move(kernel):

@@ -165,7 +165,7 @@ def agree_posteriors(actual, expected, X, tolerance):
 
 def infer(objective, kernel, inner_state=None):
     """The `Solution` of an inner loop as arrays, without the axis of the processes if it is one."""
-    solution = objective.solution(kernel, inner_state)[1]
+    solution = objective.infer(kernel, inner_state)[1]
     step, result = solution.step, solution.step.result
     result = result._replace(rows=SiteUpdate(*map(_without_axis, result.rows)))
     step = step._replace(result=result, target=_without_axis(step.target))

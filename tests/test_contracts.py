@@ -334,7 +334,7 @@ def test_a_precision_of_zero_divides_nothing(method):
     case = make_case("rbf_ard", "known", n=200)._replace(noise=0.0)
     rows = replace(case.rows(), y=np.where(case.y > 0, 1.0, -1.0)[:, None])
     found = SiteModel(METHODS[method], TIGHT).sparse(rows, case.Z, Options())
-    loop, solution, _ = found._infer(case.kernel)
+    loop, solution, _ = found.infer(case.kernel)
     projected, sites = loop.projected, loop.bundles.split(solution.state)
     for part in sites.parts:
         part[..., ::3] = 0.0
@@ -382,7 +382,7 @@ CONTRACTS = {
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
         *("method", "inner_iterations"),
-        *("bound", "options", "problem", "solution", "settled", "for_users"),
+        *("bound", "options", "problem", "infer", "settled", "for_users"),
     },
     "model": {"method"},
     "method": {"spherical"},

@@ -210,7 +210,7 @@ def test_rows_that_memory_does_not_hold_are_projected_again(method):
     shares = []
     for memory in (1.0, 1e5, 3.2e5):
         found = objective(case, METHODS[method], memory=memory)
-        kept = [seen is not None for seen in found._infer(case.kernel)[0].projected.projections]
+        kept = [seen is not None for seen in found.infer(case.kernel)[0].projected.projections]
         shares.append(np.mean(kept))
         agree_evaluations(found.value_and_gradient(case.kernel, True), whole, 1e-8)
     assert shares[0] == 0.0 < shares[1] < 1.0 == shares[2]
@@ -220,7 +220,7 @@ def test_projections_hold_little_but_v_where_memory_is_short():
     case, held = labelled(n=2000), []
     for memory in (3.2e5, np.inf):
         found = objective(case, METHODS["vfe_probit"], memory=memory)
-        problem = found._infer(case.kernel)[0].projected.problem
+        problem = found.infer(case.kernel)[0].projected.problem
         tracemalloc.start()
         projected = collapsed_sites.project_rows(problem)
         held.append(tracemalloc.get_traced_memory()[0])

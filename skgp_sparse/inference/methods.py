@@ -47,12 +47,6 @@ class Surrogate:
     ``-n/2 (v - log v - 1)`` that compensates for it stands in `Variational.total`.
     """
 
-    noise_share = 0.0
-
-    def for_weights(self, weight):
-        """The same for rows with these weights; see `Bound.for_weights`."""
-        return self
-
     def reduce(self, total, n):
         """The sum itself; see `Bound.reduce`."""
         return total, 1.0
@@ -73,6 +67,12 @@ class Spherical(Surrogate):
 
     v: float
 
+    noise_share = 0.0
+
+    def for_weights(self, weight):
+        """The same; see `Bound.for_weights`."""
+        return self
+
     def penalty(self, x):
         """``v x / 2`` and its slope; see `Bound.penalty`."""
         return 0.5 * self.v * x, 0.5 * self.v
@@ -87,24 +87,20 @@ class SitePEP(Surrogate):
 
     Parameters
     ----------
-    power : float or ndarray of shape (n,)
-        In (0, 1].
+    noise_share : float or ndarray of shape (n,)
+        The power, in (0, 1].
     """
 
-    power: float | np.ndarray
-
-    @property
-    def noise_share(self):
-        """The power."""
-        return self.power
+    noise_share: float | np.ndarray
 
     def for_weights(self, weight):
         """The same with the power of each row; see `Bound.for_weights`."""
-        return SitePEP(np.where(weight > 0, np.minimum(self.power, weight), self.power))
+        power = self.noise_share
+        return SitePEP(np.where(weight > 0, np.minimum(power, weight), power))
 
     def penalty(self, x):
         """``(1-a)/(2a) log(1 + a x)`` and its slope; see `Bound.penalty`."""
-        a = self.power
+        a = self.noise_share
         return 0.5 * (1 - a) / a * np.log1p(a * x), 0.5 * (1 - a) / (1 + a * x)
 
 

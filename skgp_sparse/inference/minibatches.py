@@ -36,9 +36,11 @@ class RunningPosterior(NamedTuple):
     cores: Cores
     features: object  # at which the last batch was seen
 
-    def mixed(self, means, share):
-        """The means after a batch, whose own have a share."""
-        return [a.times(1.0 - share) + b.times(share) for a, b in zip(self.means, means)]
+    def mixed(self, means, penalty, share):
+        """Means and penalty after a batch, whose own have a share."""
+        kept = 1.0 - share
+        means = [a.times(kept) + b.times(share) for a, b in zip(self.means, means)]
+        return means, kept * self.penalty + share * penalty
 
     def process(self, kernel):
         """The posterior process, at the features where the rows were seen last."""
@@ -65,16 +67,15 @@ class GaussianMinibatchView(MinibatchView):
         """Posterior from the rows of an objective, which stand for all rows."""
         problem = objective.problem(kernel)
         batch = minibatch.look(problem, minibatch.with_noise(problem), keep=False)
-        return self._posterior(batch, _per_unit(batch), batch.totals / batch.n, objective)
+        return self._posterior(batch, *_per_unit(batch), objective)
 
     def step(self, objective, kernel, posterior, share, inputs):
         """Gradients by the name of the block, per row, and the next posterior."""
         problem, bound = objective.problem(kernel), objective.bound
         batch = minibatch.look(problem, minibatch.with_noise(problem))
-        means = posterior.mixed(_per_unit(batch), share)
-        penalty = (1.0 - share) * posterior.penalty + share * batch.totals / batch.n
-        posterior = self._posterior(batch, means, penalty, objective)
-        slope = bound.reduce(self.total * float(penalty), self.total)[1]
+        mixed = posterior.mixed(*_per_unit(batch), share)
+        posterior = self._posterior(batch, *mixed, objective)
+        slope = bound.reduce(self.total * float(posterior.penalty), self.total)[1]
         gradient = minibatch.gradient(problem, batch, posterior.cores, [bound], slope, inputs)
         return _per_row(gradient, batch), posterior
 
@@ -108,9 +109,10 @@ class SiteMinibatchView(MinibatchView):
 
     def start(self, objective, kernel):
         """Posterior from the rows of an objective, which stand for all rows: by its inner loop."""
-        loop, solution = objective.solution(kernel)
+        loop, solution, _ = objective.infer(kernel)
         cores, v, _ = solution.step.result
-        means = [_sums_of(core).times(1.0 / self.total) for core in cores]
+        sums = [Sums(core.VaV, core.VaV @ core.v + core.v, 1.0) for core in cores]
+        means = [one.times(1.0 / self.total) for one in sums]
         return RunningPosterior(means, 1.0 / v - 1.0, cores, loop.projected.features)
 
     def step(self, objective, kernel, posterior, share, inputs):
@@ -142,7 +144,8 @@ class SiteMinibatchView(MinibatchView):
         best, value, share = None, -np.inf, 1.0
         for _ in range(_PASSES):
             batch, _ = self._look(objective, problem, posterior, keep=False)
-            trial = self._value(objective, batch, posterior)
+            v = objective.method.share(posterior.penalty)
+            trial = objective.method.total(posterior.cores, batch.totals[0], batch.n, v)
             if best is None and not np.isfinite(trial):
                 raise np.linalg.LinAlgError("The bound of all rows is not finite.")
             gain = trial - value
@@ -155,7 +158,12 @@ class SiteMinibatchView(MinibatchView):
                 break
             posterior = self._moved(*best, share, objective)
         else:
-            _warn_of_passes(gain / self.total)
+            warn(
+                f"The sites of all rows did not converge in {_PASSES} passes (the last one changed "
+                f"the bound by {gain / self.total:.1e} nats per row). Lower the upper bound of the "
+                "kernel's variance, or use solver='lbfgs'.",
+                ConvergenceWarning,
+            )
         posterior, batch = best
         process = posterior._replace(features=batch.features).process(kernel)
         return Conclusion(value, process, batch.features.jitter, objective.for_users())
@@ -178,23 +186,16 @@ class SiteMinibatchView(MinibatchView):
     def _moved(self, posterior, batch, share, objective):
         """The posterior after a natural-gradient step; a shorter one if there is none."""
         means = [sums.times(1.0 / batch.n) for sums in batch.sums]
-        penalty = batch.totals[1 : 1 + len(means)] / batch.n
+        penalty, n_jobs = batch.totals[1 : 1 + len(means)] / batch.n, objective.options.n_jobs
         while True:
-            mixed = posterior.mixed(means, share)
+            mixed, mixed_penalty = posterior.mixed(means, penalty, share)
             try:
-                n_jobs = objective.options.n_jobs
                 cores = Cores(minibatch.posterior_of(one, self.total, n_jobs) for one in mixed)
-                break
+                return RunningPosterior(mixed, mixed_penalty, cores, batch.features)
             except np.linalg.LinAlgError:  # precisions of some likelihoods may be negative
                 share *= 0.5
                 if share < _SMALLEST_SHARE:
                     raise
-        penalty = (1.0 - share) * posterior.penalty + share * penalty
-        return RunningPosterior(mixed, penalty, cores, batch.features)
-
-    def _value(self, objective, batch, posterior):
-        v = objective.method.share(posterior.penalty)
-        return objective.method.total(posterior.cores, batch.totals[0], batch.n, v)
 
 
 def _predicted(objective, kernel, posterior):
@@ -205,22 +206,9 @@ def _predicted(objective, kernel, posterior):
 
 
 def _per_unit(batch):
-    return [sums.times(1.0 / sums.a) for sums in batch.sums]
+    """Means per unit of precision, and the mean penalty."""
+    return [sums.times(1.0 / sums.a) for sums in batch.sums], batch.totals / batch.n
 
 
 def _per_row(gradient, batch):
     return {name: part / batch.n for name, part in gradient.items()}
-
-
-def _sums_of(core):
-    """The `Sums` that a posterior came from."""
-    return Sums(core.VaV, core.VaV @ core.v + core.v, 1.0)
-
-
-def _warn_of_passes(gain):
-    warn(
-        f"The sites of all rows did not converge in {_PASSES} passes (the last one changed the "
-        f"bound by {gain:.1e} nats per row). Lower the upper bound of the kernel's variance, or "
-        "use solver='lbfgs'.",
-        ConvergenceWarning,
-    )

@@ -102,7 +102,12 @@ class _Curvature:
         """Learn the units of the coordinates from a step in some direction."""
         self.steps += step**2
         self.changes += change**2
-        self._set_diagonal()
+        seen = (self.steps > 0) & (self.changes > 0)
+        if seen.any():
+            root = np.sqrt(self.steps[seen]) / np.sqrt(self.changes[seen])
+            usual = np.median(root)
+            self.diagonal = np.full(len(seen), usual)
+            self.diagonal[seen] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)
 
     def update(self, step, change):
         """Learn from an iteration; where the curvature is not positive, nothing."""
@@ -125,14 +130,6 @@ class _Curvature:
         for (step, change, inverse), share in zip(self.pairs, reversed(shares)):
             vector += step * (share - inverse * (change @ vector))
         return vector
-
-    def _set_diagonal(self):
-        seen = (self.steps > 0) & (self.changes > 0)
-        if seen.any():
-            root = np.sqrt(self.steps[seen]) / np.sqrt(self.changes[seen])
-            usual = np.median(root)
-            self.diagonal = np.full(len(seen), usual)
-            self.diagonal[seen] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)
 
 
 def maximise(
@@ -167,8 +164,6 @@ def maximise(
     """
     minimand = _Minimand(function, limits, scale)
     point = minimand.start(x0)
-    if len(x0) == 0:
-        return Maximum(point.x, -scale * point.value, 0, True, "nothing to optimise")
     is_known, curvature = curvature is not None, curvature or _Curvature(len(x0))
     if len(x0) > _MANY and not is_known:
         _measure(minimand, point, curvature)
@@ -232,7 +227,8 @@ def _search(minimand, point, direction):
         trial = minimand.at(point.x + step * direction)
         if best is not None and trial.value >= best.value:
             break
-        if _improves(trial, point):
+        promised = min(point.gradient @ (trial.x - point.x), 0.0)
+        if trial.value < point.value + _ARMIJO * promised:
             best = trial
             if trial.gradient @ direction >= _STEEP * slope or step >= _LONGEST:
                 break
@@ -244,11 +240,6 @@ def _search(minimand, point, direction):
         else:
             step *= 0.1
     return best
-
-
-def _improves(trial, point):
-    promised = min(point.gradient @ (trial.x - point.x), 0.0)
-    return trial.value < point.value + _ARMIJO * promised
 
 
 def _has_converged(history, tol, size):

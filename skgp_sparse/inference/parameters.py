@@ -165,7 +165,7 @@ def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None):
     the same way.
     """
     if eval_gradient:
-        evaluation = evaluate(objective, kernel, inner_state)
+        evaluation = attempt(objective, kernel, inner_state)
         return evaluation.value, evaluation.theta_bar
     with suppress(np.linalg.LinAlgError), arithmetic():
         value = objective.value(kernel, inner_state)
@@ -173,7 +173,7 @@ def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None):
     return -np.inf
 
 
-def evaluate(objective, kernel, inner_state=None):
+def attempt(objective, kernel, inner_state=None):
     """`Evaluation` with the gradient wrt theta: -inf and zeros where it cannot be evaluated."""
     with suppress(np.linalg.LinAlgError), arithmetic():
         evaluation = objective.value_and_gradient(kernel, inner_state=inner_state)

@@ -38,15 +38,16 @@ class Reservoir:
     def plus(self, columns, weight, capacity, random_state):
         """The reservoir with more rows, of which at most `capacity` stay."""
         priority = weight / (1.0 - random_state.uniform(size=len(weight)))
-        pairs = zip(self.columns, columns)
-        joined = replace(
-            self,
-            columns=tuple(np.concatenate(pair) for pair in pairs),
-            weight=np.append(self.weight, weight),
-            priority=np.append(self.priority, priority),
-            total=self.total + weight.sum(),
-        )
-        return joined._bounded(capacity)
+        pairs = zip((*self.columns, self.weight, self.priority), (*columns, weight, priority))
+        *columns, weight, priority = map(np.concatenate, pairs)
+        total, surplus = self.total + weight[len(self) :].sum(), len(weight) - capacity
+        if surplus <= 0:
+            return Reservoir(tuple(columns), weight, priority, self.threshold, total)
+        order = np.argpartition(priority, surplus - 1)
+        threshold = max(self.threshold, priority[order[:surplus]].max())
+        stay = np.sort(order[surplus:])
+        columns = tuple(column[stay] for column in columns)
+        return Reservoir(columns, weight[stay], priority[stay], threshold, total)
 
     def weights(self):
         """How many rows each of these stands for; their sum is the weight of all that came."""
@@ -65,19 +66,4 @@ class Reservoir:
             priority=factor * self.priority,
             threshold=factor * self.threshold,
             total=factor * self.total,
-        )
-
-    def _bounded(self, capacity):
-        surplus = len(self) - capacity
-        if surplus <= 0:
-            return self
-        order = np.argpartition(self.priority, surplus - 1)
-        lowest = self.priority[order[:surplus]].max()
-        stay = np.sort(order[surplus:])
-        return replace(
-            self,
-            columns=tuple(column[stay] for column in self.columns),
-            weight=self.weight[stay],
-            priority=self.priority[stay],
-            threshold=max(self.threshold, lowest),
         )

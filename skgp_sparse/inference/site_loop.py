@@ -120,7 +120,8 @@ class SiteLoop:
         seen = by_row(partial(as_the_basis_sees, method), state, rows.residual, rows.weight)
         cores = self.projected.solve(bundles.split(seen))
         n = sum(map(np.sum, rows.weight))
-        v = method.share(sum(map(_precision_of_residual, state, rows.weight, rows.residual)) / n)
+        known = zip(state, rows.weight, rows.residual)
+        v = method.share(sum(np.sum(s[1] * (w * r), axis=-1) for s, w, r in known) / n)
         if not np.all(v > 0.0):
             raise np.linalg.LinAlgError("The scale v of the residual variance is not positive.")
         moments = bundles.join(self.projected.moments(cores))
@@ -129,9 +130,7 @@ class SiteLoop:
         update = SiteUpdate(*map(PerRow, zip(*updates)))
         return Step(
             target=PerRow(targets),
-            scaled=lambda change: by_row(
-                _in_nats, change, update.mean, update.variance, rows.weight
-            ),
+            scaled=lambda d: by_row(_in_nats, d, update.mean, update.variance, rows.weight),
             gap=0.5 * sum(gaps),
             value=method.total(cores, sum(values), n, v),
             climbs=method.is_lower_bound,
@@ -146,15 +145,11 @@ class SiteLoop:
             return Step(state, None, np.nan, -np.inf, True, None)
 
     def _solve_from(self, sites, history=()):
-        concave = self.method.likelihood.is_log_concave
-        return solve_fixed_point(
-            self.evaluate if concave else self._evaluate_if_possible,
-            sites,
-            partial(by_row, _admissible if concave else _anything),
-            tol=self.inner.tol,
-            max_iter=self.inner.max_iter,
-            history=history,
-        )
+        inner, evaluate, admissible = self.inner, self.evaluate, partial(by_row, _admissible)
+        if not self.method.likelihood.is_log_concave:  # precisions may have any sign
+            evaluate, admissible = self._evaluate_if_possible, lambda proposal, plain: proposal
+        limits = {"tol": inner.tol, "max_iter": inner.max_iter}
+        return solve_fixed_point(evaluate, sites, admissible, history=history, **limits)
 
     def _first_sites(self):
         """Sites to begin with where there was no evaluation before."""
@@ -163,11 +158,8 @@ class SiteLoop:
         majorised = likelihood.majorised()
         if majorised is None:
             return sites
-        rough = replace(
-            self,
-            method=replace(self.method, likelihood=majorised),
-            inner=self.inner._replace(tol=_ROUGH_START),
-        )
+        method, inner = replace(self.method, likelihood=majorised), self.inner
+        rough = replace(self, method=method, inner=inner._replace(tol=_ROUGH_START))
         return rough._solve_from(sites).state
 
     def _slopes(self, solution):
@@ -217,10 +209,6 @@ def as_the_basis_sees(method, site, residual, weight):
     return weight * method.at_site(site, residual, weight)
 
 
-def _precision_of_residual(site, weight, residual):
-    return np.sum(site[1] * (weight * residual), axis=-1)
-
-
 def _in_nats(change, mean, variance, weight):
     """A change of ``(λ1, λ2)`` in units in which half its square is nats, to second order."""
     first = np.sqrt(weight * variance) * (change[0] - mean * change[1])
@@ -232,8 +220,3 @@ def _admissible(proposal, plain):
     wild = proposal[1] < plain[1] / _RELEASE
     wild |= proposal[1] > plain[1] * _RELEASE
     return np.where(wild, plain, proposal)
-
-
-def _anything(proposal, plain):
-    """The proposal: precisions may have any sign."""
-    return proposal

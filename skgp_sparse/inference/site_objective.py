@@ -115,27 +115,23 @@ class SiteObjective(ExactFit, SparseFit):
 
     def value(self, kernel, inner_state=None):
         """The bound."""
-        return self._infer(kernel, inner_state)[1].step.value
+        return self.infer(kernel, inner_state)[1].step.value
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
-        loop, solution, inner_state = self._infer(kernel, inner_state)
+        loop, solution, inner_state = self.infer(kernel, inner_state)
         gradient = loop.gradient(solution, inputs)
         return Evaluation(solution.step.value, gradient, loop.projected.jitter, inner_state)
 
     def conclude(self, kernel, inner_state=None):
         """`Conclusion` at a kernel, with `Posteriors` of several processes."""
-        loop, solution, inner_state = self._infer(kernel, inner_state)
+        loop, solution, inner_state = self.infer(kernel, inner_state)
         if not solution.converged:
             self._warn_of(solution)
         each = tuple(map(loop.projected.posterior, solution.step.result.cores))
         posterior = each[0] if len(each) == 1 else Posteriors(each)
         objective = self.for_users(inner_state._replace(history=()))
         return Conclusion(solution.step.value, posterior, loop.projected.jitter, objective)
-
-    def solution(self, kernel, inner_state=None):
-        """The `SiteLoop` at a kernel, and where it ended."""
-        return self._infer(kernel, inner_state)[:2]
 
     def minibatch_view(self):
         """Gradients from some rows, and a running posterior."""
@@ -167,7 +163,8 @@ class SiteObjective(ExactFit, SparseFit):
         options = self.options._replace(memory=self.options.memory - of_sites)
         return Problem(kernel, self.basis, self.rows, None, options, latent_noise=True)
 
-    def _infer(self, kernel, inner_state=None):
+    def infer(self, kernel, inner_state=None):
+        """The `SiteLoop` at a kernel, where it ended, and what it remembers."""
         loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
         last = inner_state or self.inner_state
         solution = loop.solve(last)
@@ -207,8 +204,6 @@ class SiteModel(Model):
         """Kinds of all rows, numbered in their order."""
         likelihood = self.method.likelihood
         parts = [likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
-        if len(parts) == 1:
-            return np.unique(parts[0], return_inverse=True)[1]
         kinds = np.unique(np.concatenate([np.unique(part) for part in parts]))
         smallest = np.min_scalar_type(len(kinds))
         return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])
@@ -236,9 +231,7 @@ class SiteModel(Model):
 
 def _with_more(chosen, of_kind, missing, random_state):
     """The chosen rows, some of which give way to `missing` further rows of a kind."""
-    spare = of_kind.copy()
-    spare[chosen] = False
-    spare = np.flatnonzero(spare)
+    spare = np.setdiff1d(np.flatnonzero(of_kind), chosen)
     if len(spare) == 0:
         return chosen
     drawn = random_state.choice(spare, min(missing, len(spare)), replace=False)

@@ -134,11 +134,9 @@ class Search:
         if self.settings.progress is None:
             return False
         density = np.mean(state.densities)
-        note = (
-            f"{self.seen / len(self.rows):.2f} passes over the rows, "
-            f"{time.perf_counter() - self.started:.1f} s, log density of rows held aside "
-            f"{density:.4f}"
-        )
+        passes, seconds = self.seen / len(self.rows), time.perf_counter() - self.started
+        note = f"{passes:.2f} passes over the rows, {seconds:.1f} s"
+        note += f", log density of rows held aside {density:.4f}"
         self.stopped |= bool(self.settings.progress(iteration, density, note=note))
         return self.stopped
 

@@ -135,15 +135,9 @@ def _posterior(job, kernel, least, random_state):
     goal = _goal(noise, rows, settings.tol)
     before = _solve(kernel, data, first, near, settings, goal)
     seen[chosen[:_LEADING]] = False
-    posterior = RowsPosterior(
-        kernel,
-        data.X,
-        first,
-        before.x,
-        features.first(_LEADING),
-        rest=np.flatnonzero(seen),
-        scale=kernels.length_scales(kernel, rows.scale()),
-    )
+    leading, rest = features.first(_LEADING), np.flatnonzero(seen)
+    scale = kernels.length_scales(kernel, rows.scale())
+    posterior = RowsPosterior(kernel, data.X, first, before.x, leading, rest=rest, scale=scale)
     posterior = replace(posterior, factor=_factor(posterior, data, aside, n_jobs))
     if before.stopped or before.n_iter >= settings.max_iter:
         _warn_of(before, settings, goal, len(Z))
@@ -188,16 +182,9 @@ def _solve(kernel, data, noise, near, settings, goal, before=None):
         note = f"residual of {which} {residual:.2e}, until {goal:.1e}"
         return settings.progress(spent + iteration, -residual, note=note)
 
-    solution = solve(
-        multiply,
-        near,
-        data.y,
-        tol=goal,
-        max_iter=settings.max_iter - spent,
-        rough=rough,
-        report=report,
-        start=before,
-    )
+    options = {"rough": rough, "report": report, "start": before}
+    most = settings.max_iter - spent
+    solution = solve(multiply, near, data.y, tol=goal, max_iter=most, **options)
     return solution._replace(n_iter=spent + solution.n_iter)
 
 
@@ -224,7 +211,7 @@ def _factor(posterior, data, aside, n_jobs):
         return 1.0
     X, y, known, weight, _ = (column[aside] for column in data)
     mean, variance = posterior.mean_and_variance(X, n_jobs)
-    learned = kernels.diagonal(posterior.kernel, X)[1]
+    learned = kernels.diagonal(posterior.prior, X)[1]
     variance = np.maximum(variance + learned, np.finfo(float).tiny)
     errors = (y - mean) ** 2
     squares = errors.mean(axis=1)

@@ -94,12 +94,7 @@ def _loses_much(kernel, objective):
     return residual > (_LOST_OF_FEW if len(objective.rows) <= _FEW_TO_KNOW else _LOST) * noise
 
 
-BY_NAME = {
-    "auto": Auto,
-    "exact": Exact,
-    "inducing": InducingPoints,
-    "rows": AllRows,
-}
+BY_NAME = {"auto": Auto, "exact": Exact, "inducing": InducingPoints, "rows": AllRows}
 
 
 def resolve_posterior(posterior, name):

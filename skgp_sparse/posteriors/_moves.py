@@ -106,15 +106,12 @@ class Move(Solver):
 
     def solve(self, objective, kernel, settings, random_state, model=None):
         """A `Fit` of all rows where few iterations on some of them ended."""
-        starts = [(objective, kernel)]
+        rows, starts = objective.rows, [(objective, kernel)]
         if self.fresh is not None:
-            starts.append(self._chosen_anew(objective, kernel, random_state))
-            starts.append(self._begun_anew(objective, model, settings, random_state))
+            starts += self._fresh_starts(objective, kernel, model, settings, random_state)
         objective, kernel = max(starts, key=lambda start: value_or_minus_inf(*start, False))
         size = max(_FEWEST_ROWS, _ROWS_PER_POINT * len(objective.inducing_points))
-        part = objective.on(
-            objective.rows.sampled(model.sample(objective.rows, size, random_state))
-        )
+        part = objective.on(rows.sampled(model.sample(rows, size, random_state)))
         settings = settings._replace(max_iter=min(settings.max_iter, _ITERATIONS), n_restarts=0)
         with collected() as warnings:
             fit = of_few_rows(self.solver).solve(part, kernel, settings, random_state, model)
@@ -126,17 +123,15 @@ class Move(Solver):
         of_all = KeepParameters().solve(objective.at(**values), fit.kernel, settings, random_state)
         return of_all._replace(n_iter=fit.n_iter)
 
-    def _chosen_anew(self, objective, kernel, random_state):
-        """The objective at other inducing points."""
-        other = objective.at(basis=self.fresh(objective.rows, kernel, random_state))
-        return other, raise_noise(kernel, other)
-
-    def _begun_anew(self, objective, model, settings, random_state):
-        """The objective after a small exact fit, as a fit begins."""
-        rows, settings = objective.rows, settings._replace(n_restarts=0)
+    def _fresh_starts(self, objective, kernel, model, settings, random_state):
+        """The objective at other inducing points, and after a small exact fit, as a fit begins."""
+        rows = objective.rows
+        chosen = objective.at(basis=self.fresh(rows, kernel, random_state))
+        yield chosen, raise_noise(kernel, chosen)
+        settings = settings._replace(n_restarts=0)
         model, kernel = fit_few(rows, self.initial, model, settings, random_state)
-        other = model.sparse(rows, self.fresh(rows, kernel, random_state), settings.options)
-        return other, raise_noise(kernel, other)
+        begun = model.sparse(rows, self.fresh(rows, kernel, random_state), settings.options)
+        yield begun, raise_noise(kernel, begun)
 
 
 def of_few_rows(solver):
