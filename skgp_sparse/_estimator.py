@@ -212,7 +212,7 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
         return state
 
     def __setstate__(self, state):
-        version = state.get(_OF_VERSION, "a version before 0.1.0")
+        version = state.get(_OF_VERSION, "before 0.1.0")
         if version != __version__:
             raise ValueError(
                 f"This pickle of {type(self).__name__} was made by skgp_sparse {version}, and this "
@@ -310,8 +310,7 @@ def progress_of(estimator, reporter=None):
     """``(iteration, value, about="", note="") -> stop?``, which prints and tells the callbacks.
 
     `about` names the problem, where a fit has several; `note` is printed in the place of the value.
-    Once a callback has asked to stop, every run
-    of the optimiser that is still to come stops, too.
+    Once a callback has asked to stop, every run of the optimiser that is still to come stops, too.
     """
     asked_to_stop = []
 

@@ -346,7 +346,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             If there are more than two classes and `multi_class` is not "softmax".
         """
         X, view = self._question(X)
-        if self.n_classes_ > 2 and view.strategy != "softmax":
+        if self.n_classes_ > 2 and view.multi_class != "softmax":
             raise ValueError(
                 "Returning the mean and variance of the latent function f is only supported for "
                 f"binary classification, received {self.n_classes_} classes. With "
@@ -363,7 +363,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     def _earlier(self):
         fitted = hasattr(self, "kernel_")
-        return (self.classes_, self._view.strategy, self._fits) if fitted else None
+        return (self.classes_, self._view.multi_class, self._fits) if fitted else None
 
     def _question(self, X):
         """Query points, and the fitted processes."""

@@ -19,6 +19,7 @@ from skgp_sparse.families.responses import Responses
 from skgp_sparse.likelihoods import domain_of
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.rows import checks
+from skgp_sparse.rows.door import check_query
 
 
 def can_learn_later(estimator):
@@ -356,7 +357,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         After `fit`, calls go on from its result. Moves use L-BFGS on the sample, whatever `solver`
         is, and with another `likelihood` the first call does, too. Callbacks are not told of the
         progress. The posterior is given inducing points: the method does not exist with
-        ``posterior="rows"`` or with `n_mean`.
+        ``posterior="exact"``, ``posterior="rows"`` or `n_mean`.
+
+        An array `alpha` has the known noise of the rows of this call, in all calls or in none:
+        ``model.set_params(alpha=noise).partial_fit(X, y)``.
 
         Parameters
         ----------
@@ -380,10 +384,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         Raises
         ------
         ValueError
-            If a parameter or the data are invalid, if `alpha` is an array, if a parameter has
-            changed on which the sums of earlier rows depend, or if the rows of an earlier `fit`
-            are not in memory, because it was on a cluster or from a large source, or the estimator
-            was loaded from a pickle after it.
+            If a parameter or the data are invalid, if a parameter has changed on which the sums of
+            earlier rows depend, or if the rows of an earlier `fit` are not in memory, because it
+            was on a cluster or from a large source, or the estimator was loaded from a pickle
+            after it.
         TypeError
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.
@@ -582,6 +586,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ValueError
             If the likelihood is not Gaussian, if the rows of `fit` are not in memory, or if X is
             given without y.
+        TypeError
+            If X is a source of rows.
 
         References
         ----------
@@ -603,6 +609,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         True
         """
         check_is_fitted(self, "kernel_")
+        check_query(X, type(self).__name__)
         name, records = f"{type(self).__name__}.evidence_bounds", None
         if not is_gaussian(self.likelihood):
             raise ValueError(f"{name} needs likelihood='gaussian'. Got {self.likelihood!r}.")

@@ -21,6 +21,7 @@ from skgp_sparse._engine.evidence import certify
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Rows
+from skgp_sparse.sources import Arrays
 
 KERNELS = [
     2.0 * RBF(0.7) + WhiteKernel(0.05),
@@ -183,6 +184,8 @@ def test_what_cannot_be_bounded_is_refused():
     counts.fit(X, np.random.RandomState(0).poisson(2.0, size=len(X)))
     with pytest.raises(ValueError, match="needs likelihood='gaussian'"):
         counts.evidence_bounds()
+    with pytest.raises(TypeError, match=r"X is a source of rows .* chunks one by one"):
+        model.evidence_bounds(Arrays(X, y))
 
 
 @pytest.mark.second

@@ -712,3 +712,19 @@ def test_metadata_routing():
         assert request == {"classes": True, "sample_weight": True}
         model = SparseGPRegressor().set_partial_fit_request(offset=True)
         assert model.get_metadata_routing().partial_fit.requests["offset"] is True
+
+
+def test_targets_share_a_scale_if_noise_comes_with_later_rows():
+    """Known noise, an array, is 0 in the first call: the next one has noise of all targets."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-2, 2, (80, 1))
+    y = np.column_stack([np.sin(X[:, 0]), 100 * np.cos(X[:, 0])])
+    kernel = ConstantKernel(1.0) * RBF(1.0)
+    fixed = {"kernel": kernel, "optimizer": None, "inducing_init": X[::8], "normalize_y": True}
+    noise = np.repeat([0.0, 0.5], 40)
+    expected = SparseGPRegressor(alpha=np.full(40, 1e-9), **fixed).partial_fit(X[:40], y[:40])
+    actual = SparseGPRegressor(alpha=noise[:40], **fixed).partial_fit(X[:40], y[:40])
+    for model in (expected, actual):
+        model.set_params(alpha=noise[40:]).partial_fit(X[40:], y[40:])
+    for one, other in zip(actual.predict(X, return_std=True), expected.predict(X, return_std=True)):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * np.abs(other).max())

@@ -140,7 +140,7 @@ def resolve_likelihood(likelihood, name):
     return clone(likelihood)
 
 
-def resolve_strategy(multi_class, n_classes, name):
+def resolve_multi_class(multi_class, n_classes, name):
     """How several classes are handled; two classes are one binary problem in any case."""
     is_name = isinstance(multi_class, str) and multi_class in MULTI_CLASS
     require(is_name, "multi_class", multi_class, name, f"one of {MULTI_CLASS}")

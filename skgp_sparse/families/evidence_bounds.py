@@ -52,7 +52,7 @@ def evidence_bounds(fit, parameters, records, units, name):
         check_columns(rows.y, len(units.scale), name)
         return _bounds(fit, parameters, with_noise_floor(rows, fit.kernel), bound, None)
     if fit.posterior.kind == "exact":
-        return EvidenceBounds(*4 * [fit.value], 0.0)
+        return EvidenceBounds(*4 * [float(fit.value)], 0.0)
     if fit.objective is None or not fit.objective.rows.in_memory:
         raise ValueError(
             f"{name}: this estimator does not contain the training rows, because it was fitted on "

@@ -33,7 +33,7 @@ class Family(ABC):
         What posteriors are given.
     likelihood : Likelihood or None
         None: the noise is Gaussian.
-    labelled : bool
+    has_sites : bool
         Whether rows have sites.
     bound : Bound
         Defined where the noise is Gaussian.
@@ -41,15 +41,15 @@ class Family(ABC):
         ``(iteration, value, about="", note="") -> stop?``
     """
 
-    labelled = True
+    has_sites = True
     progress = None
 
     @abstractmethod
     def jobs(self, records, earlier):
         """The jobs that `Records` make.
 
-        `earlier` is None or a pair: the classes and the fits of the last call, from which a fit may
-        go on.
+        `earlier` is None, or what a fit may go on from: the classes, the way in which they became
+        problems, and the fits of the last call.
         """
 
     @abstractmethod
@@ -111,7 +111,7 @@ class Family(ABC):
             model=model,
             progress=progress,
             name=name,
-            labelled=self.labelled,
+            has_sites=self.has_sites,
         )
         return job._replace(before=before)
 

@@ -28,7 +28,7 @@ class GaussianNoise(Family):
     """Numbers with Gaussian noise."""
 
     likelihood = None
-    labelled = False
+    has_sites = False
 
     def __init__(self, parameters, name):
         self.parameters, self.name = parameters, name
@@ -63,7 +63,8 @@ class GaussianNoise(Family):
 
     def new_stream(self, part, random_state):
         """A stream to which no row has come, but whose targets have a unit."""
-        units = Units.of(part.moments(), part.noise, self.parameters.normalize_y, self.name)
+        normalize, varies = self.parameters.normalize_y, np.ndim(self.parameters.alpha) > 0
+        units = Units.of(part.moments(), part.noise, normalize, self.name, shared=varies)
         return new_stream(part, random_state, 1, first=units.scale)
 
     def stream_of(self, fits, n_iter, random_state):

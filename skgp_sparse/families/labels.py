@@ -12,7 +12,7 @@ from skgp_sparse.families.choices import (
     resolve_latent_kernel,
     resolve_method,
     resolve_sigmoid,
-    resolve_strategy,
+    resolve_multi_class,
     same_structure,
 )
 from skgp_sparse.families.parameter_checks import check_minibatches
@@ -53,7 +53,7 @@ class ClassLabels(SiteFamily):
     def _know(self, classes):
         """The problems of these classes."""
         self.classes = classes
-        self.multi_class = resolve_strategy(self.parameters.multi_class, len(classes), self.name)
+        self.multi_class = resolve_multi_class(self.parameters.multi_class, len(classes), self.name)
         self.tasks = multiclass.tasks(len(classes), self.multi_class)
         self.several = multiclass.problems_of_a_row(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"

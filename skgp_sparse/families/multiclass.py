@@ -46,22 +46,22 @@ class Task(NamedTuple):
         return f"{classes[self.positive]} against {classes[self.negative]}"
 
 
-def tasks(n_classes, strategy):
+def tasks(n_classes, multi_class):
     """The problems of a number of classes; one where there are two."""
-    if strategy == "softmax":
+    if multi_class == "softmax":
         return [Task()]
     if n_classes == 2:
         return [Task(1)]
-    if strategy == "one_vs_one":
+    if multi_class == "one_vs_one":
         return [Task(j, i) for i, j in combinations(range(n_classes), 2)]
     return [Task(k) for k in range(n_classes)]
 
 
-def problems_of_a_row(n_classes, strategy):
+def problems_of_a_row(n_classes, multi_class):
     """In how many problems a row takes part."""
-    if strategy == "softmax" or n_classes == 2:
+    if multi_class == "softmax" or n_classes == 2:
         return 1
-    return n_classes - 1 if strategy == "one_vs_one" else n_classes
+    return n_classes - 1 if multi_class == "one_vs_one" else n_classes
 
 
 def normalised(positive):

@@ -201,7 +201,7 @@ class LabelView(NamedTuple):
     latent: list  # of `TargetView`, in their own units
     likelihoods: list
     n_classes: int
-    strategy: str
+    multi_class: str
 
     def on_threads(self, n_jobs):
         """The same view, whose blocks of rows so many threads process."""
@@ -212,7 +212,7 @@ class LabelView(NamedTuple):
         if self.n_classes == 2:
             return (self.latent[0].mean(X) > 0).astype(int)
         probabilities = self._by_problem(X)
-        if self.strategy == "one_vs_one":
+        if self.multi_class == "one_vs_one":
             return multiclass.votes(probabilities, self.n_classes)
         return np.argmax(probabilities, axis=1)
 
@@ -221,13 +221,15 @@ class LabelView(NamedTuple):
         probabilities = self._by_problem(X)
         if self.n_classes == 2:
             return np.hstack([1.0 - probabilities, probabilities])
-        if self.strategy == "one_vs_one":
+        if self.multi_class == "one_vs_one":
             return multiclass.coupled(probabilities, self.n_classes)
-        return probabilities if self.strategy == "softmax" else multiclass.normalised(probabilities)
+        return (
+            probabilities if self.multi_class == "softmax" else multiclass.normalised(probabilities)
+        )
 
     def latent_moments(self, X):
         """Mean and variance of the latent process (n,), or of those of a softmax (n, n_classes)."""
-        if self.strategy == "softmax":
+        if self.multi_class == "softmax":
             return self.latent[0].moments(X)
         mean, std = self.latent[0].mean_and_std(X, latent=False)
         return mean, std**2
@@ -237,7 +239,7 @@ class LabelView(NamedTuple):
 
         The latter has one column for each binary problem.
         """
-        if self.strategy == "softmax":
+        if self.multi_class == "softmax":
             mean, variance = self.latent[0].moments(X)
             return self.likelihoods[0].probability(mean.T, variance.T).T
         columns = []

@@ -109,7 +109,7 @@ class AllRows(Strategy):
     def refuses(self, family):
         """Likelihoods, given inducing points, and random rows."""
         parameters = family.parameters
-        if family.labelled:
+        if family.has_sites:
             return f"needs likelihood='gaussian'. Got likelihood={parameters.likelihood!r}"
         if not isinstance(parameters.inducing_init, str):
             return "takes no array as inducing_init"

@@ -121,7 +121,7 @@ def narrowed(strategy, parameters, rows, kernel):
     return InducingPoints()
 
 
-def job_of(parameters, strategy, initialiser, *, rows, kernel, model, progress, name="", labelled):
+def job_of(parameters, strategy, initialiser, *, rows, kernel, model, progress, name="", has_sites):
     """The `Job` of a table, with the parameters of an estimator.
 
     Parameters
@@ -135,10 +135,10 @@ def job_of(parameters, strategy, initialiser, *, rows, kernel, model, progress, 
     model : Model
     progress : callable
     name : str
-    labelled : bool
+    has_sites : bool
         Whether rows have sites.
     """
-    size, limits = _sizes(parameters.n_inducing, kernel, labelled)
+    size, limits = _sizes(parameters.n_inducing, kernel, has_sites)
     initialise, given = initialiser(size, rows.n_features)
     width = len(parameters.inducing_init) if given else size
     memory = get_config()["working_memory"] * 2**20
@@ -157,7 +157,7 @@ def job_of(parameters, strategy, initialiser, *, rows, kernel, model, progress, 
             n_restarts=parameters.n_restarts_optimizer,
             max_iter=parameters.max_iter,
             tol=parameters.tol,
-            start_rows=_rows_of_start(len(rows), labelled),
+            start_rows=_rows_of_start(len(rows), has_sites),
             options=options,
             move_basis=parameters.optimize_inducing,
             progress=progress,
@@ -170,17 +170,17 @@ def _is_auto(value):
     return isinstance(value, str) and value == "auto"
 
 
-def _rows_of_start(n, labelled):
+def _rows_of_start(n, has_sites):
     """How many rows the first fit sees: with sites, it should be cheap beside an evaluation."""
     few = min(_START_LABELS, max(_FEWEST_LABELS, n // _START_SHARE))
-    return few if labelled else _START_ROWS
+    return few if has_sites else _START_ROWS
 
 
-def _sizes(n_inducing, kernel, labelled):
+def _sizes(n_inducing, kernel, has_sites):
     """Number of inducing points, and the `Limits`."""
     if not _is_auto(n_inducing):
         return n_inducing, Limits(n_inducing, n_inducing)
-    if labelled:
+    if has_sites:
         return _AUTO_LABELS, Limits(_EXACT_LABELS, _EXACT_LABELS)
     if not kernels.differentiable(kernel):
         return _AUTO_ROWS, Limits(_EXACT_OPAQUE, _EXACT_OPAQUE)

@@ -23,6 +23,13 @@ class Strategy(BaseEstimator, ABC):
     ----------
     name : str
         Of the parameter `posterior` of an estimator.
+
+    Examples
+    --------
+    >>> from skgp_sparse.posteriors import InducingPoints, Strategy
+    >>> posterior = InducingPoints(n_mean=2000)
+    >>> isinstance(posterior, Strategy), posterior.name, posterior.get_params()
+    (True, 'inducing', {'n_mean': 2000})
     """
 
     name = ""

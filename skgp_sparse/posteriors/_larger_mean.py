@@ -41,7 +41,7 @@ class LargerMean(Strategy):
     def refuses(self, family):
         """Likelihoods, and bounds that count a residual as noise."""
         given = family.parameters
-        if family.labelled:
+        if family.has_sites:
             return f"needs likelihood='gaussian' for n_mean. Got likelihood={given.likelihood!r}"
         if np.any(family.bound.noise_share):
             return f"needs a bound with the noise of the rows for n_mean. Got bound={given.bound!r}"

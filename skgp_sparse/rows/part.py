@@ -33,15 +33,16 @@ class Units(NamedTuple):
         return cls(np.zeros(n_targets), np.ones(n_targets))
 
     @classmethod
-    def of(cls, moments, noise, normalize, name):
+    def of(cls, moments, noise, normalize, name, shared=False):
         """Those in which targets have mean 0 and variance 1, if they are to be normalised.
 
         Targets of known noise share one scale: `noise` is in units of y², the same for all of them.
+        They also do if it is `shared`, as noise may come with later rows.
         """
         if not normalize:
             units = cls.none(len(moments.mean))
         else:
-            shared = bool(np.any(noise))
+            shared = shared or bool(np.any(noise))
             units = cls(moments.mean, scale_of(moments.mean, moments.spread, shared))
         _check_noise(np.max(noise), units.scale, name)
         return units
