@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from functools import partial
 
 from joblib import Parallel, delayed
 
@@ -97,23 +96,11 @@ class Family(ABC):
 
     def job(self, rows, kernel, model, name="", before=None):
         """The `Job` of a table."""
+        return job_of(self, rows, kernel, model, name)._replace(before=before)
 
-        def initialiser(size, n_features):
-            return resolve_inducing(self.parameters.inducing_init, size, n_features, self.name)
-
-        progress = self.progress and partial(self.progress, about=name)
-        job = job_of(
-            self.parameters,
-            self.strategy,
-            initialiser,
-            rows=rows,
-            kernel=kernel,
-            model=model,
-            progress=progress,
-            name=name,
-            has_sites=self.has_sites,
-        )
-        return job._replace(before=before)
+    def initialiser(self, n_inducing, n_features):
+        """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
+        return resolve_inducing(self.parameters.inducing_init, n_inducing, n_features, self.name)
 
 
 def fit_all(jobs, random_states, n_jobs, watched):

@@ -11,8 +11,8 @@ from skgp_sparse.families import multiclass
 from skgp_sparse.families.choices import (
     resolve_latent_kernel,
     resolve_method,
-    resolve_sigmoid,
     resolve_multi_class,
+    resolve_sigmoid,
     same_structure,
 )
 from skgp_sparse.families.parameter_checks import check_minibatches

@@ -12,6 +12,7 @@
 """
 
 from copy import deepcopy
+from functools import partial
 from numbers import Integral
 
 from sklearn import get_config
@@ -121,46 +122,31 @@ def narrowed(strategy, parameters, rows, kernel):
     return InducingPoints()
 
 
-def job_of(parameters, strategy, initialiser, *, rows, kernel, model, progress, name="", has_sites):
-    """The `Job` of a table, with the parameters of an estimator.
-
-    Parameters
-    ----------
-    parameters : estimator
-    strategy : Strategy
-    initialiser : callable
-        ``(size, n_features) -> (initialise, are_given)``.
-    rows : Table
-    kernel : sklearn kernel
-    model : Model
-    progress : callable
-    name : str
-    has_sites : bool
-        Whether rows have sites.
-    """
-    size, limits = _sizes(parameters.n_inducing, kernel, has_sites)
-    initialise, given = initialiser(size, rows.n_features)
-    width = len(parameters.inducing_init) if given else size
+def job_of(family, rows, kernel, model, name):
+    """The `Job` of a table, with the parameters of the estimator of a `Family`."""
+    given, n = family.parameters, len(rows)
+    size, limits = _sizes(given.n_inducing, kernel, family.has_sites)
+    initialise, are_given = family.initialiser(size, rows.n_features)
+    width = len(given.inducing_init) if are_given else size
     memory = get_config()["working_memory"] * 2**20
-    options = Options(n_jobs=resolve_n_jobs(parameters.n_jobs), memory=memory)
-    if given or isinstance(strategy, Exact):
+    if are_given or isinstance(family.strategy, Exact):
         limits = Limits(0, 0)  # there is no question
     return Job(
         name=name,
         rows=rows,
         kernel=kernel,
         model=model,
-        strategy=narrowed(strategy, parameters, rows, kernel),
-        points=Points(size, initialise, _is_auto(parameters.n_inducing), given),
+        strategy=narrowed(family.strategy, given, rows, kernel),
+        points=Points(size, initialise, _is_auto(given.n_inducing), are_given),
         settings=Settings(
-            solver=resolve_solver(parameters.solver, parameters.optimizer, len(rows), width),
-            n_restarts=parameters.n_restarts_optimizer,
-            max_iter=parameters.max_iter,
-            tol=parameters.tol,
-            start_rows=_rows_of_start(len(rows), has_sites),
-            options=options,
-            move_basis=parameters.optimize_inducing,
-            progress=progress,
+            solver=resolve_solver(given.solver, given.optimizer, n, width),
+            n_restarts=given.n_restarts_optimizer,
+            max_iter=given.max_iter,
+            tol=given.tol,
+            start_rows=_rows_of_start(n, family.has_sites),
+            options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
+            move_basis=given.optimize_inducing,
+            progress=family.progress and partial(family.progress, about=name),
         ),
         limits=limits,
     )
