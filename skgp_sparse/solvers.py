@@ -182,11 +182,8 @@ class UserOptimizer(BaseEstimator, Solver):
             self._checked(self.optimizer(negative, theta, bounds=kernel.bounds), kernel)
             for theta in chain([kernel.theta], drawn)
         )
-        theta, value = min(answers, key=lambda answer: answer[1])
-        kernel = kernel.clone_with_theta(theta)
-        with arithmetic():
-            conclusion = objective.conclude(kernel, inner_state)
-        return _fit_of(kernel, conclusion._replace(value=-value), 1)
+        theta, _ = min(answers, key=lambda answer: answer[1])
+        return _finish(objective, kernel.clone_with_theta(theta), 1, inner_state)
 
     @staticmethod
     def _checked(answer, kernel):
