@@ -52,42 +52,7 @@ def _unchanged_on_failure(estimator):
         raise
 
 
-class NamedPartsMixin:
-    """Estimator whose parameters may be names of objects, such as ``bound="pep"``."""
-
-    def set_params(self, **params):
-        """Set parameters, those of nested objects as ``bound__alpha``.
-
-        Parameters
-        ----------
-        **params : dict
-            Values by name.
-
-        Returns
-        -------
-        self : estimator
-            This estimator.
-
-        Raises
-        ------
-        ValueError
-            If there is no such parameter, or the object that should have it is a string or None.
-        """
-        for key in params:
-            owner, _, part = key.partition("__")
-            value = params.get(owner, getattr(self, owner, None))
-            if part and (value is None or isinstance(value, str)) and hasattr(self, owner):
-                raise ValueError(
-                    f"{key!r} of {type(self).__name__} cannot be set, because {owner} is {value!r} "
-                    f"and has no parameters. First set {owner} to an object that has a parameter "
-                    f"{part!r}. Bounds are in skgp_sparse.bounds, likelihoods in "
-                    "skgp_sparse.likelihoods, posteriors in skgp_sparse.posteriors, solvers in "
-                    "skgp_sparse.solvers, and kernels in sklearn.gaussian_process.kernels."
-                )
-        return super().set_params(**params)
-
-
-class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
+class SparseGP(CallbackSupportMixin, BaseEstimator):
     """One or several fitted processes; several where classes become binary problems.
 
     A subclass says what its rows are (`_family`).
@@ -152,6 +117,37 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
         check_query(X, type(self).__name__)
         return validate_data(self, X, reset=False, dtype=FLOATS)
 
+    def set_params(self, **params):
+        """Set parameters, those of nested objects as ``bound__alpha``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name.
+
+        Returns
+        -------
+        self : estimator
+            This estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, or the object that should have it is a string or None.
+        """
+        for key in params:
+            owner, _, part = key.partition("__")
+            value = params.get(owner, getattr(self, owner, None))
+            if part and (value is None or isinstance(value, str)) and hasattr(self, owner):
+                raise ValueError(
+                    f"{key!r} of {type(self).__name__} cannot be set, because {owner} is {value!r} "
+                    f"and has no parameters. First set {owner} to an object that has a parameter "
+                    f"{part!r}. Bounds are in skgp_sparse.bounds, likelihoods in "
+                    "skgp_sparse.likelihoods, posteriors in skgp_sparse.posteriors, solvers in "
+                    "skgp_sparse.solvers, and kernels in sklearn.gaussian_process.kernels."
+                )
+        return super().set_params(**params)
+
     def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
         """Evaluate the bound on the log marginal likelihood at the fitted inducing points.
 
@@ -192,7 +188,12 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
         if self._fits[0].objective is None:
-            raise _rows_are_gone(self)
+            raise ValueError(
+                f"This {type(self).__name__} was fitted on a cluster, or loaded from a pickle (or "
+                "copied). It does not contain the training rows, so that its bound cannot be "
+                "evaluated at another theta. Call fit again, or use "
+                "log_marginal_likelihood_value_."
+            )
         fitted = [fit.kernel for fit in self._fits]
         theta, shared = _check_thetas(theta, fitted)
         with np.errstate(all="ignore"):
@@ -256,20 +257,17 @@ class SparseGP(NamedPartsMixin, CallbackSupportMixin, BaseEstimator):
         """What is known of the rows before; None if there were none."""
         if hasattr(self, "_stream") or not hasattr(self, "kernel_"):
             return getattr(self, "_stream", None)
-        name, objective = type(self).__name__, self._fits[0].objective
+        objective, reason = self._fits[0].objective, None
         if objective is None:
+            reason = "it was fitted on a cluster, or loaded from a pickle (or copied)"
+        elif not objective.rows.in_memory:
+            reason = "they came from a source of rows that is too large for memory"
+        if reason is not None:
             raise ValueError(
-                f"{name}.partial_fit goes on from the rows of fit, but this estimator was fitted "
-                "on a cluster, or loaded from a pickle (or copied). It does not contain them. Call "
-                "fit or, on a clone, partial_fit with these rows first. Estimators that were "
-                "trained by partial_fit alone can be pickled."
-            )
-        if not objective.rows.in_memory:
-            raise ValueError(
-                f"{name}.partial_fit goes on from the rows of fit, but this estimator was fitted "
-                "from a source of rows that is too large for memory. On a clone, pass the chunks "
-                "of the source to partial_fit from the start, or call fit with arrays or memory "
-                "maps."
+                f"{type(self).__name__}.partial_fit goes on from the rows of fit, which this "
+                f"estimator does not contain, because {reason}. Call fit again with arrays or, on "
+                "a clone, pass the rows (or the chunks of a source) to partial_fit from the start. "
+                "Estimators that were trained by partial_fit alone can be pickled."
             )
         random_state = check_random_state(self.random_state)
         return family.stream_of(self._fits, self.n_iter_, random_state)
@@ -359,13 +357,4 @@ def _warn_at_bound(hyper, dim, side):
         f"specified {side} bound {bound[0]}. {remedy} the bound and calling fit again may find a "
         "better value.",
         ConvergenceWarning,
-    )
-
-
-def _rows_are_gone(estimator):
-    """The error of an estimator that was loaded without its training rows."""
-    return ValueError(
-        f"This {type(estimator).__name__} was fitted on a cluster, or loaded from a pickle (or "
-        "copied). It does not contain the training rows, so that its bound cannot be evaluated at "
-        "another theta. Call fit again, or use log_marginal_likelihood_value_."
     )

@@ -397,7 +397,7 @@ def test_after_a_fit_and_a_pickle_the_rows_are_unknown(model):
     X, y, _ = table()
     y = y[:, 0] if isinstance(model, SparseGPRegressor) else y[:, 0] > 10.0
     loaded = pickle.loads(pickle.dumps(model.fit(X, y)))
-    with pytest.raises(ValueError, match="on a cluster, or loaded from a pickle.*not contain"):
+    with pytest.raises(ValueError, match="not contain.*on a cluster, or loaded from a pickle.*again"):
         loaded.partial_fit(X, y)
 
 
@@ -408,7 +408,7 @@ def test_after_a_fit_of_a_large_source_the_rows_are_not_in_memory(model, monkeyp
     y = y[:, 0] if isinstance(model, SparseGPRegressor) else y[:, 0] > 10.0
     model.set_params(max_iter=3).fit(Arrays(X, y))
     before = model.predict(X)
-    with pytest.raises(ValueError, match="fitted from a source.*pass the chunks.*from the start"):
+    with pytest.raises(ValueError, match="came from a source.*pass the.*chunks.*from the start"):
         model.partial_fit(X, y)
     np.testing.assert_array_equal(model.predict(X), before)
 
