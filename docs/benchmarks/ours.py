@@ -124,14 +124,13 @@ def table_rows(X, y):
 def cluster_rows(client, X, y):
     """Standardised dask arrays as the table that `fit` makes of them, gone afterwards."""
     # ADAPT: to how estimators on a cluster make their rows.
-    from skgp_sparse.dask import _collections
-    from skgp_sparse.dask._cluster_estimators import regression_table
-    from skgp_sparse.dask._tasks import Rules
+    from skgp_sparse.dask._records import read_partitions
+    from skgp_sparse.rows.checks import Rules
 
     with contextlib.ExitStack() as held:
-        rules = Rules("benchmark", None, labels=False)
-        loaded = _collections.load(client, rules, held, X, y=y, weight=None, offset=None, noise=0.0)
-        yield regression_table(*loaded, normalize=False, name="benchmark", columns=(None, None))
+        rules, nothing = Rules("benchmark", None), {"sample_weight": None, "offset": None}
+        records = read_partitions(client, rules, held, X, y=y, **nothing, alpha=0.0)
+        yield records.numbers(normalize=False)
 
 
 def evaluation_of_rows(rows, kernel, Z, bound, n_jobs=None):
@@ -230,20 +229,39 @@ def reporting_to(trace):
 
     The small exact fit must not report: its value belongs to fewer rows.
     """
-    # ADAPT: to a public callback, if the estimator gets one.
+
+    def wrap(maximise):
+        def reporting(*args, **options):
+            options["callback"] = lambda iteration, value: trace(value)
+            return maximise(*args, **options)
+
+        return reporting
+
+    with maximising(wrap):
+        yield
+
+
+@contextlib.contextmanager
+def maximising(wrap):
+    """Let fits on the full data, and on samples of them, use ``wrap(maximise)``."""
+    # ADAPT: to who calls `maximise` for the small exact fit, and who for the others.
     from skgp_sparse import solvers
+    from skgp_sparse.inference import optimizers, stochastic
 
-    maximise = solvers.maximise
+    climb, maximise = optimizers.climb, optimizers.maximise
 
-    def reporting(*args, **kwargs):
-        kwargs["callback"] = lambda iteration, value: trace(value)
-        return maximise(*args, **kwargs)
+    def climbing(*args, **options):
+        optimizers.maximise = wrap(maximise)
+        try:
+            return climb(*args, **options)
+        finally:
+            optimizers.maximise = maximise
 
-    solvers.maximise = reporting
+    solvers.climb = stochastic.climb = climbing
     try:
         yield
     finally:
-        solvers.maximise = maximise
+        solvers.climb = stochastic.climb = climb
 
 
 def initial_kernel(X, y):
@@ -505,28 +523,21 @@ def snapshots_of_fit(model, X, y, limit):
 @contextlib.contextmanager
 def snapshots_into(snapshots):
     """Let every iteration on the full data leave a snapshot."""
-    # ADAPT: to how `maximise` is called, and with which function of a vector - keep it working for
-    # the version before as well, which anytime.py measures with this same function.
-    try:
-        from skgp_sparse import solvers
-    except ImportError:  # e38b0a5
-        from skgp_sparse.inference import solvers
-    maximise = solvers.maximise
 
-    def reporting(function, *args, **kwargs):
-        def decode(vector):
-            objective, kernel = function.at(vector)
-            return kernel, objective.inducing_points
+    def wrap(maximise):
+        def reporting(function, *args, **options):
+            def decode(vector):
+                objective, kernel = function.at(vector)
+                return kernel, objective.inducing_points
 
-        snapshots.decode = decode
-        kwargs["callback"] = snapshots
-        return maximise(snapshots.watching(function), *args, **kwargs)
+            snapshots.decode = decode
+            options["callback"] = snapshots
+            return maximise(snapshots.watching(function), *args, **options)
 
-    solvers.maximise = reporting
-    try:
+        return reporting
+
+    with maximising(wrap):
         yield
-    finally:
-        solvers.maximise = maximise
 
 
 def at_snapshot(kernel, Z, X, y, labels):
@@ -715,15 +726,15 @@ def course_of_fit(model, X, y, limit=np.inf):
     The clock starts before `fit`; the small exact fit counts, and its own iterations are no rows.
     """
     # ADAPT: to the names of the parts of a search, and to who calls `maximise`.
-    from skgp_sparse.inference import solvers, stochastic
+    from skgp_sparse.inference import stochastic
     from skgp_sparse.inference.samples import Samples
 
     course = Course(limit)
     search = stochastic.Search
-    places = [(solvers, "maximise", course.maximise), (stochastic, "maximise", course.maximise)]
-    places += [(search, "report", course.report), (search, "better", course.better)]
+    places = [(search, "report", course.report), (search, "better", course.better)]
     places += [(search, "conclude", course.conclude), (Samples, "batches", course.batches)]
     with contextlib.ExitStack() as stack:
+        stack.enter_context(maximising(course.maximise))
         for owner, name, wrapped in places:
             stack.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, wrapped(getattr(owner, name)))
