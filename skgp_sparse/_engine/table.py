@@ -274,7 +274,7 @@ def check_squares(size):
     if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
         over = "over" if size > 1 else "under"
         raise ValueError(
-            f"Squares of y (as {size:.0e}²) {over}flow float64. Rescale y, or set normalize_y=True."
+            f"Squares of y {over}flow float64 (root {size:.0e}). Rescale y or set normalize_y=True."
         )
 
 
