@@ -83,6 +83,7 @@ IGNORED = {
 IGNORED_IN_METHODS = {"EX01"}  # scikit-learn: the example of the class shows its methods
 IGNORED_IN_PROPERTIES = {"PR02", "GL08"}  # scikit-learn
 IGNORED_IN_OVERRIDES = {"PR01", "RT01"}  # the contract stands once, in the base class
+STEPS_OF_STRATEGIES = {"learn", "go_on", "objective"}  # "auto" goes on between them
 REQUIRED_OF_ESTIMATORS = {"SA01", "ES01"}
 
 
@@ -102,16 +103,12 @@ def public_methods(cls):
     ]
 
 
-def room(cls):
-    """Module of the package, without what is private in it."""
-    return cls.__module__.split("._")[0]
-
-
 def ignored_for_method(cls, name):
     ignored = IGNORED | IGNORED_IN_METHODS
     if isinstance(vars(cls)[name], property):
         ignored |= IGNORED_IN_PROPERTIES
-    if any(room(base) == room(cls) and hasattr(base, name) for base in cls.__mro__[1:]):
+    bases = [base for base in cls.__mro__[1:] if base.__module__.startswith("skgp_sparse")]
+    if name in STEPS_OF_STRATEGIES or any(hasattr(base, name) for base in bases):
         ignored |= IGNORED_IN_OVERRIDES
     return ignored
 

@@ -115,7 +115,7 @@ def fit_all(jobs, random_states, n_jobs, watched):
     if n_jobs is None and not watched and all(map(_is_small, jobs)):
         return _fit_side_by_side(pairs)
     if n_jobs is None or resolve_n_jobs(n_jobs) == 1 or not jobs[0].rows.in_memory:
-        return [_fit_aloud(*pair) for pair in pairs]
+        return [_fit(*pair) for pair in pairs]
     calls = (delayed(_fit_elsewhere)(_alone(job), state) for job, state in pairs)
     fits = []
     for job, (fit, warnings) in zip(jobs, Parallel(n_jobs=n_jobs)(calls)):
@@ -125,13 +125,8 @@ def fit_all(jobs, random_states, n_jobs, watched):
 
 
 def _fit(job, random_state):
-    with single_threaded_blas():
+    with about(job.name), single_threaded_blas():
         return job.strategy.fit(job, random_state)
-
-
-def _fit_aloud(job, random_state):
-    with about(job.name):
-        return _fit(job, random_state)
 
 
 def _fit_side_by_side(pairs):
@@ -146,7 +141,7 @@ def _fit_side_by_side(pairs):
 def _fit_quietly(job, random_state):
     """A fit, and its warnings."""
     with collected() as warnings:
-        return _fit_aloud(job, random_state), warnings
+        return _fit(job, random_state), warnings
 
 
 def _fit_elsewhere(job, random_state):

@@ -19,7 +19,7 @@ from skgp_sparse.families.views import TargetView
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.posteriors._moves import Action, knowledge_of, next_action
-from skgp_sparse.rows.checks import Rules, check_columns
+from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.part import Units, part_of, scale_of
 from skgp_sparse.solvers import Fit
 
@@ -57,9 +57,7 @@ class GaussianNoise(Family):
 
     def accept(self, part, stream):
         """The part, whose targets are as many as before."""
-        if stream is not None:
-            check_columns(part.y, stream.reservoir.columns[1].shape[1], self.name)
-        return part
+        return part if stream is None else stream.accepted(part, self.name)
 
     def new_stream(self, part, random_state):
         """A stream to which no row has come, but whose targets have a unit."""

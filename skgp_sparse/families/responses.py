@@ -13,7 +13,7 @@ from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.posteriors._moves import knowledge_of
-from skgp_sparse.rows.checks import Rules, check_columns
+from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.part import ArrayRecords, Units, part_of
 
 _MANY = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
@@ -63,9 +63,7 @@ class Responses(SiteFamily):
 
     def accept(self, part, stream):
         """The part, whose targets are as many as before."""
-        if stream is not None:
-            check_columns(part.y, stream.reservoir.columns[1].shape[1], self.name)
-        return part
+        return part if stream is None else stream.accepted(part, self.name)
 
     def new_stream(self, part, random_state):
         """A stream to which no row has come."""

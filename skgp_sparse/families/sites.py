@@ -9,13 +9,11 @@ reservoir are inferred instead, with weights that stand for all rows, and freeze
 from abc import abstractmethod
 from dataclasses import replace
 
-import numpy as np
-
 from skgp_sparse._engine.collapsed_sites import project_rows
 from skgp_sparse._ground.warnings import about
 from skgp_sparse.families.family import Family
+from skgp_sparse.families.streams import joined
 from skgp_sparse.posteriors._moves import Action, next_action, of_few_rows
-from skgp_sparse.rows.part import Part
 from skgp_sparse.solvers import KeepParameters
 
 MOST_TOGETHER = 20_000  # rows that are inferred together, as long as there are no more ...
@@ -48,7 +46,7 @@ class SiteFamily(Family):
         unready = any(one is None or one.few or one.Z is None for one in stream.knowledge)
         if stream.frozen is None or due or unready:
             return self._freeze_anew(stream, due)
-        return self._go_on(stream, _joined(stream.active, part))
+        return self._go_on(stream, joined(stream.active, part))
 
     def _infer(self, stream, jobs, due, frozen=None):
         """The stream and the fits after an `Action` for every problem."""
@@ -106,19 +104,3 @@ class SiteFamily(Family):
         rows = self.in_units(job.rows, stream.units)
         objective = replace(fit.objective, rows=rows, project=project_rows, inner_state=None)
         return fit._replace(objective=objective)
-
-
-def _joined(active, part):
-    """Rows of before and rows of now."""
-    if active is None:
-        return part._replace(weight=part.weights())
-    weight = np.append(active.weights(), part.weights())
-    offset, noise = None, 0.0
-    if part.y.ndim == 2:
-        offset = np.append(_offsets(active), _offsets(part))
-    X, y = (np.concatenate(pair) for pair in ((active.X, part.X), (active.y, part.y)))
-    return Part(X, y, weight, offset, noise)
-
-
-def _offsets(part):
-    return np.zeros(len(part.X)) if part.offset is None else part.offset

@@ -20,6 +20,7 @@ from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.reservoir import Reservoir
+from skgp_sparse.rows.checks import check_columns
 from skgp_sparse.rows.part import Part, Units
 
 _MOST_ROWS = 100_000  # that the reservoir holds ...
@@ -70,6 +71,11 @@ class StreamState(NamedTuple):
     def part(self):
         """The rows in the reservoir, weighted so that they stand for all that came."""
         return _part_of(self.reservoir.columns, self.reservoir.weights())
+
+    def accepted(self, part, name):
+        """The part; raises unless it has as many targets as those before."""
+        check_columns(part.y, self.reservoir.columns[1].shape[1], name)
+        return part
 
     def with_rows(self, part, random_state):
         """The stream whose reservoir has seen the rows of a part."""
@@ -182,6 +188,14 @@ def _fall(usual, recent):
     error = usual.spread * np.sqrt(1.0 / usual.weight + 1.0 / recent.weight)
     fall = float(usual.mean - recent.mean)
     return fall if fall > max(_ERRORS * error, _NATS) else 0.0
+
+
+def joined(before, part):
+    """Rows of before, if there are any, and rows of now."""
+    if before is None:
+        return part._replace(weight=part.weights())
+    columns = map(np.concatenate, zip(_columns_of(before), _columns_of(part)))
+    return _part_of(columns, np.append(before.weights(), part.weights()))
 
 
 def _columns_of(part):

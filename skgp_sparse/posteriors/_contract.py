@@ -41,26 +41,56 @@ class Strategy(BaseEstimator, ABC):
         Parameters
         ----------
         job : Job
+            Rows, kernel, model, and how hyperparameters and inducing points are looked for.
         random_state : RandomState
+            Of all that is drawn.
 
         Returns
         -------
         Fit
+            Kernel, objective and `Process`.
         """
 
     @abstractmethod
     def cost(self, n, m):
-        """The `Cost` of a fit to n distinct rows with one target, roughly.
+        """Estimate roughly what a fit of one target takes.
 
-        m is the number of inducing points, for a strategy that has them.
+        Parameters
+        ----------
+        n : int
+            Number of distinct rows.
+        m : int
+            Number of inducing points, for a strategy that has them.
+
+        Returns
+        -------
+        Cost
+            Seconds, and bytes of memory.
         """
 
     @abstractmethod
     def refuses(self, family):
-        """Why it cannot be fitted to what a `Family` is, or None."""
+        """Say why it cannot be fitted to what rows are.
+
+        Parameters
+        ----------
+        family : Family
+            What rows are, and the parameters of the estimator.
+
+        Returns
+        -------
+        str or None
+            What follows "posterior=..." in an error; None if it can.
+        """
 
     def refuses_later_rows(self):
-        """Why it cannot learn from rows that arrive later; None if it can."""
+        """Say why it cannot learn from rows that arrive later.
+
+        Returns
+        -------
+        str or None
+            Part of an error; None if it can.
+        """
         return f"posterior={self.name!r} takes all rows at once"
 
     def resume(self, job, knowledge, action, random_state):
@@ -75,10 +105,13 @@ class Strategy(BaseEstimator, ABC):
         action : Action
             What the rows ask for; see `skgp_sparse.posteriors._moves`.
         random_state : RandomState
+            Of all that is drawn.
 
         Returns
         -------
         fit : Fit
+            Kernel, objective and `Process`.
         knowledge : Knowledge
+            What the next call may go on from.
         """
         raise NotImplementedError

@@ -20,50 +20,39 @@ class SourceRecords(Records):
     ----------
     source : OpenSource
     survey : Survey
-    name : str
+    rules : Rules
     """
 
-    def __init__(self, source, survey, name):
-        self.source, self.survey, self.name = source, survey, name
-        if survey.has_labels:
+    def __init__(self, source, survey, rules):
+        self.survey, self.name = survey, rules.name
+        encode = _as_targets
+        if rules.labels:
             labels, weights = map(np.concatenate, zip(*survey.notes))
             weights = None if survey.weight is None else weights
-            self.classes = check_classes(labels, weights, name)[0]
-            self.reader = self._reader(partial(_as_indices, self.classes))
+            self.classes = check_classes(labels, weights, self.name)[0]
+            encode = partial(_as_indices, self.classes)
+        shape = survey.sizes, survey.n_features, survey.n_targets
+        chunks = _SameChunks(source.source, self.name, *shape, encode)
+        self.reader = source.reads(chunks, survey.sizes)
 
     def numbers(self, normalize):
         """The `ChunkedTable` of numbers."""
         survey = self.survey
         units = Units.of(merge(survey.notes), survey.noise, normalize, self.name)
         offset = None if survey.offset is None else survey.offset / units.scale[0]
-        return ChunkedTable(
-            reader=self._reader(_as_targets),
-            n_features=survey.n_features,
-            n_targets=survey.n_targets,
-            noise=survey.noise,
-            weight=survey.weight,
-            y_mean=units.mean,
-            y_scale=units.scale,
-            offset=offset,
-        )
+        return self._table(units, survey.weight, noise=survey.noise, offset=offset)
 
     def labels(self, task):
         """The `ChunkedTable` of a problem; that of a pair of classes skips the rows of others."""
-        units, index, weight = Units.none(1), None, self.survey.weight
+        index, weight = None, self.survey.weight
         if task.negative is not None:
             index = task.labels(self._index_of_labels())[0]
             weight = None if weight is None else weight[index]
-        return ChunkedTable(
-            reader=self.reader,
-            n_features=self.survey.n_features,
-            n_targets=1,
-            noise=0.0,
-            weight=weight,
-            y_mean=units.mean,
-            y_scale=units.scale,
-            relabel=partial(_labels_of, task),
-            index=index,
-        )
+        return self._table(Units.none(1), weight, relabel=partial(_labels_of, task), index=index)
+
+    def _table(self, units, weight, noise=0.0, **columns):
+        shape = self.survey.n_features, len(units.mean)
+        return ChunkedTable(self.reader, *shape, noise, weight, *units, **columns)
 
     def _index_of_labels(self):
         """Index of the class of every row, a byte or two each."""
@@ -72,12 +61,6 @@ class SourceRecords(Records):
             chunks = map(self.reader.chunk, range(len(self.survey.sizes)))
             self._index = np.concatenate([y[:, 0].astype(smallest) for _, y in chunks])
         return self._index
-
-    def _reader(self, encode):
-        survey = self.survey
-        shape = survey.sizes, survey.n_features, survey.n_targets
-        read = _SameChunks(self.source.source, self.name, *shape, encode)
-        return self.source.reads(read, survey.sizes)
 
 
 class _SameChunks(NamedTuple):

@@ -6,7 +6,7 @@ up, so that the fit is the same to the last bit. (`skgp_sparse.dask` reads parti
 worker, by the same rules.)
 """
 
-from contextlib import contextmanager
+from contextlib import closing, nullcontext
 
 import numpy as np
 from sklearn.utils.validation import validate_data
@@ -86,7 +86,7 @@ def _read_source(estimator, rules, X, alpha, **given):
         estimator.feature_names_in_ = np.asarray(summary.feature_names, dtype=object)
     if summary.part is not None:
         return records_of(summary.part, rules)
-    return SourceRecords(X, summary, rules.name)
+    return SourceRecords(X, summary, rules)
 
 
 class OpenSource:
@@ -108,17 +108,9 @@ class OpenSource:
             self.source.close()
 
 
-@contextmanager
 def opened(X):
     """Context with an `OpenSource` if X is a source, otherwise with X itself."""
-    if not is_source(X):
-        yield X
-        return
-    source = OpenSource(X)
-    try:
-        yield source
-    finally:
-        source.close()
+    return closing(OpenSource(X)) if is_source(X) else nullcontext(X)
 
 
 def as_passed(X):

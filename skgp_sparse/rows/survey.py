@@ -17,7 +17,6 @@ class Survey(NamedTuple):
     sizes: list  # rows of every chunk
     n_features: int
     n_targets: int
-    has_labels: bool
     weight: np.ndarray | None  # (n,)
     offset: np.ndarray | None  # (n,)
     noise: float | np.ndarray  # known variance, scalar or (n,)
@@ -61,7 +60,6 @@ def survey(source, rules, alpha):
         sizes=sizes,
         n_features=outline.n_features,
         n_targets=int(np.prod(outline.columns_of_y)),
-        has_labels=rules.labels,
         weight=weight,
         offset=offset,
         noise=noise,
