@@ -319,8 +319,8 @@ def test_predictions_that_overflow_name_the_row():
 @pytest.mark.parametrize(
     "y, words",
     [
-        (1e-160 * Y, "underflow float64 .*normalize_y=True"),
-        (1e200 * Y, "overflow float64 .*normalize_y=True"),
+        (1e-160 * Y, "underflow float64.*normalize_y=True"),
+        (1e200 * Y, "overflow float64.*normalize_y=True"),
     ],
 )
 @ROUTES
