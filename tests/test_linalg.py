@@ -78,7 +78,7 @@ def test_triangular_products(m):
 def test_products_in_place_need_an_array_of_rows():
     for A in (np.zeros((3, 2)).T, np.zeros((2, 3), np.float32), np.zeros((2, 2))):
         with pytest.raises(ValueError, match="C-ordered array of float64"):
-            linalg.multiply_by_triangle(A, np.eye(3), transposed=False)
+            linalg.times_lower(A, np.eye(3), A)
 
 
 @pytest.mark.parametrize("m", SIZES)

@@ -31,27 +31,13 @@ _NO_NYSTROM = (
     "scale of the kernel. Raise the lower bound of the noise variance."
 )
 
-_name_of = ct.PYFUNCTYPE(ct.c_char_p, ct.py_object)(("PyCapsule_GetName", ct.pythonapi))
-_pointer_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
+_address_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
     ("PyCapsule_GetPointer", ct.pythonapi)
 )
-
-
-def _routine(name, *arguments):
-    """A subroutine of BLAS, whose arguments are all addresses."""
-    capsule = cython_blas.__pyx_capi__[name]
-    return ct.CFUNCTYPE(None, *arguments)(_pointer_of(capsule, _name_of(capsule)))
-
-
-_CHAR, _INT, _DOUBLE, _ARRAY = (
-    ct.c_char_p,
-    ct.POINTER(ct.c_int),
-    ct.POINTER(ct.c_double),
-    ct.c_void_p,
-)
-_dtrmm = _routine(
-    "dtrmm", *[_CHAR] * 4, _INT, _INT, _DOUBLE, _ARRAY, _INT, _ARRAY, _INT
-)  # side, triangle, transposition, diagonal, rows, columns, factor, T and A with their strides
+_name_of = ct.PYFUNCTYPE(ct.c_char_p, ct.py_object)(("PyCapsule_GetName", ct.pythonapi))
+_capsule = cython_blas.__pyx_capi__["dtrmm"]
+# addresses: side, triangle, transposition, diagonal, rows, columns, factor, T and A with strides
+_dtrmm = ct.CFUNCTYPE(None, *[ct.c_void_p] * 11)(_address_of(_capsule, _name_of(_capsule)))
 
 
 @dataclass(frozen=True)
@@ -171,16 +157,12 @@ def mirror_lower(A):
 
 def times_lower(A, T, out=None):
     """``A T`` for lower triangular T; in `out` if given, which may be A."""
-    out = _copied(A, out)
-    multiply_by_triangle(out, T, transposed=False)
-    return out
+    return _times_triangle(A, T, out, b"N")
 
 
 def times_lower_transposed(A, T, out=None):
     """``A Tᵀ`` for lower triangular T; in `out` if given, which may be A."""
-    out = _copied(A, out)
-    multiply_by_triangle(out, T, transposed=True)
-    return out
+    return _times_triangle(A, T, out, b"T")
 
 
 def square_times_lower(S, T, n_jobs):
@@ -194,29 +176,6 @@ def product_norms(A, T):
     """``‖T a_i‖²`` for every row a_i of A and lower triangular T."""
     TA = times_lower_transposed(A, T)
     return row_dots(TA, TA)
-
-
-def multiply_by_triangle(A, T, transposed):
-    """``A ← A T``, or ``A ← A Tᵀ``, in place, for lower triangular T.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n, m), float64, C-contiguous
-    T : ndarray of shape (m, m)
-        What is above the diagonal is not read.
-    transposed : bool
-    """
-    n, m = A.shape
-    T = np.ascontiguousarray(T, dtype=np.float64)
-    if not (A.flags.carray and A.dtype == np.float64 and T.shape == (m, m)):
-        raise ValueError(
-            "An in-place product needs a C-ordered array of float64 whose shape matches T."
-        )
-    # Fortran reads rows as columns: it sees Aᵀ and the upper triangle Tᵀ.
-    op = b"T" if transposed else b"N"
-    width = ct.byref(ct.c_int(m))
-    one, n = ct.byref(ct.c_double(1.0)), ct.byref(ct.c_int(n))
-    _dtrmm(b"L", b"U", op, b"N", width, n, one, T.ctypes.data, width, A.ctypes.data, width)
 
 
 def weighted_gram(V, a):
@@ -244,10 +203,21 @@ def _gram_of_scaled(V, a):
     return scaled.T @ scaled  # NumPy recognises A.T @ A and calls syrk
 
 
-def _copied(A, out):
+def _times_triangle(A, T, out, op):
+    """``A T`` or ``A Tᵀ``, as `op` is N or T; what is above the diagonal of T is not read.
+
+    Without `out`, it is a new array; otherwise `out` must be float64 and C-contiguous.
+    """
+    out = empty(A.shape) if out is None else out
+    T = np.ascontiguousarray(T, dtype=np.float64)
+    n, m = A.shape
+    if not (out.flags.carray and out.dtype == np.float64 and T.shape == (m, m)):
+        raise ValueError("A product needs a C-ordered array of float64 whose shape matches T.")
     if out is not A:
-        out = empty(A.shape) if out is None else out
         out[:] = A
+    width, n, one = ct.byref(ct.c_int(m)), ct.byref(ct.c_int(n)), ct.byref(ct.c_double(1.0))
+    # Fortran reads rows as columns: it sees Aᵀ and the upper triangle Tᵀ.
+    _dtrmm(b"L", b"U", op, b"N", width, n, one, T.ctypes.data, width, out.ctypes.data, width)
     return out
 
 
@@ -264,29 +234,20 @@ def _lower_product(T, A, n_jobs):
 
 
 def _factorise(A, n_jobs):
-    """Turn A into its lower Cholesky factor, in place; whether that succeeded."""
-    try:
-        _factorise_block(A, n_jobs)
-    except np.linalg.LinAlgError:
-        return False
-    return bool(np.isfinite(A.diagonal()).all())
+    """Turn A into its lower Cholesky factor, in place; whether that succeeded.
 
-
-def _factorise_block(A, n_jobs):
-    """``L11 = chol A11``, ``L21 = A21 L11⁻ᵀ``, ``L22 = chol(A22 - L21 L21ᵀ)``.
-
-    Halves are cut at multiples of the tile, and rows are shared in tiles, whatever `n_jobs`.
+    ``L11 = chol A11``, ``L21 = A21 L11⁻ᵀ``, ``L22 = chol(A22 - L21 L21ᵀ)``. Halves are cut at
+    multiples of the tile, and rows are shared in tiles, whatever `n_jobs`.
     """
     n_jobs = n_jobs if len(A) > _LARGE else 1
     if len(A) <= _FOR_LAPACK:
         factor, info = lapack.dpotrf(A.T, lower=0, clean=1)  # the transpose is Fortran-ordered
-        if info != 0:
-            raise np.linalg.LinAlgError
         A[:] = factor.T
-        return
+        return info == 0 and np.isfinite(A.diagonal()).all()
     half = -(-len(A) // (2 * _TILE)) * _TILE
     A11, A21, A22 = A[:half, :half], A[half:, :half], A[half:, half:]
-    _factorise_block(A11, n_jobs)
+    if not _factorise(A11, n_jobs):
+        return False
     A[:half, half:] = 0.0
     tiles = [(tile, _inverse_of_tile(A11[tile, tile])) for tile in slices(half, _TILE)]
 
@@ -295,7 +256,7 @@ def _factorise_block(A, n_jobs):
 
     for_each(lambda rows: _substitute(A21[rows], A11, tiles), slices(len(A22), _TILE), n_jobs)
     for_each(update, slices(len(A22), _TILE), n_jobs)
-    _factorise_block(A22, n_jobs)
+    return _factorise(A22, n_jobs)
 
 
 def _substitute(rows, L, tiles):

@@ -105,13 +105,14 @@ def slices(stop, size, start=0):
     return [slice(k, min(k + size, stop)) for k in range(start, stop, size)]
 
 
-def ordered_map(function, items, n_jobs, prepare=None):
+def ordered_map(function, items, n_jobs, prepare=None, ahead=None):
     """Yield ``function(item)`` in the order of the items, `n_jobs` of them at a time.
 
     Results are handed over in order, so whatever is summed from them does not depend on `n_jobs`,
-    to the last bit. At most ``n_jobs + 1`` results wait in memory. A map within a function of
-    another map runs where it is: it would wait for threads that wait for it. What must not happen
-    in another thread, `prepare` does: it turns an item into what the function takes.
+    to the last bit. At most ``ahead + 1`` results wait in memory, and `ahead` is `n_jobs` unless it
+    is given. A map within a function of another map runs where it is: it would wait for threads
+    that wait for it. What must not happen in another thread, `prepare` does: it turns an item into
+    what the function takes.
     """
     prepared = items if prepare is None else map(prepare, items)
     if n_jobs == 1 or len(items) <= 1 or getattr(_here, "in_pool", False):
@@ -122,7 +123,7 @@ def ordered_map(function, items, n_jobs, prepare=None):
         try:
             for item in prepared:
                 waiting.append(pool.submit(function, item))
-                if len(waiting) > n_jobs:
+                if len(waiting) > (ahead or n_jobs):
                     yield _first_of(waiting)
             while waiting:
                 yield _first_of(waiting)
@@ -131,30 +132,11 @@ def ordered_map(function, items, n_jobs, prepare=None):
 
 
 def for_each(function, items, n_jobs):
-    """Call ``function(item)`` for all items, in any order, `n_jobs` of them at a time.
+    """Call ``function(item)`` for all items, `n_jobs` of them at a time.
 
-    For many short tasks whose results go to places of their own: the calling thread works too, and
-    nothing is handed over.
+    For many short tasks whose results go to places of their own: no task waits for another one.
     """
-    if n_jobs == 1 or len(items) <= 1 or getattr(_here, "in_pool", False):
-        for item in items:
-            function(item)
-        return
-    queue = iter(items)  # one step of it is atomic
-
-    def work():
-        for item in queue:
-            function(item)
-
-    with _threads(n_jobs) as pool:
-        helpers = [pool.submit(work) for _ in range(min(n_jobs, len(items)) - 1)]
-        try:
-            work()
-        finally:
-            helpers = [helper for helper in helpers if not helper.cancel()]
-            wait(helpers)
-        for helper in helpers:
-            helper.result()
+    deque(ordered_map(function, items, n_jobs, ahead=len(items)), maxlen=0)
 
 
 def _first_of(waiting):
@@ -168,7 +150,8 @@ def empty(shape):
     size = 8 * int(prod(shape))
     if size < _SMALL or not _inside:
         return np.empty(shape)
-    size = _rounded(size)
+    step = 1 << (size.bit_length() - 4)
+    size = -(-size // step) * step  # blocks of nearly as many rows share their memory
     try:
         memory = _memory[size].pop()
     except IndexError:
@@ -182,9 +165,3 @@ def empty(shape):
 def _give_back(memory):
     if _inside:
         _memory[memory.nbytes].append(memory)
-
-
-def _rounded(size):
-    """The size, or up to an eighth more: blocks of nearly as many rows share their memory."""
-    step = 1 << (size.bit_length() - 4)
-    return -(-size // step) * step
