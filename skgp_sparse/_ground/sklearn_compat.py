@@ -36,9 +36,7 @@ def check_sample_weight(sample_weight, X, all_rows=True):
 def check_any_weight(found):
     """Raise unless there is a positive weight."""
     if not found:
-        raise ValueError(
-            "sample_weight is zero for every row, but at least one weight must be positive."
-        )
+        raise ValueError("sample_weight is zero for every row. Make at least one positive.")
 
 
 def has_callbacks(estimator):

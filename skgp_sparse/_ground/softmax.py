@@ -22,7 +22,6 @@ The sums for p and β multiply by ``E_σ'`` from the other side.
 """
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -105,8 +104,8 @@ def _parts(mean, variance, step):
         size = max(1, _AT_ONCE // (count * n_classes))
         stop = min(start + size, ends[np.searchsorted(ends, start, side="right")])
         rows = order[start:stop]
-        rule = _Rule(float(h[rows[0]]), before[rows].max(), after[rows].max(), step)
-        yield rows, _Part(x[:, rows], variance[:, rows], has_tail[rows], rule)
+        nodes = float(h[rows[0]]), before[rows].max(), after[rows].max()
+        yield rows, _Part(x[:, rows], variance[:, rows], has_tail[rows], *nodes, step)
         start = stop
 
 
@@ -124,15 +123,6 @@ def _ranges(mean, variance):
     return x, np.minimum(left, left_of_tail), right, left_of_tail < left
 
 
-class _Rule(NamedTuple):
-    """Nodes ``hk`` for ``-before <= k <= after``, and the accuracy of what is summed over them."""
-
-    h: float
-    before: int
-    after: int
-    step: float
-
-
 class _Part:
     """Rows with the same nodes.
 
@@ -142,19 +132,23 @@ class _Part:
         Means, the largest of which is 0, and variances.
     has_tail : ndarray of shape (n,)
         Whether to add the sum to the left of the nodes.
-    rule : _Rule
+    h : float
+    before, after : int
+        The nodes are ``hk`` for ``-before <= k <= after``.
+    step : float
+        The accuracy of what is summed over them.
     """
 
-    def __init__(self, x, variance, has_tail, rule):
-        self.rule = rule
-        n_shifts = np.rint(x / rule.h).astype(int)
+    def __init__(self, x, variance, has_tail, h, before, after, step):
+        self.h, self.before, self.after, self.step = h, before, after, step
+        n_shifts = np.rint(x / h).astype(int)
         self.shift = -n_shifts.ravel()
-        self.x, self.epsilon = x, (x - rule.h * n_shifts).ravel()
+        self.x, self.epsilon = x, (x - h * n_shifts).ravel()
         self.variance = variance.ravel()
-        self.n_nodes = rule.before + rule.after + 1
+        self.n_nodes = before + after + 1
         self.pad = self.shift.max()
         # h / (exp(h) - 1), whose exponential would overflow for wide steps
-        log_tail = np.log(rule.h / -np.expm1(-rule.h)) - rule.h * (rule.before + 1)
+        log_tail = np.log(h / -np.expm1(-h)) - h * (before + 1)
         self.tail = np.exp(np.where(has_tail, x + 0.5 * variance + log_tail, -np.inf))
         # Values of similar variance are neighbours in `order`.
         with np.errstate(divide="ignore"):
@@ -165,12 +159,12 @@ class _Part:
 
     def log_sum_exp(self, product):
         """L, given the sums of the products of all ψ."""
-        h = self.rule.h
-        return h * (0.5 + self.rule.before) - np.euler_gamma - h * product + self.tail.sum(axis=0)
+        centre = self.h * (0.5 + self.before) - np.euler_gamma
+        return centre - self.h * product + self.tail.sum(axis=0)
 
     def sums(self, curvature=True):
         """Sums over the nodes: of the products of all ψ, p and β (unless not needed)."""
-        expansions = [_expansion(g, self.rule.h, *self.rule[3:]) for g in self.groups]
+        expansions = [_expansion(g, self.h, self.step) for g in self.groups]
         weights, psi = self._psi(expansions)
         product, all_but_one = _products_of_others(psi, self.pad)
         width = self.n_nodes + self.pad
@@ -184,7 +178,7 @@ class _Part:
             p[rows] = np.einsum("ij,ij->i", weight, moved)
             if curvature:
                 beta[rows] = expansion.slope(weight, moved, self.epsilon[rows], self.variance[rows])
-        p, beta = (self.rule.h * array.reshape(self.x.shape) + self.tail for array in (p, beta))
+        p, beta = (self.h * array.reshape(self.x.shape) + self.tail for array in (p, beta))
         return product, np.minimum(p, 1.0), np.maximum(beta, 0.0)
 
     def _psi(self, expansions):
@@ -203,10 +197,10 @@ class _Part:
 
     def _columns(self, expansion, derivative):
         """The table of an expansion, with columns from the leftmost shifted node to the last."""
-        before, after = self.rule.before + self.pad, self.rule.after
-        n_left, n_right = (-(-count // _COLUMNS) * _COLUMNS for count in (before, after))
+        before = self.before + self.pad
+        n_left, n_right = (-(-count // _COLUMNS) * _COLUMNS for count in (before, self.after))
         table = expansion.table(n_left, n_right)[derivative]
-        return table[:, n_left - before : n_left + after + 1]
+        return table[:, n_left - before : n_left + self.after + 1]
 
 
 def _products_of_others(psi, pad):

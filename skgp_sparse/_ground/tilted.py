@@ -173,11 +173,7 @@ def alike(count):
 def _sum(rows, top, gain, step, offset):
     """Results of some rows, whose nodes lie at these distances from the top."""
     exponent, (slope, curvature, *extras) = rows.at(top + offset)
-    highest = exponent.max(axis=1)
-    weights = np.exp(exponent - highest[:, None])
-    total = weights.sum(axis=1)
-    weights /= total[:, None]
-    value = highest + np.log(step * total) - 0.5 * _LOG_2PI
+    value, weights = trapezoid(exponent, step)
     std, power = rows.std[:, 0], rows.power[:, 0]
     shift = means(weights, offset)
     mean, rest = top[:, 0] + shift, 1.0 - means(weights, (offset - shift[:, None]) ** 2)
@@ -189,6 +185,15 @@ def _sum(rows, top, gain, step, offset):
     first = np.where(says_much, mean / std, power * mean_slope)
     second = np.maximum(np.where(says_much, rest / std**2, bend), 0.0)  # but for rounding
     return value, first, second, *(means(weights, other) for other in extras)
+
+
+def trapezoid(exponent, step):
+    """Log of the sums of exponentials over ``√(2π) / step``, and their weights, which add to 1."""
+    highest = exponent.max(axis=1)
+    weights = np.exp(exponent - highest[:, None])
+    total = weights.sum(axis=1)
+    weights /= total[:, None]
+    return highest + np.log(step * total) - 0.5 * _LOG_2PI, weights
 
 
 def means(weights, values):

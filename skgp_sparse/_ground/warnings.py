@@ -17,23 +17,22 @@ _collected = ContextVar("collected", default=None)
 
 
 @contextmanager
+def _during(variable, value):
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
+
+
 def about(name):
     """Context whose warnings begin with a name, unless it is empty."""
-    token = _about.set(f"{name}: " if name else "")
-    try:
-        yield
-    finally:
-        _about.reset(token)
+    return _during(_about, f"{name}: " if name else "")
 
 
-@contextmanager
 def collected():
     """Context that keeps warnings in a list, as (message, category), to be told elsewhere."""
-    token = _collected.set([])
-    try:
-        yield _collected.get()
-    finally:
-        _collected.reset(token)
+    return _during(_collected, [])
 
 
 def warn(message, category=UserWarning):

@@ -17,9 +17,7 @@ class _Count(LogLink):
     """Likelihoods of observations that are not negative, whose mean is ``exp(f + level)``."""
 
     domain = Domain(
-        "counts y >= 0",
-        low=0.0,
-        remedy='Use likelihood="student_t" or likelihood="gaussian", which take any numbers.',
+        "counts y >= 0", low=0.0, remedy='Use likelihood="student_t" or likelihood="gaussian".'
     )
 
     def first_sites(self, y):
@@ -171,9 +169,8 @@ class NegativeBinomial(_Count):
         size, safe = self.size, np.where(y > 0.0, y, 1.0)
         rest = special.stirling_rest
         log_binomial = (size - 0.5) * np.log1p(safe / size) + safe * np.log1p(size / safe)
-        log_binomial += (
-            rest(safe + size) - rest(size) - rest(safe) - 0.5 * (_LOG_2PI + np.log(safe))
-        )
+        half = 0.5 * (_LOG_2PI + np.log(safe))
+        log_binomial += rest(safe + size) - rest(size) - rest(safe) - half
         return np.where(y > 0.0, log_binomial, 0.0)
 
     def _rise(self, y):

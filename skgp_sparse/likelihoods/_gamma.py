@@ -45,8 +45,7 @@ class Gamma(special.Exponential):
         "observations y > 0",
         low=0.0,
         without=(0.0,),
-        remedy='Use likelihood="poisson" or likelihood="negative_binomial", which take zeros, or '
-        'likelihood="student_t" or likelihood="gaussian", which take any numbers.',
+        remedy='Use likelihood="poisson" if there are zeros, or likelihood="student_t".',
     )
     parameters = ("level", "shape")
     sign = -1.0

@@ -21,34 +21,32 @@ def check_parameters(likelihood, name):
     given = likelihood.get_params(deep=False)
     for parameter in given:
         if f"{parameter}_bounds" in given:
-            may_be_none = parameter in likelihood.may_be_none
             is_signed = parameter in likelihood.may_be_negative
+            may_be_none = parameter in likelihood.may_be_none
             _check_value(parameter, given[parameter], may_be_none, is_signed, name)
             _check_bounds(parameter, given[f"{parameter}_bounds"], is_signed, name)
 
 
 def _check_value(parameter, value, may_be_none, is_signed, name):
-    if value is None and may_be_none:
-        return
     is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    if not (is_number and np.isfinite(value) and (is_signed or value > 0)):
-        raise ValueError(
-            f"The 'likelihood__{parameter}' parameter of {name} must be a finite number"
-            f"{'' if is_signed else ' above 0'}{' or None' if may_be_none else ''}. "
-            f"Got {value!r} instead."
-        )
+    is_good = is_number and np.isfinite(value) and (is_signed or value > 0)
+    words = f"a finite number{'' if is_signed else ' above 0'}{' or None' if may_be_none else ''}"
+    _require(is_good or (value is None and may_be_none), parameter, name, words, value)
 
 
 def _check_bounds(parameter, bounds, is_signed, name):
-    if isinstance(bounds, str) and bounds == "fixed":
-        return
     pair = np.asarray(bounds, dtype=object)
     is_pair = pair.shape == (2,) and all(isinstance(end, Real) for end in pair)
-    if not (is_pair and (is_signed or pair[0] > 0) and pair[0] < pair[1]):
-        raise ValueError(
-            f"The 'likelihood__{parameter}_bounds' parameter of {name} must be 'fixed', or a lower "
-            f"and a higher number{'' if is_signed else ', both above 0'}. Got {bounds!r} instead."
-        )
+    is_good = is_pair and (is_signed or pair[0] > 0) and pair[0] < pair[1]
+    is_good = is_good or (isinstance(bounds, str) and bounds == "fixed")
+    words = f"'fixed', or a lower and a higher number{'' if is_signed else ', both above 0'}"
+    _require(is_good, f"{parameter}_bounds", name, words, bounds)
+
+
+def _require(is_good, parameter, name, words, value):
+    if not is_good:
+        start = f"The 'likelihood__{parameter}' parameter of {name} must be"
+        raise ValueError(f"{start} {words}. Got {value!r} instead.")
 
 
 class Parametric(Likelihood):

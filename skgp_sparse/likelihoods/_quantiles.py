@@ -32,7 +32,6 @@ def count_quantile(q, mean, variance, size=np.inf):
 
     The mean of a count is ``exp(f)``, its variance ``exp(f) + exp(2f) / size``.
     """
-    q = float(q)
     quantiles = np.zeros(len(mean))
 
     def cdf(t, rows):
@@ -65,7 +64,7 @@ def gamma_quantile(q, mean, variance, shape):
 
     width = np.sqrt(variance + zeta(2.0, shape))
     with np.errstate(over="ignore"):
-        return np.exp(solve_quantile(cdf, float(q), mean + ndtri(q) * width, width))
+        return np.exp(solve_quantile(cdf, q, mean + ndtri(q) * width, width))
 
 
 def _cdf_of_count(t, mean, variance, size):
@@ -93,11 +92,9 @@ def _cdf(distance, variance, sign, shape, size, given):
     long_tail = np.minimum(shape, size) < _SMALLEST_SHAPE
     narrow = np.flatnonzero((std <= unit) | long_tail)
     if len(narrow):
-        by_row = (unit[narrow], shape[narrow])
-        centre, spread = -distance[narrow] / unit[narrow], variance[narrow] / unit[narrow] ** 2
-        (probability[narrow],) = expectation(
-            lambda x, u, a: (given(u * x, a),), centre, spread, *by_row
-        )
+        u, below = unit[narrow], lambda x, u, a: (given(u * x, a),)
+        by_row = (-distance[narrow] / u, variance[narrow] / u**2, u, shape[narrow])
+        (probability[narrow],) = expectation(below, *by_row)
     rest = np.flatnonzero((std > unit) & ~long_tail)
     for part, v, weights in _noise(shape[rest], size, unit[rest]):
         rows = rest[part]
@@ -109,9 +106,8 @@ def _cdf(distance, variance, sign, shape, size, given):
 def _noise(shape, size, unit):
     """Nodes and weights of the noise, for some rows at a time."""
     guess = np.sqrt(2.0 * _FALL * (1.0 / shape + 1.0 / size))
-    left, right = (
-        guess * np.maximum(1.0, _FALL / -_log_noise(sign * guess, shape, size)) for sign in (-1, 1)
-    )
+    falls = (-_log_noise(sign * guess, shape, size) for sign in (-1, 1))
+    left, right = (guess * np.maximum(1.0, _FALL / fall) for fall in falls)
     step = unit / _STEPS
     first = np.ceil(left / step)
     for rows, number in alike(first + np.ceil(right / step) + 1.0):

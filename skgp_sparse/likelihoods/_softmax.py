@@ -88,10 +88,7 @@ class Softmax(Labels):
 
     def tilted(self, y, mean, variance, power=1.0):
         """Raise NotImplementedError; see `probability`."""
-        raise NotImplementedError(
-            "Softmax does not define sites of expectation propagation. Its method probability "
-            "computes predictive probabilities."
-        )
+        raise NotImplementedError("Softmax has no sites, but predictions: use probability.")
 
     def probability(self, mean, variance):
         """Compute the probabilities of all classes.
@@ -131,10 +128,7 @@ class Softmax(Labels):
 
     def response(self, mean, variance):
         """Raise NotImplementedError: class labels have no mean; see `probability`."""
-        raise NotImplementedError(
-            "Class labels have no mean and no variance. The method probability of Softmax computes "
-            "the probabilities of the classes."
-        )
+        raise NotImplementedError("Class labels have no mean. Use the method probability.")
 
     def sample(self, f, random_state):
         """Draw class labels; see `Likelihood.sample`.

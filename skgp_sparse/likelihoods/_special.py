@@ -66,13 +66,8 @@ class Exponential(LogLink):
         """`expected`, and the expectation of the function of ``v``, in closed form."""
         count, scale, v, peak = self._form(y, mean)
         rise = np.expm1(v + 0.5 * variance)
-        value = count * v - scale * rise
-        return (
-            value + peak,
-            self.sign * ((count - scale) - scale * rise),
-            scale * (1.0 + rise),
-            value,
-        )
+        value, slope = count * v - scale * rise, self.sign * ((count - scale) - scale * rise)
+        return value + peak, slope, scale * (1.0 + rise), value
 
     def _tilted(self, y, mean, variance, power):
         """`tilted`, and the expectation of the function of ``v`` under the tilted distribution."""
@@ -81,9 +76,8 @@ class Exponential(LogLink):
         push = variance * power * count + v
         start = push - wrightomega(np.log(variance * power * scale) + push)
         by_row = np.broadcast_arrays(count, scale, v)[:2]
-        value, slope, *means = log_moments(
-            _exponential, v, variance, power, _STRIP, *by_row, start=start
-        )
+        moments = log_moments(_exponential, v, variance, power, _STRIP, *by_row, start=start)
+        value, slope, *means = moments
         return value + power * peak, self.sign * slope, *means
 
 

@@ -7,12 +7,11 @@ from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
 from skgp_sparse._ground.quadrature import expectation
-from skgp_sparse._ground.tilted import alike, means
+from skgp_sparse._ground.tilted import alike, means, trapezoid
 from skgp_sparse.likelihoods._parametric import LevelLikelihood, best_constant
 from skgp_sparse.likelihoods._quantiles import solve_quantile
 from skgp_sparse.likelihoods._special import digamma_rest, gamma_peak
 
-_LOG_2PI = np.log(2.0 * np.pi)
 _NEAREST = 2.8  # distance of the singularities that `expectation` assumes
 _FAR, _TERMS = 10.0, 14  # of the Faddeeva function, from where its series serves, and its terms
 _SMALLEST_SHARE = 1e-20  # of a variance, relative to the distance of the singularities squared
@@ -144,8 +143,7 @@ class StudentT(LevelLikelihood):
                 return ndtr(t[:, None] * inverse[some]) @ weights
 
             width = np.sqrt(variance[rows] + self._value("scale") ** 2)
-            guess = np.full(len(rows), ndtri(q) * width)
-            quantiles[rows] = solve_quantile(cdf, float(q), guess, width)
+            quantiles[rows] = solve_quantile(cdf, q, ndtri(q) * width, width)
         return self._shifted(mean) + quantiles
 
     def sample(self, f, random_state):
@@ -165,8 +163,7 @@ class StudentT(LevelLikelihood):
 
     def _peak(self):
         """``log p`` at ``f = y``."""
-        half = 0.5 * self.df
-        ratio = gammaln(half + 0.5) - gammaln(half)
+        ratio = gammaln(0.5 * self.df + 0.5) - gammaln(0.5 * self.df)
         return ratio - 0.5 * np.log(np.pi * self.df) - np.log(self._value("scale"))
 
     def _expected(self, y, mean, variance):
@@ -200,10 +197,7 @@ class StudentT(LevelLikelihood):
     def _tilted(self, y, mean, variance, power):
         """`tilted`, and its derivatives with respect to the logarithms of scale and df."""
         if np.any(np.asarray(power) != 1.0):
-            raise NotImplementedError(
-                "The Student-t likelihood has no moments of powers other than 1. Use a variational "
-                "bound instead of power expectation propagation."
-            )
+            raise NotImplementedError("StudentT has no moments of powers. Use a variational bound.")
         distance, square = self._distance(y, mean), self._value("scale") ** 2
         excess = np.maximum(1.0, (distance**2 - variance) / square)
         end = _left_end(self.df) + np.log(excess)
@@ -220,11 +214,7 @@ class StudentT(LevelLikelihood):
         pull = distance[:, None] * inverse
         square = distance[:, None] * pull
         exponent = 0.5 * (np.log(inverse) - square) + logs
-        highest = exponent.max(axis=1, keepdims=True)
-        weights = np.exp(exponent - highest)
-        total = weights.sum(axis=1)
-        weights /= total[:, None]
-        value = highest[:, 0] + np.log(_step(self.df) * total) - 0.5 * _LOG_2PI
+        value, weights = trapezoid(exponent, _step(self.df))
         slope = means(weights, pull)
         curvature = means(weights, inverse) - means(weights, (pull - slope[:, None]) ** 2)
         scale = means(weights, (square - 1.0) * inverse * noise)

@@ -143,9 +143,9 @@ def _check_claim(bound, length_scale):
             actual, most = _log_density(y, model) - subtracted, _log_density(y, exact)
             require.that(
                 actual <= most + _EXCESS * max(1.0, abs(most)),
-                f"{bound!r} has is_lower_bound = True, but its objective is {actual:.10g} for a "
-                f"kernel of variance 1, length scale {length_scale} and noise {level:g}, expected "
-                f"at most the exact value, {most:.10g}. Set is_lower_bound = False.",
+                f"{bound!r} has is_lower_bound = True, but its objective is {actual:.10g} for "
+                f"{RBF(length_scale)} and noise {level:g}, expected at most the exact value, "
+                f"{most:.10g}. Set is_lower_bound = False.",
             )
 
 
@@ -159,6 +159,5 @@ def _problem(length_scale):
 
 
 def _log_density(y, covariance):
-    return multivariate_normal.logpdf(
-        y, cov=Covariance.from_cholesky(np.linalg.cholesky(covariance))
-    )
+    factor = np.linalg.cholesky(covariance)
+    return multivariate_normal.logpdf(y, cov=Covariance.from_cholesky(factor))

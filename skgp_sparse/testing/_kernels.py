@@ -127,16 +127,13 @@ def _check_theta(case):
 
 def _check_cross(case):
     kernel, X, Z, G = case
-    (value, theta_bar, Z_bar), unit, expected = case.cross(), case.unit(), kernel(X, Z)
+    (value, theta_bar, Z_bar), expected = case.cross(), kernel(X, Z)
     _require_equal(value, expected, f"{kernel}: k(X, Z)", "by the kernel itself")
 
-    def weighted(theta, z):
-        return np.sum(G * kernel.clone_with_theta(theta)(X, z * unit))
+    def weighted(kernel, z):
+        return np.sum(G * kernel(X, z))
 
-    at, size = (kernel.theta, Z / unit), np.max(np.abs(expected))
-    _require_slopes(
-        (theta_bar, Z_bar * unit), weighted, at, size, f"{kernel}: the gradient of cross"
-    )
+    _require_slopes(case, "cross", (theta_bar, Z_bar), weighted, Z, expected)
     _, without, none = case.cross(inputs=False)
     require.that(none is None, f"{kernel}: Z_bar is {none} with inputs=False, expected None.")
     what = f"{kernel}: the gradient of theta with inputs=False"
@@ -144,21 +141,17 @@ def _check_cross(case):
 
 
 def _check_diagonal(case):
-    kernel, X, unit = case.kernel, case.X, case.unit()
+    kernel, X = case.kernel, case.X
     (signal, noise, theta_bar, X_bar), expected = case.diagonal(), kernel.diag(X)
     _require_equal(signal + noise, expected, f"{kernel}: k(x, x)", "by kernel.diag")
     what = f"{kernel}: k(x, x) without white noise"
     _require_equal(signal, _signal(kernel, X), what, "by the kernel itself")
 
-    def weighted(theta, x):
-        moved, x = kernel.clone_with_theta(theta), x * unit
-        signal = _signal(moved, x)
-        return np.sum(case.G[:, :2].T * (signal, moved.diag(x) - signal))
+    def weighted(kernel, x):
+        signal = _signal(kernel, x)
+        return np.sum(case.G[:, :2].T * (signal, kernel.diag(x) - signal))
 
-    at, size = (kernel.theta, X / unit), np.max(np.abs(expected))
-    _require_slopes(
-        (theta_bar, X_bar * unit), weighted, at, size, f"{kernel}: the gradient of diag"
-    )
+    _require_slopes(case, "diag", (theta_bar, X_bar), weighted, X, expected)
 
 
 def _signal(kernel, X):
@@ -171,19 +164,22 @@ def _require_equal(actual, expected, what, source):
     require.close(actual, expected, allowed, what, source)
 
 
-def _require_slopes(actual, function, at, size, what):
-    """Compare gradients with central differences of ``function(theta, inputs)``.
+def _require_slopes(case, what, gradients, function, inputs, terms):
+    """Compare gradients with central differences of ``function(kernel, inputs)``.
 
-    `size` is the magnitude of the terms of the function. The tolerance is relative to it.
+    The tolerance is relative to the largest of the terms of the function.
     """
-    theta, inputs = at
-    by_theta = require.differences(lambda t: function(t, inputs), theta, _STEP)
-    by_inputs = require.differences(lambda x: function(theta, x), inputs, _STEP)
+    (kernel, unit), (by_theta, by_inputs) = (case.kernel, case.unit()), gradients
+    moved = kernel.clone_with_theta
+    slopes = (
+        require.differences(lambda t: function(moved(t), inputs), kernel.theta, _STEP),
+        require.differences(lambda x: function(kernel, x * unit), inputs / unit, _STEP),
+    )
     names = ("theta", "the inputs in units of their spread")
-    for name, mine, its in zip(names, actual, (by_theta, by_inputs)):
-        allowed = _TOLERANCE * max(size, np.max(np.abs(its), initial=_LEAST))
-        what_by = f"{what} with respect to {name}"
-        require.close(mine, its, allowed, what_by, "by central differences of the kernel itself")
+    for name, mine, its in zip(names, (by_theta, by_inputs * unit), slopes):
+        allowed = _TOLERANCE * max(np.max(np.abs(terms)), np.max(np.abs(its), initial=_LEAST))
+        name = f"{kernel}: the gradient of {what} with respect to {name}"
+        require.close(mine, its, allowed, name, "by central differences of the kernel itself")
 
 
 def _check_coincidence(case):
