@@ -27,8 +27,7 @@ _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
 _LARGEST_JITTER = 1e-2
 _NO_NYSTROM = (
-    "The weighted Nyström matrix is not finite, because the noise variance is too small for the "
-    "scale of the kernel. Raise the lower bound of the noise variance."
+    "The weighted Nyström matrix is not finite. Raise the lower bound of the noise variance."
 )
 
 _address_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
@@ -95,8 +94,7 @@ def jittered_cholesky(K, jitter, n_jobs=1):
             return L, amount
         if not np.isfinite(np.tril(K)).all():
             raise np.linalg.LinAlgError(
-                "The kernel matrix contains NaN or infinite values. Check the scale of X and the "
-                "bounds of the kernel's hyperparameters."
+                "The kernel matrix contains NaN or infinite values. Check X and the kernel bounds."
             )
     raise np.linalg.LinAlgError(
         f"The kernel matrix is not positive definite, even with {amount:.0e} of its "

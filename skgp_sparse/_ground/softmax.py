@@ -189,9 +189,7 @@ class _Part:
             rows = self.order[some]
             weights.append(expansion.weights(self.epsilon[rows], self.variance[rows]))
             np.matmul(weights[-1], self._columns(expansion, 0), out=unshifted[some])
-        starts = np.empty(len(self.order), dtype=int)
-        starts[self.order] = np.arange(len(self.order)) * width
-        starts += self.pad - self.shift
+        starts = np.argsort(self.order) * width + self.pad - self.shift
         windows = sliding_window_view(unshifted.reshape(-1), self.n_nodes)
         return weights, windows[starts.reshape(self.x.shape)]
 

@@ -132,10 +132,8 @@ class Likelihood(BaseEstimator, ABC):
         """
         outside = np.count_nonzero(~self.domain.includes(y))
         if outside:
-            sentence = (
-                f"{name}: {type(self).__name__} takes {self.domain.words}, but {outside} rows have "
-                f"other values. {self.domain.remedy}"
-            )
+            takes = f"{name}: {type(self).__name__} takes {self.domain.words}"
+            sentence = f"{takes}, but {outside} rows have other values. {self.domain.remedy}"
             raise ValueError(sentence.rstrip())
 
     def kinds(self, y):

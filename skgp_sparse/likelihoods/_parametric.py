@@ -158,10 +158,7 @@ class LogLink(LevelLikelihood):
         if self.level is not None:
             return self
         if weight @ y == 0.0:
-            warn(
-                "All observations are 0, so that their mean rate can be as small as one likes. The "
-                "level starts at the rate of half an observation."
-            )
+            warn("All observations are 0. The level starts at the rate of half an observation.")
         level = log_of_mean(y, weight, offset)
         return self._with({"level": self._within("level", level)})
 

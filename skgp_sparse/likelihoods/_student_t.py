@@ -62,7 +62,6 @@ class StudentT(LevelLikelihood):
     array([0.553, 0.248])
     """
 
-    latent_variance = (1e-3, 1e4)
     is_log_concave = False
     standardises = True
     parameters = ("level", "scale", "df")
@@ -154,27 +153,21 @@ class StudentT(LevelLikelihood):
     def _others(self, y, slope, power, scale, df):
         return {"scale": scale, "df": df}
 
-    def _distance(self, y, mean):
-        return y - self._shifted(mean)
-
     def _reach(self):
         """Half-width of the strip in which ``log p`` is analytic."""
         return self._value("scale") * np.sqrt(self.df)
 
-    def _peak(self):
-        """``log p`` at ``f = y``."""
-        ratio = gammaln(0.5 * self.df + 0.5) - gammaln(0.5 * self.df)
-        return ratio - 0.5 * np.log(np.pi * self.df) - np.log(self._value("scale"))
-
     def _expected(self, y, mean, variance):
         """`expected`, and its derivatives with respect to the logarithms of scale and df."""
-        df, distance = self.df, self._distance(y, mean)
+        df, half, distance = self.df, 0.5 * self.df, y - self._shifted(mean)
         log, share = self._logs(distance, variance)
         slope, curvature = self._pull(distance, variance)
-        value = self._peak() - 0.5 * (df + 1.0) * log
+        ratio = gammaln(half + 0.5) - gammaln(half)
+        peak = ratio - 0.5 * np.log(np.pi * df) - np.log(self._value("scale"))  # at f = y
         scale = (df + 1.0) * share - 1.0
-        change = digamma(0.5 * df + 0.5) - digamma(0.5 * df) - 1.0 / df - log
+        change = digamma(half + 0.5) - digamma(half) - 1.0 / df - log
         by_df = 0.5 * (df * change + (df + 1.0) * share)
+        value = peak - 0.5 * (df + 1.0) * log
         return value, (df + 1.0) * slope, (df + 1.0) * curvature, scale, by_df
 
     def _logs(self, distance, variance):
@@ -198,7 +191,7 @@ class StudentT(LevelLikelihood):
         """`tilted`, and its derivatives with respect to the logarithms of scale and df."""
         if np.any(np.asarray(power) != 1.0):
             raise NotImplementedError("StudentT has no moments of powers. Use a variational bound.")
-        distance, square = self._distance(y, mean), self._value("scale") ** 2
+        distance, square = y - self._shifted(mean), self._value("scale") ** 2
         excess = np.maximum(1.0, (distance**2 - variance) / square)
         end = _left_end(self.df) + np.log(excess)
         sums = np.empty((5, len(y)))
@@ -261,8 +254,7 @@ def _derivative_far_out(z):
 
 
 def _step(df):
-    width = np.sqrt(2.0 / (df + 1.0))
-    return min(width / _STEPS_PER_WIDTH, 0.5 * np.pi / _STEPS_PER_STRIP)
+    return min(np.sqrt(2.0 / (df + 1.0)) / _STEPS_PER_WIDTH, 0.5 * np.pi / _STEPS_PER_STRIP)
 
 
 @lru_cache(maxsize=64)
@@ -273,11 +265,8 @@ def _left_end(df):
 
 @lru_cache(maxsize=64)
 def _right_end(df):
-    def remaining(u):
-        return 0.5 * df * (np.expm1(u) - u) - 0.5 * u - _FALL
-
-    lowest = np.log1p(1.0 / df)
-    return brentq(remaining, lowest, lowest + 12.0)
+    low = np.log1p(1.0 / df)
+    return brentq(lambda u: 0.5 * df * (np.expm1(u) - u) - 0.5 * u - _FALL, low, low + 12.0)
 
 
 def _precisions(df, left):

@@ -60,9 +60,8 @@ def check_bound(bound):
     _check_penalty(bound)
     for n in _WEIGHTS:
         _check_reduction(bound, n)
-    if bound.is_lower_bound:
-        for length_scale in _LENGTH_SCALES:
-            _check_claim(bound, length_scale)
+    for length_scale in _LENGTH_SCALES if bound.is_lower_bound else ():
+        _check_claim(bound, length_scale)
 
 
 def _check_penalty(bound):

@@ -95,7 +95,10 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     hint = "Add a rule for each of its kernels with skgp_sparse.kernels.register."
     require.that(known, f"{kernel} has no derivative rule. {hint}")
     case = _make_case(kernel, X, check_random_state(random_state))
-    _check_theta(case)
+    theta = kernel.theta.copy()
+    case.cross(), case.diagonal()
+    same = np.array_equal(kernel.theta, theta)
+    require.that(same, f"{kernel}: the rule changes theta to {kernel.theta}.")
     _check_cross(case)
     _check_diagonal(case)
     _check_coincidence(case)
@@ -116,13 +119,6 @@ def _make_case(kernel, X, rng):
     second = (first + rng.randint(1, len(X), size=_POINTS)) % len(X)
     Z = X[first] + rng.uniform(0.2, 0.8, (_POINTS, 1)) * (X[second] - X[first])
     return _Case(kernel, X, Z, rng.normal(size=(len(X), _POINTS)))
-
-
-def _check_theta(case):
-    theta = case.kernel.theta.copy()
-    case.cross(), case.diagonal()
-    same = np.array_equal(case.kernel.theta, theta)
-    require.that(same, f"{case.kernel}: the rule changes theta to {case.kernel.theta}.")
 
 
 def _check_cross(case):

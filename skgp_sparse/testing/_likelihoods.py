@@ -22,8 +22,7 @@ _POWER = 0.4  # of the density, in expectation propagation
 _OF_POWER = f"tilted for power = {_POWER}"
 _PROBABILITIES = (0.1, 0.5, 0.95)  # of quantiles
 _PARTS = ("value", "slope", "curvature")
-_DIGITS = 1e-9
-_TOLERANCE = 1e-6
+_DIGITS, _TOLERANCE = 1e-9, 1e-6
 _NODES = np.linspace(-12.0, 12.0, 4001)  # in standard deviations
 _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 _SAMPLES, _ERRORS = 4000, 6.0  # of the response, and standard errors that its mean may be off
@@ -201,8 +200,8 @@ def _check_values(rows):
     if rows.likelihood.is_log_concave:
         sums[_OF_POWER] = logsumexp(_POWER * logs, axis=1, b=_WEIGHTS)
     for kind, expected in sums.items():
-        actual, source = rows.ask(kind)[0], "by a sum over 4001 nodes"
-        rows.require_close(actual, expected, f"{kind}: value", source)
+        actual, what = rows.ask(kind)[0], f"{kind}: value"
+        rows.require_close(actual, expected, what, "by a sum over 4001 nodes")
 
 
 def _log_densities(rows):
@@ -282,7 +281,6 @@ def _check_probability(rows):
     with require.no_error(f"{name} of {len(mean)} rows"):
         p, opposite = (likelihood.probability(sign * mean, variance) for sign in (1, -1))
     require.everywhere((p >= 0) & (p <= 1), p, name, "a number in [0, 1]", rows.place)
-    opposite, source = 1 - opposite, "1 minus that at the opposite mean"
-    rows.require_close(p, opposite, "probability", source, _DIGITS)
-    tilted, source = np.exp(rows.ask("tilted")[0]), "exp of tilted for y = 1"
-    rows.require_close(p, tilted, "probability", source, _DIGITS)
+    tilted = np.exp(rows.ask("tilted")[0])
+    rows.require_close(p, 1 - opposite, "probability", "1 minus that at the opposite mean", _DIGITS)
+    rows.require_close(p, tilted, "probability", "exp of tilted for y = 1", _DIGITS)
