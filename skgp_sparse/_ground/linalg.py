@@ -26,9 +26,7 @@ _TILE = 128  # rows and columns of the blocks in which factors are computed
 _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
 _LARGEST_JITTER = 1e-2
-_NO_NYSTROM = (
-    "The weighted Nyström matrix is not finite. Raise the lower bound of the noise variance."
-)
+_NO_NYSTROM = "The Nyström matrix is not finite. Raise the lower bound of the noise variance."
 
 _address_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
     ("PyCapsule_GetPointer", ct.pythonapi)

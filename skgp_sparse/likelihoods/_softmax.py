@@ -88,7 +88,7 @@ class Softmax(Labels):
 
     def tilted(self, y, mean, variance, power=1.0):
         """Raise NotImplementedError; see `probability`."""
-        raise NotImplementedError("Softmax has no sites, but predictions: use probability.")
+        raise NotImplementedError("Softmax has no sites. Use the method probability.")
 
     def probability(self, mean, variance):
         """Compute the probabilities of all classes.
