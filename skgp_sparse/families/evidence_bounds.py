@@ -66,14 +66,11 @@ def _bounds(fit, parameters, rows, bound, value):
     kernel, n_jobs = fit.kernel, resolve_n_jobs(parameters.n_jobs)
     basis = InducingBasis(parameters.inducing_points_)
     options = Options(n_jobs=n_jobs)
-    tol = min(_RESIDUAL, parameters.tol)
+    tol, start = min(_RESIDUAL, parameters.tol), f"[{type(parameters).__name__}] bounds, iteration"
 
     def report(iteration, residual):
         if parameters.verbose and iteration % int(parameters.verbose) == 0:
-            name = type(parameters).__name__
-            print(
-                f"[{name}] bounds, iteration {iteration}: residual {residual:.2e}, until {tol:.0e}"
-            )
+            print(f"{start} {iteration}: residual {residual:.2e}, until {tol:.0e}")
 
     with single_threaded_blas(), arithmetic():
         if value is None:

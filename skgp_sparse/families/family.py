@@ -109,33 +109,26 @@ def fit_all(jobs, random_states, n_jobs, watched):
     Fits that are `watched`, or whose rows have to be read, are made one after the other: the first
     tell their progress, the second would send the reader back and forth.
     """
-    pairs = list(zip(jobs, random_states))
-    if len(jobs) == 1:
-        return [_fit(*pairs[0])]
-    if n_jobs is None and not watched and all(map(_is_small, jobs)):
-        return _fit_side_by_side(pairs)
-    if n_jobs is None or resolve_n_jobs(n_jobs) == 1 or not jobs[0].rows.in_memory:
+    pairs, threads = list(zip(jobs, random_states)), resolve_n_jobs(n_jobs)
+    if len(jobs) > 1 and n_jobs is None and not watched and all(map(_is_small, jobs)):
+        # threads within an evaluation gain little
+        results = ordered_map(lambda pair: _fit_quietly(*pair), pairs, threads)
+    elif len(jobs) == 1 or n_jobs is None or threads == 1 or not jobs[0].rows.in_memory:
         return [_fit(*pair) for pair in pairs]
-    calls = (delayed(_fit_elsewhere)(_alone(job), state) for job, state in pairs)
+    else:
+        calls = (delayed(_fit_elsewhere)(_alone(job), state) for job, state in pairs)
+        results = Parallel(n_jobs=n_jobs)(calls)
     fits = []
-    for job, (fit, warnings) in zip(jobs, Parallel(n_jobs=n_jobs)(calls)):
-        fits.append(_with_rows(fit, job.rows))  # those of the worker were a copy
-        _tell(warnings)
+    for job, (fit, warnings) in zip(jobs, results):
+        fits.append(_with_rows(fit, job.rows))  # those of a worker were a copy
+        for message, category in warnings:
+            warn(message, category)
     return fits
 
 
 def _fit(job, random_state):
     with about(job.name), single_threaded_blas():
         return job.strategy.fit(job, random_state)
-
-
-def _fit_side_by_side(pairs):
-    """One thread per problem: for small ones, threads within an evaluation gain little."""
-    fits = []
-    for fit, warnings in ordered_map(lambda pair: _fit_quietly(*pair), pairs, resolve_n_jobs(None)):
-        fits.append(fit)
-        _tell(warnings)
-    return fits
 
 
 def _fit_quietly(job, random_state):
@@ -148,11 +141,6 @@ def _fit_elsewhere(job, random_state):
     """A fit without its rows, and its warnings, for another process."""
     fit, warnings = _fit_quietly(job, random_state)
     return _with_rows(fit, None), warnings
-
-
-def _tell(warnings):
-    for message, category in warnings:
-        warn(message, category)
 
 
 def _is_small(job):

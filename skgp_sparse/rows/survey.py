@@ -108,17 +108,14 @@ class Outline(NamedTuple):
             part.y.dtype.kind in "OSU",
         )
 
-    def shape_of_y(self):
-        """In words."""
-        return f"shape (n, {', '.join(map(str, self.columns_of_y))})"
-
     def check(self, other):
         """Raise if another outline is different."""
         if other == self:
             return
+        now, before = (", ".join(map(str, one.columns_of_y)) for one in (other, self))
         words = {
             "n_features": f"X has {other.n_features} columns, before {self.n_features}",
-            "columns_of_y": f"y has {other.shape_of_y()}, before {self.shape_of_y()}",
+            "columns_of_y": f"y has shape (n, {now}), before shape (n, {before})",
             "has_weight": "some chunks have a sample_weight, others have none",
             "has_offset": "some chunks have an offset, others have none",
             "has_text": "some labels are text, others are numbers",
