@@ -39,9 +39,9 @@ class OnCluster:
         return local
 
     def __sklearn_clone__(self):
-        found = super(OnCluster, copy(self)).__sklearn_clone__()  # the copy has no client
-        found.client = self.client
-        return found
+        twin = super(OnCluster, copy(self)).__sklearn_clone__()  # the copy has no client
+        twin.client = self.client
+        return twin
 
     def __getstate__(self):
         state = super().__getstate__().copy()

@@ -55,8 +55,8 @@ class TargetView(NamedTuple):
     def quantiles(self, X, q, offset=None):
         """Quantiles (n, k) or (n, p, k) for probabilities (k,)."""
         mean, std = self._mean_and_std(X, False)
-        found = mean[:, :, None] + std[:, :, None] * ndtri(q)
-        return found[:, 0] if self.one_column else found
+        values = mean[:, :, None] + std[:, :, None] * ndtri(q)
+        return values[:, 0] if self.one_column else values
 
     def log_density(self, X, y, offset=None):
         """Log density of y, in its shape."""
@@ -165,8 +165,8 @@ class ResponseView(NamedTuple):
         """Quantiles (n, k) of the response for probabilities (k,)."""
         latent = self._moments(X, offset)
         with np.errstate(all="ignore"):
-            found = np.column_stack([self.likelihood.quantile(p, *latent) for p in q])
-        return found * self.y_scale + self.y_mean
+            values = np.column_stack([self.likelihood.quantile(p, *latent) for p in q])
+        return values * self.y_scale + self.y_mean
 
     def log_density(self, X, y, offset=None):
         """Log density of y (n,)."""

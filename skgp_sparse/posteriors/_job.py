@@ -92,20 +92,20 @@ def fit_few(rows, kernel, model, settings, random_state):
     objective = model.exact(few, settings.options, rough=True)
     settings = settings._replace(max_iter=_ITERATIONS, tol=_COARSER * settings.tol, progress=None)
     function, maximum = fit_exact(objective, kernel, settings, random_state)
-    objective, found = function.at(maximum.x)
-    return model.informed_by(objective), within_reach(found, kernel, rows)
+    objective, learned = function.at(maximum.x)
+    return model.informed_by(objective), within_reach(learned, kernel, rows)
 
 
-def within_reach(found, kernel, rows):
-    """The kernel that was found from another one, ready for a fit to go on from it.
+def within_reach(learned, kernel, rows):
+    """A kernel that was learned from another one, ready for a fit to go on from it.
 
     Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
     objective has a slope: at most a few typical distances, or the other kernel's value.
     """
-    theta = found.theta
+    theta = learned.theta
     for positions in positions_of(kernel, "length_scale"):
         spread = rows.scale() if len(positions) > 1 else rows.scale().max()
         longest = np.log(_LONGEST * spread * np.sqrt(rows.n_features))
         longest = np.maximum(longest, kernel.theta[positions])
         theta[positions] = np.minimum(theta[positions], longest)
-    return found.clone_with_theta(theta)
+    return learned.clone_with_theta(theta)
