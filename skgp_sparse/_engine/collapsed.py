@@ -40,13 +40,13 @@ class Core(NamedTuple):
     c: np.ndarray  # (m, p)
     v: np.ndarray  # (m, p)
     log_det: float  # log |B|
-    settled: float = 0.0  # E_q of the logarithms of settled sites
+    frozen_sites: float = 0.0  # E_q of the logarithms of frozen_sites sites
 
     def divergence(self):
-        """``KL[q(u) ‖ p(u)]``, p with the settled sites, up to a constant."""
+        """``KL[q(u) ‖ p(u)]``, p with the frozen_sites sites, up to a constant."""
         trace = np.vdot(self.TB, self.TB)
         prior = 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
-        return prior - self.settled
+        return prior - self.frozen_sites
 
     def log_normaliser(self):
         """``log E[exp(Σ b f - ½ a f²)]`` under the Nyström prior."""

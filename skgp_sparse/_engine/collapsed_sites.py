@@ -42,7 +42,7 @@ class ProjectedRows(NamedTuple):
     layout: Layout
     projections: list  # of the blocks, None where memory did not suffice
     observed: Observations  # of `PerRow`
-    settled: Sums | None = None  # over rows that are no longer here, for every process
+    frozen_sites: Sums | None = None  # over rows that are no longer here, for every process
 
     jitter = property(lambda self: self.features.jitter)
 
@@ -59,9 +59,9 @@ class ProjectedRows(NamedTuple):
 
     def solve(self, natural):
         """The `Cores` for the same."""
-        settled = repeat(None) if self.settled is None else _by_process(self.settled)
+        frozen_sites = repeat(None) if self.frozen_sites is None else _by_process(self.frozen_sites)
         n_jobs = repeat(self.problem.options.n_jobs)
-        return Cores(map(core_at_sites, _by_process(self.sums(natural)), n_jobs, settled))
+        return Cores(map(core_at_sites, _by_process(self.sums(natural)), n_jobs, frozen_sites))
 
     def moments(self, cores):
         """Means ``μ`` and variances ``h`` of the rows, a `PerRow` (2, k, n)."""
@@ -136,12 +136,14 @@ def _by_process(sums):
     return map(Sums, sums.VaV, sums.Vay[:, :, None])
 
 
-def core_at_sites(sums, n_jobs, settled=None):
-    """The `Core` given `Sums` over sites, and over settled ones; may raise ``LinAlgError``."""
-    if settled is not None:
-        sums = Sums(sums.VaV + settled.VaV, sums.Vay + settled.Vay)
+def core_at_sites(sums, n_jobs, frozen_sites=None):
+    """The `Core` given `Sums` over sites, and over frozen_sites ones; may raise ``LinAlgError``."""
+    if frozen_sites is not None:
+        sums = Sums(sums.VaV + frozen_sites.VaV, sums.Vay + frozen_sites.Vay)
     core = core_of(sums, n_jobs, failure=_NO_POSTERIOR)
-    return core if settled is None else core._replace(settled=_expected(core, settled))
+    return (
+        core if frozen_sites is None else core._replace(frozen_sites=_expected(core, frozen_sites))
+    )
 
 
 def _expected(core, sums):
@@ -150,7 +152,7 @@ def _expected(core, sums):
     return np.vdot(core.v, sums.Vay) - 0.5 * squares
 
 
-def project_rows(problem, settled=None):
+def project_rows(problem, frozen_sites=None):
     """Find the features of every row, keeping what memory allows.
 
     Where it does not allow everything, features have precedence: the inner loop reads them many
@@ -173,7 +175,7 @@ def project_rows(problem, settled=None):
     _, waiting = problem.rows.visit(run, layout, places)
     projections, observed = zip(*waiting)
     observed = Observations(*map(PerRow, zip(*observed)))
-    return ProjectedRows(problem, features, layout, list(projections), observed, settled)
+    return ProjectedRows(problem, features, layout, list(projections), observed, frozen_sites)
 
 
 def observe(block, residual):

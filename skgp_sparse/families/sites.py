@@ -72,7 +72,7 @@ class SiteFamily(Family):
             model = replace(model, method=method)
         if held and action in (Action.HOLD, Action.GROW):
             rows = self.in_units(rows, stream.units)
-        job = job._replace(rows=rows, model=replace(model, settled=frozen))
+        job = job._replace(rows=rows, model=replace(model, frozen_sites=frozen))
         fit, knowledge = self.strategy.resume(job, knowledge, action, random_state)
         is_known = job.is_complete or frozen is not None
         return fit, knowledge if is_known else None, rows
@@ -80,7 +80,7 @@ class SiteFamily(Family):
     def _freeze_anew(self, stream, due):
         """All rows in the reservoir are inferred, and freeze."""
         stream, fits = self._infer(stream, self.jobs_of_part(stream.part()), due)
-        frozen = [fit.objective.settled(fit.kernel, len(fit.objective.rows)) for fit in fits]
+        frozen = [fit.objective.frozen_sites(fit.kernel, len(fit.objective.rows)) for fit in fits]
         return stream._replace(frozen=tuple(frozen), active=None), fits
 
     def _go_on(self, stream, active):
@@ -91,7 +91,7 @@ class SiteFamily(Family):
         if surplus:
             stops = self.counts(active.take(slice(surplus)))
             frozen = [
-                sites + fit.objective.settled(fit.kernel, stop) if stop else sites
+                sites + fit.objective.frozen_sites(fit.kernel, stop) if stop else sites
                 for sites, fit, stop in zip(stream.frozen, fits, stops)
             ]
             stream = stream._replace(frozen=tuple(frozen))

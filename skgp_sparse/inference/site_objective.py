@@ -137,7 +137,7 @@ class SiteObjective(ExactFit, SparseFit):
         """Gradients from some rows, and a running posterior."""
         return SiteMinibatchView(self.size())
 
-    def settled(self, kernel, stop):
+    def frozen_sites(self, kernel, stop):
         """The sites of the first rows as `Sums`, where the last evaluation left them."""
         sites = np.asarray(self.inner_state.sites)[..., :stop]
         first = replace(self, rows=self.rows.subset(np.arange(stop)))
@@ -180,13 +180,13 @@ class SiteModel(Model):
     ----------
     method : Method
     inner : Inner
-    settled : Sums or None
+    frozen_sites : Sums or None
         What rows say that are no longer in the table, for objectives at inducing points.
     """
 
     method: Method
     inner: Inner = Inner()
-    settled: Sums | None = None
+    frozen_sites: Sums | None = None
 
     def sample(self, rows, size, random_state):
         """Indices of the rows of the small fit that comes first: a share of those of each kind."""
@@ -225,7 +225,7 @@ class SiteModel(Model):
 
     def sparse(self, rows, Z, options):
         """Objective at inducing points Z."""
-        project = partial(collapsed_sites.project_rows, settled=self.settled)
+        project = partial(collapsed_sites.project_rows, frozen_sites=self.frozen_sites)
         return SiteObjective(rows, self.method, InducingBasis(Z), options, self.inner, project)
 
 
