@@ -60,7 +60,7 @@ def smooth(n, seed=0):
     return X, np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.01 * (y[:, 0] - y.mean())
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.05)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_products_are_those_of_the_matrix(kernel, n_jobs):
@@ -97,7 +97,7 @@ def test_rows_far_apart_have_exact_products_only():
     assert kernels.single(KERNELS[0], 1e3 * X) is None
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.05)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("is_rough", [False, True])
 @pytest.mark.parametrize("p", [1, 3])
@@ -244,7 +244,7 @@ def test_predictions_of_few_rows_are_exact(kernel):
     np.testing.assert_allclose(variance, np.diag(covariance), atol=1e-7)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.05)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_variances_are_never_less_than_exact_ones(kernel):
     X, y = table(800)
@@ -283,7 +283,7 @@ def test_samples_have_the_predicted_moments():
     )
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second(share=0.08)
 def test_the_fit_is_close_to_the_exact_process():
     X, y = smooth(3000)
     kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 1.0]) + WhiteKernel(1e-2)
@@ -297,7 +297,7 @@ def test_the_fit_is_close_to_the_exact_process():
     assert model.posterior_ == "rows" and model.n_inducing_ == 500
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.05)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_mean_is_given_every_row(weighted):
     # those that were held aside for the calibration, too
@@ -344,7 +344,7 @@ def covered(model, Xt, yt):
     return np.mean(np.abs(yt - mean) < 1.96 * std)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.05)
 @pytest.mark.parametrize("weight", [0.1, 1.0, 10.0, "decay"])
 def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
     X, y = smooth(3000)
@@ -385,7 +385,7 @@ def test_auto_asks_again_at_better_hyperparameters(monkeypatch):
     assert model.score(X, y) > 0.95
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.05)
 @pytest.mark.parametrize("by_whom", ["user", "max_iter"])
 def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, monkeypatch):
     def stopping(*args, report, **options):
@@ -408,7 +408,7 @@ def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, m
     assert covered(model, X[2000:], y[2000:]) > 0.9
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.05)
 @pytest.mark.parametrize("noise, goal", [(1e-2, 1e-2), (1e-6, 2.1e-3)])
 def test_quiet_rows_are_solved_more_exactly(noise, goal):
     X, y = smooth(1500)
@@ -422,7 +422,7 @@ def test_quiet_rows_are_solved_more_exactly(noise, goal):
     assert np.linalg.norm(residual) <= goal * np.linalg.norm(target)
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second(share=0.08)
 def test_weights_count_as_copies():
     X, y = smooth(1200)
     weight = np.random.RandomState(0).randint(0, 4, size=len(X))
@@ -456,7 +456,7 @@ def test_several_targets_are_solved_together():
     assert np.abs(mean - Y[:50]).max(axis=0)[0] < 0.2
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second(share=0.08)
 def test_auto_takes_all_rows_where_there_is_little_noise(monkeypatch):
     monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_QUIET", 1000)
     monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 1000)
@@ -482,7 +482,7 @@ def test_pickles_hold_the_rows_and_predict_alike():
         assert np.array_equal(one, other)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.05)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_results_do_not_depend_on_threads(n_jobs):
     X, y = smooth(2000)
@@ -559,13 +559,13 @@ def test_rows_that_arrive_later_need_inducing_points():
     assert "Set posterior to 'inducing'" in str(caught.value.__cause__)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.05)
 @parametrize_with_checks([SparseGPRegressor(posterior="rows", n_inducing=5, random_state=0)])
 def test_estimator_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.05)
 @pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-10])
 @pytest.mark.parametrize("d", [1, 2])
 def test_nearly_no_noise_has_variances(alpha, d):
@@ -582,7 +582,7 @@ def test_nearly_no_noise_has_variances(alpha, d):
     assert np.abs(mean - np.sin(3 * (X[:100, 0] + 0.01))).max() < 0.2
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second(share=0.08)
 def test_a_coarse_tolerance_still_solves():
     X, y = smooth(1500)
     model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1.0, random_state=0).fit(X, y)
@@ -595,7 +595,7 @@ def test_inducing_points_that_are_given_are_refused():
         SparseGPRegressor(posterior="rows", inducing_init=X[:5]).fit(X, y)
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second(share=0.08)
 def test_float32_rows_predict_alike():
     X, y = smooth(1500)
     X = X.astype(np.float32).astype(np.float64)

@@ -146,6 +146,7 @@ def test_bound_of_several_classes_takes_one_theta_or_all(multi_class):
         model.log_marginal_likelihood([0.0, 0.0])
 
 
+@pytest.mark.second(share=0.15)
 def test_n_jobs_changes_nothing():
     X, y = blobs()
     first, second = (small(n_jobs=n_jobs, max_iter=3).fit(X, y) for n_jobs in (None, 2))

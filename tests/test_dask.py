@@ -158,6 +158,7 @@ def test_evaluations_of_regression_are_the_local_ones(bound, client, on_workers,
     assert our_gradient == pytest.approx(gradient, abs=1e-11 * np.abs(gradient).max())
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("likelihood", ["poisson", "student_t"])
 def test_evaluations_with_sites_are_the_local_ones(likelihood, client, on_workers, table):
     X, f, _ = table
@@ -461,6 +462,7 @@ def test_plain_estimators_refuse_dask_collections(plain, table):
             call()
 
 
+@pytest.mark.second(share=0.25)
 def test_the_package_does_not_need_dask():
     script = (
         "import sys, skgp_sparse\n"
@@ -536,6 +538,7 @@ def test_errors_of_the_data_name_the_partition(client, on_workers, table):
 # -- partitions of all kinds ---------------------------------------------------------------
 
 
+@pytest.mark.second(share=0.25)
 def test_empty_partitions_and_unknown_sizes(client, on_workers, table):
     X, _, y = table
     chosen = (X[:, 0] > 0) & ((np.arange(N) < 1000) | (np.arange(N) >= 2000))
@@ -547,6 +550,7 @@ def test_empty_partitions_and_unknown_sizes(client, on_workers, table):
     assert_same_fit(DaskSparseGPRegressor(**QUICK).fit(some, y[chosen]), local)
 
 
+@pytest.mark.second(share=0.25)
 def test_a_partition_far_larger_than_the_rest_is_cut(client, on_workers, table, monkeypatch):
     X, _, y = table
     monkeypatch.setattr(_collections, "_FEWEST_ROWS", 300)
@@ -613,6 +617,7 @@ def halt(running, over, function, *args):
     return function(*args)
 
 
+@pytest.mark.second(share=0.25)
 def test_a_fit_survives_the_death_of_a_worker_to_the_last_bit(
     client, on_workers, table, while_tasks_run
 ):

@@ -40,10 +40,10 @@ class Core(NamedTuple):
     c: np.ndarray  # (m, p)
     v: np.ndarray  # (m, p)
     log_det: float  # log |B|
-    frozen_sites: float = 0.0  # E_q of the logarithms of frozen_sites sites
+    frozen_sites: float = 0.0  # E_q of the logarithms of frozen sites
 
     def divergence(self):
-        """``KL[q(u) ‖ p(u)]``, p with the frozen_sites sites, up to a constant."""
+        """``KL[q(u) ‖ p(u)]``, p with the frozen sites, up to a constant."""
         trace = np.vdot(self.TB, self.TB)
         prior = 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
         return prior - self.frozen_sites

@@ -137,7 +137,7 @@ def _by_process(sums):
 
 
 def core_at_sites(sums, n_jobs, frozen_sites=None):
-    """The `Core` given `Sums` over sites, and over frozen_sites ones; may raise ``LinAlgError``."""
+    """The `Core` given `Sums` over sites, and over frozen ones; may raise ``LinAlgError``."""
     if frozen_sites is not None:
         sums = Sums(sums.VaV + frozen_sites.VaV, sums.Vay + frozen_sites.Vay)
     core = core_of(sums, n_jobs, failure=_NO_POSTERIOR)
