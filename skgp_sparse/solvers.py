@@ -222,7 +222,7 @@ NAMES = ("auto", "lbfgs", "stochastic")
 def check_solver(solver, name):
     """Raise unless a solver is one of the names or an object."""
     is_right = isinstance(solver, Solver) or (isinstance(solver, str) and solver in NAMES)
-    must = f"one of {NAMES} or an object of a class of skgp_sparse.solvers"
+    must = f"one of {NAMES} or an object such as solvers.Minibatches()"
     require(is_right, "solver", solver, name, must)
     if isinstance(solver, Minibatches):
         check_number(solver.batch_size, "solver__batch_size", name, Integral, low=1)

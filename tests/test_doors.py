@@ -132,7 +132,7 @@ def refusal(door, kind, posterior):
     if door == "stream" and posterior != "inducing":
         return "Set posterior to 'inducing'|has no attribute 'partial_fit'"
     if kind in (*LIKELIHOODS, "offset") and posterior in ("larger mean", "rows"):
-        return "Use 'inducing'"
+        return "or set posterior='inducing'"
     return None
 
 

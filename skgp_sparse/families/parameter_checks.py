@@ -79,7 +79,10 @@ def check_strategy(family):
     """Raise if the posterior cannot be given what is asked for."""
     reason, posterior = family.strategy.refuses(family), family.parameters.posterior
     if reason is not None:
-        raise ValueError(f"{family.name}: posterior={posterior!r} {reason}. Use 'inducing'.")
+        raise ValueError(
+            f"{family.name}: posterior={posterior!r} {reason}. Change this, or set "
+            "posterior='inducing'."
+        )
 
 
 def check_no_alpha(parameters, name):

@@ -1,8 +1,9 @@
-"""What the posterior of an estimator is given: one strategy a file.
+"""What the posterior of an estimator is given: inducing points, or all rows.
 
-A strategy fits a job and returns a process that predicts. Pass its name or an object as the
-parameter `posterior`: an object has parameters of its own, such as
-``posterior=InducingPoints(n_mean=2000)``, which a search sets as ``posterior__n_mean``.
+Pass the name of a strategy or an object as the parameter `posterior` of `SparseGPRegressor`. An
+object may have parameters, such as ``posterior=InducingPoints(n_mean=2000)``, which a search sets
+as ``posterior__n_mean``. There is one strategy a file, which fits a job and returns a process that
+predicts:
 
 - `_contract`: what every strategy does
 - `_job`: what is fitted, and how every fit begins

@@ -194,7 +194,7 @@ def _warn_of(solution, settings, goal, n_leading):
         tol = f"tol (now {settings.tol:g}), " if goal == _RESIDUAL * settings.tol else ""
         warn(
             f"The solve for all rows ended after {solution.n_iter} products with a residual of "
-            f"{solution.relative:.1e}, not {goal:.1e}, of the targets. Raise max_iter (now "
+            f"{solution.relative:.1e} of the targets, not {goal:.1e}. Raise max_iter (now "
             f"{settings.max_iter}), n_inducing (now {n_leading}), {tol}or the noise (by alpha, or "
             "the bounds of the WhiteKernel), or set posterior='inducing'.",
             ConvergenceWarning,

@@ -102,7 +102,7 @@ def resolve_posterior(posterior, name):
     """The strategy of a name or an instance."""
     if isinstance(posterior, str) and posterior in BY_NAME:
         return BY_NAME[posterior]()
-    must = f"one of {sorted(BY_NAME)} or an object of a class of skgp_sparse.posteriors"
+    must = f"one of {sorted(BY_NAME)} or an object such as posteriors.InducingPoints()"
     require(isinstance(posterior, Strategy), "posterior", posterior, name, must)
     posterior = clone(posterior)
     if not isinstance(posterior, InducingPoints) or posterior.n_mean is None:

@@ -44,7 +44,8 @@ class LargerMean(Strategy):
         if family.has_sites:
             return f"needs likelihood='gaussian' for n_mean. Got likelihood={given.likelihood!r}"
         if np.any(family.bound.noise_share):
-            return f"needs a bound with the noise of the rows for n_mean. Got bound={given.bound!r}"
+            names = "'titsias', 'titsias_new', 'artemev' or 'dtc'"
+            return f"needs the bound {names} for n_mean. Got bound={given.bound!r}"
         return None
 
     def refuses_later_rows(self):

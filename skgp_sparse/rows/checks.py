@@ -153,9 +153,9 @@ def check_alpha(alpha, n, name):
     if alpha.shape != (n,):
         raise ValueError(
             "alpha must be a scalar or an array with same number of entries as y. "
-            f"({alpha.shape[0] if alpha.ndim == 1 else alpha.shape} != {n}). Cross-validation "
-            "passes a subset of the rows to each fit, but the whole array alpha. Set alpha to the "
-            "values of the training rows before each fit, as in the loop in docs/recipes.md."
+            f"({alpha.shape[0] if alpha.ndim == 1 else alpha.shape} != {n}). Set it to the noise "
+            "of the rows of this call, by set_params(alpha=noise). Cross-validation passes some "
+            "of the rows, but the whole array alpha: see the loop in docs/recipes.md."
         )
     must = "noise variances, which are not negative"
     require(alpha.min(initial=0.0) >= 0, "alpha", alpha.min(initial=0.0), name, must)
