@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
 
 
 class Cost(NamedTuple):
@@ -33,6 +34,7 @@ class Strategy(BaseEstimator, ABC):
     """
 
     name = ""
+    __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod
     def fit(self, job, random_state):
