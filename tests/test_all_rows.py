@@ -538,7 +538,7 @@ def test_progress_tells_the_residual(capsys):
         ),
         (
             {"posterior": "rows", "solver": "stochastic"},
-            "random rows. Got solver='stochastic'. Use",
+            "random rows. Got solver='stochastic'. Change",
         ),
         (
             {"posterior": AllRows(), "solver": Stochastic()},
