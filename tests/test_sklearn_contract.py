@@ -254,8 +254,8 @@ def test_grid_search_over_parameters_of_posterior_and_solver():
     "parameters, match",
     [
         ({"posterior": "all"}, "'posterior' parameter .* one of .*'exact', 'inducing', 'rows'"),
-        ({"posterior": InducingPoints}, "'posterior' parameter .* object of a class of"),
-        ({"solver": Minibatches}, "'solver' parameter .* object of a class of"),
+        ({"posterior": InducingPoints}, "'posterior' parameter .* object such as"),
+        ({"solver": Minibatches}, "'solver' parameter .* object such as"),
     ],
 )
 def test_what_is_no_posterior_or_solver_is_refused(parameters, match):
