@@ -103,9 +103,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           much, up to 100,000 rows in memory, if neither `n_inducing`, `solver` nor inducing points
           are given: at the hyperparameters of a first fit to 500 rows, the variance that 500
           inducing points leave unexplained is more than ten times that of the noise (up to 6000
-          rows, more than a tenth of it), and is so again at the hyperparameters of a fit to 3000
-          rows. "inducing" otherwise, and for other likelihoods, for kernels without a derivative
-          rule, and if `optimizer` is a callable or None.
+          rows, more than a tenth of it), and is so again at the hyperparameters of fits to 1500
+          and to 3000 rows. "inducing" otherwise, and for other likelihoods, for kernels without a
+          derivative rule, and if `optimizer` is a callable or None.
 
         Where `n_inducing` makes every row an inducing point, the process is exact in any case.
     n_inducing : int or "auto", default="auto"

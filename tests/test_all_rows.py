@@ -44,7 +44,7 @@ SINGLE = [KERNELS[index] for index in (0, 1, 2, 3)]
 
 @pytest.fixture(autouse=True)
 def few_rows_tell_hyperparameters(monkeypatch):
-    monkeypatch.setattr("skgp_sparse.posteriors._all_rows._ROWS_OF_THETA", 500)
+    monkeypatch.setattr("skgp_sparse.posteriors._all_rows._ROWS_OF_THETA", (300, 500))
 
 
 def table(n=900, d=3, p=1, seed=0):
@@ -371,10 +371,12 @@ def test_auto_gives_what_rows_give_by_name(monkeypatch):
 
 
 @pytest.mark.second
-def test_auto_asks_again_at_better_hyperparameters(monkeypatch):
+@pytest.mark.parametrize("answers", [[True, False], [True, True, False]])
+def test_auto_asks_again_at_better_hyperparameters(answers, monkeypatch):
+    monkeypatch.setattr("skgp_sparse.posteriors._all_rows._ROWS_OF_THETA", (500, 1000))
     monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_QUIET", 1000)
     monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 1000)
-    answers = iter([True, False])
+    answers = iter(answers)
     monkeypatch.setattr(
         "skgp_sparse.posteriors._choice._loses_much",
         lambda kernel, objective: next(answers),

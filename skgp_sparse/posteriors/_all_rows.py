@@ -1,7 +1,8 @@
 """All rows: for tables whose noise is so small that inducing points would lose much.
 
-1. Hyperparameters from an exact fit of a few thousand rows, which finds the right, small noise. A
-   sparse bound would learn a noise that covers what its inducing points leave unexplained.
+1. Hyperparameters from an exact fit of a few thousand rows, which begins where one of half as many
+   ends, and finds the right, small noise. A sparse bound would learn a noise that covers what its
+   inducing points leave unexplained.
 2. ``(K + D) α = y`` for all rows, by conjugate gradients. The matrix of FITC at some rows is the
    preconditioner. Less noise than a small share of the process changes no prediction, but costs
    iterations: it counts as this share.
@@ -28,8 +29,8 @@ from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.solvers import Fit, takes_random_rows
 
-_ROWS_OF_THETA = 3000  # of the exact fit ...
-_ROWS_OF_OPAQUE = 500  # ... for kernels whose gradient is an array of n x n x p
+_ROWS_OF_THETA = 1500, 3000  # of the exact fits ...
+_ROWS_OF_OPAQUE = (500,)  # ... for kernels whose gradient is an array of n x n x p
 _LEAST_NOISE = 2e-5  # of the variance of the process, and of that of the targets ...
 _NOTICED = 1e-4  # ... this share, if it is less
 _RESIDUAL = 10.0  # relative residual of the solve, in units of the tolerance of a fit ...
@@ -50,12 +51,12 @@ _LIMITS = 1e-3, 1e6  # of the factor of the variances: errors of a solve that en
 class AllRows(Strategy):
     """The posterior is given all rows, as in the exact process.
 
-    Hyperparameters come from an exact fit of 3000 rows. The mean comes from a solve by
-    preconditioned conjugate gradients. Its relative residual is at most ``10 * tol``, 0.05, and the
-    standard deviation of the noise in units of that of the targets, of which less than 0.002 counts
-    as 0.002. Variances are those given 500 rows that are spread over the table and the 100 rows
-    nearest to the query, which can only be too large, times a factor that is calibrated on a tenth
-    of the rows, and 1000 at most, before the solve sees them.
+    Hyperparameters come from an exact fit of 3000 rows, after one of 1500. The mean comes from a
+    solve by preconditioned conjugate gradients. Its relative residual is at most ``10 * tol``,
+    0.05, and the standard deviation of the noise in units of that of the targets, of which less
+    than 0.002 counts as 0.002. Variances are those given 500 rows that are spread over the table
+    and the 100 rows nearest to the query, which can only be too large, times a factor that is
+    calibrated on a tenth of the rows, and 1000 at most, before the solve sees them.
 
     A fit takes O(n²) time per iteration of the solve, and a prediction O(n) time per query. All
     rows are in memory, those of a source or a cluster, too.
@@ -81,13 +82,22 @@ class AllRows(Strategy):
             return Exact().fit(job, random_state)
         if job.settings.solver.begins_small:
             job = begin(job, random_state)
-        return self.go_on(job, self.learn(job, random_state), random_state)
+        *_, learned = self.learn(job, random_state)
+        return self.go_on(job, learned, random_state)
 
     def learn(self, job, random_state):
-        """The `Fit` of the exact process to some of the rows, begun at the kernel of the job."""
-        size = _ROWS_OF_THETA if kernels.differentiable(job.kernel) else _ROWS_OF_OPAQUE
-        few = job.rows.sampled(job.model.sample(job.rows, size, random_state))
-        return Exact().go_on(job._replace(rows=few), random_state)
+        """The `Fit` of the exact process to some of the rows, and then to more of them.
+
+        The first begins at the kernel of the job, each of the others where the one before ended.
+        """
+        sizes = _ROWS_OF_THETA if kernels.differentiable(job.kernel) else _ROWS_OF_OPAQUE
+        for size in sizes:
+            few = job.rows.sampled(job.model.sample(job.rows, size, random_state))
+            learned = Exact().go_on(job._replace(rows=few), random_state)
+            yield learned
+            if size >= len(job.rows):
+                return
+            job = job._replace(kernel=learned.kernel)
 
     def go_on(self, job, learned, random_state):
         """The `Fit` given all rows at the hyperparameters that were learned from some."""
@@ -102,7 +112,7 @@ class AllRows(Strategy):
 
     def cost(self, n, m):
         """The `Cost`: O(n²) operations for each product, O(n m) numbers of the preconditioner."""
-        learned = Exact().cost(min(n, _ROWS_OF_THETA), m)
+        learned = Exact().cost(min(n, _ROWS_OF_THETA[-1]), m)
         operations = learned.operations + _PRODUCTS * float(n) ** 2 * _OPERATIONS
         return Cost(operations, max(learned.numbers, n * _LEADING_ROWS))
 

@@ -6,8 +6,9 @@
 2. Otherwise a small exact fit says how much noise there is. With little noise, and not too many
    rows, the exact process follows.
 3. Inducing points where the initialiser puts them. If they leave far more of the process
-   unexplained than there is noise, and the rows are not too many, a larger exact fit follows. If
-   the same is true at its hyperparameters, the posterior is given all rows.
+   unexplained than there is noise, and the rows are not too many, larger exact fits follow, one
+   after the other, as long as the same is true at their hyperparameters. If it is true after the
+   last of them, the posterior is given all rows.
 4. Otherwise inducing points.
 """
 
@@ -59,13 +60,14 @@ class Auto(Strategy):
             return Exact().go_on(job, random_state)
         of_all_rows = deepcopy(random_state)  # which then are those of posterior="rows"
         objective = points.objective(job, random_state)
-        if len(job.rows) <= _MOST_ROWS and _loses_much(job.kernel, objective):
-            learned = rows.learn(job, of_all_rows)
+        if len(job.rows) > _MOST_ROWS or not _loses_much(job.kernel, objective):
+            return points.go_on(job, objective, random_state)
+        for learned in rows.learn(job, of_all_rows):
             objective = points.objective(job._replace(kernel=learned.kernel), random_state)
-            if _loses_much(learned.kernel, objective):
-                return rows.go_on(job, learned, of_all_rows)
-            job = job._replace(kernel=within_reach(learned.kernel, job.kernel, job.rows))
-        return points.go_on(job, objective, random_state)
+            if not _loses_much(learned.kernel, objective):
+                job = job._replace(kernel=within_reach(learned.kernel, job.kernel, job.rows))
+                return points.go_on(job, objective, random_state)
+        return rows.go_on(job, learned, of_all_rows)
 
     def cost(self, n, m):
         """The `Cost` of the most expensive outcome."""
