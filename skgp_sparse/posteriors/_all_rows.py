@@ -86,9 +86,15 @@ class AllRows(Strategy):
         return self.go_on(job, learned, random_state)
 
     def learn(self, job, random_state):
-        """The `Fit` of the exact process to some of the rows, and then to more of them.
+        """Fit the exact process to some of the rows, and then to more of them.
 
-        The first begins at the kernel of the job, each of the others where the one before ended.
+        The first fit begins at the kernel of the job, each of the others where the one before
+        ended.
+
+        Yields
+        ------
+        fit : Fit
+            Of the next number of rows.
         """
         sizes = _ROWS_OF_THETA if kernels.differentiable(job.kernel) else _ROWS_OF_OPAQUE
         for size in sizes:
