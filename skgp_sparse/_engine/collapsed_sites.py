@@ -73,6 +73,16 @@ class ProjectedRows(NamedTuple):
 
         return PerRow(self._visit(run)[1])
 
+    def covariance(self, core):
+        """Posterior covariance (n, n) of what the basis says of the rows."""
+        features_of = self._features_of()
+
+        def run(read, seen):
+            return (), (features_of(read, seen) @ core.TB.T).T
+
+        seen = np.asarray(PerRow(self._visit(run)[1]))
+        return seen.T @ seen
+
     def gradient(self, cores, sites, bounds, inputs):
         """Gradients by the name of the block: of the Gaussian `bounds`, sites held.
 

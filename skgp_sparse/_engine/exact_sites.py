@@ -115,7 +115,7 @@ class JointRows(NamedTuple):
     r: np.ndarray  # (n,) white noise
     pull_diagonal: object
 
-    jitter = 0.0
+    jitter, frozen_sites = 0.0, None
 
     @property
     def observed(self):
@@ -134,6 +134,15 @@ class JointRows(NamedTuple):
             np.stack([core.noise.marginals(rows, core) for core in cores], axis=1)
             for rows in self.layout.blocks
         )
+
+    def covariance(self, core):
+        """Posterior covariance of the rows, their noise included (n, n)."""
+        seen = core.T @ (core.s[:, None] * self.K)
+        noise, index = core.noise, self.groups.index
+        S = (self.K - seen.T @ seen)[np.ix_(index, index)]
+        S /= noise.gain[:, None] * noise.gain
+        S.flat[:: len(S) + 1] += noise.r / noise.gain
+        return S
 
     def gradient(self, cores, sites, bounds, inputs):
         """Gradients by the name of the block; without a residual, all bounds have the same."""

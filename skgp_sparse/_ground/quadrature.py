@@ -28,6 +28,7 @@ _WIDE, _WIDE_BY_ROW = 1.0, 4.0  # from which sinh pays, if g is the same for all
 _NEAR = 8.5  # largest |mean|, in standard deviations, of a row that is not far from 0
 _STEP_OF_SINH = _LARGEST_STEP / _NEAR  # a row at _NEAR has in u a width of at least 1 / _NEAR
 _AT_ONCE = 1 << 16  # values of g
+_FEW_ROWS = 200  # which share a rule where they could have several: calls cost more than values
 
 
 def expectation(g, mean, variance, *by_row):
@@ -81,7 +82,9 @@ def _rules(mean, std, wide):
     for rows in _parts(np.flatnonzero(is_wide & ~is_near), len(coarse[0])):
         yield rows, mean[rows, None] + std[rows, None] * coarse[0], coarse[1]
     reach = np.ceil(np.arcsinh((_NEAR + _REACH) * std))
-    for limit in np.unique(reach[is_wide & is_near]):
+    if len(std) <= _FEW_ROWS:
+        reach = np.full_like(reach, reach.max(initial=0.0))
+    for limit in sorted(set(reach[is_wide & is_near])):
         f, slopes = _sinh_rule(limit)
         for rows in _parts(np.flatnonzero(is_wide & is_near & (reach == limit)), len(f)):
             weights = np.exp(-0.5 * ((f - mean[rows, None]) / std[rows, None]) ** 2) * slopes
@@ -95,7 +98,9 @@ def _narrow(mean, std, rows):
     while edges[-1] < largest:
         edges.append(max(np.sqrt(2.0) * edges[-1], _STEP / _LARGEST_STEP))
     which = np.searchsorted(edges, std[rows])
-    for index in np.unique(which):
+    if len(std) <= _FEW_ROWS:
+        which = np.full_like(which, which.max(initial=0))
+    for index in sorted(set(which)):
         nodes, weights = _rule(edges[index])
         for some in _parts(rows[which == index], len(nodes)):
             yield some, mean[some, None] + std[some, None] * nodes, weights

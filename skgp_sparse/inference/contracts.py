@@ -119,10 +119,13 @@ class Method(ABC):
         Whether a step to the new sites cannot lower the objective.
     uses_last_site : bool
         Whether the next site of a row depends on its last one, beside its marginal.
+    takes_turns : bool
+        Whether `site_turns.Turns` find its sites.
     """
 
     is_lower_bound = False
     uses_last_site = False
+    takes_turns = False
 
     @abstractmethod
     def at_site(self, site, residual, weight):

@@ -33,7 +33,7 @@ class Solution(NamedTuple):
     history: deque  # of steps, for another solve of a map that is nearly the same
 
 
-def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=()):
+def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=(), propose=None):
     """Iterate ``state -> evaluate(state).target`` until the gap closes.
 
     Anderson acceleration (type II, Walker and Ni 2011) of the plain map. A state whose value falls
@@ -52,6 +52,8 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=())
     max_iter : int
     history : sequence
         That of an earlier solution, if there is one.
+    propose : callable, optional
+        ``(state, step) -> state``, in the place of the acceleration.
 
     Returns
     -------
@@ -73,8 +75,9 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=())
     n_iter = 1
     while n_iter < max_iter and not _closed(step, tol) and since_best < _STALLED:
         n_iter += 1
-        proposal = state + damping * (step.target - state)
-        if history and damping == 1.0:
+        target = step.target if propose is None else propose(state, step)
+        proposal = state + damping * (target - state)
+        if damping == 1.0 and history and propose is None:
             proposal = admissible(_accelerated(state, step, history), step.target)
         trial = evaluate(proposal)
         if _accepted(trial, step):

@@ -120,6 +120,11 @@ class Variational(Method):
 
     is_lower_bound = True
 
+    @property
+    def takes_turns(self):
+        """Whether the means are a concave problem at fixed variances."""
+        return self.likelihood.is_log_concave
+
     def at_site(self, site, residual, weight):
         """Linear terms and precisions of rows, as the basis sees them: the sites as they are."""
         return site
@@ -131,12 +136,16 @@ class Variational(Method):
     def update(self, rows, mean, h, site, v):
         """One natural-gradient step for some rows."""
         variance = v[:, None] * rows.residual + h
-        latent = self._latent(rows, mean, variance)
-        value, *derivatives = self.likelihood.expected(rows.y, *latent)
+        value, slope, curvature = self.expectations(rows, mean, variance)
+        return SiteUpdate(curvature * mean + slope, curvature, mean, variance, value)
+
+    def expectations(self, rows, mean, variance):
+        """``E[log p]`` (n,), and ``α`` and ``β`` (k, n), at these marginals."""
+        value, *derivatives = self.likelihood.expected(rows.y, *self._latent(rows, mean, variance))
         slope, curvature = np.atleast_2d(*derivatives)
         if self.likelihood.is_log_concave:
             curvature = np.maximum(curvature, SMALLEST)
-        return SiteUpdate(curvature * mean + slope, curvature, mean, variance, value)
+        return value, slope, curvature
 
     def slopes(self, rows, mean, variance, site):
         """Those of the expected log likelihood."""

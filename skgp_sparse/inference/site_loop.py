@@ -22,9 +22,11 @@ from skgp_sparse._engine.problem import Observations
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse.inference.contracts import Method
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
+from skgp_sparse.inference.site_turns import FEW_ROWS, Turns
 
 SMALLEST = 1e-30  # precision of a site that says nothing
 _MOST_ITERATIONS = 100
+_MOST_PLAIN = 40  # of these, before turns go on
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
 _FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
 _ROUGH_START = 1e-4  # tolerance of an inner loop that another one follows
@@ -38,6 +40,7 @@ class Inner(NamedTuple):
     max_iter: int = _MOST_ITERATIONS
     tol: float = 1e-9
     parameter: str = ""  # of the estimator, that sets max_iter
+    exactly: bool = False  # whether rounding is all that may be left
 
     @classmethod
     def within(cls, outer_tol, max_iter=_MOST_ITERATIONS, parameter=""):
@@ -97,11 +100,23 @@ class SiteLoop:
         """`Observations` rows, by bundles."""
         return Observations(*map(self.bundles.join, self.projected.observed))
 
+    @property
+    def takes_turns(self):
+        """Whether `Turns` find the sites wherever the plain map does not."""
+        return self.method.takes_turns and self.projected.frozen_sites is None
+
+    @property
+    def is_small(self):
+        """Whether the covariance of all rows is cheap, of one latent value each."""
+        return self.method.likelihood.n_latent == 1 and sum(self.bundles.sizes) <= FEW_ROWS
+
     def solve(self, last=None):
         """The `Solution`, from the `InnerState` of an earlier evaluation or from the start."""
         if last is not None:
             with suppress(np.linalg.LinAlgError):  # sites of other hyperparameters need not do
-                return self._solve_from(last.sites, last.history)
+                solution = self._solve_from(last.sites, last.history)
+                if solution.converged or not self.inner.exactly:
+                    return solution
         return self._solve_from(self._first_sites())
 
     def gradient(self, solution, inputs):
@@ -117,13 +132,8 @@ class SiteLoop:
     def evaluate(self, state):
         """The `Step` from one state; may raise ``LinAlgError``."""
         method, rows, bundles = self.method, self.observed, self.bundles
-        seen = by_row(partial(as_the_basis_sees, method), state, rows.residual, rows.weight)
-        cores = self.projected.solve(bundles.split(seen))
+        cores, v = self.posterior(state)
         n = sum(map(np.sum, rows.weight))
-        known = zip(state, rows.weight, rows.residual)
-        v = method.share(sum(np.sum(s[1] * (w * r), axis=-1) for s, w, r in known) / n)
-        if not np.all(v > 0.0):
-            raise np.linalg.LinAlgError("The scale v of the residual variance is not positive.")
         moments = bundles.join(self.projected.moments(cores))
         parts = list(self._by_bundle(partial(_update, method, v), moments, state))
         values, gaps, targets, updates = zip(*parts)
@@ -137,6 +147,22 @@ class SiteLoop:
             result=SitePosterior(cores, v, update),
         )
 
+    def posterior(self, state):
+        """The `Cores` that sites lead to, and the share ``v`` of each process."""
+        rows = self.observed
+        seen = by_row(partial(as_the_basis_sees, self.method), state, rows.residual, rows.weight)
+        cores = self.projected.solve(self.bundles.split(seen))
+        known = list(zip(state, rows.weight, rows.residual))
+        total = sum(np.sum(s[1] * (w * r), axis=-1) for s, w, r in known)
+        v = self.method.share(total / sum(map(np.sum, rows.weight)))
+        if not np.all(v > 0.0):
+            raise np.linalg.LinAlgError("The scale v of the residual variance is not positive.")
+        return cores, v
+
+    def expectations(self, mean, variance):
+        """What the likelihood says at marginals, by bundles: values, slopes and curvatures."""
+        return zip(*self._by_bundle(self.method.expectations, mean, variance))
+
     def _evaluate_if_possible(self, state):
         """The same where precisions may be negative, so that there need not be a posterior."""
         try:
@@ -145,10 +171,23 @@ class SiteLoop:
             return Step(state, None, np.nan, -np.inf, True, None)
 
     def _solve_from(self, sites, history=()):
-        inner, evaluate, admissible = self.inner, self.evaluate, partial(by_row, _admissible)
+        """The `Solution` from given sites: by the plain map, and by turns where it oscillates."""
+        if self.inner.exactly and self.takes_turns and self.is_small:
+            return Turns(self).solve(sites)
+        most = self.inner.max_iter
+        few = min(most, _MOST_PLAIN) if self.takes_turns else most
+        plain = self._solve_plainly(sites, history, few)
+        if plain.converged or plain.n_iter >= most or not self.takes_turns:
+            return plain
+        rest = self.inner._replace(max_iter=most - plain.n_iter)
+        turned = Turns(replace(self, inner=rest)).solve(plain.state)
+        return turned._replace(n_iter=plain.n_iter + turned.n_iter)
+
+    def _solve_plainly(self, sites, history, max_iter):
+        evaluate, admissible = self.evaluate, partial(by_row, _admissible)
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign
             evaluate, admissible = self._evaluate_if_possible, lambda proposal, plain: proposal
-        limits = {"tol": inner.tol, "max_iter": inner.max_iter}
+        limits = {"tol": self.inner.tol, "max_iter": max_iter}
         return solve_fixed_point(evaluate, sites, admissible, history=history, **limits)
 
     def _first_sites(self):
