@@ -26,7 +26,13 @@ from skgp_sparse.families.family import fit_all
 from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
-from skgp_sparse.rows.checks import FLOATS, check_in_memory
+from skgp_sparse.rows.checks import (
+    FLOATS,
+    check_in_memory,
+    check_numbers,
+    check_readable,
+    on_numpy,
+)
 from skgp_sparse.rows.door import as_passed, check_query, opened, read, read_chunk
 
 _OF_VERSION = "skgp_sparse_version"  # in pickles
@@ -111,10 +117,14 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
         """What an earlier fit may be gone on from."""
         return None
 
+    @on_numpy
     def _query(self, X, **others):
         """Query points."""
-        check_in_memory(type(self).__name__, X=X, **others)
-        check_query(X, type(self).__name__)
+        name = type(self).__name__
+        check_in_memory(name, X=X, **others)
+        check_query(X, name)
+        check_readable(name, X=X, **others)
+        check_numbers(X, "X", name)
         return validate_data(self, X, reset=False, dtype=FLOATS)
 
     def set_params(self, **params):

@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -507,9 +507,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         checks.check_in_memory(type(self).__name__, y=y)
         X, view, offset = self._question(X, offset)
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        check_consistent_length(X, y)
-        y = checks.check_columns(y, len(view.y_scale), type(self).__name__)
+        y = checks.check_truth(y, X, len(view.y_scale), type(self).__name__)
         view.check(y, type(self).__name__)
         return view.log_density(X, y, offset)
 
