@@ -303,6 +303,12 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
                 warn_at_bounds(fit.kernel.k1 if appended else fit.kernel)
 
 
+def fitted_view(estimator):
+    """The view of a fitted estimator, for rooms that write predictions in another language."""
+    check_is_fitted(estimator)
+    return estimator._view
+
+
 def _kept_parameters(estimator):
     """Parameters that may not change before `partial_fit` goes on, as text."""
     given = estimator.get_params(deep=False)
