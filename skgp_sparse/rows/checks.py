@@ -33,7 +33,7 @@ class Rules(NamedTuple):
     def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False):
         """The `Part` of some rows, or of all of them, or an error."""
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
-        check_inputs(X, self.kernel, self.name)
+        check_inputs(X, self.kernel, self.name, self.labels)
         check_no_none(y)
         if not self.labels:
             check_numbers(y, "y", self.name)
@@ -97,7 +97,7 @@ def check_readable(name, **data):
             ) from error
 
 
-def check_inputs(X, kernel, name):
+def check_inputs(X, kernel, name, labels=False):
     """Raise if inputs are sparse, no numbers, or what only a structured kernel understands."""
     if issparse(X):
         raise TypeError(
@@ -105,10 +105,12 @@ def check_inputs(X, kernel, name):
             "set sparse_output=False if X is the output of a OneHotEncoder."
         )
     if not (kernel is None or kernel.requires_vector_input or np.asarray(X).dtype.kind in "biuf"):
+        exact = "GaussianProcessClassifier" if labels else "GaussianProcessRegressor"
         raise ValueError(
             f"{name} accepts only numeric arrays of shape (n_samples, n_features), because "
-            f"inducing points are vectors. For structured inputs of {kernel!r}, use "
-            "GaussianProcessRegressor."
+            f"inducing points are vectors. For structured inputs of {kernel!r}, use scikit-learn's "
+            f"{exact}, or turn every input into a vector, for example by "
+            "CountVectorizer(analyzer='char')."
         )
     check_numbers(X, "X", name)
 
