@@ -189,8 +189,8 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
         ------
         ValueError
             If `eval_gradient` is True and theta is None, if theta has a wrong length, or if the
-            estimator does not contain the training rows, because it was fitted on a cluster or
-            loaded from a pickle.
+            estimator does not contain the training rows, because it was fitted on a cluster, or
+            loaded from a pickle and inducing points stand for its rows.
         """
         check_is_fitted(self, "kernel_")
         if theta is None:
@@ -218,8 +218,8 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
 
     def __getstate__(self):
         state = {**super().__getstate__(), _OF_VERSION: __version__}
-        if "_fits" in state:  # an objective holds the training rows
-            state["_fits"] = [fit._replace(objective=None) for fit in state["_fits"]]
+        if "_fits" in state:
+            state["_fits"] = [_as_kept(fit) for fit in state["_fits"]]
         return state
 
     def __setstate__(self, state):
@@ -307,6 +307,13 @@ def fitted_view(estimator):
     """The view of a fitted estimator, for rooms that write predictions in another language."""
     check_is_fitted(estimator)
     return estimator._view
+
+
+def _as_kept(fit):
+    """The fit as pickles hold it: its objective has the rows, which not every posterior keeps."""
+    if fit.objective is None or (fit.posterior.n_rows_kept and fit.objective.rows.in_memory):
+        return fit
+    return fit._replace(objective=None)
 
 
 def _kept_parameters(estimator):

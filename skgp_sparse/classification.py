@@ -284,7 +284,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             If a parameter or the data are invalid, if `classes` is missing in the first call or has
             changed, if a label is not in it, if a parameter has changed on which earlier results
             depend, or if the rows of an earlier `fit` are not in memory, because it was on a
-            cluster or from a large source, or the estimator was loaded from a pickle after it.
+            cluster or from a large source, or the estimator was loaded from a pickle without them.
         TypeError
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.

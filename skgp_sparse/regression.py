@@ -191,6 +191,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The kernel used for prediction, including the noise. Its structure is that of the kernel
         passed as parameter, but with optimised hyperparameters. If `posterior_` is "rows",
         predicted variances have a calibrated factor in addition.
+    X_train_ : ndarray of shape (n_samples, n_features)
+        Training inputs as they were passed. Defined only if `posterior_` is "exact" or "rows", and
+        the rows did not come from a cluster or a large source.
+    y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
+        `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
     inducing_points_ : ndarray of shape (m, n_features)
         The inducing points, in the units of X.
     posterior_ : {"exact", "inducing", "rows"}
@@ -223,12 +229,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     Notes
     -----
     The estimator keeps a reference to the training data for `log_marginal_likelihood`. If X has at
-    most a million elements, it keeps the sorted distinct rows instead. The fit then depends
-    neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles do not
-    contain the training data, with two exceptions: if `posterior_` is "rows", they contain X, its
-    noise variances and a weight per row and target, from which y can be computed; and after
-    `partial_fit` they contain the sample from which it goes on. The fit of ``posterior="rows"``
-    copies X.
+    most a million elements, it keeps a copy and the sorted distinct rows instead. The fit then
+    depends neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles
+    and copies contain the training data if `posterior_` is "exact" or "rows", but not those of a
+    cluster or of a large source. Otherwise inducing points stand for the rows, and pickles contain
+    none, except after `partial_fit`: the sample from which it goes on. The fit of
+    ``posterior="rows"`` copies X.
 
     References
     ----------
@@ -387,7 +393,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If a parameter or the data are invalid, if a parameter has changed on which the sums of
             earlier rows depend, or if the rows of an earlier `fit` are not in memory, because it
             was on a cluster or from a large source, or the estimator was loaded from a pickle
-            after it.
+            that does not contain them.
         TypeError
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.
@@ -640,9 +646,36 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
 
+    @property
+    def X_train_(self):
+        """Training inputs as they were passed, where the posterior holds all rows."""
+        return self._training_rows("X_train_").as_passed()[0]
+
+    @property
+    def y_train_(self):
+        """Normalised training targets in the order of `X_train_`."""
+        rows = self._training_rows("y_train_")
+        y = (rows.as_passed()[1] - rows.y_mean) / rows.y_scale
+        return y[:, 0] if rows.n_targets == 1 else y
+
     def _family(self):
         kind = GaussianNoise if is_gaussian(self.likelihood) else Responses
         return kind(self, type(self).__name__)
+
+    def _training_rows(self, attribute):
+        """The table of the training rows, for an attribute that needs them."""
+        reason = "it is not fitted"
+        if hasattr(self, "kernel_"):
+            fit = self._fits[0]
+            reason = (
+                f"its posterior_ is {self.posterior_!r}, where inducing_points_ stand for the "
+                "rows. Set posterior='exact' or 'rows' if all rows should be kept"
+            )
+            if fit.posterior.n_rows_kept:
+                reason = "its rows came from a cluster or a large source"
+                if fit.objective is not None and fit.objective.rows.in_memory:
+                    return fit.objective.rows
+        raise AttributeError(f"This {type(self).__name__} has no {attribute}: {reason}.")
 
     def _question(self, X, offset):
         """Query points, the fitted process or the prior in the units of y, and offsets."""
