@@ -12,7 +12,8 @@ RECIPES = {
     for section in TEXT.split("\n## ")[1:]
     if "```python" in section
 }
-OPTIONAL = ("pandas", "matplotlib", "mapie", "optuna", "shap", "skforecast", "skrub", "sktime")
+OPTIONAL = ("pandas", "matplotlib")
+OPTIONAL += ("mapie", "mlflow", "optuna", "shap", "skforecast", "skops", "skrub", "sktime")
 
 
 def run(title):
@@ -72,6 +73,22 @@ def test_extrapolation():
     far = [[100.0]]
     assert abs(found["stationary"].predict(far)[0] - found["y"].mean()) < 3.0
     assert abs(found["trend"].predict(far)[0] - 200.0) < 5.0
+
+
+def test_skops():
+    found = run("Files without pickle: skops")
+    assert not found["unknown"]
+    X, theta = found["X"], found["model"].kernel_.theta + 0.1
+    assert np.array_equal(found["loaded"].predict(X), found["model"].predict(X))
+    values = (found[name].log_marginal_likelihood(theta) for name in ("loaded", "model"))
+    assert len(set(values)) == 1
+
+
+def test_mlflow():
+    pytest.importorskip("skops")
+    found = run("A registry of models: MLflow")
+    X = found["X"]
+    assert np.array_equal(found["loaded"].predict_proba(X), found["model"].predict_proba(X))
 
 
 def test_shap():
