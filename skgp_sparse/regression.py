@@ -160,11 +160,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
         iteration.
-    tol : float, default=1e-3
+    tol : float or "auto", default="auto"
         The tolerance of the stopping criterion. The fit ends when ten iterations (five if only
         hyperparameters are learned) have improved the bound by less than `tol` nats per row in
         total. ``tol=1e-2`` gives a faster and less accurate fit, and ``tol=1e-5`` gives a more
-        accurate one.
+        accurate one. "auto" is 1e-3, except where an evaluation is cheap: an exact fit with
+        Gaussian noise to at most 1000 distinct rows, and each of its restarts, ends at an optimum,
+        to about 0.01 nats of the log marginal likelihood of all rows.
     normalize_y : bool, default=True
         Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
         normalisation is reversed before predictions are returned. It is used for the likelihoods
@@ -277,7 +279,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         solver="auto",
         n_restarts_optimizer=0,
         max_iter=1000,
-        tol=1e-3,
+        tol="auto",
         normalize_y=True,
         n_targets=None,
         random_state=None,

@@ -38,6 +38,7 @@ _AUTO_ROWS, _AUTO_LABELS = 500, 200  # the number of inducing points above
 _MOST_ROWS = 100_000  # up to which "auto" may be all rows
 _LOST = 10.0  # residual variance over noise from which inducing points lose much ...
 _FEW_TO_KNOW, _LOST_OF_FEW = 6000, 0.1  # ... up to so many rows, as an exact fit sees most of them
+_TOL = 1e-3  # the tolerance of "auto", in nats per row
 _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
 _START_LABELS = 250  # the same where rows have sites, as an evaluation is an inner loop then ...
 _START_SHARE, _FEWEST_LABELS = 8, 125  # ... or an eighth of them, if not less than that
@@ -144,14 +145,20 @@ def job_of(family, rows, kernel, model, name):
             solver=resolve_solver(given.solver, given.optimizer, n, width),
             n_restarts=given.n_restarts_optimizer,
             max_iter=given.max_iter,
-            tol=given.tol,
+            tol=tolerance(given.tol),
             start_rows=_rows_of_start(n, family.has_sites),
             options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
             move_basis=given.optimize_inducing,
             progress=family.progress and partial(family.progress, about=name),
         ),
         limits=limits,
+        finish=_is_auto(given.tol) and not family.has_sites,
     )
+
+
+def tolerance(tol):
+    """The number that `tol` stands for, in nats per row."""
+    return _TOL if _is_auto(tol) else tol
 
 
 def _is_auto(value):
