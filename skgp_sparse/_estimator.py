@@ -305,7 +305,7 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
 
 def fitted_view(estimator):
     """The view of a fitted estimator, for rooms that write predictions in another language."""
-    check_is_fitted(estimator)
+    check_is_fitted(estimator, "kernel_")
     return estimator._view
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -168,6 +169,11 @@ def test_pipelines_and_dictionaries_of_probabilities():
     np.testing.assert_allclose(answers(model)[0][:, 0], model.predict(QUERIES), rtol=1e-7)
     rows = answers(model := classifier(), QUERIES.astype(np.float32))[1]  # ZipMap takes float32
     assert abs(rows[0]["b"] - model.predict_proba(QUERIES[:1])[0, 1]) < 1e-5
+
+
+def test_a_prior_is_refused():
+    with pytest.raises(NotFittedError):
+        answers(SparseGPRegressor())
 
 
 class OwnKernel(RBF):
