@@ -166,7 +166,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         total. ``tol=1e-2`` gives a faster and less accurate fit, and ``tol=1e-5`` gives a more
         accurate one. "auto" is 1e-3, except where an evaluation is cheap: an exact fit with
         Gaussian noise to at most 1000 distinct rows, and each of its restarts, ends at an optimum,
-        to about 0.01 nats of the log marginal likelihood of all rows.
+        to about 0.01 nats of the log marginal likelihood of all rows. If the noise is appended to
+        the kernel, such a fit also begins with little noise, and its noise may vanish.
     normalize_y : bool, default=True
         Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
         normalisation is reversed before predictions are returned. It is used for the likelihoods

@@ -23,15 +23,10 @@ SAME = {"alpha": 1e-10, "normalize_y": False}  # the model of GaussianProcessReg
 LOGIT = {"likelihood": "logit"}  # that of GaussianProcessClassifier
 NATS = 0.01  # by which a fit may end below an optimum
 
-NOISY_START = "a fit starts with too much noise to find the optimum without noise"
 
-
-def panels(names, failing=()):
-    """``parametrize`` over panels; `failing` has the reasons of those that do not hold yet."""
-    failing = dict(failing)
-    marks = {name: pytest.mark.xfail(strict=True, reason=why) for name, why in failing.items()}
-    cases = [pytest.param(name, marks=marks.get(name, ())) for name in names]
-    return pytest.mark.parametrize("name", cases)
+def panels(names):
+    """``parametrize`` over panels."""
+    return pytest.mark.parametrize("name", names)
 
 
 def fitted(estimator, panel, **options):
@@ -128,19 +123,13 @@ def test_the_same_model_draws_the_same_means_and_deviations(name):
     assert max(distances(name, same(name), gpr(name))) < tolerance
 
 
-@panels(
-    REGRESSION,
-    {"gpr_prior_posterior-rbf": NOISY_START, "gpr_prior_posterior-periodic": NOISY_START},
-)
+@panels(REGRESSION)
 def test_the_name_alone_ends_as_high_as_gpr_with_normalised_targets_and_noise(name):
     model = renamed(name).log_marginal_likelihood_value_
     assert model > gpr_with_our_defaults(name).log_marginal_likelihood_value_ - NATS
 
 
-@panels(
-    REGRESSION,
-    {"gpr_prior_posterior-rbf": NOISY_START, "gpr_prior_posterior-periodic": NOISY_START},
-)
+@panels(REGRESSION)
 def test_the_name_alone_draws_what_gpr_draws_with_normalised_targets_and_noise(name):
     assert max(distances(name, renamed(name), gpr_with_our_defaults(name))) < 5e-3
 
@@ -152,10 +141,7 @@ UNLIKE = {  # what docs/differences_from_gpr.md says of two panels
 }
 
 
-@panels(
-    REGRESSION,
-    {"gpr_prior_posterior-rbf": NOISY_START, "gpr_prior_posterior-periodic": NOISY_START},
-)
+@panels(REGRESSION)
 @pytest.mark.second(share=0.05)
 def test_the_name_alone_draws_what_looks_like_scikit_learns(name):
     assert max(distances(name, renamed(name), gpr(name))) < UNLIKE.get(name, 0.2)

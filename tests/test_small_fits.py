@@ -106,3 +106,47 @@ def test_every_restart_ends_at_an_optimum():
 def test_other_tolerances_are_refused(tol):
     with pytest.raises(ValueError, match="'tol' parameter .* must be"):
         SparseGPRegressor(tol=tol).fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+# -- appended noise ---------------------------------------------------------------------
+
+
+def parabola():
+    """The rows of scikit-learn's example of priors and posteriors, without noise."""
+    X = np.random.RandomState(4).uniform(0, 5, 10)[:, None]
+    return X, np.sin((X[:, 0] - 2.5) ** 2)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [1.0 * RBF(1.0, (0.1, 10.0)), 1.0 * ExpSineSquared(1.0, 3.0, (0.1, 10.0), (1.0, 10.0))],
+    ids=["rbf", "periodic"],
+)
+def test_rows_without_noise_are_interpolated(kernel):
+    X, y = parabola()
+    model = SparseGPRegressor(kernel, random_state=0).fit(X, y)
+    gpr = GaussianProcessRegressor(kernel, normalize_y=True).fit(X, y)
+    np.testing.assert_allclose(
+        model.log_marginal_likelihood_value_, gpr.log_marginal_likelihood_value_, atol=0.01
+    )
+    np.testing.assert_allclose(model.kernel_.theta[:-1], gpr.kernel_.theta, atol=0.01)
+    np.testing.assert_allclose(model.predict(X), y, atol=1e-4)
+
+
+def test_a_number_as_tolerance_has_the_usual_bounds():
+    X, y = parabola()
+    model = SparseGPRegressor(RBF(1.0, (0.1, 10.0)), tol=1e-6, random_state=0).fit(X, y)
+    assert model.kernel_.k2.noise_level_bounds[0] == pytest.approx(1e-6)
+
+
+def test_noise_that_the_user_gives_keeps_its_bounds():
+    X, y = parabola()
+    noise = WhiteKernel(0.1, (1e-3, 1.0))
+    model = SparseGPRegressor(RBF() + noise, random_state=0).fit(X, y)
+    assert model.kernel_.k2.noise_level_bounds == (1e-3, 1.0)
+
+
+def test_a_second_start_never_harms():
+    X, y = diabetes(60)
+    rough, fine = (SparseGPRegressor(tol=tol, random_state=0).fit(X, y) for tol in (1e-3, "auto"))
+    assert fine.log_marginal_likelihood_value_ >= rough.log_marginal_likelihood_value_

@@ -6,6 +6,7 @@ across plateaus on which a fit of many rows would end.
 
 from contextlib import suppress
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,14 +19,21 @@ _LITTLE = 1e-5  # nats, of all rows, that the last iterations of a run gain ...
 _ENOUGH = 0.003  # ... and a whole run, from which the next one follows
 
 
+class CheapSearch(NamedTuple):
+    """What a fit does where an evaluation is cheap: it ends at an optimum."""
+
+    kernel: object  # with the bounds within which it ends; those to begin with may be narrower
+    starts: tuple = ()  # values of theta from which it begins beside the first
+
+
 def fit_exact(objective, kernel, settings, random_state):
     """Maximise the objective of few rows over theta.
 
-    Starts at the kernel's own theta, at the `starts` of the settings, and at `n_restarts` points
-    drawn uniformly between the bounds; of a kernel with periods, every second one has the kernel's
-    own theta but for these. Where the first ones lead to an optimum that explains the targets no
-    better than noise alone, a few starts around the own theta are tried before that is believed.
-    If the settings say `finish`, each start ends at an optimum, of these few the best one.
+    Starts at the kernel's own theta, and at `n_restarts` points drawn uniformly between the bounds;
+    of a kernel with periods, every second one has the kernel's own theta but for these. Where the
+    own theta leads to an optimum that explains the targets no better than noise alone, a few starts
+    around it are tried before that is believed. With a `CheapSearch`, it has further starts, of
+    which the best one ends at an optimum, and so does each of those that are drawn.
 
     Returns
     -------
@@ -33,22 +41,24 @@ def fit_exact(objective, kernel, settings, random_state):
     maximum : Maximum
         The best one.
     """
-    function = VectorFunction(objective, kernel)
+    function, cheap = VectorFunction(objective, kernel), settings.cheap
+    within = VectorFunction(objective, cheap.kernel) if cheap else function
     first = _IN_A_BASIN if _periods(kernel) else 1.0
 
     def rough(theta):
         return climb(function, settings, function.parameters.pack(kernel=theta), first=first)
 
-    def fine(theta):
-        return _finished(function, settings, rough(theta))
+    def fine(maximum):
+        return _finished(within, settings, maximum) if cheap else maximum
 
-    best = _best(fine, fine(kernel.theta), settings.starts)
+    best = fine(_best(rough, rough(kernel.theta), cheap.starts if cheap else ()))
     if len(kernel.theta) == 0:
-        return function, best
-    reached, _ = function.at(best.x)
+        return within, best
+    reached, _ = within.at(best.x)
     if best.value < reached.constant_log_likelihood():
-        best = _finished(function, settings, _best(rough, best, _around(kernel.theta)))
-    return function, _best(fine, best, restarts(kernel, settings.n_restarts, random_state))
+        best = fine(_best(rough, best, _around(kernel.theta)))
+    drawn = restarts(kernel, settings.n_restarts, random_state)
+    return within, _best(lambda theta: fine(rough(theta)), best, drawn)
 
 
 def _best(climb_from, best, thetas):
@@ -65,13 +75,13 @@ def _best(climb_from, best, thetas):
 
 
 def _finished(function, settings, maximum):
-    """The `Maximum` after further runs, if the settings say so, until one gains next to nothing.
+    """The `Maximum` after further runs, until one gains next to nothing.
 
     All but the first run forget the curvature, so that they take a long step at first.
     """
     gain, curvature = np.inf, maximum.curvature
     tol = min(settings.tol, _LITTLE / function.objective.size())
-    while settings.finish and gain > _ENOUGH and maximum.converged and maximum.message != STOPPED:
+    while gain > _ENOUGH and maximum.converged and maximum.message != STOPPED:
         left = settings.max_iter - maximum.n_iter
         if left <= 0:
             break

@@ -118,7 +118,7 @@ def narrowed(strategy, parameters, rows, kernel):
     """The strategy, "auto" only where nothing else speaks for inducing points."""
     if not isinstance(strategy, Auto):
         return strategy
-    free = _is_auto(parameters.n_inducing) and _is_auto(parameters.solver)
+    free = is_auto(parameters.n_inducing) and is_auto(parameters.solver)
     given = not (isinstance(parameters.inducing_init, str) or callable(parameters.inducing_init))
     if free and not given and rows.in_memory and kernels.differentiable(kernel):
         return strategy
@@ -140,7 +140,7 @@ def job_of(family, rows, kernel, model, name):
         kernel=kernel,
         model=model,
         strategy=narrowed(family.strategy, given, rows, kernel),
-        points=Points(size, initialise, _is_auto(given.n_inducing), are_given),
+        points=Points(size, initialise, is_auto(given.n_inducing), are_given),
         settings=Settings(
             solver=resolve_solver(given.solver, given.optimizer, n, width),
             n_restarts=given.n_restarts_optimizer,
@@ -152,16 +152,16 @@ def job_of(family, rows, kernel, model, name):
             progress=family.progress and partial(family.progress, about=name),
         ),
         limits=limits,
-        finish=_is_auto(given.tol) and not family.has_sites,
     )
 
 
 def tolerance(tol):
     """The number that `tol` stands for, in nats per row."""
-    return _TOL if _is_auto(tol) else tol
+    return _TOL if is_auto(tol) else tol
 
 
-def _is_auto(value):
+def is_auto(value):
+    """Whether a choice is left to the package."""
     return isinstance(value, str) and value == "auto"
 
 
@@ -173,7 +173,7 @@ def _rows_of_start(n, has_sites):
 
 def _sizes(n_inducing, kernel, has_sites):
     """Number of inducing points, and the `Limits`."""
-    if not _is_auto(n_inducing):
+    if not is_auto(n_inducing):
         return n_inducing, Limits(n_inducing, n_inducing)
     if has_sites:
         return _AUTO_LABELS, Limits(_EXACT_LABELS, _EXACT_LABELS)

@@ -35,7 +35,7 @@ class Exact(Strategy):
         objective = job.model.exact(job.rows, job.settings.options)
         _, kernel = best_start(objective, job.kernel, objective, job)
         if len(objective.inducing_points) <= _CHEAP:
-            settings = settings._replace(finish=job.finish, starts=job.starts)
+            settings = settings._replace(cheap=job.cheap)
         return settings.solver.solve(objective, kernel, settings, random_state)
 
     def go_on(self, job, random_state):

@@ -9,7 +9,7 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Model, Solver
 from skgp_sparse.inference.parameters import positions_of, value_or_minus_inf
-from skgp_sparse.inference.starts import fit_exact
+from skgp_sparse.inference.starts import CheapSearch, fit_exact
 
 _ITERATIONS = 200  # of the small exact fit
 _LONGEST = 5.0  # typical distances between rows
@@ -36,8 +36,7 @@ class Settings(NamedTuple):
     options: Options
     move_basis: bool = True  # whether inducing points are optimised
     progress: Callable | None = None  # (iteration, value) -> stop?
-    finish: bool = False  # whether an exact fit goes on until there is nothing to gain
-    starts: tuple = ()  # values of theta from which an exact fit begins beside the kernel's
+    cheap: CheapSearch | None = None  # where an evaluation is cheap
 
 
 class Limits(NamedTuple):
@@ -60,8 +59,7 @@ class Job(NamedTuple):
     limits: Limits
     before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
     is_complete: bool = True  # whether there is something to learn
-    finish: bool = False  # whether an exact fit ends at its optimum where evaluations are cheap
-    starts: tuple = ()  # values of theta from which it begins there beside the kernel's
+    cheap: CheapSearch | None = None  # for settings, should an evaluation be cheap
 
     def are_few(self, most):
         """Whether there are so few distinct rows."""
