@@ -33,6 +33,7 @@ class Environment:
     def __init__(self, folder):
         self.folder, self.python = Path(folder), Path(folder) / "bin" / "python"
         self.constraints = self.folder / "constraints.txt"
+        self.commit = common.commit(ROOT)
         self.outcomes = {}  # of installations: None, or the last words of pip
         if not self.python.exists():
             venv.create(self.folder, with_pip=True)
@@ -81,7 +82,7 @@ def measure(environment, name, patience):
     refused = environment.add(packages) if packages else None
     entry = {
         "version": environment.version(client if client == "scikit-learn" else packages[0]),
-        "commit": common.commit(ROOT),
+        "commit": environment.commit,
         "day": str(date.today()),
     }
     for side in ("ours", "theirs"):
