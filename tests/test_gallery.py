@@ -6,7 +6,7 @@ has the panels; docs/differences_from_gpr.md and docs/differences_from_gpc.md sa
 differ. Means and deviations are compared in units of the standard deviation of y.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -23,10 +23,7 @@ SAME = {"alpha": 1e-10, "normalize_y": False}  # the model of GaussianProcessReg
 LOGIT = {"likelihood": "logit"}  # that of GaussianProcessClassifier
 NATS = 0.01  # by which a fit may end below an optimum
 
-
-def panels(names):
-    """``parametrize`` over panels."""
-    return pytest.mark.parametrize("name", names)
+panels = partial(pytest.mark.parametrize, "name")
 
 
 def fitted(estimator, panel, **options):
@@ -147,7 +144,7 @@ def test_the_name_alone_draws_what_looks_like_scikit_learns(name):
     assert max(distances(name, renamed(name), gpr(name))) < UNLIKE.get(name, 0.2)
 
 
-@panels(name for name in REGRESSION if "prior" in name)
+@panels([name for name in REGRESSION if "prior" in name])
 def test_before_a_fit_panels_are_equal(name):
     panel = REGRESSION[name]
     for options in ({}, SAME):
