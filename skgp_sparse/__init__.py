@@ -1,5 +1,6 @@
 """Sparse Gaussian processes that feel like scikit-learn."""
 
+from skgp_sparse import fitted as fitted
 from skgp_sparse._version import __version__
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.regression import SparseGPRegressor

@@ -26,7 +26,13 @@ from skgp_sparse.families.family import fit_all
 from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
-from skgp_sparse.rows.checks import FLOATS, check_in_memory
+from skgp_sparse.rows.checks import (
+    FLOATS,
+    check_in_memory,
+    check_numbers,
+    check_readable,
+    on_numpy,
+)
 from skgp_sparse.rows.door import as_passed, check_query, opened, read, read_chunk
 
 _OF_VERSION = "skgp_sparse_version"  # in pickles
@@ -111,10 +117,14 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
         """What an earlier fit may be gone on from."""
         return None
 
+    @on_numpy
     def _query(self, X, **others):
         """Query points."""
-        check_in_memory(type(self).__name__, X=X, **others)
-        check_query(X, type(self).__name__)
+        name = type(self).__name__
+        check_in_memory(name, X=X, **others)
+        check_query(X, name)
+        check_readable(name, X=X, **others)
+        check_numbers(X, "X", name)
         return validate_data(self, X, reset=False, dtype=FLOATS)
 
     def set_params(self, **params):
@@ -179,8 +189,8 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
         ------
         ValueError
             If `eval_gradient` is True and theta is None, if theta has a wrong length, or if the
-            estimator does not contain the training rows, because it was fitted on a cluster or
-            loaded from a pickle.
+            estimator does not contain the training rows, because it was fitted on a cluster, or
+            loaded from a pickle and inducing points stand for its rows.
         """
         check_is_fitted(self, "kernel_")
         if theta is None:
@@ -208,8 +218,8 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
 
     def __getstate__(self):
         state = {**super().__getstate__(), _OF_VERSION: __version__}
-        if "_fits" in state:  # an objective holds the training rows
-            state["_fits"] = [fit._replace(objective=None) for fit in state["_fits"]]
+        if "_fits" in state:
+            state["_fits"] = [_as_kept(fit) for fit in state["_fits"]]
         return state
 
     def __setstate__(self, state):
@@ -291,6 +301,19 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
             appended = len(fit.kernel.theta) > len(self.kernel.theta)  # noise that is learned
             with about(job.name):
                 warn_at_bounds(fit.kernel.k1 if appended else fit.kernel)
+
+
+def fitted_view(estimator):
+    """The view of a fitted estimator, for rooms that write predictions in another language."""
+    check_is_fitted(estimator, "kernel_")
+    return estimator._view
+
+
+def _as_kept(fit):
+    """The fit as pickles hold it: its objective has the rows, which not every posterior keeps."""
+    if fit.objective is None or (fit.posterior.n_rows_kept and fit.objective.rows.in_memory):
+        return fit
+    return fit._replace(objective=None)
 
 
 def _kept_parameters(estimator):

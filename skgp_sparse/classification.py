@@ -79,13 +79,13 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
         iteration.
-    tol : float, default=1e-3
+    tol : float or "auto", default="auto"
         The tolerance of the stopping criterion. The fit ends when ten iterations (five if only
         hyperparameters are learned) have improved the bound by less than `tol` nats per row in
         total. ``tol=1e-2`` gives a faster and less accurate fit, and ``tol=1e-5`` gives a more
-        accurate one. `tol` is divided among the binary problems that a row takes part in. The
-        relative tolerance of the inner iterations is a thousandth of `tol`,
-        but at least 1e-11 and at most 1e-6.
+        accurate one. "auto" is 1e-3. `tol` is divided among the binary problems that a row takes
+        part in. The relative tolerance of the inner iterations is a thousandth of `tol`, but at
+        least 1e-11 and at most 1e-6.
     max_iter_predict : int, default=100
         The maximum number of inner iterations in an evaluation of the bound.
     warm_start : bool, default=False
@@ -190,7 +190,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         solver="auto",
         n_restarts_optimizer=0,
         max_iter=1000,
-        tol=1e-3,
+        tol="auto",
         max_iter_predict=100,
         warm_start=False,
         multi_class="one_vs_rest",
@@ -284,7 +284,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             If a parameter or the data are invalid, if `classes` is missing in the first call or has
             changed, if a label is not in it, if a parameter has changed on which earlier results
             depend, or if the rows of an earlier `fit` are not in memory, because it was on a
-            cluster or from a large source, or the estimator was loaded from a pickle after it.
+            cluster or from a large source, or the estimator was loaded from a pickle without them.
         TypeError
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.

@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -160,11 +160,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
         iteration.
-    tol : float, default=1e-3
+    tol : float or "auto", default="auto"
         The tolerance of the stopping criterion. The fit ends when ten iterations (five if only
         hyperparameters are learned) have improved the bound by less than `tol` nats per row in
         total. ``tol=1e-2`` gives a faster and less accurate fit, and ``tol=1e-5`` gives a more
-        accurate one.
+        accurate one. "auto" is 1e-3, except where an evaluation is cheap: an exact fit with
+        Gaussian noise to at most 1000 distinct rows, and each of its restarts, ends at an optimum,
+        to about 0.01 nats of the log marginal likelihood of all rows. If the noise is appended to
+        the kernel, such a fit also begins with little noise, and its noise may vanish.
     normalize_y : bool, default=True
         Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
         normalisation is reversed before predictions are returned. It is used for the likelihoods
@@ -191,6 +194,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The kernel used for prediction, including the noise. Its structure is that of the kernel
         passed as parameter, but with optimised hyperparameters. If `posterior_` is "rows",
         predicted variances have a calibrated factor in addition.
+    X_train_ : ndarray of shape (n_samples, n_features)
+        Training inputs as they were passed. Defined only if `posterior_` is "exact" or "rows", and
+        the rows did not come from a cluster or a large source.
+    y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
+        `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
     inducing_points_ : ndarray of shape (m, n_features)
         The inducing points, in the units of X.
     posterior_ : {"exact", "inducing", "rows"}
@@ -223,12 +232,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     Notes
     -----
     The estimator keeps a reference to the training data for `log_marginal_likelihood`. If X has at
-    most a million elements, it keeps the sorted distinct rows instead. The fit then depends
-    neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles do not
-    contain the training data, with two exceptions: if `posterior_` is "rows", they contain X, its
-    noise variances and a weight per row and target, from which y can be computed; and after
-    `partial_fit` they contain the sample from which it goes on. The fit of ``posterior="rows"``
-    copies X.
+    most a million elements, it keeps a copy and the sorted distinct rows instead. The fit then
+    depends neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles
+    and copies contain the training data if `posterior_` is "exact" or "rows", but not those of a
+    cluster or of a large source. Otherwise inducing points stand for the rows, and pickles contain
+    none, except after `partial_fit`: the sample from which it goes on. The fit of
+    ``posterior="rows"`` copies X.
 
     References
     ----------
@@ -271,7 +280,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         solver="auto",
         n_restarts_optimizer=0,
         max_iter=1000,
-        tol=1e-3,
+        tol="auto",
         normalize_y=True,
         n_targets=None,
         random_state=None,
@@ -387,7 +396,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If a parameter or the data are invalid, if a parameter has changed on which the sums of
             earlier rows depend, or if the rows of an earlier `fit` are not in memory, because it
             was on a cluster or from a large source, or the estimator was loaded from a pickle
-            after it.
+            that does not contain them.
         TypeError
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.
@@ -507,9 +516,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         checks.check_in_memory(type(self).__name__, y=y)
         X, view, offset = self._question(X, offset)
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        check_consistent_length(X, y)
-        y = checks.check_columns(y, len(view.y_scale), type(self).__name__)
+        y = checks.check_truth(y, X, len(view.y_scale), type(self).__name__)
         view.check(y, type(self).__name__)
         return view.log_density(X, y, offset)
 
@@ -642,9 +649,36 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
 
+    @property
+    def X_train_(self):
+        """Training inputs as they were passed, where the posterior holds all rows."""
+        return self._training_rows("X_train_").as_passed()[0]
+
+    @property
+    def y_train_(self):
+        """Normalised training targets in the order of `X_train_`."""
+        rows = self._training_rows("y_train_")
+        y = (rows.as_passed()[1] - rows.y_mean) / rows.y_scale
+        return y[:, 0] if rows.n_targets == 1 else y
+
     def _family(self):
         kind = GaussianNoise if is_gaussian(self.likelihood) else Responses
         return kind(self, type(self).__name__)
+
+    def _training_rows(self, attribute):
+        """The table of the training rows, for an attribute that needs them."""
+        reason = "it is not fitted"
+        if hasattr(self, "kernel_"):
+            fit = self._fits[0]
+            reason = (
+                f"its posterior_ is {self.posterior_!r}, where inducing_points_ stand for the "
+                "rows. Set posterior='exact' or 'rows' if all rows should be kept"
+            )
+            if fit.posterior.n_rows_kept:
+                reason = "its rows came from a cluster or a large source"
+                if fit.objective is not None and fit.objective.rows.in_memory:
+                    return fit.objective.rows
+        raise AttributeError(f"This {type(self).__name__} has no {attribute}: {reason}.")
 
     def _question(self, X, offset):
         """Query points, the fitted process or the prior in the units of y, and offsets."""

@@ -17,8 +17,9 @@ from skgp_sparse import kernels
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import Objective, Solver
-from skgp_sparse.inference.optimizers import climb, drawn_starts, fit_exact
+from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic, attempt, value_or_minus_inf
+from skgp_sparse.inference.starts import drawn_starts, fit_exact
 from skgp_sparse.rows.checks import check_number, require
 
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]

@@ -20,7 +20,7 @@ FLOORS = (
     {"families"},
     {"_estimator"},
     {"regression", "classification", "testing"},
-    {"dask"},
+    {"dask", "onnx", "fitted"},
     {""},  # the package itself: public names only
 )
 MOST_LINES_OF_A_FILE = 300

@@ -9,6 +9,7 @@ import pytest
 
 import skgp_sparse
 import skgp_sparse.dask as on_cluster
+import skgp_sparse.onnx as in_onnx
 from skgp_sparse import (
     SparseGPClassifier,
     SparseGPRegressor,
@@ -64,6 +65,7 @@ FUNCTIONS = [
     metrics.mean_log_predictive_density,
     metrics.log_predictive_density_scorer,
     *inducing.BY_NAME.values(),
+    in_onnx.register,
     kernels.register,
     likelihoods.expect,
     sources.is_source,

@@ -180,6 +180,17 @@ def test_cross_is_scikit_learns_kernel_between_two_sets(kernel):
 
 
 @pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_the_value_alone_is_that_with_a_pullback(kernel):
+    X = np.vstack([points()[0], points()[0][:3], points()[0][:1] + 1e-9])
+    K = kernels.evaluate(kernel, X, X)
+    agree(K, kernels.linearize(kernel, X, X)[0], 1e-13)
+    kept = kernel.theta.copy(), K.copy()
+    K[:] = np.nan  # the caller's to overwrite
+    assert_array_equal(kernels.evaluate(kernel, X, X), kept[1])
+    assert_array_equal(kernel.theta, kept[0])
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
 def test_cross_gradients_agree_with_differences_of_scikit_learn(kernel):
     X, Z, G = points()
     theta_bar, Z_bar = kernels.linearize(kernel, X, Z)[1](G.copy())

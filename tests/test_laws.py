@@ -491,6 +491,18 @@ def exact_value(case):
     return exact.value(case.kernel, case.groups())
 
 
+@pytest.mark.parametrize("n, noise", [(2, 0.1), (60, 0.1), (60, 0.0), (530, 0.1)])
+def test_the_exact_value_alone_is_that_with_its_gradient(n, noise):
+    rng = np.random.default_rng(0)
+    X, weight = np.repeat(rng.normal(size=(n, 2)), 2, axis=0), rng.integers(1, 3, 2 * n) * 1.0
+    y = np.column_stack([np.sin(X[:, 0]), X[:, 1]]) + noise * rng.normal(size=(2 * n, 2))
+    table = Rows(X, y, 1e-14 + noise * rng.uniform(size=2 * n), weight, np.zeros(2), np.ones(2))
+    groups = exact.group_table(table)
+    for kernel in (ConstantKernel(2.0) * RBF(3.0), Matern([0.7, 2.0], nu=2.5)):
+        both = exact.value_and_gradient(kernel, groups)
+        agree(exact.value(kernel, groups), both.value, 1e-11 if noise else 1e-4)
+
+
 def test_scaling_targets_kernel_and_noise_together_shifts_every_objective_alike():
     signal = Matern([0.9, 1.6], nu=1.5)
     case = make_case("rbf_ard", weighted=True)._replace(jitter=Jitter(1e-6))

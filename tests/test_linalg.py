@@ -39,6 +39,17 @@ def test_cholesky_factorises_and_leaves_its_argument_alone(m):
 
 
 @pytest.mark.parametrize("m", SIZES)
+def test_log_determinant_and_whitened_vectors(m):
+    K, L = factor(m)
+    b = np.random.default_rng(1).normal(size=(m, 2))
+    log_det, whitened = linalg.log_det_and_whitened(K.copy(), b)
+    agree(log_det, linalg.log_det_from_cholesky(L), 1e-13)
+    agree(L @ whitened, b, 1e-12)
+    assert linalg.log_det_and_whitened(-K, b) is None
+    assert linalg.log_det_and_whitened(np.full((m, m), np.nan), b) is None
+
+
+@pytest.mark.parametrize("m", SIZES)
 def test_inverses_are_inverses(m):
     K, L = factor(m)
     agree(linalg.inverse_lower(L) @ L, np.eye(m), 1e-12)

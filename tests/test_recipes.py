@@ -10,14 +10,17 @@ TEXT = (Path(__file__).parent.parent / "docs" / "recipes.md").read_text(encoding
 RECIPES = {
     section.splitlines()[0]: re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     for section in TEXT.split("\n## ")[1:]
+    if "```python" in section
 }
+OPTIONAL = ("pandas", "matplotlib")
+OPTIONAL += ("mapie", "mlflow", "optuna", "shap", "skforecast", "skops", "skrub", "sktime")
 
 
 def run(title):
     """Names that the blocks of a recipe leave behind."""
     names = {}
     for block in RECIPES[title]:
-        for module in ("pandas", "matplotlib", "mapie"):
+        for module in OPTIONAL:
             if f"import {module}" in block or f"from {module}" in block:
                 pytest.importorskip(module)
         exec(compile(block, f"recipes.md, {title}", "exec"), names)
@@ -70,3 +73,61 @@ def test_extrapolation():
     far = [[100.0]]
     assert abs(found["stationary"].predict(far)[0] - found["y"].mean()) < 3.0
     assert abs(found["trend"].predict(far)[0] - 200.0) < 5.0
+
+
+def test_skops():
+    found = run("Files without pickle: skops")
+    assert not found["unknown"]
+    X, theta = found["X"], found["model"].kernel_.theta + 0.1
+    assert np.array_equal(found["loaded"].predict(X), found["model"].predict(X))
+    values = (found[name].log_marginal_likelihood(theta) for name in ("loaded", "model"))
+    assert len(set(values)) == 1
+
+
+def test_mlflow():
+    pytest.importorskip("skops")
+    found = run("A registry of models: MLflow")
+    X = found["X"]
+    assert np.array_equal(found["loaded"].predict_proba(X), found["model"].predict_proba(X))
+
+
+def test_shap():
+    found = run("SHAP: what a prediction depends on")
+    X, model = found["X"][:10], found["model"]
+    for explanation, expected in zip(
+        (found["of_mean"], found["of_std"]), model.predict(X, return_std=True)
+    ):
+        total = explanation.values.sum(axis=1) + explanation.base_values
+        np.testing.assert_allclose(total, expected, rtol=1e-8)
+    assert found["importance"].argmax() == 3  # 10 x_4 of make_friedman1
+
+
+def test_quantile_regression():
+    found = run("MAPIE's quantile regression")
+    lower, upper = found["intervals"][:, :, 0].T
+    assert 0.85 < np.mean((lower < found["y_test"]) & (found["y_test"] < upper)) < 0.97
+    assert np.all(lower < found["median"]) and np.all(found["median"] < upper)
+
+
+def test_forecasts_of_skforecast():
+    found = run("Forecasts with skforecast")
+    future, forecast = found["future"], found["forecast"]
+    assert np.sqrt(np.mean((forecast["pred"] - future) ** 2)) < 0.45
+    inside = (forecast["lower_bound"] < future) & (future < forecast["upper_bound"])
+    assert inside.mean() > 0.75
+
+
+def test_forecasts_of_sktime():
+    found = run("Forecasts with sktime")
+    assert np.sqrt(np.mean((found["forecast"] - found["future"]) ** 2)) < 0.45
+
+
+def test_a_search():
+    found = run("A search with Optuna")
+    assert len(found["study"].trials) == 6 and found["study"].best_value > -2.0
+
+
+def test_any_table():
+    found = run("A DataFrame of any kind: skrub")
+    assert found["model"].score(found["table"], found["price"]) > 0.95
+    assert np.all(found["std"] > 5.0)

@@ -33,6 +33,7 @@ from skgp_sparse._ground.parallel import ordered_map
 
 _JITTER = linalg.Jitter(0.0)  # the noise is on the diagonal already
 _WORTH_SHARING = 1 << 16  # entries of K for which a block of its own pays
+_FEW = 512  # rows whose value alone needs no tiles
 _SHARES = 8  # blocks that K is cut into at most ...
 _LARGEST = 1 << 18  # ... unless they had more entries
 
@@ -53,16 +54,29 @@ class Groups(NamedTuple):
         return np.stack([self.sum(column) for column in values.T], axis=1)
 
 
+class _Means(NamedTuple):
+    """What rows that coincide say together, and the part of the value that no kernel changes."""
+
+    s2: np.ndarray  # (n,) noise variance
+    D: np.ndarray  # (u,)
+    mean: np.ndarray  # (u, p) ȳ
+    rest: np.ndarray  # (n, p) y_i - ȳ_j
+    constant: float
+    pull_diagonal: object
+
+    def value(self, log_det, half):
+        """Log marginal likelihood from ``log |K + D|`` and ``L⁻¹ ȳ``."""
+        quadratic = np.vdot(half, half)
+        return self.constant - 0.5 * (self.mean.shape[1] * log_det + quadratic)
+
+
 class _State(NamedTuple):
+    means: _Means
     value: float
     T: np.ndarray  # L⁻¹
     alpha: np.ndarray
     jitter: float
-    s2: np.ndarray
-    D: np.ndarray
-    rest: np.ndarray  # y_i - ȳ_j
     pulls: list
-    pull_diagonal: object
 
 
 def group_rows(block):
@@ -92,13 +106,19 @@ def group_table(rows):
 
 def value(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood."""
+    if len(groups.X) <= _FEW:
+        means, K = _means(kernel, groups), kernels.evaluate(kernel, groups.X, groups.X)
+        K.flat[:: len(K) + 1] += means.D
+        solution = linalg.log_det_and_whitened(K, means.mean)
+        if solution is not None:
+            return means.value(*solution)
     return _solve(kernel, groups, n_jobs, gradient=False).value
 
 
 def value_and_gradient(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood and its gradient wrt theta, as an `Evaluation`."""
     state = _solve(kernel, groups, n_jobs)
-    alpha, n_targets = state.alpha, state.alpha.shape[1]
+    means, alpha, n_targets = state.means, state.alpha, state.alpha.shape[1]
     A = linalg.lower_gram(state.T, n_jobs)
 
     def cotangent(rows, columns):
@@ -107,11 +127,11 @@ def value_and_gradient(kernel, groups, n_jobs=1):
         return G
 
     theta_bar = pull_back(state.pulls, cotangent, n_jobs)
-    e = state.rest + (state.D[:, None] * alpha)[groups.index]
-    variance = (state.D - state.D**2 * A.diagonal())[groups.index]
+    e = means.rest + (means.D[:, None] * alpha)[groups.index]
+    variance = (means.D - means.D**2 * A.diagonal())[groups.index]
     squares = (e**2).sum(axis=1) + n_targets * variance
-    noise_bar = groups.sum(0.5 * groups.weight * (squares / state.s2 - n_targets) / state.s2)
-    theta_bar += state.pull_diagonal(np.zeros(len(groups.X)), noise_bar)[0]
+    noise_bar = groups.sum(0.5 * groups.weight * (squares / means.s2 - n_targets) / means.s2)
+    theta_bar += means.pull_diagonal(np.zeros(len(groups.X)), noise_bar)[0]
     return Evaluation(state.value, {"kernel": theta_bar}, state.jitter)
 
 
@@ -128,24 +148,29 @@ def posterior(kernel, groups, n_jobs=1):
 
 
 def _solve(kernel, groups, n_jobs, gradient=True):
-    _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
-    s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
-    precision = groups.weight / s2
-    D = 1.0 / groups.sum(precision)
-    mean = D[:, None] * groups.sum(precision[:, None] * groups.y)
+    means = _means(kernel, groups)
     K, pulls = kernel_matrix(kernel, groups.X, n_jobs, gradient)
-    K.flat[:: len(K) + 1] += D
+    K.flat[:: len(K) + 1] += means.D
     L, jitter = linalg.jittered_cholesky(K, _JITTER, n_jobs)
     del K
     log_det = linalg.log_det_from_cholesky(L)
     T = linalg.inverse_lower(L, n_jobs)
     del L
-    half = T @ mean
+    half = T @ means.mean
+    return _State(means, means.value(log_det, half), T, T.T @ half, jitter, pulls)
+
+
+def _means(kernel, groups):
+    _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
+    s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
+    precision = groups.weight / s2
+    D = 1.0 / groups.sum(precision)
+    mean = D[:, None] * groups.sum(precision[:, None] * groups.y)
     rest = groups.y - mean[groups.index]
-    logs = log_det + groups.weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
-    quadratic = np.vdot(half, half) + (precision[:, None] * rest**2).sum()
-    value = -0.5 * (mean.shape[1] * logs + quadratic)
-    return _State(value, T, T.T @ half, jitter, s2, D, rest, pulls, pull_diagonal)
+    logs = groups.weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
+    quadratic = (precision[:, None] * rest**2).sum()
+    constant = -0.5 * (mean.shape[1] * logs + quadratic)
+    return _Means(s2, D, mean, rest, constant, pull_diagonal)
 
 
 def kernel_matrix(kernel, X, n_jobs, gradient=True):

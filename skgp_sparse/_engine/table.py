@@ -334,8 +334,8 @@ class Rows(Table):
         Known noise variance of the standardised targets is at least this.
     offset : ndarray of shape (n,) or None
         Known offsets of the latent values, for likelihoods.
-    original : ndarray of shape (k, d) or None
-        The user's own inputs, where X is another form of them.
+    original : tuple of ndarray (k, d) and (k, p), or None
+        The user's own X and y, where those above are another form of them.
     merged : bool
         Whether weights are numbers of equal rows, and nothing else.
     """
@@ -348,7 +348,7 @@ class Rows(Table):
     y_scale: np.ndarray
     least_noise: float = 0.0
     offset: np.ndarray | None = None
-    original: np.ndarray | None = None
+    original: tuple | None = None
     merged: bool = False
 
     in_memory = True
@@ -370,9 +370,9 @@ class Rows(Table):
             0.0 if self.offset is None else self.offset[rows],
         )
 
-    def inputs(self):
-        """The user's own inputs."""
-        return self.X if self.original is None else self.original
+    def as_passed(self):
+        """The user's own inputs and targets, in their order."""
+        return self.original or (self.X, self.y)
 
     def subset(self, rows):
         """The table of some rows, selected by an index array: a copy."""

@@ -109,6 +109,17 @@ def cholesky(B, n_jobs=1, failure=_NO_NYSTROM):
     return L
 
 
+def log_det_and_whitened(A, b):
+    """``log |A|`` and ``L⁻¹ b``; None if ``A = L Lᵀ`` fails.
+
+    Symmetric A is overwritten. For few columns: LAPACK holds the interpreter lock.
+    """
+    L, info = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
+    if info != 0 or not np.isfinite(L.diagonal()).all():
+        return None
+    return log_det_from_cholesky(L), lapack.dtrtrs(L, b, lower=1)[0]
+
+
 def inverse_lower(L, n_jobs=1):
     """Inverse of a lower triangular matrix.
 

@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from skgp_sparse import bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.moments import merge, moments_of
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.inference.starts import CheapSearch
 from skgp_sparse.rows.checks import check_number, require
 
 
@@ -54,6 +55,7 @@ BOUNDS = {
 MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
 _LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
 _NOISE = 0.1, 1e-6, 1e3  # level and bounds, in units of the variance of y
+_LITTLE_NOISE, _NEXT_TO_NO_NOISE = 1e-3, 1e-10  # a further start of cheap fits, and their bound
 _SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
 _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
 
@@ -160,6 +162,19 @@ def resolve_kernel(kernel, alpha, rows):
     return signal + WhiteKernel(level, (low, high))
 
 
+def cheap_search(kernel, given, rows):
+    """What a fit from a kernel may do where it is cheap: with less noise, if noise was appended.
+
+    `kernel` is what `resolve_kernel` made of the parameters that are `given`.
+    """
+    if given.kernel is not None and (given.alpha is not None or kernels.has_noise(given.kernel)):
+        return CheapSearch(kernel)
+    y_variance, high = rows.target_variance(), kernel.k2.noise_level_bounds[1]
+    noise = WhiteKernel(_LITTLE_NOISE * y_variance, (_NEXT_TO_NO_NOISE * y_variance, high))
+    quiet = kernel.k1 + noise
+    return CheapSearch(quiet, (quiet.theta,))
+
+
 def resolve_latent_kernel(kernel, likelihood, rows):
     """A clone of the kernel of a process that a likelihood follows, or the default one."""
     if kernel is None:
@@ -234,7 +249,7 @@ def _from_sample(function, n_inducing):
 
 def _from_callable(function, n_inducing, name):
     def initialise(rows, kernel, random_state):
-        Z = function(rows.inputs(), n_inducing, kernel, random_state)
+        Z = function(rows.as_passed()[0], n_inducing, kernel, random_state)
         return _check_inducing(Z, rows.n_features, name)
 
     return initialise

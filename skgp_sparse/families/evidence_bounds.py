@@ -14,6 +14,7 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse.families.choices import resolve_bound, with_noise_floor
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.parameters import arithmetic
+from skgp_sparse.posteriors._choice import tolerance
 from skgp_sparse.rows.checks import check_columns
 
 _RESIDUAL = 1e-3  # of the solve: it costs the bounds about its square over the noise
@@ -66,7 +67,8 @@ def _bounds(fit, parameters, rows, bound, value):
     kernel, n_jobs = fit.kernel, resolve_n_jobs(parameters.n_jobs)
     basis = InducingBasis(parameters.inducing_points_)
     options = Options(n_jobs=n_jobs)
-    tol, start = min(_RESIDUAL, parameters.tol), f"[{type(parameters).__name__}] bounds, iteration"
+    tol = min(_RESIDUAL, tolerance(parameters.tol))
+    start = f"[{type(parameters).__name__}] bounds, iteration"
 
     def report(iteration, residual):
         if parameters.verbose and iteration % int(parameters.verbose) == 0:

@@ -11,13 +11,18 @@ from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._ground.normal import log_normal_density
-from skgp_sparse.families.choices import resolve_bound, resolve_kernel, with_noise_floor
+from skgp_sparse.families.choices import (
+    cheap_search,
+    resolve_bound,
+    resolve_kernel,
+    with_noise_floor,
+)
 from skgp_sparse.families.family import Family
 from skgp_sparse.families.parameter_checks import check_strategy
 from skgp_sparse.families.streams import new_stream
 from skgp_sparse.families.views import TargetView
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
-from skgp_sparse.posteriors._choice import resolve_posterior
+from skgp_sparse.posteriors._choice import is_auto, resolve_posterior
 from skgp_sparse.posteriors._moves import Action, knowledge_of, next_action
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.part import Units, part_of, scale_of
@@ -106,10 +111,13 @@ class GaussianNoise(Family):
 
     def _job(self, rows, kernel=None):
         """The `Job` of a table, begun at a kernel or at the initial one."""
+        cheap = None
         if kernel is None:
             kernel = resolve_kernel(self.parameters.kernel, self.parameters.alpha, rows)
+            cheap = cheap_search(kernel, self.parameters, rows)
         rows = with_noise_floor(rows, kernel)
-        return self.job(rows, kernel, GaussianModel(self.bound))
+        job = self.job(rows, kernel, GaussianModel(self.bound))
+        return job._replace(cheap=cheap) if is_auto(self.parameters.tol) else job
 
     def _table(self, part, units):
         """The rows of a part by reference; the same noise for all of them is a number."""

@@ -22,7 +22,7 @@ from skgp_sparse.families.views import LabelView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods._softmax import Softmax
-from skgp_sparse.posteriors._choice import resolve_posterior
+from skgp_sparse.posteriors._choice import resolve_posterior, tolerance
 from skgp_sparse.posteriors._moves import knowledge_of
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.part import ArrayRecords, Part, Units
@@ -124,7 +124,7 @@ class ClassLabels(SiteFamily):
 
     def _job(self, rows, task, fit=None):
         kernel = resolve_latent_kernel(self.parameters.kernel, self.likelihood, rows)
-        tol, most = self.parameters.tol, self.parameters.max_iter_predict
+        tol, most = tolerance(self.parameters.tol), self.parameters.max_iter_predict
         inner = Inner.within(tol, most, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
         before = None if fit is None else _start_at(fit, kernel)

@@ -37,7 +37,10 @@ def check_parameters(estimator, name):
     for parameter in _SWITCHES & given.keys():
         value = given[parameter]
         require(isinstance(value, BOOLS), parameter, value, name, "True or False")
-    check_number(estimator.tol, "tol", name, Real, low=0)
+    if isinstance(estimator.tol, str):
+        require(estimator.tol == "auto", "tol", estimator.tol, name, '"auto" or a float')
+    else:
+        check_number(estimator.tol, "tol", name, Real, low=0)
     if not isinstance(estimator.verbose, BOOLS):
         check_number(estimator.verbose, "verbose", name, Integral, low=0)
     if given.get("n_targets") is not None:

@@ -11,7 +11,7 @@ from skgp_sparse.families.streams import new_stream
 from skgp_sparse.families.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel
-from skgp_sparse.posteriors._choice import resolve_posterior
+from skgp_sparse.posteriors._choice import resolve_posterior, tolerance
 from skgp_sparse.posteriors._moves import knowledge_of
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.part import ArrayRecords, Units, part_of
@@ -91,7 +91,8 @@ class Responses(SiteFamily):
         likelihood = likelihood.started(*_observations(rows))
         method = resolve_method(self.parameters.bound, likelihood, self.name)
         kernel = resolve_latent_kernel(self.parameters.kernel, likelihood, rows)
-        return self.job(rows, kernel, SiteModel(method, Inner.within(self.parameters.tol)))
+        inner = Inner.within(tolerance(self.parameters.tol))
+        return self.job(rows, kernel, SiteModel(method, inner))
 
 
 def _observations(rows):

@@ -24,4 +24,6 @@ parameters
     Named blocks of parameters as one vector, an objective as a function of it.
 optimizers
     L-BFGS with a measured diagonal, which survives failed evaluations.
+starts
+    Fits of few rows: where they begin, restarts included, and where they end.
 """

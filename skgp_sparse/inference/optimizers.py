@@ -9,18 +9,12 @@ with sums that forget. Curvatures of inducing points differ by orders of magnitu
 corrections cannot hold thousands of them. Where there are many coordinates, two random steps at the
 start measure them before the first iteration. Bounds are obeyed by projection: coordinates at a
 bound that the gradient pushes outwards stay there.
-
-`fit_exact` has restarts, for objectives of few rows, where they are cheap.
 """
 
 from collections import deque
-from contextlib import suppress
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-
-from skgp_sparse.inference.parameters import VectorFunction, positions_of
 
 _CORRECTIONS = 50  # with thousands of coordinates of Z, more than the usual 10 pay
 _FORGOTTEN = 0.1  # share of the sums of squares that an iteration forgets
@@ -32,11 +26,9 @@ _TRIALS = 20  # evaluations of one line search
 _LONGEST = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
 _WORTHLESS = 1e-4  # of tol: a step that promises less is not tried
-_RESCUES = 4  # starts after an optimum that explains nothing
-_IN_A_BASIN = 0.4  # first step of a kernel with periods; from one on, it left the basin
 
-_STOPPED = "stopped by a callback"
-_STUCK = "no step along the gradient improves the objective"
+STOPPED = "stopped by a callback"
+STUCK = "no step along the gradient improves the objective"
 
 
 class Maximum(NamedTuple):
@@ -173,10 +165,10 @@ def maximise(
         if ended is None:
             history.append(point.value)
             if callback is not None and callback(len(history) - 1, -scale * point.value):
-                ended = _STOPPED
+                ended = STOPPED
             elif _has_converged(history, tol, len(x0)):
                 ended = "converged"
-    converged = ended not in (None, _STUCK)
+    converged = ended not in (None, STUCK)
     message = ended or f"the limit of {max_iter} iterations was reached"
     n_iter = len(history) - 1
     return Maximum(point.x, -scale * point.value, n_iter, converged, message, curvature)
@@ -212,7 +204,7 @@ def _iterate(minimand, point, curvature, tol, first):
             return best, None
         if not newton:
             promised = -0.5 * slope
-            return point, _STUCK if promised > max(tol, 1e-9 * abs(point.value)) else "converged"
+            return point, STUCK if promised > max(tol, 1e-9 * abs(point.value)) else "converged"
         curvature.pairs.clear()
 
 
@@ -267,56 +259,3 @@ def climb(function, settings, x0=None, **options):
     given = {"max_iter": settings.max_iter, "tol": settings.tol, "callback": settings.progress}
     x0 = parameters.pack() if x0 is None else x0
     return maximise(function, x0, parameters.limits(), scale=scale, **given | options)
-
-
-def fit_exact(objective, kernel, settings, random_state):
-    """Maximise the objective of few rows over theta.
-
-    Starts at the kernel's own theta and at `n_restarts` points drawn uniformly between the bounds;
-    of a kernel with periods, every second one has the kernel's own theta but for these.
-    Where its own theta leads to an optimum that explains the targets no better than noise alone, a
-    few starts around it are tried before that is believed.
-
-    Returns
-    -------
-    function : VectorFunction
-    maximum : Maximum
-        The best one.
-    """
-    function = VectorFunction(objective, kernel)
-    limits, first = np.reshape(kernel.bounds, (-1, 2)), _IN_A_BASIN if _periods(kernel) else 1.0
-    maxima = [climb(function, settings, first=first)]
-    reached, _ = function.at(maxima[0].x)
-    collapsed = maxima[0].value < reached.constant_log_likelihood()
-    for theta in _further_starts(kernel, limits, collapsed, settings.n_restarts, random_state):
-        if maxima[-1].message == _STOPPED:
-            break
-        with suppress(np.linalg.LinAlgError):  # of a start that no one asked for by name
-            start = function.parameters.pack(kernel=theta)
-            maxima.append(climb(function, settings, start, first=first))
-    return function, max(maxima, key=lambda maximum: maximum.value)
-
-
-def _further_starts(kernel, limits, collapsed, n_restarts, random_state):
-    """Starts after the first; the same for fewer restarts, so that more of them never harm."""
-    if len(limits) == 0:
-        return
-    yield from kernel.theta + np.random.RandomState(0).normal(
-        size=(_RESCUES * collapsed, len(limits))
-    )
-    periods = _periods(kernel)
-    for index, theta in enumerate(drawn_starts(limits, n_restarts, random_state)):
-        if periods and index % 2 == 0:
-            theta = np.where(np.isin(np.arange(len(theta)), periods), theta, kernel.theta)
-        yield theta
-
-
-def _periods(kernel):
-    """Indices of the periods in theta; each of them has a basin of its own."""
-    return [*chain(*positions_of(kernel, "periodicity"))]
-
-
-def drawn_starts(limits, n_restarts, random_state):
-    """One theta after the other, uniform between its bounds: log-uniform hyperparameters."""
-    for _ in range(n_restarts):
-        yield random_state.uniform(*limits.T)

@@ -56,6 +56,10 @@ class SumNode(_Pair):
         scalars = _is_scalar(K1), _is_scalar(K2)
         return _add(K1, K2), partial(_pull_sum, pull1, pull2, scalars)
 
+    def value(self, X, Z):
+        K1, K2 = self.left.value(X, Z), self.right.value(X, Z)
+        return _add(K1, K2, out=_array_among(K1, K2))
+
     def diag(self, X):
         s1, n1, pull1 = self.left.diag(X)
         s2, n2, pull2 = self.right.diag(X)
@@ -74,10 +78,15 @@ def _pull_sum_diag(pull1, pull2, g_signal, g_noise, inputs):
     return _join(pull1(g_signal, g_noise, inputs), pull2(g_signal, g_noise, inputs))
 
 
-def _add(K1, K2):
+def _add(K1, K2, out=None):
     if _is_zero(K1):
         return K2
-    return K1 if _is_zero(K2) else K1 + K2
+    return K1 if _is_zero(K2) else np.add(K1, K2, out=out)
+
+
+def _array_among(K1, K2):
+    """The one of two values that a result may overwrite; None if both are scalars."""
+    return (None if _is_scalar(K2) else K2) if _is_scalar(K1) else K1
 
 
 class ProductNode(_Pair):
@@ -96,6 +105,12 @@ class ProductNode(_Pair):
         if _is_scalar(K2):
             return K, partial(_pull_scaled, False, self.right.kernel, K, K2, pull2, pull1)
         return K, partial(_pull_product, K1, K2, pull1, pull2)
+
+    def value(self, X, Z):
+        K1, K2 = self.left.value(X, Z), self.right.value(X, Z)
+        if _is_zero(K1) or _is_zero(K2):
+            return 0.0
+        return np.multiply(K1, K2, out=_array_among(K1, K2))
 
     def diag(self, X):
         left, right = self.left.diag(X), self.right.diag(X)

@@ -16,6 +16,7 @@ serve two groups of points that are far apart.
 """
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from skgp_sparse._ground.parallel import empty
 
@@ -23,6 +24,7 @@ from skgp_sparse._ground.parallel import empty
 _CLOSE = 1e-10
 _FAR = 2.0**20  # |x|^2 from which rows are subtracted directly: off by some 1e-10 below
 _EXTREME = 1e50  # |z|^2 from which all rows are
+_FEW = 512  # rows whose pairs are subtracted one by one, if only the value at roots is wanted
 _PAIRS_AT_ONCE = 1 << 16
 LARGEST = 1e300  # -H
 _REACH = 1e150  # difference of two coordinates in the pullback, whose square is a number
@@ -119,6 +121,19 @@ class Separation:
         near = W[self.rows, self.cols]
         W[self.rows, self.cols] = 0.0
         return np.where(np.any(self.x[self.rows] != self.z[self.cols], axis=1), near, 0.0)
+
+
+def half_of_pairs(X, scale, far):
+    """``H`` of all pairs of rows, once for each; None unless rows are few and close together."""
+    if not 1 < len(X) <= _FEW:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = (X - X.mean(axis=0)) / scale
+        if not np.einsum("ij,ij->i", x, x).max() <= _FAR:
+            return None
+    half = pdist(x, "sqeuclidean")
+    half *= -0.5
+    return np.maximum(half, -far, out=half)
 
 
 def _rows_to_subtract(norms, z):

@@ -21,11 +21,12 @@ underflow, and processors multiply subnormal numbers twenty times as slowly.
 from functools import partial
 
 import numpy as np
+from scipy.spatial.distance import squareform
 
 from skgp_sparse._ground.parallel import empty
 
 from . import _bessel
-from ._distances import LARGEST, Separation
+from ._distances import LARGEST, Separation, half_of_pairs
 from ._rules import KernelRule
 
 LOWEST = 230.0  # minus the exponent of the smallest value
@@ -128,6 +129,16 @@ class LengthScaleRule(UnitRule):
         K, weigh = self.profile(pairs.half)
         del pairs.half
         return K, partial(_pull_length_scale, kernel, pairs, weigh)
+
+    def value(self, kernel, X, Z):
+        half = None
+        if self.roots and X is Z:
+            half = half_of_pairs(X, length_scale(kernel, X.shape[1]), self.far)
+        if half is None:
+            return super().value(kernel, X, Z)
+        K = squareform(self.profile(half)[0], checks=False)
+        np.fill_diagonal(K, 1.0)
+        return K
 
 
 def _pull_length_scale(kernel, pairs, weigh, G, inputs):

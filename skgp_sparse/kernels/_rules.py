@@ -67,6 +67,25 @@ class KernelRule(ABC):
             of a function of a module can be pickled.
         """
 
+    def value(self, kernel, X, Z):
+        """Return the value of ``k(X, Z)`` alone, as `cross` does.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Kernel that holds the hyperparameters.  The rule must not change it.
+        X : ndarray of shape (n, d)
+            First point set.
+        Z : ndarray of shape (m, d)
+            Second point set.
+
+        Returns
+        -------
+        ndarray of shape (n, m), or scalar
+            Noise-free kernel matrix, which the caller may overwrite.
+        """
+        return self.cross(kernel, X, Z)[0]
+
     @abstractmethod
     def diag(self, kernel, X):
         """Return the value of ``k(x, x)`` for every row of X, and its pullback.

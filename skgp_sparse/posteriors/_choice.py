@@ -38,6 +38,7 @@ _AUTO_ROWS, _AUTO_LABELS = 500, 200  # the number of inducing points above
 _MOST_ROWS = 100_000  # up to which "auto" may be all rows
 _LOST = 10.0  # residual variance over noise from which inducing points lose much ...
 _FEW_TO_KNOW, _LOST_OF_FEW = 6000, 0.1  # ... up to so many rows, as an exact fit sees most of them
+_TOL = 1e-3  # the tolerance of "auto", in nats per row
 _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
 _START_LABELS = 250  # the same where rows have sites, as an evaluation is an inner loop then ...
 _START_SHARE, _FEWEST_LABELS = 8, 125  # ... or an eighth of them, if not less than that
@@ -117,7 +118,7 @@ def narrowed(strategy, parameters, rows, kernel):
     """The strategy, "auto" only where nothing else speaks for inducing points."""
     if not isinstance(strategy, Auto):
         return strategy
-    free = _is_auto(parameters.n_inducing) and _is_auto(parameters.solver)
+    free = is_auto(parameters.n_inducing) and is_auto(parameters.solver)
     given = not (isinstance(parameters.inducing_init, str) or callable(parameters.inducing_init))
     if free and not given and rows.in_memory and kernels.differentiable(kernel):
         return strategy
@@ -139,12 +140,12 @@ def job_of(family, rows, kernel, model, name):
         kernel=kernel,
         model=model,
         strategy=narrowed(family.strategy, given, rows, kernel),
-        points=Points(size, initialise, _is_auto(given.n_inducing), are_given),
+        points=Points(size, initialise, is_auto(given.n_inducing), are_given),
         settings=Settings(
             solver=resolve_solver(given.solver, given.optimizer, n, width),
             n_restarts=given.n_restarts_optimizer,
             max_iter=given.max_iter,
-            tol=given.tol,
+            tol=tolerance(given.tol),
             start_rows=_rows_of_start(n, family.has_sites),
             options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
             move_basis=given.optimize_inducing,
@@ -154,7 +155,13 @@ def job_of(family, rows, kernel, model, name):
     )
 
 
-def _is_auto(value):
+def tolerance(tol):
+    """The number that `tol` stands for, in nats per row."""
+    return _TOL if is_auto(tol) else tol
+
+
+def is_auto(value):
+    """Whether a choice is left to the package."""
     return isinstance(value, str) and value == "auto"
 
 
@@ -166,7 +173,7 @@ def _rows_of_start(n, has_sites):
 
 def _sizes(n_inducing, kernel, has_sites):
     """Number of inducing points, and the `Limits`."""
-    if not _is_auto(n_inducing):
+    if not is_auto(n_inducing):
         return n_inducing, Limits(n_inducing, n_inducing)
     if has_sites:
         return _AUTO_LABELS, Limits(_EXACT_LABELS, _EXACT_LABELS)

@@ -4,6 +4,7 @@ from skgp_sparse.posteriors._contract import Cost, Strategy
 from skgp_sparse.posteriors._job import begin, best_start
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
+_CHEAP = 1000  # rows up to which an evaluation is cheap, and a fit ends at its optimum
 _EVALUATIONS = 50  # of a fit, for rough estimates
 
 
@@ -33,6 +34,8 @@ class Exact(Strategy):
             job = begin(job, random_state)
         objective = job.model.exact(job.rows, job.settings.options)
         _, kernel = best_start(objective, job.kernel, objective, job)
+        if len(objective.inducing_points) <= _CHEAP:
+            settings = settings._replace(cheap=job.cheap)
         return settings.solver.solve(objective, kernel, settings, random_state)
 
     def go_on(self, job, random_state):

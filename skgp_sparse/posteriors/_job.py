@@ -8,8 +8,8 @@ import numpy as np
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Model, Solver
-from skgp_sparse.inference.optimizers import fit_exact
 from skgp_sparse.inference.parameters import positions_of, value_or_minus_inf
+from skgp_sparse.inference.starts import CheapSearch, fit_exact
 
 _ITERATIONS = 200  # of the small exact fit
 _LONGEST = 5.0  # typical distances between rows
@@ -36,6 +36,7 @@ class Settings(NamedTuple):
     options: Options
     move_basis: bool = True  # whether inducing points are optimised
     progress: Callable | None = None  # (iteration, value) -> stop?
+    cheap: CheapSearch | None = None  # where an evaluation is cheap
 
 
 class Limits(NamedTuple):
@@ -58,6 +59,7 @@ class Job(NamedTuple):
     limits: Limits
     before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
     is_complete: bool = True  # whether there is something to learn
+    cheap: CheapSearch | None = None  # for settings, should an evaluation be cheap
 
     def are_few(self, most):
         """Whether there are so few distinct rows."""

@@ -1,11 +1,13 @@
 """The one validator of rows, `Rules`: errors say what was passed and how to correct it."""
 
+from datetime import date, timedelta
 from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array, check_X_y
+from sklearn import config_context
+from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
@@ -13,6 +15,9 @@ from skgp_sparse.rows.part import Part
 
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
 BOOLS = (bool, np.bool_)
+on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries are converted
+_TEXT = (str, bytes)
+_TIMES = (date, timedelta, np.datetime64, np.timedelta64)
 
 
 class Rules(NamedTuple):
@@ -24,10 +29,14 @@ class Rules(NamedTuple):
     likelihood: object = None  # None: Gaussian noise, or labels
     n_targets: int | None = None  # that were announced
 
+    @on_numpy
     def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False):
         """The `Part` of some rows, or of all of them, or an error."""
-        check_inputs(X, self.kernel, self.name)
+        check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
+        check_inputs(X, self.kernel, self.name, self.labels)
         check_no_none(y)
+        if not self.labels:
+            check_numbers(y, "y", self.name)
         has_likelihood = self.likelihood is not None
         if has_likelihood:
             check_one_column(y, self.likelihood, self.name)
@@ -53,8 +62,14 @@ class Rules(NamedTuple):
 
 
 def is_lazy(value):
-    """Whether a value is a collection of dask, whose numbers are not here."""
-    return hasattr(type(value), "__dask_graph__")
+    """Whether a value is a collection of dask, whose numbers are not here.
+
+    Arrays of xarray have a graph only if they are made of dask's; dask's own need not build it.
+    """
+    kind = type(value)
+    if not hasattr(kind, "__dask_graph__"):
+        return False
+    return kind.__module__.startswith("dask") or value.__dask_graph__() is not None
 
 
 def check_in_memory(name, **data):
@@ -69,19 +84,55 @@ def check_in_memory(name, **data):
             )
 
 
-def check_inputs(X, kernel, name):
-    """Raise if inputs are sparse, or objects that only a structured kernel understands."""
+def check_readable(name, **data):
+    """Raise if an argument of that name is an array that NumPy cannot read, as on a GPU."""
+    for argument, value in data.items():
+        try:
+            np.asarray(value)
+        except (TypeError, RuntimeError) as error:
+            kind = f"{type(value).__module__}.{type(value).__name__}"
+            raise TypeError(
+                f"{argument} of {name} is a {kind}, which cannot become a NumPy array: {error} "
+                "Pass a copy in main memory, as a NumPy array."
+            ) from error
+
+
+def check_inputs(X, kernel, name, labels=False):
+    """Raise if inputs are sparse, no numbers, or what only a structured kernel understands."""
     if issparse(X):
         raise TypeError(
             f"Sparse data was passed for X, but {name} requires dense data. Use X.toarray(), or "
             "set sparse_output=False if X is the output of a OneHotEncoder."
         )
-    if kernel is None or kernel.requires_vector_input or np.asarray(X).dtype.kind in "biuf":
+    if not (kernel is None or kernel.requires_vector_input or np.asarray(X).dtype.kind in "biuf"):
+        exact = "GaussianProcessClassifier" if labels else "GaussianProcessRegressor"
+        raise ValueError(
+            f"{name} accepts only numeric arrays of shape (n_samples, n_features), because "
+            f"inducing points are vectors. For structured inputs of {kernel!r}, use scikit-learn's "
+            f"{exact}, or turn every input into a vector, for example by "
+            "CountVectorizer(analyzer='char')."
+        )
+    check_numbers(X, "X", name)
+
+
+def check_numbers(values, argument, name):
+    """Raise if there is text, or times that would be read as nanoseconds."""
+    values = np.asarray(values).ravel()
+    values = values[:1] if values.dtype.kind in "USmM" else values
+    if values.dtype.kind not in "USmMO":
         return
-    raise ValueError(
-        f"{name} accepts only numeric arrays of shape (n_samples, n_features), because inducing "
-        f"points are vectors. For structured inputs of {kernel!r}, use GaussianProcessRegressor."
-    )
+    first = next((value for value in values if isinstance(value, _TEXT + _TIMES)), None)
+    if isinstance(first, _TEXT):
+        raise ValueError(
+            f"{argument} of {name} contains text, first {str(first)!r}, but must be numbers. "
+            "Convert it before, by astype(float) if the text spells numbers, or by an encoder of "
+            "sklearn.preprocessing."
+        )
+    if first is not None:
+        raise ValueError(
+            f"{argument} of {name} contains times, first {str(first)!r}, which are numbers only in "
+            "a unit. Choose one, such as days: (t - t[0]) / numpy.timedelta64(1, 'D')."
+        )
 
 
 def check_no_none(y):
@@ -127,6 +178,16 @@ def check_offset(offset, X, is_taken, name):
             f"{len(X)} rows of X. Got an array of shape {offset.shape}."
         )
     return offset
+
+
+@on_numpy
+def check_truth(y, X, p, name):
+    """Targets (n,) or (n, p) of the rows of X, as many as a model has; raises otherwise."""
+    check_readable(name, y=y)
+    check_numbers(y, "y", name)
+    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    check_consistent_length(X, y)
+    return check_columns(y, p, name)
 
 
 def check_columns(y, p, name):

@@ -100,7 +100,9 @@ class Part(NamedTuple):
         return self._replace(weight=None).take(first)._replace(weight=weight)
 
     def table(self, units, original=None, merged=False):
-        """The `Rows` in these units; see there."""
+        """The `Rows` in these units; `original` is the part before it was brought into its form."""
+        if original is self:
+            original = None
         offset = None if self.offset is None else self.offset / units.scale[0]
         return Rows(
             self.X,
@@ -109,7 +111,7 @@ class Part(NamedTuple):
             self.weight,
             *units,
             offset=offset,
-            original=None if original is self.X else original,
+            original=original and (np.array(original.X), np.array(original.y)),
             merged=merged,
         )
 
@@ -164,14 +166,13 @@ class ArrayRecords(Records):
         """The `Rows`; small tables come in the one form of all equal ones, if wanted."""
         part = self.part.in_one_form() if one_form else self.part
         units = Units.of(part.moments(), part.noise, normalize, self.name)
-        return part.table(units, self.part.X, merged=self.part.weight is None)
+        return part.table(units, self.part, merged=self.part.weight is None)
 
     def labels(self, task, one_form=True):
         """The `Rows` of a problem; see `numbers`."""
-        part = self.part.of_task(task)
-        original, merged = part.X, part.weight is None
-        part = part.in_one_form() if one_form else part
-        return part.table(Units.none(1), original, merged)
+        original = self.part.of_task(task)
+        part = original.in_one_form() if one_form else original
+        return part.table(Units.none(1), original, merged=original.weight is None)
 
 
 def joined(parts):

@@ -1,0 +1,67 @@
+"""The parts of fitted estimators, by paths that stay the same from version to version.
+
+A file that holds a fitted estimator, made by pickle, joblib, skops or MLflow, names the classes of
+its parts. Wherever these are defined, their path is ``skgp_sparse.fitted``; likelihoods,
+posteriors, bounds and solvers, which users make themselves, have the path by which users import
+them. `PATHS` lists all of them, scikit-learn's kernels included, for loaders that ask whom to
+trust: ``skops.io.load(file, trusted=PATHS)``. Kernels, bounds and likelihoods of your own are not
+among them.
+"""
+
+from sklearn.gaussian_process import kernels
+
+from skgp_sparse import bounds, likelihoods, posteriors, solvers
+from skgp_sparse._engine.decoupled import DecoupledPosterior
+from skgp_sparse._engine.exact import Groups
+from skgp_sparse._engine.exact_sites import join_rows
+from skgp_sparse._engine.inducing_basis import InducingBasis, InducingFeatures
+from skgp_sparse._engine.moments import Moments
+from skgp_sparse._engine.per_row import PerRow
+from skgp_sparse._engine.posterior import Posterior, Posteriors
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.rows_posterior import RowsPosterior
+from skgp_sparse._engine.running_sums import RunningSums
+from skgp_sparse._engine.table import Rows
+from skgp_sparse._engine.visits import Sums
+from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse.classification import SparseGPClassifier
+from skgp_sparse.families.streams import StreamState, Watch
+from skgp_sparse.families.views import LabelView, ResponseView, TargetView
+from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.inference.objectives import CollapsedObjective, ExactObjective
+from skgp_sparse.inference.reservoir import Reservoir
+from skgp_sparse.inference.site_loop import Inner, InnerState
+from skgp_sparse.inference.site_objective import SiteObjective
+from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.posteriors._moves import Knowledge
+from skgp_sparse.regression import SparseGPRegressor
+from skgp_sparse.rows.part import Part, Units
+from skgp_sparse.solvers import Fit
+
+_VIEWS = (LabelView, ResponseView, TargetView)
+_PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
+_OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)
+_OBJECTIVES += (InducingBasis, Inner, InnerState, Jitter, Options, PerRow, Rows, SiteObjective)
+_OBJECTIVES += (Softmax, Units, Variational, join_rows)
+_STREAMS = (Knowledge, Moments, Part, Reservoir, RunningSums, StreamState, Sums, Watch)
+_PARTS = _VIEWS + _PROCESSES + _OBJECTIVES + _STREAMS
+_OF_USERS = {
+    bounds: "Titsias TitsiasNew Artemev FITC PEP DTC",
+    likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
+    posteriors: "AllRows Exact InducingPoints",
+    solvers: "LBFGS Minibatches Stochastic",
+    kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared Matern "
+    "PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
+}
+
+for _part in _PARTS:
+    _part.__module__ = __name__
+for _room in (likelihoods, posteriors):
+    for _name in _room.__all__:
+        getattr(_room, _name).__module__ = _room.__name__
+
+PATHS = [f"{one.__module__}.{one.__name__}" for one in (SparseGPClassifier, SparseGPRegressor)]
+PATHS += [f"{__name__}.{part.__name__}" for part in _PARTS]
+PATHS += [f"{room.__name__}.{name}" for room, names in _OF_USERS.items() for name in names.split()]
+PATHS += ["skgp_sparse.dask.DaskSparseGPClassifier", "skgp_sparse.dask.DaskSparseGPRegressor"]
+PATHS += ["functools.partial"]

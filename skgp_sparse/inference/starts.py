@@ -1,0 +1,120 @@
+"""Fits of few rows: where they begin, and where they end.
+
+An evaluation costs little here, so that a fit may begin from several values of theta, and may go on
+across plateaus on which a fit of many rows would end.
+"""
+
+from contextlib import suppress
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse.inference.optimizers import STOPPED, STUCK, climb
+from skgp_sparse.inference.parameters import VectorFunction, positions_of
+
+_RESCUES = 4  # starts after an optimum that explains nothing
+_IN_A_BASIN = 0.4  # first step of a kernel with periods; from one on, it left the basin
+_LITTLE = 1e-5  # nats, of all rows, that the last iterations of a run gain ...
+_ENOUGH = 0.003  # ... and a whole run, from which the next one follows
+
+
+class CheapSearch(NamedTuple):
+    """What a fit does where an evaluation is cheap: it ends at an optimum."""
+
+    kernel: object  # with the bounds within which it ends; those to begin with may be narrower
+    starts: tuple = ()  # values of theta from which it begins beside the first
+
+
+def fit_exact(objective, kernel, settings, random_state):
+    """Maximise the objective of few rows over theta.
+
+    Starts at the kernel's own theta, and at `n_restarts` points drawn uniformly between the bounds;
+    of a kernel with periods, every second one has the kernel's own theta but for these. Where the
+    own theta leads to an optimum that explains the targets no better than noise alone, a few starts
+    around it are tried before that is believed. With a `CheapSearch`, it has further starts, of
+    which the best one ends at an optimum, and so does each of those that are drawn.
+
+    Returns
+    -------
+    function : VectorFunction
+    maximum : Maximum
+        The best one.
+    """
+    function, cheap = VectorFunction(objective, kernel), settings.cheap
+    within = VectorFunction(objective, cheap.kernel) if cheap else function
+    first = _IN_A_BASIN if _periods(kernel) else 1.0
+
+    def rough(theta):
+        return climb(function, settings, function.parameters.pack(kernel=theta), first=first)
+
+    def fine(maximum):
+        return _finished(within, settings, maximum) if cheap else maximum
+
+    best = fine(_best(rough, rough(kernel.theta), cheap.starts if cheap else ()))
+    if len(kernel.theta) == 0:
+        return within, best
+    reached, _ = within.at(best.x)
+    if best.value < reached.constant_log_likelihood():
+        best = fine(_best(rough, best, _around(kernel.theta)))
+    drawn = restarts(kernel, settings.n_restarts, random_state)
+    return within, _best(lambda theta: fine(rough(theta)), best, drawn)
+
+
+def _best(climb_from, best, thetas):
+    """The highest `Maximum`: the best one so far, or one from other starts; ends if told to."""
+    for theta in thetas:
+        if best.message == STOPPED:
+            break
+        with suppress(np.linalg.LinAlgError):  # of a start that no one asked for by name
+            last = climb_from(theta)
+            best = max(best, last, key=lambda maximum: maximum.value)
+            if last.message == STOPPED:
+                best = best._replace(message=STOPPED)
+    return best
+
+
+def _finished(function, settings, maximum):
+    """The `Maximum` after further runs, until one gains next to nothing.
+
+    All but the first run forget the curvature, so that they take a long step at first.
+    """
+    gain, curvature = np.inf, maximum.curvature
+    tol = min(settings.tol, _LITTLE / function.objective.size())
+    while gain > _ENOUGH and maximum.converged and maximum.message != STOPPED:
+        left = settings.max_iter - maximum.n_iter
+        if left <= 0:
+            break
+        run = climb(function, settings, maximum.x, max_iter=left, tol=tol, curvature=curvature)
+        gain, curvature = run.value - maximum.value, None
+        n_iter, converged = maximum.n_iter + run.n_iter, run.converged or run.message == STUCK
+        maximum = run._replace(n_iter=n_iter, converged=converged)
+    return maximum
+
+
+def _around(theta):
+    """A few starts around a theta."""
+    return theta + np.random.RandomState(0).normal(size=(_RESCUES, len(theta)))
+
+
+def restarts(kernel, n_restarts, random_state):
+    """Starts that are drawn; with periods, every second one has the kernel's other values.
+
+    They are the same for fewer restarts, so that more of them never harm.
+    """
+    periods, limits = _periods(kernel), np.reshape(kernel.bounds, (-1, 2))
+    for index, theta in enumerate(drawn_starts(limits, n_restarts, random_state)):
+        if periods and index % 2 == 0:
+            theta = np.where(np.isin(np.arange(len(theta)), periods), theta, kernel.theta)
+        yield theta
+
+
+def _periods(kernel):
+    """Indices of the periods in theta; each of them has a basin of its own."""
+    return [*chain(*positions_of(kernel, "periodicity"))]
+
+
+def drawn_starts(limits, n_restarts, random_state):
+    """One theta after the other, uniform between its bounds: log-uniform hyperparameters."""
+    for _ in range(n_restarts):
+        yield random_state.uniform(*limits.T)

@@ -1,0 +1,204 @@
+"""Models of ONNX predict what the estimators predict, or are refused by name."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse.likelihoods import Logit, Probit
+from skgp_sparse.posteriors import AllRows, InducingPoints
+
+skl2onnx = pytest.importorskip("skl2onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+_response_formulas = pytest.importorskip("skgp_sparse.onnx._response_formulas")
+Operators = pytest.importorskip("skgp_sparse.onnx._operators").Operators
+
+RNG = np.random.RandomState(0)
+X, QUERIES = RNG.uniform(-3, 3, (90, 2)), RNG.uniform(-4, 4, (40, 2))
+F = np.sin(2 * X[:, 0]) + 0.3 * X[:, 1]
+Y = F + 0.1 * RNG.normal(size=90)
+TARGETS = {
+    "gaussian": 30.0 * Y + 100.0,
+    "poisson": RNG.poisson(np.exp(F)).astype(float),
+    "negative_binomial": RNG.poisson(RNG.gamma(2.0, np.exp(F) / 2.0)).astype(float),
+    "gamma": RNG.gamma(3.0, np.exp(F) / 3.0),
+    "student_t": 30.0 * (F + 0.1 * RNG.standard_t(4, size=90)) + 100.0,
+}
+KERNELS = {
+    "default": None,
+    "matern_0.5": ConstantKernel(2.0) * Matern(1.5, nu=0.5),
+    "matern_1.5": ConstantKernel(2.0) * Matern([1.0, 2.0], nu=1.5),
+    "matern_2.5": ConstantKernel(2.0) * Matern([1.0, 2.0], nu=2.5) + WhiteKernel(0.1),
+    "matern_inf": Matern([1.0, 2.0], nu=np.inf) + ConstantKernel(0.5),
+    "rbf": RBF(1.3) + RBF([1.0, 5.0]),
+    "rational_quadratic": ConstantKernel(0.7) * RationalQuadratic(1.2, 0.8),
+    "power": Matern(2.0, nu=1.5) ** 2 + WhiteKernel(0.1) * ConstantKernel(2.0),
+    "constant": ConstantKernel(2.0) + WhiteKernel(0.1),
+}
+LABELS = {
+    "strings": np.array(["a", "b", "c"]),
+    "numbers": np.array([4, 7, 9]),
+    "floats": np.array([4.0, 7.0, 9.0]),
+    "truth": np.array([False, True]),
+}
+
+
+def regressor(**options):
+    """One whose kernel is not learned, if it is given."""
+    options = {"n_inducing": 15, "max_iter": 5, "random_state": 0} | options
+    options |= {} if options.get("kernel") is None else {"optimizer": None}
+    return SparseGPRegressor(**options)
+
+
+def classifier(n_classes=2, labels=LABELS["strings"], **options):
+    y = labels[np.digitize(Y, [0.0] if n_classes == 2 else [-0.5, 0.5])]
+    options = {"n_inducing": 15, "max_iter": 3, "random_state": 0} | options
+    options |= {} if options.get("kernel") is None else {"optimizer": None}
+    return SparseGPClassifier(**options).fit(X, y)
+
+
+def answers(model, queries=QUERIES, **options):
+    """What the model of ONNX returns."""
+    proto = skl2onnx.to_onnx(model, queries[:1], options={id(model): options} if options else None)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    return session.run(None, {"X": queries})
+
+
+def assert_same_moments(model, queries=QUERIES):
+    mean, std = model.predict(queries, return_std=True)
+    ours = answers(model, queries, return_std=True)
+    assert ours[0].ndim == 2
+    np.testing.assert_allclose(ours[0].reshape(mean.shape), mean, 1e-7, 1e-7 * np.ptp(mean))
+    np.testing.assert_allclose(ours[1], std, 1e-7)
+
+
+def assert_same_labels(model):
+    label, probabilities = answers(model, zipmap=False)
+    assert np.array_equal(label, model.predict(QUERIES))
+    np.testing.assert_allclose(probabilities, model.predict_proba(QUERIES), 1e-7)
+
+
+def test_the_example_of_the_user_guide():
+    guide = (Path(__file__).parent.parent / "docs" / "user_guide.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n((?:(?!```).)*to_onnx.*?)```", guide, flags=re.DOTALL)
+    names = {}
+    exec(compile(block, "user_guide.md", "exec"), names)
+    mean, std = names["model"].predict(names["X"], return_std=True)
+    np.testing.assert_allclose(names["mean"][:, 0], mean, 1e-7, 1e-8)
+    np.testing.assert_allclose(names["std"], std, 1e-7)
+
+
+def test_a_regressor():
+    assert_same_moments(regressor().fit(X, TARGETS["gaussian"]))
+
+
+def test_a_classifier():
+    assert_same_labels(classifier())
+
+
+@pytest.mark.second(share=0.02)
+@pytest.mark.parametrize("posterior", ["exact", "inducing"])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("likelihood", TARGETS)
+def test_means_and_deviations(likelihood, kernel, posterior):
+    model = regressor(kernel=KERNELS[kernel], likelihood=likelihood, posterior=posterior)
+    assert_same_moments(model.fit(X, TARGETS[likelihood]))
+
+
+@pytest.mark.second(share=0.04)
+@pytest.mark.parametrize("n_inducing", [15, 90])
+@pytest.mark.parametrize("kernel", ["default", "matern_0.5", "rbf"])
+@pytest.mark.parametrize("bound", ["titsias_new", "fitc"])
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_labels_and_probabilities(n_classes, likelihood, bound, kernel, n_inducing):
+    options = {"likelihood": likelihood, "bound": bound, "n_inducing": n_inducing}
+    assert_same_labels(classifier(n_classes, kernel=KERNELS[kernel], **options))
+
+
+@pytest.mark.parametrize("posterior", ["exact", "inducing"])
+def test_periods(posterior):
+    model = regressor(kernel=ExpSineSquared(1.5, 3.0) * RBF(5.0), posterior=posterior)
+    assert_same_moments(model.fit(X[:, :1], Y), QUERIES[:, :1])
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_have_the_type_of_classes(kind):
+    assert_same_labels(classifier(labels=LABELS[kind], kernel=RBF()))
+
+
+def test_several_targets():
+    assert_same_moments(regressor().fit(X, np.column_stack([Y, 100.0 * X[:, 1]])))
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Logit()])
+def test_unlikely_classes_have_all_digits(likelihood):
+    """Otherwise probabilities would have none after they were normalised."""
+    mean, variance = np.meshgrid(np.linspace(-12, 12, 49), [0.0, 1e-6, 0.3, 1.0, 30.0, 1e3, 1e6])
+    mean *= np.sqrt(np.maximum(variance, 1.0)) if variance.max() else 1.0
+    given = {"mean": mean.reshape(-1, 1), "variance": variance.reshape(-1, 1)}
+    node = _response_formulas.probability(Operators(18), likelihood, *given, "model")
+    session = onnxruntime.InferenceSession(node.to_onnx(given).SerializeToString())
+    expected = likelihood.probability(mean.ravel(), variance.ravel())
+    np.testing.assert_allclose(session.run(None, given)[0][:, 0], expected, 1e-6, 1e-15)
+
+
+def test_float32_inputs_have_float32_outputs():
+    model = regressor().fit(X, Y)
+    mean, std = answers(model, QUERIES.astype(np.float32), return_std=True)
+    assert mean.dtype == std.dtype == np.float32
+    np.testing.assert_allclose(mean[:, 0], model.predict(QUERIES), rtol=1e-4, atol=1e-4)
+
+
+def test_pipelines_and_dictionaries_of_probabilities():
+    model = make_pipeline(StandardScaler(), regressor(normalize_y=False)).fit(X, Y)
+    np.testing.assert_allclose(answers(model)[0][:, 0], model.predict(QUERIES), rtol=1e-7)
+    rows = answers(model := classifier(), QUERIES.astype(np.float32))[1]  # ZipMap takes float32
+    assert abs(rows[0]["b"] - model.predict_proba(QUERIES[:1])[0, 1]) < 1e-5
+
+
+def test_a_prior_is_refused():
+    with pytest.raises(NotFittedError):
+        answers(SparseGPRegressor())
+
+
+class OwnKernel(RBF):
+    pass
+
+
+class OwnSigmoid(Probit):
+    pass
+
+
+REFUSALS = {
+    "kernel has the part DotProduct": lambda: regressor(kernel=DotProduct() + RBF()).fit(X, Y),
+    "kernel has the part OwnKernel": lambda: regressor(kernel=OwnKernel()).fit(X, Y),
+    "kernel has the part Matern.*nu=3": lambda: regressor(kernel=Matern(nu=3.0)).fit(X, Y),
+    "prediction is a RowsPosterior.*posterior": lambda: regressor(posterior=AllRows()).fit(X, Y),
+    "prediction is a DecoupledPosterior": lambda: regressor(
+        posterior=InducingPoints(n_mean=40)
+    ).fit(X, Y),
+    "likelihood OwnSigmoid": lambda: classifier(likelihood=OwnSigmoid()),
+    "multi_class='softmax'.*'one_vs_rest'": lambda: classifier(3, multi_class="softmax"),
+    "multi_class='one_vs_one'.*'one_vs_rest'": lambda: classifier(3, multi_class="one_vs_one"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSALS)
+def test_what_has_no_formula_is_refused(words):
+    with pytest.raises(NotImplementedError, match=words):
+        answers(REFUSALS[words]())

@@ -1,0 +1,152 @@
+"""Small exact fits: they end where `GaussianProcessRegressor` ends, or higher."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.datasets import load_diabetes, load_linnerud
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgp_sparse import SparseGPRegressor
+
+
+def diabetes(n=100):
+    """Rows in which some columns say little: plateaus of the evidence."""
+    X, y = load_diabetes(return_X_y=True)
+    return X[:n] / X[:n].std(axis=0), y[:n]
+
+
+def exercise():
+    """Twenty rows."""
+    X, Y = load_linnerud(return_X_y=True)
+    return X / X.std(axis=0), Y[:, 1]
+
+
+def waves():
+    """One column, with a period."""
+    X = np.linspace(0, 10, 60)[:, None]
+    return X, np.sin(2 * X[:, 0]) + 0.2 * np.random.RandomState(0).normal(size=60)
+
+
+def noisy(signal):
+    return ConstantKernel() * signal + WhiteKernel()
+
+
+ONE = np.ones(10)
+CASES = {
+    "rbf": (noisy(RBF()), diabetes),
+    "matern": (noisy(Matern(nu=1.5)), diabetes),
+    "rbf_of_columns": (noisy(RBF(ONE)), diabetes),
+    "matern_of_columns": (noisy(Matern(ONE, nu=2.5)), diabetes),
+    "rational_quadratic": (noisy(RationalQuadratic()), diabetes),
+    "sum_with_line": (DotProduct() + noisy(RBF(ONE)), diabetes),
+    "few_rows": (noisy(Matern(np.ones(3), nu=2.5)), exercise),
+    "period": (noisy(ExpSineSquared(periodicity=3.0)), waves),
+}
+
+
+def left_to_gain(kernel, fitted, X, y):
+    """What scikit-learn's objective gains from a fitted kernel on."""
+    gpr = GaussianProcessRegressor(kernel, normalize_y=True, optimizer=None).fit(X, y)
+
+    def negative(theta):
+        value, gradient = gpr.log_marginal_likelihood(theta, eval_gradient=True)
+        return -value, -gradient
+
+    options = {"ftol": 1e-13, "gtol": 1e-6}
+    end = minimize(negative, fitted.theta, jac=True, bounds=kernel.bounds, options=options)
+    return negative(fitted.theta)[0] - end.fun
+
+
+@pytest.mark.second(share=0.3)
+@pytest.mark.parametrize("case", CASES)
+def test_a_small_fit_ends_at_an_optimum(case):
+    kernel, rows = CASES[case]
+    X, y = rows()
+    model = SparseGPRegressor(kernel, random_state=0).fit(X, y)
+    assert left_to_gain(kernel, model.kernel_, X, y) < 0.01
+    gpr = GaussianProcessRegressor(kernel, normalize_y=True).fit(X, y)
+    assert model.log_marginal_likelihood_value_ > gpr.log_marginal_likelihood_value_ - 0.01
+
+
+def test_a_number_ends_a_small_fit_as_any_other():
+    kernel, rows = CASES["sum_with_line"]
+    X, y = rows()
+    rough = SparseGPRegressor(kernel, tol=1e-3, random_state=0).fit(X, y)
+    fine = SparseGPRegressor(kernel, random_state=0).fit(X, y)
+    assert rough.n_iter_ < fine.n_iter_
+    assert rough.log_marginal_likelihood_value_ < fine.log_marginal_likelihood_value_ - 0.01
+
+
+def test_auto_is_a_thousandth_where_evaluations_are_not_cheap():
+    X, y = diabetes()
+    fits = [
+        SparseGPRegressor(n_inducing=10, tol=tol, max_iter=20, random_state=0).fit(X, y)
+        for tol in ("auto", 1e-3)
+    ]
+    np.testing.assert_array_equal(*[fit.kernel_.theta for fit in fits])
+
+
+def test_every_restart_ends_at_an_optimum():
+    X, y = diabetes(60)
+    kernel = noisy(RBF(ONE))
+    model = SparseGPRegressor(kernel, n_restarts_optimizer=2, random_state=1).fit(X, y)
+    assert left_to_gain(kernel, model.kernel_, X, y) < 0.01
+
+
+@pytest.mark.parametrize("tol", ["none", -1.0, None])
+def test_other_tolerances_are_refused(tol):
+    with pytest.raises(ValueError, match="'tol' parameter .* must be"):
+        SparseGPRegressor(tol=tol).fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+# -- appended noise ---------------------------------------------------------------------
+
+
+def parabola():
+    """The rows of scikit-learn's example of priors and posteriors, without noise."""
+    X = np.random.RandomState(4).uniform(0, 5, 10)[:, None]
+    return X, np.sin((X[:, 0] - 2.5) ** 2)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [1.0 * RBF(1.0, (0.1, 10.0)), 1.0 * ExpSineSquared(1.0, 3.0, (0.1, 10.0), (1.0, 10.0))],
+    ids=["rbf", "periodic"],
+)
+def test_rows_without_noise_are_interpolated(kernel):
+    X, y = parabola()
+    model = SparseGPRegressor(kernel, random_state=0).fit(X, y)
+    gpr = GaussianProcessRegressor(kernel, normalize_y=True).fit(X, y)
+    np.testing.assert_allclose(
+        model.log_marginal_likelihood_value_, gpr.log_marginal_likelihood_value_, atol=0.01
+    )
+    np.testing.assert_allclose(model.kernel_.theta[:-1], gpr.kernel_.theta, atol=0.01)
+    np.testing.assert_allclose(model.predict(X), y, atol=1e-4)
+
+
+def test_a_number_as_tolerance_has_the_usual_bounds():
+    X, y = parabola()
+    model = SparseGPRegressor(RBF(1.0, (0.1, 10.0)), tol=1e-6, random_state=0).fit(X, y)
+    assert model.kernel_.k2.noise_level_bounds[0] == pytest.approx(1e-6)
+
+
+def test_noise_that_the_user_gives_keeps_its_bounds():
+    X, y = parabola()
+    noise = WhiteKernel(0.1, (1e-3, 1.0))
+    model = SparseGPRegressor(RBF() + noise, random_state=0).fit(X, y)
+    assert model.kernel_.k2.noise_level_bounds == (1e-3, 1.0)
+
+
+def test_a_second_start_never_harms():
+    X, y = diabetes(60)
+    rough, fine = (SparseGPRegressor(tol=tol, random_state=0).fit(X, y) for tol in (1e-3, "auto"))
+    assert fine.log_marginal_likelihood_value_ >= rough.log_marginal_likelihood_value_
