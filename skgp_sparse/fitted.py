@@ -31,7 +31,7 @@ from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.objectives import CollapsedObjective, ExactObjective
 from skgp_sparse.inference.reservoir import Reservoir
 from skgp_sparse.inference.site_loop import Inner, InnerState
-from skgp_sparse.inference.site_objective import SiteObjective
+from skgp_sparse.inference.site_objective import SiteObjective, Starts
 from skgp_sparse.likelihoods._softmax import Softmax
 from skgp_sparse.posteriors._moves import Knowledge
 from skgp_sparse.regression import SparseGPRegressor
@@ -41,7 +41,17 @@ from skgp_sparse.solvers import Fit
 _VIEWS = (LabelView, ResponseView, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)
-_OBJECTIVES += (InducingBasis, Inner, InnerState, Jitter, Options, PerRow, Rows, SiteObjective)
+_OBJECTIVES += (
+    InducingBasis,
+    Inner,
+    InnerState,
+    Jitter,
+    Options,
+    PerRow,
+    Rows,
+    SiteObjective,
+    Starts,
+)
 _OBJECTIVES += (Softmax, Units, Variational, join_rows)
 _STREAMS = (Knowledge, Moments, Part, Reservoir, RunningSums, StreamState, Sums, Watch)
 _PARTS = _VIEWS + _PROCESSES + _OBJECTIVES + _STREAMS

@@ -382,10 +382,10 @@ CONTRACTS = {
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
         *("method", "inner_iterations"),
-        *("bound", "options", "problem", "infer", "frozen_sites", "for_users"),
+        *("bound", "options", "problem", "infer", "frozen_sites", "for_users", "starts"),
     },
     "model": {"method"},
-    "method": {"spherical"},
+    "method": {"spherical", "expectations"},
     "solver": {"batch_size"},
     "strategy": set(),
     "family": set(),

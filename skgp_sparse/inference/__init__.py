@@ -16,6 +16,8 @@ site_objective
     Rows with a likelihood: their objective, and their model.
 site_loop
     The inner loop, which looks for the sites of all rows.
+site_turns
+    The same where variances are large: means and precisions in turn.
 methods
     How sites are updated: variational inference, expectation propagation; their surrogates.
 fixed_point

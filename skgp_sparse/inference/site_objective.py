@@ -30,14 +30,14 @@ from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, as_the_
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
 _USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the value is off by
-_OF_GRADIENTS = 1e-17
+_OF_GRADIENTS = 1e-15
 _USERS_LIMIT = 1e-6  # gap of which users are warned, relative to the value
 _REMEMBERED = 10_000  # counts of inner iterations, for reports
 _OF_A_KIND = 0.1  # of the rows of a start, where there are so many
 _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
 
 
-class Remembered:
+class Starts:
     """Where users' evaluations begin: the sites of the fit, and of the evaluation before."""
 
     def __init__(self, kernel=None, inner_state=None):
@@ -48,7 +48,7 @@ class Remembered:
         known = sorted(self._known, key=lambda one: np.linalg.norm(one[0] - kernel.theta))
         return known[0][1] if known else None
 
-    def remember(self, kernel, inner_state):
+    def keep(self, kernel, inner_state):
         """Keep an `InnerState` beside that of the fit."""
         self._known = [*self._known[:1], (kernel.theta, inner_state._replace(history=()))]
 
@@ -69,8 +69,8 @@ class SiteObjective(ExactFit, SparseFit):
         ``Problem -> ProjectedRows``, or what has its methods: what the inner loop works on.
     inner_state : InnerState or None
         What an evaluation begins with where it is given none.
-    remembered : Remembered or None
-        That of users' evaluations.
+    starts : Starts or None
+        Those of users' evaluations.
     """
 
     rows: Table
@@ -80,7 +80,7 @@ class SiteObjective(ExactFit, SparseFit):
     inner: Inner = Inner()
     project: Callable = collapsed_sites.project_rows
     inner_state: InnerState | None = None
-    remembered: Remembered | None = None
+    starts: Starts | None = None
 
     @property
     def inducing_points(self):
@@ -125,8 +125,8 @@ class SiteObjective(ExactFit, SparseFit):
         They begin with the sites of the fit, or those of the evaluation before.
         """
         inner = self.inner._replace(tol=_USERS_TOLERANCE, exactly=True)
-        remembered = Remembered(kernel, inner_state)
-        return replace(self, inner=inner, inner_state=inner_state, remembered=remembered)
+        starts = Starts(kernel, inner_state)
+        return replace(self, inner=inner, inner_state=inner_state, starts=starts)
 
     def noise_and_residual(self, kernel):
         """1 and 0: the noise is that of the likelihood."""
@@ -145,7 +145,7 @@ class SiteObjective(ExactFit, SparseFit):
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
         objective = self
-        if self.remembered is not None:
+        if self.starts is not None:
             objective = replace(self, inner=self.inner._replace(tol=_OF_GRADIENTS))
         loop, solution, inner_state = objective.infer(kernel, inner_state)
         gradient = loop.gradient(solution, inputs)
@@ -195,15 +195,15 @@ class SiteObjective(ExactFit, SparseFit):
         """The `SiteLoop` at a kernel, where it ended, and what it remembers."""
         loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
         last = inner_state or self.inner_state
-        if self.remembered is not None:
-            last = self.remembered.nearest(kernel)
+        if self.starts is not None:
+            last = self.starts.nearest(kernel)
         solution = loop.solve(last)
         counts = (*(last.counts[-_REMEMBERED:] if last else ()), solution.n_iter)
         inner_state = InnerState(solution.state, solution.history, counts)
-        if self.remembered is not None:
+        if self.starts is not None:
             if not solution.step.gap <= _USERS_LIMIT * max(1.0, abs(solution.step.value)):
                 self._warn_of(solution)
-            self.remembered.remember(kernel, inner_state)
+            self.starts.keep(kernel, inner_state)
         return loop, solution, inner_state
 
 

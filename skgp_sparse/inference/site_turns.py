@@ -41,6 +41,7 @@ _CLOSE = 0.1  # largest difference of ψ up to which λ2 and β lead to the same
 _CLIMB = 1e-4  # share of the predicted gain that a step of the means has to reach
 _ROUNDING = 1e-13  # by which the value may fall, relative
 _OF_THE_GAP = 1e-3  # what the means may be short of, as a share of what the precisions are
+_OF_NEWTON = 1e-2  # of the tolerance: one more step costs little and gives twice the digits
 _OF_TOL = 0.1  # the same, as a share of the tolerance
 _MOST_STEPS, _MOST_HALVINGS = 50, 30
 _STEPS_OF_SEVERAL = 3  # of the means of several latent values, of whose curvature β is the diagonal
@@ -93,6 +94,10 @@ class Turns:
         """1 for every row with a weight, 0 for the others, which nothing moves."""
         return (self.rows.weight > 0.0).astype(np.float64)
 
+    @property
+    def _tol(self):
+        return self.loop.inner.tol * (_OF_NEWTON if self.loop.is_small else 1.0)
+
     def solve(self, sites):
         """The `Solution`, from sites to begin with; may raise ``LinAlgError``."""
         linear, precision = np.asarray(sites)
@@ -100,7 +105,7 @@ class Turns:
             self.evaluate,
             np.stack([np.zeros_like(linear), linear, np.log(np.maximum(precision, _SMALLEST))]),
             _admissible,
-            tol=self.loop.inner.tol,
+            tol=self._tol,
             max_iter=self.loop.inner.max_iter,
             propose=self._newton if self.loop.is_small else None,
         )
@@ -151,7 +156,7 @@ class Turns:
     def _best_means(self, means, variance, precision):
         """The `Means` that maximise ``Q``, as closely as the precisions are worth it."""
         for _ in range(_MOST_STEPS if len(precision) == 1 else _STEPS_OF_SEVERAL):
-            least = _OF_TOL * self.loop.inner.tol * max(1.0, abs(means.value))
+            least = _OF_TOL * self._tol * max(1.0, abs(means.value))
             of_precisions = self._gap_of_precisions(means, variance, precision)
             if self._gap_of_means(means, variance) <= max(least, _OF_THE_GAP * of_precisions):
                 break
