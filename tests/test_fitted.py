@@ -15,8 +15,8 @@ from skgp_sparse.posteriors import InducingPoints
 PARTS = """
     CollapsedObjective DecoupledPosterior ExactObjective ExpectationPropagation Fit Groups
     InducingBasis InducingFeatures Inner InnerState Jitter Knowledge LabelView Moments Options Part
-    PerRow Posterior Posteriors Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective Starts
-    Softmax StreamState Sums TargetView Units Variational Watch join_rows
+    PerRow Posterior Posteriors Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective
+    Softmax Starts StreamState Sums TargetView Units Variational Watch join_rows
 """
 OF_USERS = {
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",
