@@ -359,6 +359,25 @@ def classifier_trace(X, y, m, limit, bound="titsias", max_iter=1000, seed=0):
     return trace.rows
 
 
+def inner_loop(model, theta):
+    """Value, inner iterations, Newton steps of the means, and estimated error at a theta."""
+    from unittest.mock import patch
+
+    from skgp_sparse.inference.site_turns import Turns
+
+    objective = model._fits[0].objective  # ADAPT: to how objectives say how they ended
+    climbed, steps = Turns._climbed, []
+
+    def counted(*args):
+        steps.append(1)
+        return climbed(*args)
+
+    with patch.object(Turns, "_climbed", counted):
+        solution = objective.infer(model.kernel_.clone_with_theta(theta))[1]
+    step = solution.step
+    return f"{step.value:.6f}", solution.n_iter, len(steps), f"{step.gap:.0e}"
+
+
 def site_objective(X, y, bound, Z):
     """The objective of a classifier for labels 0 and 1, probit likelihood."""
     # ADAPT: to how methods and objectives are made.
