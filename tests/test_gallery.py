@@ -256,7 +256,6 @@ def test_where_gpc_and_ours_differ_a_markov_chain_agrees_with_ours(name, laplace
     assert np.abs(theirs - chain).max() > laplace
 
 
-@pytest.mark.xfail(strict=True, reason="sites at large variances are not found")
 def test_the_landscape_of_gpc_is_smooth():
     thetas = CLASSIFICATION["gpc-optimised"].landscape[::2, ::2]
     values = np.apply_along_axis(logit("gpc-optimised").log_marginal_likelihood, 2, thetas)
