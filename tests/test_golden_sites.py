@@ -205,7 +205,7 @@ class PerClass(NamedTuple):
 
     parts: list  # of ProjectedRows, one for each class
 
-    jitter = 0.0
+    jitter, frozen_sites = 0.0, None
     layout = property(lambda self: self.parts[0].layout)
 
     @property

@@ -370,6 +370,10 @@ class Rows(Table):
             0.0 if self.offset is None else self.offset[rows],
         )
 
+    def inputs(self):
+        """The user's own inputs."""
+        return self.as_passed()[0]
+
     def as_passed(self):
         """The user's own inputs and targets, in their order."""
         return self.original or (self.X, self.y)

@@ -249,7 +249,7 @@ def _from_sample(function, n_inducing):
 
 def _from_callable(function, n_inducing, name):
     def initialise(rows, kernel, random_state):
-        Z = function(rows.as_passed()[0], n_inducing, kernel, random_state)
+        Z = function(rows.inputs(), n_inducing, kernel, random_state)
         return _check_inducing(Z, rows.n_features, name)
 
     return initialise

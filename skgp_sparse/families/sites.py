@@ -102,5 +102,5 @@ class SiteFamily(Family):
     def _of_reservoir(self, fit, job, stream):
         """A fit whose objective, for users, is that of the rows in the reservoir."""
         rows = self.in_units(job.rows, stream.units)
-        objective = replace(fit.objective, rows=rows, project=project_rows, inner_state=None)
+        objective = replace(fit.objective.on(rows), project=project_rows)
         return fit._replace(objective=objective)

@@ -22,7 +22,7 @@ from skgp_sparse._engine.problem import Observations
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse.inference.contracts import Method
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
-from skgp_sparse.inference.site_turns import FEW_ROWS, Turns
+from skgp_sparse.inference.site_turns import FEW_ROWS, NO_MOMENTS, Turns
 
 SMALLEST = 1e-30  # precision of a site that says nothing
 _MOST_ITERATIONS = 100
@@ -231,10 +231,7 @@ def _first_sites(likelihood, rows):
 def _update(method, v, rows, moments, site):
     """Part of the objective, of the gap, the next sites, and what the method says."""
     if not (np.all(moments[1] >= 0.0) and np.isfinite(moments.sum() + rows.residual.sum())):
-        raise np.linalg.LinAlgError(
-            "A posterior variance is negative or no number: the kernel is not positive definite at "
-            "the rows, or its values are too large or too small."
-        )
+        raise np.linalg.LinAlgError(NO_MOMENTS)
     update = method.update(rows, *moments, site, v)
     target = np.stack([update.linear, update.precision])
     target = np.where(rows.weight > 0, target, site)  # rows without weight hold nothing

@@ -117,7 +117,7 @@ class SiteObjective(ExactFit, SparseFit):
 
     def on(self, rows):
         """The same objective of other rows, whose sites are not known."""
-        return replace(self, rows=rows, inner_state=None)
+        return replace(self, rows=rows, inner_state=None, starts=None)
 
     def for_users(self, kernel=None, inner_state=None):
         """The same objective, whose evaluations end at rounding, and warn where they do not.

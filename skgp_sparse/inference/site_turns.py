@@ -33,6 +33,10 @@ from skgp_sparse._engine.per_row import PerRow
 from skgp_sparse._engine.problem import Observations
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 
+NO_MOMENTS = (
+    "A posterior variance is negative or no number: the kernel is not positive definite at the "
+    "rows, or its values are too large or too small."
+)
 FEW_ROWS = 500  # up to which Newton's method for the precisions pays
 _SMALLEST = 1e-300  # precision of a row without weight, for its logarithm
 _LONGEST = np.log(10.0)  # largest change of a logarithm in a step, or beyond the plain turn
@@ -94,6 +98,13 @@ class Turns:
         """1 for every row with a weight, 0 for the others, which nothing moves."""
         return (self.rows.weight > 0.0).astype(np.float64)
 
+    def _evaluate_if_possible(self, state):
+        """The same where numbers may overflow; such a step is taken back."""
+        try:
+            return self.evaluate(state)
+        except np.linalg.LinAlgError:
+            return Step(state, None, np.nan, -np.inf, True, None)
+
     @property
     def _tol(self):
         return self.loop.inner.tol * (_OF_NEWTON if self.loop.is_small else 1.0)
@@ -102,7 +113,7 @@ class Turns:
         """The `Solution`, from sites to begin with; may raise ``LinAlgError``."""
         linear, precision = np.asarray(sites)
         solution = solve_fixed_point(
-            self.evaluate,
+            self._evaluate_if_possible,
             np.stack([np.zeros_like(linear), linear, np.log(np.maximum(precision, _SMALLEST))]),
             _admissible,
             tol=self._tol,
@@ -144,7 +155,10 @@ class Turns:
         cores, v = self.loop.posterior(self._per_row(np.stack([linear, precision])))
         moments = self.loop.projected.moments(cores)
         mean, h = np.asarray(moments)
-        return cores, mean, v[:, None] * self.rows.residual + h, v
+        variance = v[:, None] * self.rows.residual + h
+        if not (np.all(variance >= 0.0) and np.isfinite(mean.sum() + variance.sum())):
+            raise np.linalg.LinAlgError(NO_MOMENTS)
+        return cores, mean, variance, v
 
     def _means(self, mean, dual, variance):
         """`Means` at given ones."""
