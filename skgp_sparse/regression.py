@@ -165,7 +165,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         hyperparameters are learned) have improved the bound by less than `tol` nats per row in
         total. ``tol=1e-2`` gives a faster and less accurate fit, and ``tol=1e-5`` gives a more
         accurate one. "auto" is 1e-3, except where an evaluation is cheap: an exact fit with
-        Gaussian noise to at most 1000 distinct rows, and each of its restarts, ends at an optimum,
+        Gaussian noise to at most 600 distinct rows, and each of its restarts, ends at an optimum,
         to about 0.01 nats of the log marginal likelihood of all rows. If the noise is appended to
         the kernel, such a fit also begins with little noise, and its noise may vanish.
     normalize_y : bool, default=True

@@ -4,7 +4,7 @@ from skgp_sparse.posteriors._contract import Cost, Strategy
 from skgp_sparse.posteriors._job import begin, best_start
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
-_CHEAP = 1000  # rows up to which an evaluation is cheap, and a fit ends at its optimum
+_CHEAP = 600  # rows up to which an evaluation is cheap, and a fit ends at its optimum
 _EVALUATIONS = 50  # of a fit, for rough estimates
 
 
