@@ -22,7 +22,7 @@ from skgp_sparse._engine.problem import Observations
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse.inference.contracts import Method
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
-from skgp_sparse.inference.site_turns import FEW_ROWS, NO_MOMENTS, Turns
+from skgp_sparse.inference.site_turns import FEW_ROWS, Turns, check_moments
 
 SMALLEST = 1e-30  # precision of a site that says nothing
 _MOST_ITERATIONS = 100
@@ -102,8 +102,12 @@ class SiteLoop:
 
     @property
     def takes_turns(self):
-        """Whether `Turns` find the sites wherever the plain map does not."""
-        return self.method.takes_turns and self.projected.frozen_sites is None
+        """Whether `Turns` find the sites wherever the plain map does not.
+
+        With several latent values they are slow, and for users' evaluations only.
+        """
+        pays = self.inner.exactly or self.method.likelihood.n_latent == 1
+        return pays and self.method.takes_turns and self.projected.frozen_sites is None
 
     @property
     def is_small(self):
@@ -230,8 +234,7 @@ def _first_sites(likelihood, rows):
 
 def _update(method, v, rows, moments, site):
     """Part of the objective, of the gap, the next sites, and what the method says."""
-    if not (np.all(moments[1] >= 0.0) and np.isfinite(moments.sum() + rows.residual.sum())):
-        raise np.linalg.LinAlgError(NO_MOMENTS)
+    check_moments(*moments, rows.residual)
     update = method.update(rows, *moments, site, v)
     target = np.stack([update.linear, update.precision])
     target = np.where(rows.weight > 0, target, site)  # rows without weight hold nothing

@@ -33,10 +33,6 @@ from skgp_sparse._engine.per_row import PerRow
 from skgp_sparse._engine.problem import Observations
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 
-NO_MOMENTS = (
-    "A posterior variance is negative or no number: the kernel is not positive definite at the "
-    "rows, or its values are too large or too small."
-)
 FEW_ROWS = 500  # up to which Newton's method for the precisions pays
 _SMALLEST = 1e-300  # precision of a row without weight, for its logarithm
 _LONGEST = np.log(10.0)  # largest change of a logarithm in a step, or beyond the plain turn
@@ -45,8 +41,8 @@ _CLOSE = 0.1  # largest difference of ψ up to which λ2 and β lead to the same
 _CLIMB = 1e-4  # share of the predicted gain that a step of the means has to reach
 _ROUNDING = 1e-13  # by which the value may fall, relative
 _OF_THE_GAP = 3e-3  # what the means may be short of, as a share of what the precisions are
-_OF_NEWTON = 1e-2  # of the tolerance: one more step costs little and gives twice the digits
 _OF_TOL = 0.1  # the same, as a share of the tolerance
+_OF_NEWTON = 1e-2  # of the tolerance, where one more step costs little and gives twice the digits
 _MOST_STEPS, _MOST_HALVINGS = 50, 30
 _STEPS_OF_SEVERAL = 3  # of the means of several latent values, of whose curvature β is the diagonal
 _DIFFERENCE = 1e-4  # of means in standard deviations, and of variances relative
@@ -156,8 +152,7 @@ class Turns:
         moments = self.loop.projected.moments(cores)
         mean, h = np.asarray(moments)
         variance = v[:, None] * self.rows.residual + h
-        if not (np.all(variance >= 0.0) and np.isfinite(mean.sum() + variance.sum())):
-            raise np.linalg.LinAlgError(NO_MOMENTS)
+        check_moments(mean, h, self.rows.residual)
         return cores, mean, variance, v
 
     def _means(self, mean, dual, variance):
@@ -261,6 +256,15 @@ class Turns:
     @cached_property
     def _twice(self):
         return Observations(*(np.tile(part, 2) for part in self.rows))
+
+
+def check_moments(mean, variance, residual):
+    """Raise ``LinAlgError`` unless the moments of some rows are numbers that can be."""
+    if not (np.all(variance >= 0.0) and np.isfinite(mean.sum() + variance.sum() + residual.sum())):
+        raise np.linalg.LinAlgError(
+            "A posterior variance is negative or no number: the kernel is not positive definite at "
+            "the rows, or its values are too large or too small."
+        )
 
 
 def _admissible(proposal, plain):
