@@ -22,7 +22,7 @@ from skgp_sparse._ground.sklearn_compat import (
 )
 from skgp_sparse._ground.warnings import about, warn
 from skgp_sparse._version import __version__
-from skgp_sparse.families.family import fit_all
+from skgp_sparse.families.family import fit_all, inducing_points_of
 from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
@@ -83,8 +83,8 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
         watched = bool(self.verbose) or has_callbacks(self)
         fits = fit_all(jobs, states, self.n_jobs, watched)
         self._warn_at_bounds(jobs, fits)
-        for of_a_stream in ("_stream", "n_samples_seen_"):  # that is over
-            vars(self).pop(of_a_stream, None)
+        for former in ("_stream", "n_samples_seen_", "inducing_points_", "n_inducing_"):
+            vars(self).pop(former, None)
         self._store(family, fits, family.units_of(jobs[0].rows))
         reporter.end()
         return self
@@ -251,11 +251,8 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
     def _store(self, family, fits, units):
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
-        Z = [fit.objective.inducing_points for fit in fits]
-        sizes, one = [len(points) for points in Z], len(fits) == 1
-        self.kernel_ = kernels[0] if one else CompoundKernel(kernels)
-        self.inducing_points_ = Z[0] if one else Z
-        self.n_inducing_ = sizes[0] if one else sizes
+        self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
+        vars(self).update(inducing_points_of(fits))
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)

@@ -15,7 +15,10 @@ from skgp_sparse._engine.decoupled import DecoupledPosterior
 from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.exact_sites import join_rows
 from skgp_sparse._engine.inducing_basis import InducingBasis, InducingFeatures
+from skgp_sparse._engine.left_out import LeaveOneOut
 from skgp_sparse._engine.moments import Moments
+from skgp_sparse._engine.nearest import DistinctRows
+from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.per_row import PerRow
 from skgp_sparse._engine.posterior import Posterior, Posteriors
 from skgp_sparse._engine.problem import Options
@@ -28,6 +31,7 @@ from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.families.streams import StreamState, Watch
 from skgp_sparse.families.views import LabelView, ResponseView, TargetView
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.inference.neighbors_objective import NeighborsObjective
 from skgp_sparse.inference.objectives import CollapsedObjective, ExactObjective
 from skgp_sparse.inference.reservoir import Reservoir
 from skgp_sparse.inference.site_loop import Inner, InnerState
@@ -38,6 +42,7 @@ from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.rows.part import Part, Units
 from skgp_sparse.solvers import Fit
 
+_NEIGHBORS = (DistinctRows, LeaveOneOut, NeighborsObjective, NeighborsPosterior)
 _VIEWS = (LabelView, ResponseView, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)
@@ -54,11 +59,11 @@ _OBJECTIVES += (
 )
 _OBJECTIVES += (Softmax, Units, Variational, join_rows)
 _STREAMS = (Knowledge, Moments, Part, Reservoir, RunningSums, StreamState, Sums, Watch)
-_PARTS = _VIEWS + _PROCESSES + _OBJECTIVES + _STREAMS
+_PARTS = _VIEWS + _PROCESSES + _NEIGHBORS + _OBJECTIVES + _STREAMS
 _OF_USERS = {
     bounds: "Titsias TitsiasNew Artemev FITC PEP DTC",
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    posteriors: "AllRows Exact InducingPoints",
+    posteriors: "AllRows Exact InducingPoints Neighbors",
     solvers: "LBFGS Minibatches Stochastic",
     kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared Matern "
     "PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",

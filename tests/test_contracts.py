@@ -382,7 +382,7 @@ CONTRACTS = {
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
         *("method", "inner_iterations"),
-        *("bound", "options", "problem", "infer", "frozen_sites", "for_users", "starts"),
+        *("metric", "bound", "options", "problem", "infer", "frozen_sites", "for_users", "starts"),
     },
     "model": {"method"},
     "method": {"spherical", "expectations"},

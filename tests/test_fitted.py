@@ -13,15 +13,16 @@ from skgp_sparse.families import sites
 from skgp_sparse.posteriors import InducingPoints
 
 PARTS = """
-    CollapsedObjective DecoupledPosterior ExactObjective ExpectationPropagation Fit Groups
-    InducingBasis InducingFeatures Inner InnerState Jitter Knowledge LabelView Moments Options Part
-    PerRow Posterior Posteriors Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective
-    Softmax Starts StreamState Sums TargetView Units Variational Watch join_rows
+    CollapsedObjective DecoupledPosterior DistinctRows ExactObjective ExpectationPropagation Fit
+    Groups InducingBasis InducingFeatures Inner InnerState Jitter Knowledge LabelView
+    LeaveOneOut Moments NeighborsObjective NeighborsPosterior Options Part PerRow Posterior
+    Posteriors Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective Softmax
+    Starts StreamState Sums TargetView Units Variational Watch join_rows
 """
 OF_USERS = {
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",
     "likelihoods": "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    "posteriors": "AllRows Exact InducingPoints",
+    "posteriors": "AllRows Exact InducingPoints Neighbors",
     "solvers": "LBFGS Minibatches Stochastic",
     "classification": "SparseGPClassifier",
     "dask": "DaskSparseGPClassifier DaskSparseGPRegressor",

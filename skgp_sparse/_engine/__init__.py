@@ -32,6 +32,12 @@ kernel_product, preconditioner, conjugate_gradients
     ``k(X, X)`` times vectors in tiles, a matrix close to it, and linear systems with both.
 rows_posterior
     Predictions given all rows: the mean by a solve, variances by neighbours.
+nearest, kriging
+    The rows nearest to any points; predictions given a few rows each, many at once.
+left_out
+    Rows that are left out, one at a time, and predicted by those near to them.
+neighbors_posterior
+    Predictions given the nearest rows.
 evidence
     Bounds of the exact evidence from both sides.
 process

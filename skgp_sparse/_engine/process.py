@@ -15,6 +15,7 @@ from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse._ground.warnings import warn
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
+_LEAST = 1e-12  # variance of the prior's, from which correlations are computed
 _ROUNDING = 1e-6  # negative variances below this fraction of the prior's are rounding
 
 
@@ -92,3 +93,14 @@ def without_negative(variance, signal):
     if np.any(variance < -_ROUNDING * signal):
         warn("Predicted variances smaller than 0. Setting those variances to 0.")
     return np.maximum(variance, 0.0)
+
+
+def with_variances(cov, variance, unit):
+    """The covariance with the correlations of `cov` and other variances.
+
+    `unit` is the prior variance, in which variances of `cov` are rounded.
+    """
+    ratio = np.sqrt(variance / np.maximum(cov.diagonal(), _LEAST * unit))
+    cov *= ratio * ratio[:, None]
+    cov.flat[:: len(cov) + 1] = variance
+    return cov

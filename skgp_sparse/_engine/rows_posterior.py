@@ -33,7 +33,6 @@ _SEEN = 64_000  # rows whose features are in memory at a time ...
 _STRIP = 1024  # ... computed by so many
 _QUERIES = 16  # rows of X whose variances are computed together
 _ACROSS = 512  # rows of X in a tile of the mean
-_ROUNDING = 1e-12  # of the prior variance
 
 
 def leading_rows(kernel, X, noise, n_jobs=1):
@@ -103,12 +102,8 @@ class RowsPosterior(Process):
         X, near = float64(X), self.nearest(X)
         used = near[:, : max(JOINT_ROWS // len(X), 1)]
         cov = self._covariance_given(X, np.unique(used))
-        rounding = _ROUNDING * kernels.diagonal(self.prior, X)[0]
-        variance = self.variance(X, near)
-        ratio = np.sqrt(variance / np.maximum(cov.diagonal(), rounding))
-        cov *= ratio * ratio[:, None]
-        cov.flat[:: len(cov) + 1] = variance
-        return cov
+        signal = kernels.diagonal(self.prior, X)[0]
+        return process.with_variances(cov, self.variance(X, near), signal)
 
     def deviations(self, X, n_samples, random_state):
         """Latent samples minus the mean (n, n_samples), independent where there are many rows.

@@ -95,6 +95,10 @@ class Table(ABC):
         """The `Block` of all rows: O(n d) bytes, for posteriors and solves that keep them all."""
         return self.block(slice(None))
 
+    def stored_inputs(self):
+        """Inputs (n, d) of all rows in the type of numbers that they are held in."""
+        return self.everything().X
+
     @abstractmethod
     def subset(self, rows):
         """The table of the rows that an index array selects: a copy, small enough for memory."""
@@ -369,6 +373,10 @@ class Rows(Table):
             1.0 if self.weight is None else self.weight[rows],
             0.0 if self.offset is None else self.offset[rows],
         )
+
+    def stored_inputs(self):
+        """The inputs by reference."""
+        return self.X
 
     def inputs(self):
         """The user's own inputs."""

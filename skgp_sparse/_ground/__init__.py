@@ -12,6 +12,8 @@ sklearn_compat
     What is private or absent in some versions of scikit-learn.
 softmax
     Expectations of a softmax, by one-dimensional integrals.
+small_matrices
+    Linear algebra of many small matrices at once.
 tilted
     Moments of a normal distribution times a power of a likelihood.
 warnings

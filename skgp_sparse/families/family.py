@@ -158,3 +158,12 @@ def _alone(job):
 
 def _with_rows(fit, rows):
     return fit._replace(objective=replace(fit.objective, rows=rows))
+
+
+def inducing_points_of(fits):
+    """Fitted attributes of inducing points; none where predictions come from neighbours."""
+    Z = [fit.objective.inducing_points for fit in fits]
+    if any(points is None for points in Z):
+        return {}
+    sizes, one = [len(points) for points in Z], len(fits) == 1
+    return {"inducing_points_": Z[0] if one else Z, "n_inducing_": sizes[0] if one else sizes}

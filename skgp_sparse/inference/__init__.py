@@ -12,6 +12,8 @@ minibatches
     Gradients from some rows, and a running posterior.
 objectives
     The exact and the collapsed objective of regression, and their model.
+neighbors_objective
+    The leave-one-out density of predictions from neighbours.
 site_objective
     Rows with a likelihood: their objective, and their model.
 site_loop

@@ -21,7 +21,8 @@ The public functions and the registry are in `_nodes`, and the interface of rule
 `_composites` contains sums, products and powers, and `_fallback` contains the code for kernels
 without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.
-`_single` makes tiles in single precision, and `_stacks` evaluates many small point sets at once.
+`_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
+precision.
 """
 
 from sklearn.gaussian_process import kernels as _sk
@@ -35,11 +36,12 @@ from ._nodes import (
     has_noise,
     length_scales,
     linearize,
+    linearize_stack,
     register,
+    stacked,
 )
 from ._rules import KernelRule
 from ._single import single
-from ._stacks import stacked
 
 __all__ = [
     "KernelRule",
@@ -50,6 +52,7 @@ __all__ = [
     "has_noise",
     "length_scales",
     "linearize",
+    "linearize_stack",
     "register",
     "single",
     "stacked",

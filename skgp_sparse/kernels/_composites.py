@@ -11,6 +11,7 @@ A child with a scalar value never overwrites its cotangent, and needs only its s
 and costs no copy.
 """
 
+from abc import abstractmethod
 from functools import partial
 
 import numpy as np
@@ -44,15 +45,24 @@ class _Pair(Node):
         noise = any(isinstance(child, White) for child in self.children)
         super().__init__(kernel, arrays=0 if noise else 1)
 
+    @abstractmethod
+    def join(self, left, right):
+        """Return what `cross` or `stack` does, from what these return for the children."""
+
+    def cross(self, X, Z):
+        return self.join(self.left.cross(X, Z), self.right.cross(X, Z))
+
+    def stack(self, P):
+        return self.join(self.left.stack(P), self.right.stack(P))
+
 
 class SumNode(_Pair):
     """``k1 + k2``."""
 
     combine = np.add
 
-    def cross(self, X, Z):
-        K1, pull1 = self.left.cross(X, Z)
-        K2, pull2 = self.right.cross(X, Z)
+    def join(self, left, right):
+        (K1, pull1), (K2, pull2) = left, right
         scalars = _is_scalar(K1), _is_scalar(K2)
         return _add(K1, K2), partial(_pull_sum, pull1, pull2, scalars)
 
@@ -94,9 +104,8 @@ class ProductNode(_Pair):
 
     combine = np.multiply
 
-    def cross(self, X, Z):
-        K1, pull1 = self.left.cross(X, Z)
-        K2, pull2 = self.right.cross(X, Z)
+    def join(self, left, right):
+        (K1, pull1), (K2, pull2) = left, right
         if _is_zero(K1) or _is_zero(K2):
             return 0.0, partial(_pull_zero, self.kernel)
         K = _product(K1, K2)
@@ -166,7 +175,12 @@ class PowerNode(Node):
         self.children = (self.base,)
 
     def cross(self, X, Z):
-        base, pull_base = self.base.cross(X, Z)
+        return self._raised(*self.base.cross(X, Z))
+
+    def stack(self, P):
+        return self._raised(*self.base.stack(P))
+
+    def _raised(self, base, pull_base):
         return np.power(base, self.exponent), partial(_pull_power, self.exponent, base, pull_base)
 
     def diag(self, X):

@@ -30,6 +30,10 @@ class Opaque(Node):
     def value(self, X, Z):
         return np.array(self.kernel(X, Z), dtype=np.float64)  # the kernel may keep its own
 
+    def stack(self, P):
+        values = np.array([self.kernel(points, points) for points in P], dtype=np.float64)
+        return values, partial(self._pull_stack, P)
+
     def diag(self, X):
         # two separate arguments: white noise inside an unknown kernel then stays out
         parts = [np.diagonal(self.kernel(X[rows], X[rows])) for rows in _chunks(len(X))]
@@ -44,6 +48,13 @@ class Opaque(Node):
             return np.einsum("ij,ijp->p", G[rows], self._gradient(X[rows], Z)[:n, n:])
 
         return self._sum(of_rows, _chunks(len(X), max(len(Z), _ROWS)), inputs)
+
+    def _pull_stack(self, P, G, inputs):
+        def of_set(index):
+            n = P.shape[1]
+            return np.einsum("ij,ijp->p", G[index], self._gradient(P[index], P[index])[:n, n:])
+
+        return self._sum(of_set, range(len(P)), inputs)
 
     def _pull_diag(self, X, g_signal, g_noise, inputs):
         def of_rows(rows):

@@ -28,6 +28,7 @@ from skgp_sparse._ground.parallel import empty
 from . import _bessel
 from ._distances import LARGEST, Separation, half_of_pairs
 from ._rules import KernelRule
+from ._stacks import PointSets
 
 LOWEST = 230.0  # minus the exponent of the smallest value
 
@@ -125,7 +126,14 @@ class LengthScaleRule(UnitRule):
         self.far = max(LOWEST, LOWEST**2 / (4.0 * nu))
 
     def cross(self, kernel, X, Z):
-        pairs = Separation(X, Z, length_scale(kernel, X.shape[1]), self.roots, self.far)
+        scale = length_scale(kernel, X.shape[1])
+        return self._of_pairs(kernel, Separation(X, Z, scale, self.roots, self.far))
+
+    def stack(self, kernel, P):
+        scale = length_scale(kernel, P.shape[2])
+        return self._of_pairs(kernel, PointSets(P, scale, self.roots, self.far))
+
+    def _of_pairs(self, kernel, pairs):
         K, weigh = self.profile(pairs.half)
         del pairs.half
         return K, partial(_pull_length_scale, kernel, pairs, weigh)
@@ -164,9 +172,13 @@ class RationalQuadraticRule(UnitRule):
     footprint = 2
 
     def cross(self, kernel, X, Z):
-        alpha = float(kernel.alpha)
-        pairs = Separation(X, Z, float(kernel.length_scale), roots=False)
-        b = pairs.half
+        return self._of_pairs(kernel, Separation(X, Z, float(kernel.length_scale), roots=False))
+
+    def stack(self, kernel, P):
+        return self._of_pairs(kernel, PointSets(P, float(kernel.length_scale), roots=False))
+
+    def _of_pairs(self, kernel, pairs):
+        alpha, b = float(kernel.alpha), pairs.half
         del pairs.half
         b *= -1.0 / alpha
         b += 1.0
@@ -197,8 +209,13 @@ class ExpSineSquaredRule(UnitRule):
     footprint = 2
 
     def cross(self, kernel, X, Z):
+        return self._of_pairs(kernel, Separation(X, Z, _period(kernel), roots=True))
+
+    def stack(self, kernel, P):
+        return self._of_pairs(kernel, PointSets(P, _period(kernel), roots=True))
+
+    def _of_pairs(self, kernel, pairs):
         rate = 2.0 / float(kernel.length_scale) ** 2
-        pairs = Separation(X, Z, float(kernel.periodicity) / np.pi, roots=True)
         t = _distance(pairs.half, 1.0)
         del pairs.half
         K = np.sin(t)
@@ -206,6 +223,11 @@ class ExpSineSquaredRule(UnitRule):
         K *= -rate
         np.exp(K, out=K)
         return K, partial(_pull_sine, pairs, rate, t, K)
+
+
+def _period(kernel):
+    """Return the length scale of t."""
+    return float(kernel.periodicity) / np.pi
 
 
 def _pull_sine(pairs, rate, t, K, G, inputs):
@@ -245,6 +267,9 @@ class ConstantRule(KernelRule):
 
     def cross(self, kernel, X, Z):
         return self.diag(kernel, X)
+
+    def stack(self, kernel, P):
+        return self.diag(kernel, P)
 
     def diag(self, kernel, X):
         value = float(kernel.constant_value)

@@ -43,6 +43,10 @@ class Node(ABC):
         return self.cross(X, Z)[0]
 
     @abstractmethod
+    def stack(self, P):
+        """Return ``K`` (s, k, k) of point sets (s, k, d) and ``pull(G, inputs)``, G symmetric."""
+
+    @abstractmethod
     def diag(self, X):
         """Return ``signal``, ``noise``, ``pull(g_signal, g_noise, inputs)``."""
 
@@ -72,6 +76,10 @@ class Leaf(Node):
     def value(self, X, Z):
         return self.rule.value(self.kernel, X, Z)
 
+    def stack(self, P):
+        K, pull = self.rule.stack(self.kernel, P)
+        return K, partial(_pull_leaf, self.kernel, pull)
+
     def diag(self, X):
         value, pull = self.rule.diag(self.kernel, X)
         return value, 0.0, partial(_pull_leaf_diag, self.kernel, pull)
@@ -95,6 +103,9 @@ class White(Node):
         super().__init__(kernel, arrays=0)
 
     def cross(self, X, Z):
+        return 0.0, self._pull_cross
+
+    def stack(self, P):
         return 0.0, self._pull_cross
 
     def diag(self, X):
@@ -260,6 +271,71 @@ def evaluate(kernel, X, Z):
         Noise-free kernel matrix.  It is a new array.
     """
     return _full(node(kernel).value(X, Z), (len(X), len(Z)))
+
+
+def linearize_stack(kernel, P):
+    """Return the noise-free kernel matrices of many small point sets, and their pullback.
+
+    Where a matrix has a few thousand entries, a call of a function costs as much as its arithmetic,
+    and threads wait for the interpreter.  Here it happens once for the whole stack.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression, which is not changed.
+    P : ndarray of shape (s, k, d)
+        Point sets, float64.  Those of a set should be close to its first one, in units of their
+        distances: the formulas lose as many digits as they are further away.
+
+    Returns
+    -------
+    K : ndarray of shape (s, k, k)
+        The matrices ``k(P_i, P_i)`` without white noise.  Do not modify them before you call the
+        pullback.
+    pullback : callable
+        The function ``pullback(G, inputs=True) -> (theta_bar, P_bar)``, as that of `linearize`.
+        Every matrix of `G` must be symmetric.  `P_bar`, of the shape of `P`, is the gradient with
+        respect to the points as both arguments of the kernel.
+
+    Raises
+    ------
+    TypeError
+        If a kernel has no rule (see `differentiable`).  The call ``pullback(G, inputs=True)``
+        raises this error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse import kernels
+    >>> K, pullback = kernels.linearize_stack(RBF(1.0), np.array([[[0.0], [1.0]]]))
+    >>> K.round(4).tolist()
+    [[[1.0, 0.6065], [0.6065, 1.0]]]
+    >>> theta_bar, P_bar = pullback(np.ones_like(K))
+    >>> theta_bar.round(4).tolist(), P_bar.round(4).tolist()
+    ([1.2131], [[[1.2131], [-1.2131]]])
+    """
+    value, pull = node(kernel).stack(P)
+    K = _full(value, (*P.shape[:2], P.shape[1]))
+    return K, partial(_pull_cross, pull, P.shape)
+
+
+def stacked(kernel, P):
+    """Return the noise-free kernel matrices of many small point sets.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    P : ndarray of shape (s, k, d)
+        Point sets, as those of `linearize_stack`.
+
+    Returns
+    -------
+    K : ndarray of shape (s, k, k)
+        A new array.
+    """
+    return linearize_stack(kernel, P)[0]
 
 
 def diagonal(kernel, X):

@@ -7,6 +7,9 @@ hyperparameters in ``theta``.
 """
 
 from abc import ABC, abstractmethod
+from functools import partial
+
+import numpy as np
 
 
 class KernelRule(ABC):
@@ -86,6 +89,30 @@ class KernelRule(ABC):
         """
         return self.cross(kernel, X, Z)[0]
 
+    def stack(self, kernel, P):
+        """Return the values of ``k(P_i, P_i)`` for many small point sets, and their pullback.
+
+        This one calls `cross` for one set after the other.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Kernel that holds the hyperparameters.  The rule must not change it.
+        P : ndarray of shape (s, k, d)
+            Point sets.
+
+        Returns
+        -------
+        K : ndarray of shape (s, k, k), or scalar
+            Noise-free kernel matrices.
+        pull : callable
+            The pullback ``pull(G, inputs) -> (gradients, P_bar)`` of symmetric matrices `G`.
+            `P_bar`, of the shape of `P`, is the gradient with respect to both arguments.
+        """
+        shape = (P.shape[1], P.shape[1])
+        values, pulls = zip(*(self.cross(kernel, points, points) for points in P))
+        return np.array([np.broadcast_to(K, shape) for K in values]), partial(_pull_each, pulls)
+
     @abstractmethod
     def diag(self, kernel, X):
         """Return the value of ``k(x, x)`` for every row of X, and its pullback.
@@ -105,3 +132,12 @@ class KernelRule(ABC):
             The pullback ``pull(g, inputs) -> (gradients, X_bar)``.  `g` has shape (n,) and may be
             read-only.
         """
+
+
+def _pull_each(pulls, G, inputs):
+    """Pull back one set after the other; both arguments are the same points."""
+    gradients, bars = zip(*(pull(of_one, inputs) for pull, of_one in zip(pulls, G)))
+    total = {name: sum(one[name] for one in gradients) for name in gradients[0]}
+    if not inputs:
+        return total, 0.0
+    return total, np.array([np.broadcast_to(2.0 * bar, bars[0].shape) for bar in bars])

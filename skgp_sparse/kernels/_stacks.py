@@ -1,60 +1,57 @@
-"""Kernel matrices of many small point sets, all at once.
+"""Scaled distances within many small point sets, and their pullback.
 
-Where a matrix has a few thousand entries, a call of a function costs as much as its arithmetic,
-and threads wait for the interpreter. Kernels with a formula here are evaluated on the whole stack.
+With ``x = (P - p) / l``, where p is the first point of each set, and symmetric ``W = G * h``,
+
+    dF/dP_a = -2 sum_b W_ab (x_a - x_b) / l,        dF/dlog l = -sum_a (dF/dP_a) P_a,
+
+both from one product ``W x`` of every set: the kernel is a function of ``P / l``.
 """
 
 import numpy as np
 
-from ._composites import PowerNode, ProductNode, SumNode
-from ._formulas import ConstantRule, LengthScaleRule, length_scale
-from ._nodes import Leaf, White, node
+from ._distances import LARGEST
+
+_FEW_COLUMNS = 3  # that are subtracted one by one, which loses no digit
 
 
-def stacked(kernel, P):
-    """Evaluate ``k(P_i, P_i)`` without white noise.
+class PointSets:
+    """``H = -|x - z|^2 / 2`` of all pairs within each set; `half` is the caller's to overwrite.
 
     Parameters
     ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
     P : ndarray of shape (s, k, d)
-        Point sets, float64.  Those of a set should be close to its first one, in units of their
-        distances: the formulas lose as many digits as they are further away.
-
-    Returns
-    -------
-    K : ndarray of shape (s, k, k)
-        A new array.
+        Point sets.
+    scale : float or ndarray of shape (d,)
+        Length scales.
+    roots : bool
+        Whether the kernel is a function of the distance itself, not of its square.  Then pairs that
+        coincide pull on nothing.
+    far : float
+        Largest ``-H``; pairs that are further apart count as this far.
     """
-    shape = (*P.shape[:2], P.shape[1])
-    K = _stack(node(kernel), P)
-    return K if np.shape(K) == shape else np.full(shape, K)
 
+    def __init__(self, P, scale, roots, far=LARGEST):
+        self.scale, d = np.broadcast_to(scale, P.shape[2:]), P.shape[2]
+        x = self.x = (P - P[:, :1]) / self.scale
+        if d <= _FEW_COLUMNS:
+            H = sum((x[:, :, None, j] - x[:, None, :, j]) ** 2 for j in range(d))
+            H *= -0.5
+        else:
+            norms = -0.5 * np.einsum("ski,ski->sk", x, x)
+            H = x @ x.transpose(0, 2, 1)
+            H += norms[:, :, None]
+            H += norms[:, None, :]
+            np.einsum("skk->sk", H)[:] = 0.0
+        self.half = np.clip(H, -far, 0.0, out=H)
+        self.coincident = np.flatnonzero(H == 0.0) if roots else None
 
-def _stack(at, P):
-    """The matrices, or a number that is the same for all pairs."""
-    if isinstance(at, White):
-        return 0.0
-    if isinstance(at, SumNode | ProductNode):
-        return at.combine(_stack(at.left, P), _stack(at.right, P))
-    if isinstance(at, PowerNode):
-        return _stack(at.base, P) ** at.exponent
-    rule = at.rule if isinstance(at, Leaf) else None
-    if isinstance(rule, ConstantRule):
-        return float(at.kernel.constant_value)
-    if isinstance(rule, LengthScaleRule):
-        return _stationary(rule, P, length_scale(at.kernel, P.shape[2]))
-    each = (P.shape[1], P.shape[1])
-    return np.array([np.broadcast_to(at.cross(points, points)[0], each) for points in P])
-
-
-def _stationary(rule, P, scale):
-    x = (P - P[:, :1]) / scale
-    norms = -0.5 * np.einsum("ski,ski->sk", x, x)
-    H = x @ x.transpose(0, 2, 1)
-    H += norms[:, :, None]
-    H += norms[:, None, :]
-    np.clip(H, -rule.far, 0.0, out=H)
-    np.einsum("skk->sk", H)[:] = 0.0
-    return rule.profile(H)[0]
+    def pull(self, W, factor):
+        """Return the gradients of log l (d,) and of P (s, k, d) for weights ``factor * W``."""
+        if self.coincident is not None:
+            W.reshape(-1)[self.coincident] = 0.0
+        P_bar = W @ self.x
+        P_bar -= W.sum(axis=2)[:, :, None] * self.x
+        P_bar *= 2.0 * factor
+        log_scale = -np.einsum("ski,ski->i", P_bar, self.x)
+        P_bar /= self.scale
+        return log_scale, P_bar

@@ -11,6 +11,7 @@ predicts:
 - `_inducing_points`: inducing points
 - `_larger_mean`: inducing points, and more of them for the mean
 - `_all_rows`: all rows, by a solve
+- `_neighbors`: the rows that are nearest to a query
 - `_choice`: names, and the rule of "auto"
 - `_moves`: rows that arrive later
 """
@@ -19,5 +20,6 @@ from skgp_sparse.posteriors._all_rows import AllRows
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
+from skgp_sparse.posteriors._neighbors import Neighbors
 
-__all__ = ["AllRows", "Exact", "InducingPoints", "Strategy"]
+__all__ = ["AllRows", "Exact", "InducingPoints", "Neighbors", "Strategy"]

@@ -28,6 +28,7 @@ from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints, is_exact_after_all
 from skgp_sparse.posteriors._job import Job, Limits, Points, Settings, begin, within_reach
 from skgp_sparse.posteriors._larger_mean import LargerMean
+from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import check_number, require
 from skgp_sparse.solvers import resolve_solver
 
@@ -98,7 +99,13 @@ def _loses_much(kernel, objective):
     return residual > (_LOST_OF_FEW if len(objective.rows) <= _FEW_TO_KNOW else _LOST) * noise
 
 
-BY_NAME = {"auto": Auto, "exact": Exact, "inducing": InducingPoints, "rows": AllRows}
+BY_NAME = {
+    "auto": Auto,
+    "exact": Exact,
+    "inducing": InducingPoints,
+    "neighbors": Neighbors,
+    "rows": AllRows,
+}
 
 
 def resolve_posterior(posterior, name):

@@ -1,0 +1,170 @@
+r"""Rows that are left out, one at a time, and predicted by the rows that are near to them.
+
+The objective is the leave-one-out log density of local kriging, a composite likelihood (Besag 1975;
+Vecchia 1988; Sundararajan and Keerthi 2001):
+
+    J = Σ_i w_i log N(y_i; m_i, v_i + d_i),
+
+with mean and variance ``m_i``, ``v_i`` given the neighbours N(i) of row i, and its noise ``d_i``.
+Inputs may be seen in a metric, ``x -> W x``. The gradient comes from the pullback of `kriging` and
+the slopes ``e/v`` and ``-1/(2v) + e²/(2v²)``, where v includes the noise and ``e = y - m``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse._engine import kriging
+from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.parallel import ordered_map, slices
+
+_ROUNDING = 1e-9  # of a row's weight
+
+
+class LeaveOneOut(NamedTuple):
+    """Rows that are left out, one at a time, and those that are near to each of them.
+
+    It holds what the objective wants of both, and nothing else of a table.
+    """
+
+    X: np.ndarray  # (r, d) inputs of all of them, float64
+    own: np.ndarray  # (s,) index into X of the row that is left out
+    near: np.ndarray  # (s, k) indices into X of those that are near to it
+    y: np.ndarray  # (s, p)
+    noise: np.ndarray  # (s,) known noise variance
+    count: np.ndarray  # (s,) w, how often the row counts
+    y_near: np.ndarray  # (s, k, p)
+    noise_near: np.ndarray  # (s, k)
+    weight_near: np.ndarray  # (s, k)
+
+    def take(self, rows):
+        """The same of some of the rows that are left out; X is shared."""
+        return LeaveOneOut(self.X, *(column[rows] for column in self[1:]))
+
+    def points(self, metric):
+        """Point sets (s, k + 1, d): those near to a row, and the row.
+
+        In a metric they are offsets from the row, before and after it: kernels are stationary then.
+        """
+        P = self.X[np.column_stack([self.near, self.own])]
+        if metric is None:
+            return P, P
+        P -= P[:, -1:]
+        return P, (P.reshape(-1, P.shape[2]) @ metric.T).reshape(*P.shape[:2], -1)
+
+
+def left_out(distinct, block, rows, nearest, count):
+    """`LeaveOneOut` of some rows of a table.
+
+    One copy of a row is left out: those that remain, or the rest of its weight, are near to it.
+
+    Parameters
+    ----------
+    distinct : DistinctRows
+        Of the table.
+    block : Block
+        Of the rows that are left out; its X is not read.
+    rows : ndarray of shape (s,)
+        Their numbers in the table.
+    nearest : ndarray of shape (s, k + 1)
+        The distinct rows that are nearest to them, themselves included.
+    count : ndarray of shape (s,)
+        How often each of them counts.
+    """
+    s, group = len(rows), distinct.of(rows)
+    noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
+    share = np.minimum(share, 1.0)
+    rest = distinct.weight[group] - share
+    is_own = nearest == group[:, None]
+    dropped = is_own & (rest <= _ROUNDING * share)[:, None]
+    dropped[~dropped.any(axis=1), -1] = True  # the furthest one, where copies remain
+    near = nearest[~dropped].reshape(s, -1)
+    y, weight = distinct.y[near], distinct.weight[near]
+    which, place = np.nonzero(near == group[:, None])
+    weight[which, place] = rest[which]
+    removed = distinct.y[group[which]] - block.y[which]
+    y[which, place] += (share[which] / rest[which])[:, None] * removed
+    inside, places = np.unique(np.append(near.ravel(), group), return_inverse=True)
+    X = np.asarray(distinct.X[inside], dtype=np.float64)
+    own, places = places[-s:], places[:-s].reshape(near.shape)
+    return LeaveOneOut(X, own, places, block.y, noise, count, y, distinct.noise[near], weight)
+
+
+def value(kernel, left, metric=None, n_jobs=1):
+    """J."""
+
+    def of_block(rows):
+        block = left.take(rows)
+        noise, own_noise, _ = _noise(kernel, block)
+        local = kriging.krige(kernel, block.points(metric)[1], block.y_near, noise)
+        return _densities(block, local, own_noise)[0]
+
+    return sum(ordered_map(of_block, _blocks(left), n_jobs))
+
+
+def value_and_gradient(kernel, left, metric=None, n_jobs=1):
+    """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
+
+    def of_block(rows):
+        block = left.take(rows)
+        noise, own_noise, pull_noise = _noise(kernel, block)
+        P, seen = block.points(metric)
+        local, pull = kriging.linearise(kernel, seen, block.y_near, noise)
+        J, g_mean, g_variance = _densities(block, local, own_noise)
+        theta_bar, P_bar, noise_bar = pull(g_mean, g_variance, metric is not None)
+        theta_bar = theta_bar + pull_noise(noise_bar, g_variance)
+        if metric is None:
+            return J, theta_bar, 0.0
+        return J, theta_bar, P_bar.reshape(-1, len(metric)).T @ P.reshape(-1, P.shape[2])
+
+    J, theta_bar, metric_bar = zip(*ordered_map(of_block, _blocks(left), n_jobs))
+    return sum(J), sum(theta_bar), sum(metric_bar)
+
+
+def moments(kernel, left, metric=None, n_jobs=1):
+    """Mean (s, p) and variance (s,), the row's noise included, of rows that are left out."""
+
+    def of_block(rows):
+        block = left.take(rows)
+        noise, own_noise, _ = _noise(kernel, block)
+        local = kriging.krige(kernel, block.points(metric)[1], block.y_near, noise)
+        return local.mean, local.variance + own_noise
+
+    mean, variance = zip(*ordered_map(of_block, _blocks(left), n_jobs))
+    return np.concatenate(mean), np.concatenate(variance)
+
+
+def _blocks(left):
+    return slices(len(left.near), kriging.block_size(left.near.shape[1]))
+
+
+def _densities(block, local, noise):
+    """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
+    v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
+    squares, w = np.einsum("sp,sp->s", e, e), block.count
+    J = -0.5 * w @ (n_targets * (np.log(v) + LOG_2PI) + squares / v)
+    return J, (w / v)[:, None] * e, 0.5 * w * (squares / v - n_targets) / v
+
+
+def _noise(kernel, block):
+    """Noise variances D (s, k), those of the rows left out (s,), and their pullback to theta."""
+    shape = block.near.shape
+    near, pull_near = _learned_noise(kernel, block.X, block.near)
+    own, pull_own = _learned_noise(kernel, block.X, block.own)
+
+    def pull(near_bar, own_bar):
+        return pull_near(near_bar / block.weight_near) + pull_own(own_bar)
+
+    return (near.reshape(shape) + block.noise_near) / block.weight_near, own + block.noise, pull
+
+
+def _learned_noise(kernel, X, rows):
+    """White noise of some rows, in the shape of their numbers, and its pullback to theta."""
+    inputs = X[rows.ravel()]
+    _, noise, pull = kernels.diagonal(kernel, inputs)
+
+    def pull_noise(bar):
+        return pull(np.zeros(rows.size), bar.ravel())[0]
+
+    return np.broadcast_to(noise, rows.size), pull_noise

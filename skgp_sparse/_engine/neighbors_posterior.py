@@ -1,0 +1,123 @@
+r"""The process given, for every query, the training rows that are nearest to it.
+
+    mean = k_Nᵀ a,     var = k(x, x) - k_Nᵀ w,     (K_NN + D_N) (w, a) = (k_N, y_N),
+
+with ``D = σ²/weight``; see `kriging`. A prediction takes O(k³) time, however many rows there are.
+Joint covariances have the correlations given all rows that are near to any of the queries, and the
+variances above.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel
+
+from skgp_sparse import kernels
+from skgp_sparse._engine import kriging, process
+from skgp_sparse._engine.nearest import DistinctRows, NearestRows
+from skgp_sparse._engine.process import JOINT_ROWS, Process, float64
+from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
+from skgp_sparse._ground.parallel import ordered_map, slices
+
+_TOGETHER = 1 << 14  # queries whose neighbours are looked for together
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborsPosterior(Process):
+    """The process given the nearest rows.
+
+    Parameters
+    ----------
+    prior : sklearn kernel, its white noise included
+        Of the process before any data, in the metric.
+    rows : DistinctRows
+    noise : ndarray of shape (u,)
+        D.
+    k : int
+        Rows that a prediction is given.
+    scale : ndarray of shape (r,)
+        Units in which near is near, in the metric.
+    metric : ndarray of shape (r, d) or None
+        W, where inputs are seen as ``W x``; None: as they are.
+    factor : float
+        Of all variances, those of the noise included: ``factor * prior`` has the same mean.
+    """
+
+    prior: object
+    rows: DistinctRows
+    noise: np.ndarray
+    k: int
+    scale: np.ndarray
+    metric: np.ndarray | None = None
+    factor: float = 1.0
+
+    kind = "neighbors"
+
+    # of the predicted variances
+    kernel = property(lambda self: ConstantKernel(self.factor, "fixed") * self.prior)
+    width = property(lambda self: (self.k + 1) ** 2)
+    n_rows_kept = property(lambda self: len(self.rows.X))
+
+    def mean(self, X, n_jobs=1):
+        """Mean (n, p)."""
+        return self.mean_and_variance(X, n_jobs)[0]
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean (n, p) and latent variance (n,)."""
+        parts = [self._local(X[some], n_jobs) for some in slices(len(X), _TOGETHER)]
+        mean, variance, signal = (np.concatenate(one) for one in zip(*parts))
+        return mean, self.factor * process.without_negative(variance, signal)
+
+    def covariance(self, X):
+        """Latent covariance (n, n)."""
+        near = self.nearest(X)[:, : max(JOINT_ROWS // len(X), 1)]
+        Q, known, noise = self.inputs(X), np.unique(near), self.noise[np.unique(near)]
+        N = self.inputs(self.rows.X[known])
+        cov, across = kernels.evaluate(self.prior, Q, Q), kernels.evaluate(self.prior, N, Q)
+        A, unit = kernels.evaluate(self.prior, N, N), np.mean(cov.diagonal())
+        A.flat[:: len(A) + 1] += noise
+        L = jittered_cholesky(A / unit, Jitter(0.0, relative=False))[0]
+        half = np.linalg.solve(L, across) / np.sqrt(unit)
+        cov -= half.T @ half
+        return process.with_variances(cov, self.mean_and_variance(X)[1], unit)
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the mean (n, n_samples), independent where there are many rows.
+
+        Given the training rows near to it, the process is correlated over short distances only.
+        """
+        if len(X) <= JOINT_ROWS:
+            return process.joint_deviations(self, X, n_samples, random_state)
+        std = np.sqrt(self.mean_and_variance(X)[1])
+        return std[:, None] * random_state.normal(size=(n_samples, len(X))).T
+
+    def inputs(self, X):
+        """Inputs in the metric, float64."""
+        return float64(X) if self.metric is None else float64(X) @ self.metric.T
+
+    def nearest(self, X, n_jobs=1):
+        """Numbers of the distinct rows (n, k) that are nearest to those of X."""
+        return self.search.nearest(self.inputs(X) / self.scale, self.k, n_jobs)[0]
+
+    @cached_property
+    def search(self):
+        """Of the nearest rows."""
+        return NearestRows(self.inputs(self.rows.X) / self.scale)
+
+    def __getstate__(self):
+        return {name: one for name, one in vars(self).items() if name != "search"}
+
+    def _local(self, X, n_jobs):
+        """Mean (n, p), variance (n,) and prior variance (n,)."""
+        near = self.nearest(X, n_jobs)
+
+        def of_block(block):
+            P = np.concatenate([self.rows.X[near[block]], X[block, None]], axis=1, dtype=float)
+            if self.metric is not None:
+                P = (P - P[:, -1:]) @ self.metric.T
+            rows = near[block]
+            return kriging.krige(self.prior, P, self.rows.y[rows], self.noise[rows])
+
+        blocks = slices(len(X), kriging.block_size(near.shape[1]))
+        return [np.concatenate(one) for one in zip(*ordered_map(of_block, blocks, n_jobs))]

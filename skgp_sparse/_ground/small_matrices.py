@@ -1,0 +1,78 @@
+"""Linear algebra of many small matrices at once: one call of NumPy for all of them.
+
+NumPy factorises stacks outside the interpreter lock, but has no triangular solve for them. Forward
+substitution comes with the factorisation, of the matrix with the right-hand sides below it,
+
+    [A  B]   [L  0] [Lᵀ  V]
+    [Bᵀ C] = [Vᵀ *] [0   *],        V = L⁻¹ B,
+
+for any C that is large enough. Back substitution goes from column to column of all matrices.
+"""
+
+import numpy as np
+
+from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
+
+_LARGE = 1e200  # C, whose size has no say in L and V
+
+
+def whitened(A, B, unit):
+    """``L`` and ``L⁻¹ B`` of every matrix ``A = L Lᵀ``.
+
+    A matrix that is not positive definite gets jitter, as little as it takes.
+
+    Parameters
+    ----------
+    A : ndarray of shape (s, k, k)
+        Only lower triangles are read.
+    B : ndarray of shape (s, k, c)
+    unit : float
+        Of the jitter.
+
+    Returns
+    -------
+    L : ndarray of shape (s, k, k)
+    V : ndarray of shape (s, k, c)
+    """
+    s, k, c = B.shape
+    corner = np.arange(k, k + c)
+    bordered = np.empty((s, k + c, k + c))
+    bordered[:, :k, :k] = A
+    bordered[:, k:, :k] = B.transpose(0, 2, 1)
+    bordered[:, k:, k:] = 0.0
+    bordered[:, corner, corner] = _LARGE
+    try:
+        L = np.linalg.cholesky(bordered)
+    except np.linalg.LinAlgError:
+        L = np.linalg.cholesky(_repaired(bordered, k, unit))
+    return L[:, :k, :k], L[:, k:, :k].transpose(0, 2, 1)
+
+
+def _repaired(bordered, k, unit):
+    """The same matrices with the jitter that some of them take."""
+    for matrix in bordered:
+        try:
+            np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            amount = jittered_cholesky(matrix[:k, :k] / unit, Jitter(0.0, relative=False))[1]
+            matrix.flat[: k * (len(matrix) + 1) : len(matrix) + 1] += 2.0 * amount * unit
+    return bordered
+
+
+def back_substituted(L, V):
+    """``L⁻ᵀ V`` of every lower triangle.
+
+    Parameters
+    ----------
+    L : ndarray of shape (s, k, k)
+    V : ndarray of shape (s, k, c)
+
+    Returns
+    -------
+    ndarray of shape (s, k, c)
+    """
+    X = np.array(V)
+    for j in range(X.shape[1] - 1, -1, -1):
+        X[:, j] /= L[:, j, j, None]
+        X[:, :j] -= L[:, j, :j, None] * X[:, j, None, :]
+    return X

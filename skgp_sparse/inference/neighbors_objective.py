@@ -1,0 +1,80 @@
+"""The objective of predictions from neighbours: their leave-one-out density, and its model."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skgp_sparse._engine import left_out
+from skgp_sparse._engine.left_out import LeaveOneOut
+from skgp_sparse._engine.problem import Evaluation
+from skgp_sparse._engine.process import Process
+from skgp_sparse._engine.table import Table
+from skgp_sparse.inference.contracts import Conclusion, Objective
+from skgp_sparse.inference.parameters import ParameterBlock, kernel_block
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborsObjective(Objective):
+    """Leave-one-out log density of some rows, each given those near to it, for all rows.
+
+    Neighbours stay as they are, whatever the kernel and the metric are.
+    """
+
+    left: LeaveOneOut
+    rows: Table | None  # all of them, for users
+    total: float  # how many they are, counted by weight
+    metric: np.ndarray | None = None  # (r, d) W; None: inputs as they are
+    units: np.ndarray | None = None  # (r, d) of its entries, where it is learned
+    penalty: float = 0.0  # nats per row of a squared entry beside the diagonal, in these units
+    posterior: Process | None = None
+    n_jobs: int = 1
+
+    inducing_points = None
+
+    def size(self):
+        """Number of rows, each counted as often as its weight says, times targets."""
+        return self.total * self.left.y.shape[1]
+
+    def blocks(self, kernel, move_basis=False):
+        """The kernel, and the metric if it is learned."""
+        blocks = [kernel_block(kernel)]
+        if self.units is not None:
+            blocks.append(ParameterBlock("metric", self.metric, scale=self.units))
+        return blocks
+
+    def at(self, metric=None):
+        """The same objective in another metric."""
+        return self if metric is None else replace(self, metric=metric)
+
+    def value(self, kernel, inner_state=None):
+        """The log density."""
+        J = left_out.value(kernel, self.left, self.metric, self.n_jobs)
+        return self._share * J - self._price()[0]
+
+    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+        """`Evaluation` with the gradient wrt theta and, where it is learned, wrt the metric."""
+        W = None if self.units is None else self.metric
+        left = self.left if self.units is not None or self.metric is None else self._seen()
+        J, *gradients = left_out.value_and_gradient(kernel, left, W, self.n_jobs)
+        price, of_metric = self._price()
+        theta_bar, metric_bar = (self._share * gradient for gradient in gradients)
+        gradient = {"kernel": theta_bar, "metric": metric_bar - of_metric}
+        return Evaluation(self._share * J - price, gradient, 0.0)
+
+    def conclude(self, kernel, inner_state=None):
+        """`Conclusion` at a kernel, whose value has no penalty."""
+        held = replace(self, units=None, penalty=0.0)
+        return Conclusion(held.value(kernel), self.posterior, 0.0, held)
+
+    @property
+    def _share(self):
+        """Of all rows in those that are left out."""
+        return self.total / self.left.count.sum()
+
+    def _price(self):
+        """The penalty of the metric, and its gradient."""
+        if self.units is None or not self.penalty:
+            return 0.0, 0.0
+        beside = self.metric / self.units * (1.0 - np.eye(*self.metric.shape))
+        price = self.penalty * self.size()
+        return price * np.sum(beside**2), 2.0 * price * beside / self.units
