@@ -11,7 +11,7 @@ The data are every fifth of Snelson's 200 points, in their original units; this 
 which noise variances of 0.0715 (exact), 0.087 (``titsias_new``) and 0.108 (``titsias``) have been
 published. They belong to the local optimum that is reached from inducing points at seven random
 rows. The objectives have better optima, at 0.0902 and 0.0955, which ``inducing_init="k-means"``,
-the default, finds for most values of ``random_state``. The order stays the same.
+the default way, finds for most values of ``random_state``. The order stays the same.
 """
 
 import argparse

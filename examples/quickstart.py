@@ -62,8 +62,8 @@ def choose_rows(X, n_train, n_test, random_state=0):
 # The model
 # ---------
 # Rough terrain asks for a Matérn kernel, with a length scale per direction. There is no
-# ``WhiteKernel``: a noise variance is learned all the same. ``bound="titsias_new"`` is the default,
-# written here to show where to change it.
+# ``WhiteKernel``: a noise variance is learned all the same. ``bound="titsias_new"`` is what the
+# default stands for, written here to show where to change it.
 
 
 def fit(X, y, kernel=None, n_inducing=400):

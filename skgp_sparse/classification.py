@@ -31,17 +31,18 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ``ConstantKernel() * Matern(nu=2.5)`` with one length scale per feature is used as default.
         Its hyperparameters are learned. Their initial values and bounds are computed from the
         data.
-    bound : str or Bound, default="titsias_new"
+    bound : str or Bound, default="auto"
         The training objective:
 
         - "titsias" (also called "vfe"): the variational bound of [1]_, eq. 20.
         - "titsias_new" (also called "artemev"): the tighter variational bound of [1]_, eq. 23.
+        - "auto": "titsias_new".
         - "gfitc-ep" (also called "fitc"): expectation propagation under the FITC prior [2]_. This
           objective is not a bound.
         - "pep", or an instance such as ``PEP(alpha=0.3)``: power expectation propagation, between
           "titsias" (power 0, also for powers below 0.01) and "gfitc-ep" (power 1).
 
-        With ``multi_class="softmax"``, only the first two are available.
+        With ``multi_class="softmax"``, only the variational bounds are available.
     likelihood : {"probit", "logit"} or Binary, default="probit"
         The sigmoid, as a name or as an instance of a class of `skgp_sparse.likelihoods`. It is not
         used with more than two classes and ``multi_class="softmax"``.
@@ -50,8 +51,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         becomes an inducing point. "auto" makes every row an inducing point for up to 300 distinct
         rows, and uses 200 inducing points for more rows. The attribute `n_inducing_` holds the
         number that was chosen.
-    inducing_init : str, array-like or callable, default="k-means"
-        The method to initialise the inducing points. See `SparseGPRegressor` for the options.
+    inducing_init : str, array-like or callable, default="auto"
+        The method to initialise the inducing points. "auto" is "k-means". See `SparseGPRegressor`
+        for the other options.
     optimize_inducing : bool, default=True
         Whether to optimise the inducing points. If False, the points of `inducing_init` are used
         unchanged.
@@ -181,10 +183,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self,
         kernel=None,
         *,
-        bound="titsias_new",
+        bound="auto",
         likelihood="probit",
         n_inducing="auto",
-        inducing_init="k-means",
+        inducing_init="auto",
         optimize_inducing=True,
         optimizer="fmin_l_bfgs_b",
         solver="auto",

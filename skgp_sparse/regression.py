@@ -63,11 +63,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ``ConstantKernel() * Matern(nu=2.5) + WhiteKernel()`` with one length scale per feature is
         used as default. Its initial hyperparameters and their bounds are computed from the data,
         so that the features need not be scaled.
-    bound : str or Bound, default="titsias_new"
-        The training objective. It can be "titsias" (also called "vfe"), "titsias_new", "artemev",
-        "fitc" (also called "gfitc-ep"), "pep", "dtc", or an instance of
+    bound : str or Bound, default="auto"
+        The training objective of inducing points. It can be "titsias" (also called "vfe"),
+        "titsias_new", "artemev", "fitc" (also called "gfitc-ep"), "pep", "dtc", or an instance of
         `skgp_sparse.bounds.Bound` such as ``PEP(alpha=0.3)``. A grid search can set the parameter
-        of such an instance as ``bound__alpha``. With a `likelihood` other than "gaussian",
+        of such an instance as ``bound__alpha``. "auto" is "titsias_new". Any other value asks for
+        inducing points; see `posterior`. With a `likelihood` other than "gaussian",
         "titsias" and "titsias_new" (also called "artemev") are the variational bounds of [1]_,
         eq. 20 and 23, "gfitc-ep" is expectation propagation, and "pep" is power expectation
         propagation, where powers below 0.01 count as 0, which is "titsias". Other bounds are not
@@ -100,14 +101,15 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           see `AllRows`. A fit takes O(n²) time per iteration of the solve, and a prediction O(n)
           time per query.
         - "auto": "exact" for few rows; see `n_inducing`. "rows" where inducing points would lose
-          much, up to 100,000 rows in memory, if neither `n_inducing`, `solver` nor inducing points
-          are given: at the hyperparameters of a first fit to 500 rows, the variance that 500
+          much, up to 100,000 rows in memory, if `bound`, `n_inducing`, `inducing_init` and `solver`
+          are "auto": at the hyperparameters of a first fit to 500 rows, the variance that 500
           inducing points leave unexplained is more than ten times that of the noise (up to 6000
           rows, more than a tenth of it), and is so again at the hyperparameters of fits to 1500
           and to 3000 rows. "inducing" otherwise, and for other likelihoods, for kernels without a
           derivative rule, and if `optimizer` is a callable or None.
 
-        Where `n_inducing` makes every row an inducing point, the process is exact in any case.
+        Where `n_inducing` makes every row an inducing point, the process is exact in any case, and
+        all bounds coincide. With "rows", `bound` must be "auto".
     n_inducing : int or "auto", default="auto"
         The number of inducing points. If it is at least the number of distinct rows, every row
         becomes an inducing point and the model is exact. "auto" uses the exact process for up to
@@ -118,8 +120,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         inducing points. The attribute `n_inducing_` holds the number that was chosen. With
         ``posterior="rows"``, the inducing points are random rows that speed up the solve, 2000 of
         them by default.
-    inducing_init : str, array-like or callable, default="k-means"
-        The method to initialise the inducing points:
+    inducing_init : str, array-like or callable, default="auto"
+        The method to initialise the inducing points. "auto" is "k-means". Any other value asks for
+        inducing points; see `posterior`.
 
         - "k-means": centres of k-means clusters, seeded by "rp-cholesky".
         - "k-means++": rows that are spread out by k-means++ seeding.
@@ -269,11 +272,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         self,
         kernel=None,
         *,
-        bound="titsias_new",
+        bound="auto",
         likelihood="gaussian",
         posterior="auto",
         n_inducing="auto",
-        inducing_init="k-means",
+        inducing_init="auto",
         optimize_inducing=True,
         alpha=None,
         optimizer="fmin_l_bfgs_b",

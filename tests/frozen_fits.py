@@ -331,7 +331,12 @@ def posterior_cases():
         regressor(n_inducing=300, alpha=0.3),
         lambda: numbers(targets=2, weights=True),
     )
-    rows = {"posterior": "rows", "n_inducing": 60, "tol": 1e-11}  # beyond single precision
+    rows = {
+        "posterior": "rows",
+        "bound": "auto",
+        "n_inducing": 60,
+        "tol": 1e-11,
+    }  # beyond single precision
     precise = rows | {"n_inducing": 500}
     yield Case("posterior/rows", regressor(**rows), lambda: numbers(700))
     yield Case(
@@ -400,7 +405,7 @@ def learned_cases():
     yield Case("learned/no_kernel", learned_regressor(None), numbers)
     yield Case("learned/exact", learned_regressor(n_inducing=300), numbers)
     yield Case("learned/exact_of_many", learned_regressor(n_inducing=1200), lambda: numbers(1100))
-    rows = {"posterior": "rows", "n_inducing": 400, "tol": 1e-10, "max_iter": 100}
+    rows = {"posterior": "rows", "bound": "auto", "n_inducing": 400, "tol": 1e-10, "max_iter": 100}
     yield Case("learned/rows", learned_regressor(**rows), lambda: numbers(700))
     yield Case(
         "learned/rows_callable",

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,7 +27,9 @@ from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
+from skgp_sparse.bounds import PEP, Titsias
 from skgp_sparse.posteriors import AllRows
+from skgp_sparse.posteriors._choice import Auto, narrowed
 from skgp_sparse.solvers import Stochastic
 
 KERNELS = [
@@ -363,11 +366,33 @@ def test_auto_gives_what_rows_give_by_name(monkeypatch):
     X, y = smooth(1500)
     chosen = SparseGPRegressor(random_state=0).fit(X, y)
     asked = SparseGPRegressor(posterior="rows", random_state=0).fit(X, y)
-    assert chosen.posterior_ == "rows"
+    bounded = SparseGPRegressor(bound="titsias", max_iter=1, random_state=0).fit(X, y)
+    assert (chosen.posterior_, bounded.posterior_) == ("rows", "inducing")
     for one, other in zip(
         chosen.predict(X[:20] + 0.1, return_std=True), asked.predict(X[:20] + 0.1, return_std=True)
     ):
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"bound": "titsias_new"},
+        {"bound": Titsias()},
+        {"n_inducing": 500},
+        {"inducing_init": "k-means"},
+        {"inducing_init": np.ones((5, 3))},
+        {"solver": "lbfgs"},
+    ],
+    ids=str,
+)
+def test_what_concerns_inducing_points_asks_for_them(given):
+    rows = SimpleNamespace(in_memory=True)
+    of_default, of_given = (
+        narrowed(Auto(), SparseGPRegressor(**parameters), rows, RBF()) for parameters in ({}, given)
+    )
+    assert (of_default.name, of_given.name) == ("auto", "inducing")
+    assert narrowed(AllRows(), SparseGPRegressor(**given), rows, RBF()).name == "rows"
 
 
 @pytest.mark.second
@@ -546,6 +571,11 @@ def test_progress_tells_the_residual(capsys):
             {"posterior": AllRows(), "solver": Stochastic()},
             r"random rows. Got solver=Stochastic\(\)",
         ),
+        (
+            {"posterior": "rows", "bound": "titsias_new"},
+            "posterior='rows' has no bound.*Got bound='titsias_new'. Change",
+        ),
+        ({"posterior": AllRows(), "bound": PEP(0.3)}, r"no bound.*Got bound=PEP\(alpha=0.3\)"),
     ],
 )
 def test_what_cannot_be_used_is_refused(parameters, message):

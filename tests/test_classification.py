@@ -70,7 +70,12 @@ def test_learns_and_is_calibrated(bound, likelihood):
 
 def test_names_of_the_same_bound_are_the_same():
     X, y = moons()
-    for pair in (("titsias", "vfe"), ("titsias_new", "artemev"), ("gfitc-ep", "fitc")):
+    for pair in (
+        ("titsias", "vfe"),
+        ("auto", "titsias_new"),
+        ("auto", "artemev"),
+        ("gfitc-ep", "fitc"),
+    ):
         first, second = (small(bound=name, max_iter=3).fit(X, y) for name in pair)
         np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
 
@@ -225,7 +230,7 @@ def test_one_class_is_an_error():
             r"'dtc' is defined for Gaussian noise only\. .* SparseGPClassifier must be one of",
         ),
         ({"bound": bounds.DTC()}, "is defined for Gaussian noise only"),
-        ({"bound": "tit"}, r"must be one of \['artemev', 'fitc', 'gfitc-ep'"),
+        ({"bound": "tit"}, r"must be one of \['artemev', 'auto', 'fitc', 'gfitc-ep'"),
         ({"bound": ["titsias"]}, "'bound' parameter of SparseGPClassifier must be"),
         ({"likelihood": "poisson"}, r"'likelihood' parameter .* \['logit', 'probit'\]"),
         ({"multi_class": "crammer"}, "'multi_class' parameter"),

@@ -45,7 +45,7 @@ def classifier(**parameters):
 FITS = [
     regressor().fit(X, Y),
     regressor(n_inducing="auto").fit(X, np.column_stack([Y, Y**2])),
-    regressor(posterior="rows", bound="vfe").fit(X, Y),
+    regressor(posterior="rows").fit(X, Y),
     regressor(posterior=InducingPoints(n_mean=20), kernel=RBF() + WhiteKernel()).fit(X, Y),
     *(regressor(likelihood=one).fit(X, COUNTS) for one in ("negative_binomial", "student_t")),
     *(regressor(likelihood=one, n_inducing="auto").fit(X, COUNTS) for one in ("poisson", "gamma")),

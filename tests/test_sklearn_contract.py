@@ -77,9 +77,11 @@ def test_estimator_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("alias, bound", [("vfe", "titsias"), ("gfitc-ep", "fitc")])
+@pytest.mark.parametrize(
+    "alias, bound", [("vfe", "titsias"), ("gfitc-ep", "fitc"), ("auto", "titsias_new")]
+)
 def test_two_names_of_a_bound_are_one_bound(alias, bound):
-    assert {*NAMED_BOUNDS, "vfe", "gfitc-ep"} == set(BOUNDS)
+    assert {*NAMED_BOUNDS, "vfe", "gfitc-ep", "auto"} == set(BOUNDS)
     X, y = table()
     first, second = (small(bound=name).fit(X, y) for name in (alias, bound))
     np.testing.assert_array_equal(first.kernel_.theta, second.kernel_.theta)

@@ -14,7 +14,7 @@ from skgp_sparse import bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.moments import merge, moments_of
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.starts import CheapSearch
-from skgp_sparse.rows.checks import check_number, require
+from skgp_sparse.rows.checks import check_number, is_auto, require
 
 
 class Offer(NamedTuple):
@@ -43,6 +43,7 @@ def _power_propagation(likelihood, bound):
 
 
 BOUNDS = {
+    "auto": Offer(bounds.TitsiasNew, _spherical),
     "titsias": Offer(bounds.Titsias, _plain),
     "vfe": Offer(bounds.Titsias, _plain),
     "titsias_new": Offer(bounds.TitsiasNew, _spherical),
@@ -227,11 +228,13 @@ def same_structure(kernel, other):
 
 def resolve_inducing(init, n_inducing, n_features, name):
     """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
+    init = "k-means" if is_auto(init) else init
     if isinstance(init, str) and init in inducing.BY_NAME:
         return _from_sample(inducing.BY_NAME[init], n_inducing), False
     if callable(init):
         return _from_callable(init, n_inducing, name), False
-    must = f"one of {sorted(inducing.BY_NAME)}, an array of shape (m, n_features) or a callable"
+    names = sorted(["auto", *inducing.BY_NAME])
+    must = f"one of {names}, an array of shape (m, n_features) or a callable"
     is_array = not isinstance(init, str) and np.ndim(init) > 0
     require(is_array, "inducing_init", init, name, must)
     Z = _check_inducing(init, n_features, name)

@@ -22,9 +22,9 @@ from skgp_sparse.families.parameter_checks import check_strategy
 from skgp_sparse.families.streams import new_stream
 from skgp_sparse.families.views import TargetView
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
-from skgp_sparse.posteriors._choice import is_auto, resolve_posterior
+from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.posteriors._moves import Action, knowledge_of, next_action
-from skgp_sparse.rows.checks import Rules
+from skgp_sparse.rows.checks import Rules, is_auto
 from skgp_sparse.rows.part import Units, part_of, scale_of
 from skgp_sparse.solvers import Fit
 

@@ -5,7 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from skgp_sparse.rows.checks import BOOLS, check_number, require
+from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import Minibatches, check_solver
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
@@ -80,10 +80,12 @@ def check_restarts(estimator, kernel):
 
 def check_strategy(family):
     """Raise if the posterior cannot be given what is asked for."""
-    reason, posterior = family.strategy.refuses(family), family.parameters.posterior
+    given, reason = family.parameters, family.strategy.refuses(family)
+    if reason is None and not (family.strategy.has_bound or is_auto(given.bound)):
+        reason = f"has no bound, so that none can be chosen. Got bound={given.bound!r}"
     if reason is not None:
         raise ValueError(
-            f"{family.name}: posterior={posterior!r} {reason}. Change this, or set "
+            f"{family.name}: posterior={given.posterior!r} {reason}. Change this, or set "
             "posterior='inducing'."
         )
 

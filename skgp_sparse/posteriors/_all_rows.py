@@ -75,6 +75,7 @@ class AllRows(Strategy):
     """
 
     name = "rows"
+    has_bound = False
 
     def fit(self, job, random_state):
         """The `Fit` given all rows, exact where no more rows than inducing points are distinct."""

@@ -29,7 +29,7 @@ from skgp_sparse.posteriors._inducing_points import InducingPoints, is_exact_aft
 from skgp_sparse.posteriors._job import Job, Limits, Points, Settings, begin, within_reach
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.rows.checks import check_number, require
+from skgp_sparse.rows.checks import check_number, is_auto, require
 from skgp_sparse.solvers import resolve_solver
 
 _EXACT_ROWS, _EXACT_LABELS = 2000, 300  # distinct rows up to which "auto" is the exact process ...
@@ -39,6 +39,7 @@ _AUTO_ROWS, _AUTO_LABELS = 500, 200  # the number of inducing points above
 _MOST_ROWS = 100_000  # up to which "auto" may be all rows
 _LOST = 10.0  # residual variance over noise from which inducing points lose much ...
 _FEW_TO_KNOW, _LOST_OF_FEW = 6000, 0.1  # ... up to so many rows, as an exact fit sees most of them
+_OF_INDUCING_POINTS = "bound", "n_inducing", "inducing_init", "solver"  # ask for them, if set
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
 _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
 _START_LABELS = 250  # the same where rows have sites, as an evaluation is an inner loop then ...
@@ -125,9 +126,8 @@ def narrowed(strategy, parameters, rows, kernel):
     """The strategy, "auto" only where nothing else speaks for inducing points."""
     if not isinstance(strategy, Auto):
         return strategy
-    free = is_auto(parameters.n_inducing) and is_auto(parameters.solver)
-    given = not (isinstance(parameters.inducing_init, str) or callable(parameters.inducing_init))
-    if free and not given and rows.in_memory and kernels.differentiable(kernel):
+    is_free = all(is_auto(getattr(parameters, name)) for name in _OF_INDUCING_POINTS)
+    if is_free and rows.in_memory and kernels.differentiable(kernel):
         return strategy
     return InducingPoints()
 
@@ -165,11 +165,6 @@ def job_of(family, rows, kernel, model, name):
 def tolerance(tol):
     """The number that `tol` stands for, in nats per row."""
     return _TOL if is_auto(tol) else tol
-
-
-def is_auto(value):
-    """Whether a choice is left to the package."""
-    return isinstance(value, str) and value == "auto"
 
 
 def _rows_of_start(n, has_sites):

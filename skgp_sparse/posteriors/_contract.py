@@ -24,6 +24,8 @@ class Strategy(BaseEstimator, ABC):
     ----------
     name : str
         Of the parameter `posterior` of an estimator.
+    has_bound : bool
+        Whether a fit depends on `bound`, where not every row is an inducing point.
 
     Examples
     --------
@@ -34,6 +36,7 @@ class Strategy(BaseEstimator, ABC):
     """
 
     name = ""
+    has_bound = True
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod

@@ -231,6 +231,11 @@ def require(is_right, parameter, value, name, must):
         )
 
 
+def is_auto(value):
+    """Whether a choice is left to the package."""
+    return isinstance(value, str) and value == "auto"
+
+
 def check_number(value, parameter, name, kind, low, high=np.inf):
     """Raise unless the parameter is a number of that kind between low and high."""
     is_number = isinstance(value, kind) and not isinstance(value, BOOLS)
