@@ -142,18 +142,17 @@ def add_versions(parser):
     parser.add_argument("--after", default=HERE.parents[1], help="of this version")
 
 
-def run_version(folder, script, *arguments):
+def run_version(folder, script, *arguments, patience=None):
     """What a script of this folder prints last, decoded, with the package that is in `folder`.
 
     It runs in a process of its own and in an empty directory, and should check what it imported:
-    see `ours.check_package`.
+    see `ours.check_package`. It is ended after `patience` seconds.
     """
     environment = os.environ | {"PYTHONPATH": str(Path(folder).resolve())}
     command = [sys.executable, str(HERE / script), *map(str, arguments)]
     with tempfile.TemporaryDirectory() as elsewhere:
-        done = subprocess.run(
-            command, env=environment, cwd=elsewhere, stdout=subprocess.PIPE, check=True
-        )
+        how = {"env": environment, "stdout": subprocess.PIPE, "check": True}
+        done = subprocess.run(command, cwd=elsewhere, timeout=patience, **how)
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -1,4 +1,4 @@
-"""GPflow, GPyTorch and GPBoost, run in a virtual environment of their own.
+"""GPflow, GPyTorch, GPBoost, xRFM and CatBoost, run in a virtual environment of their own.
 
 The other scripts start this file with the interpreter of that environment, hand it a
 problem in an ``.npz`` file and read one line of JSON from its standard output::
@@ -14,6 +14,9 @@ problem in an ``.npz`` file and read one line of JSON from its standard output::
     python peers.py gpytorch-svgp-anytime problem.npz --limit 120 --batch 2000 --anneal 1
     python peers.py gpytorch-fit-predict problem.npz --iterations 500 --limit 240 --rate 0.1
     python peers.py gpboost-fit-predict problem.npz
+    python peers.py gpytorch-vnngp-fit-predict problem.npz
+    python peers.py xrfm-fit-predict problem.npz
+    python peers.py catboost problem.npz
     python peers.py versions
 
 A problem holds ``X`` (n, d), ``y`` (n,), ``Z`` (m, d), ``variance``, ``lengthscales``
@@ -36,7 +39,10 @@ over the limit, and that of the natural gradients with it, to a tenth.
 
 ``gpytorch-fit-predict`` and ``gpboost-fit-predict`` want ``X``, ``y`` and ``X_test`` only. The one
 is the exact process with conjugate gradients, in float32, at GPyTorch's default settings, the other
-the Vecchia approximation at those of GPBoost; both with Matern 5/2.
+the Vecchia approximation at those of GPBoost; both with Matern 5/2. So do
+``gpytorch-vnngp-fit-predict``, the variational process of nearest neighbours (32 of them, 20 epochs
+of batches of 256 rows), and ``xrfm-fit-predict``. ``catboost`` wants ``labels``, too, which says
+whether y is labels.
 """
 
 import argparse
@@ -45,6 +51,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -68,328 +75,6 @@ def timed(function, repeats, warm_up=2):
         function()
         seconds.append(time.perf_counter() - start)
     return seconds
-
-
-# -- GPflow ----------------------------------------------------------------------------
-
-
-def gpflow_model(problem):
-    import gpflow
-
-    kernel_class = getattr(gpflow.kernels, str(problem.get("gpflow_kernel", "SquaredExponential")))
-    kernel = kernel_class(variance=float(problem["variance"]), lengthscales=problem["lengthscales"])
-    return gpflow.models.SGPR(
-        (problem["X"], problem["y"][:, None]),
-        kernel=kernel,
-        inducing_variable=problem["Z"].copy(),
-        noise_variance=float(problem["noise"]),
-    )
-
-
-def gpflow_value_and_grad(model):
-    """A compiled function of no argument: the loss and its gradients."""
-    import tensorflow as tf
-
-    loss = model.training_loss
-    variables = model.trainable_variables
-
-    @tf.function
-    def value_and_grad():
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(variables)
-            value = loss()
-        return value, tape.gradient(value, variables)
-
-    return value_and_grad
-
-
-def gpflow_eval(args):
-    model = gpflow_model(read_problem(args.problem))
-    value_and_grad = gpflow_value_and_grad(model)
-
-    def evaluate():  # to NumPy, as an optimiser would see it
-        value, grads = value_and_grad()
-        return float(value), [g.numpy() for g in grads]
-
-    seconds = timed(evaluate, args.repeats)
-    return {"seconds": seconds, "value": -evaluate()[0], "versions": versions()}
-
-
-class Trace:
-    """SciPy callback that notes the time and the bound of each iteration."""
-
-    def __init__(self, compile_seconds, every=10):
-        self.start = time.perf_counter() - compile_seconds
-        self.every = every
-        self.rows = []
-
-    def __call__(self, intermediate_result):
-        elapsed = time.perf_counter() - self.start
-        self.rows.append((elapsed, -float(intermediate_result.fun)))
-        if len(self.rows) % self.every == 0:
-            print(len(self.rows), *self.rows[-1], file=sys.stderr, flush=True)
-
-
-def gpflow_compile(optimizer, loss, variables):
-    """Fill the optimiser's cache of compiled functions; seconds that cost."""
-    function = optimizer.eval_func(loss, variables, tf_fun_args={}, compile=True)
-    start_point = optimizer.initial_parameters(variables)
-    first = timed(lambda: function(start_point), repeats=1, warm_up=0)[0]
-    second = timed(lambda: function(start_point), repeats=1, warm_up=0)[0]
-    return max(first - second, 0.0)
-
-
-def gpflow_optimise(model, iterations):
-    import gpflow
-
-    optimizer = gpflow.optimizers.Scipy()
-    loss = model.training_loss_closure(compile=False)
-    variables = model.trainable_variables
-    compile_seconds = gpflow_compile(optimizer, loss, variables)
-    trace = Trace(compile_seconds)
-    result = optimizer.minimize(
-        loss,
-        variables,
-        callback=trace,
-        options={"maxiter": iterations, "maxfun": 10 * iterations},
-    )
-    return {
-        "trace": trace.rows,
-        "compile_seconds": compile_seconds,
-        "bound": -float(result.fun),
-        "iterations": int(result.nit),
-        "evaluations": int(result.nfev),
-        "message": str(result.message),
-    }
-
-
-def gpflow_parameters(model):
-    return {
-        "variance": float(model.kernel.variance.numpy()),
-        "lengthscales": model.kernel.lengthscales.numpy().tolist(),
-        "noise": float(model.likelihood.variance.numpy()),
-    }
-
-
-def gpflow_train(args):
-    """Trace of (seconds, bound); the seconds include the compilation."""
-    model = gpflow_model(read_problem(args.problem))
-    result = gpflow_optimise(model, args.iterations)
-    return result | {"parameters": gpflow_parameters(model), "versions": versions()}
-
-
-def gpflow_fit_predict(args):
-    """Mean and standard deviation of the observations at the test points."""
-    problem = read_problem(args.problem)
-    model = gpflow_model(problem)
-    result = gpflow_optimise(model, args.iterations)
-    mean, variance = model.posterior().predict_f(problem["X_test"])
-    noise = model.likelihood.variance.numpy()
-    del result["trace"]
-    return result | {
-        "mean": mean.numpy()[:, 0].tolist(),
-        "std": np.sqrt(variance.numpy()[:, 0] + noise).tolist(),
-        "parameters": gpflow_parameters(model),
-        "versions": versions(),
-    }
-
-
-# -- GPflow, classification ------------------------------------------------------------
-
-
-def svgp_model(problem, likelihood):
-    import gpflow
-
-    kernel_class = getattr(gpflow.kernels, str(problem["gpflow_kernel"]))
-    return gpflow.models.SVGP(
-        kernel_class(variance=float(problem["variance"]), lengthscales=problem["lengthscales"]),
-        likelihood,
-        problem["Z"].copy(),
-        num_data=len(problem["X"]),
-    )
-
-
-def svgp_step(model, X, Y, args):
-    """A compiled function of no argument: one step of each optimiser."""
-    import gpflow
-
-    for part in (model.q_mu, model.q_sqrt):
-        gpflow.set_trainable(part, False)
-    natural = gpflow.optimizers.NaturalGradient(args.gamma)
-    if args.lbfgs:
-        return svgp_step_of_lbfgs(model, X, Y, natural, args.lbfgs)
-    return svgp_step_of_adam(model, X, Y, natural, args)[0]
-
-
-def svgp_step_of_lbfgs(model, X, Y, natural, iterations):
-    """Ten natural-gradient steps for q, then some iterations of L-BFGS for the rest."""
-    import gpflow
-    import tensorflow as tf
-
-    optimizer, variables = gpflow.optimizers.Scipy(), model.trainable_variables
-    loss = model.training_loss_closure((X, Y), compile=False)
-    gpflow_compile(optimizer, loss, variables)
-
-    @tf.function
-    def infer():
-        natural.minimize(loss, [(model.q_mu, model.q_sqrt)])
-
-    def step():
-        for _ in range(10):
-            infer()
-        optimizer.minimize(loss, variables, options={"maxiter": iterations})
-
-    return step
-
-
-def svgp_step_of_adam(model, X, Y, natural, args):
-    """The step, and the optimiser whose step size may be set."""
-    import tensorflow as tf
-
-    adam, variables = tf.optimizers.Adam(args.rate), model.trainable_variables
-    adam.build(variables)
-    tf.random.set_seed(0)
-
-    def batch():
-        if not args.batch:
-            return X, Y
-        rows = tf.random.uniform([args.batch], maxval=len(X), dtype=tf.int32)
-        return tf.gather(X, rows), tf.gather(Y, rows)
-
-    @tf.function
-    def step():
-        part = batch()
-        natural.minimize(lambda: -model.elbo(part), [(model.q_mu, model.q_sqrt)])
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(variables)
-            value = -model.elbo(part)
-        adam.apply_gradients(zip(tape.gradient(value, variables), variables))
-        return value
-
-    return step, adam
-
-
-def tensors(problem):
-    import tensorflow as tf
-
-    return tf.constant(problem["X"]), tf.constant(problem["y"][:, None].astype(float))
-
-
-def gpflow_classify(args):
-    """Probabilities of class 1 at the test points; the likelihood is GPflow's own probit."""
-    import gpflow
-
-    problem = read_problem(args.problem)
-    X, Y = tensors(problem)
-    model = svgp_model(problem, gpflow.likelihoods.Bernoulli())
-    step = svgp_step(model, X, Y, args)
-    for _ in range(args.iterations):
-        step()
-    probability = model.predict_y(problem["X_test"])[0].numpy()[:, 0]
-    found = {"probability": probability.tolist(), "bound": float(model.elbo((X, Y)))}
-    return found | {"versions": versions()}
-
-
-def exact_probit(nodes=20):
-    """The probit without GPflow's floor of 0.001, which would make the bounds incomparable."""
-    import gpflow
-    import tensorflow as tf
-    from tensorflow_probability import distributions
-
-    normal = distributions.Normal(tf.constant(0.0, tf.float64), tf.constant(1.0, tf.float64))
-
-    class Probit(gpflow.likelihoods.Bernoulli):
-        def _scalar_log_prob(self, X, F, Y):
-            return normal.log_cdf((2.0 * Y - 1.0) * F)
-
-    return Probit(quadrature=gpflow.quadrature.NDiagGHQuadrature(1, nodes))
-
-
-def gpflow_race(args):
-    """Trace of (seconds, bound of all rows), every twentieth of the time so far.
-
-    The seconds are those of the steps alone: neither the compilation nor the evaluations for the
-    trace count. The trace uses 100 quadrature nodes, where training has GPflow's usual 20.
-    """
-    import tensorflow as tf
-
-    problem = read_problem(args.problem)
-    X, Y = tensors(problem)
-    model, accurate = svgp_model(problem, exact_probit()), exact_probit(100)
-    step = svgp_step(model, X, Y, args)
-
-    @tf.function
-    def bound():
-        expectations = accurate.variational_expectations(X, *model.predict_f(X), Y)
-        return tf.reduce_sum(expectations) - model.prior_kl()
-
-    return raced(step, lambda: (float(bound()),), args.limit, 1.05) | {"versions": versions()}
-
-
-def raced(step, measure, limit, pace, errors=None, anneal=None):
-    """Trace of (seconds of the steps, *measure()), each time when the seconds grew by `pace`.
-
-    `anneal` is called with the share of the limit that is over, before every step; this takes time.
-    `errors` are those that say that a Cholesky factorisation failed, by default TensorFlow's.
-    """
-    if errors is None:
-        import tensorflow as tf
-
-        errors = tf.errors.InvalidArgumentError
-    one = step
-    if anneal is not None:
-        share = [0.0]
-
-        def one():
-            anneal(share[0])
-            step()
-
-    first, second = timed(one, repeats=2, warm_up=0)
-    trace, elapsed, due, steps, message = [], 2.0 * second, 0.0, 2, "time is up"
-    try:
-        while elapsed < limit:
-            if anneal is not None:
-                share[0] = elapsed / limit
-            elapsed += timed(one, repeats=1, warm_up=0)[0]
-            steps += 1
-            if elapsed >= min(due, limit):
-                trace.append((elapsed, *measure()))
-                due = pace * elapsed
-    except errors as error:
-        message = str(error)[:200]
-    return {
-        "trace": trace,
-        "steps": steps,
-        "compile_seconds": max(first - second, 0.0),
-        "message": message,
-    }
-
-
-# -- GPflow, what it predicts and when -------------------------------------------------
-
-PACE = 1.15  # of the seconds from one look at the test part to the next
-
-
-def test_scores(model, problem):
-    """A function of no argument: mean log density of the test part, and its error.
-
-    The error is the root of the mean square, or the share of wrong labels.
-    """
-    import tensorflow as tf
-
-    X, y = tf.constant(problem["X_test"]), problem["y_test"]
-    labels = bool(problem.get("labels", 0))
-    predict_y = tf.function(lambda: model.predict_y(X))
-
-    def measure():
-        mean, variance = (part.numpy()[:, 0] for part in predict_y())
-        if labels:
-            chosen = np.where(y > 0, mean, 1.0 - mean)
-            return float(np.mean(np.log(chosen))), float(np.mean((mean > 0.5) != (y > 0)))
-        density = -0.5 * ((y - mean) ** 2 / variance + np.log(2 * np.pi * variance))
-        return float(np.mean(density)), float(np.sqrt(np.mean((y - mean) ** 2)))
-
-    return measure
 
 
 class Stopwatch:
@@ -815,7 +500,7 @@ def gpboost_fit_predict(args):
     import gpboost
 
     problem = read_problem(args.problem)
-    start = time.perf_counter()
+    clock = Laps()
     model = gpboost.GPModel(
         gp_coords=problem["X"],
         cov_function="matern_ard",
@@ -824,11 +509,482 @@ def gpboost_fit_predict(args):
         likelihood="gaussian",
     )
     model.fit(y=problem["y"])
-    learned = time.perf_counter()
+    seconds = clock.lap("fit")
     found = model.predict(gp_coords_pred=problem["X_test"], predict_var=True)
-    seconds = {"fit_seconds": learned - start, "predict_seconds": time.perf_counter() - learned}
-    known = versions() | {"gpboost": version("gpboost")}
+    seconds |= clock.lap("predict")
+    known = {name: version(name) for name in ("gpboost", "numpy")}
     return moments_of(found["mu"], found["var"]) | seconds | {"versions": known}
+
+
+# -- GPyTorch, variational process of nearest neighbours -------------------------------
+
+NEIGHBOURS, OF_A_BATCH, EPOCHS = 32, 256, 20
+
+
+def gpytorch_vnngp(X):
+    """All rows are inducing points, Matern 5/2, float32; the example of GPyTorch's documents."""
+    import gpytorch
+    from gpytorch import variational
+
+    class VNNGP(gpytorch.models.ApproximateGP):
+        def __init__(self):
+            q = variational.MeanFieldVariationalDistribution(len(X))
+            sizes = {"k": NEIGHBOURS, "training_batch_size": OF_A_BATCH}
+            super().__init__(variational.NNVariationalStrategy(self, X, q, **sizes))
+            self.mean_module = gpytorch.means.ZeroMean()
+            base = gpytorch.kernels.MaternKernel(nu=2.5, ard_num_dims=X.shape[1])
+            self.covar_module = gpytorch.kernels.ScaleKernel(base)
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean_module(x), self.covar_module(x)
+            )
+
+        def __call__(self, x, prior=False, **options):
+            return self.variational_strategy(x=x, prior=False, **options)
+
+    return VNNGP(), gpytorch.likelihoods.GaussianLikelihood()
+
+
+def gpytorch_vnngp_learn(model, likelihood, y):
+    """Twenty epochs of Adam (step size 0.01); every batch is some rows and their neighbours."""
+    import gpytorch
+    import torch
+
+    torch.manual_seed(0)
+    adam = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=0.01)
+    bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(y))
+    for _ in range(EPOCHS * model.variational_strategy._total_training_batches):
+        adam.zero_grad()
+        found = model(x=None)
+        loss = -bound(found, y[model.variational_strategy.current_training_indices])
+        loss.backward()
+        adam.step()
+
+
+def gpytorch_vnngp_fit_predict(args):
+    """Mean and standard deviation of the observations at the test points."""
+    import torch
+
+    problem = read_problem(args.problem)
+    X, y, X_test = (torch.tensor(problem[key]).float() for key in ("X", "y", "X_test"))
+    clock = Laps()
+    model, likelihood = gpytorch_vnngp(X)
+    gpytorch_vnngp_learn(model.train(), likelihood.train(), y)
+    seconds = clock.lap("fit")
+    model.eval()
+    likelihood.eval()
+    with torch.no_grad():
+        found = [likelihood(model(part)) for part in X_test.split(QUERIES)]
+        moments = [torch.cat(list(map(of, found))).numpy() for of in (mean_of, variance_of)]
+    known = {name: version(name) for name in ("gpytorch", "torch")}
+    return moments_of(*moments) | seconds | clock.lap("predict") | {"versions": known}
+
+
+def mean_of(normal):
+    return normal.mean
+
+
+def variance_of(normal):
+    return normal.variance
+
+
+# -- xRFM, recursive feature machines --------------------------------------------------
+
+
+def xrfm_fit_predict(args):
+    """Means with one standard deviation, the root mean squared error of rows held aside.
+
+    They are a random tenth, by which xRFM stops and tunes, and are not learned. In float32.
+    """
+    import torch
+    from xrfm import xRFM
+
+    problem = read_problem(args.problem)
+    X, y, X_test = (torch.tensor(problem[key]).float() for key in ("X", "y", "X_test"))
+    aside, used = np.split(np.random.RandomState(0).permutation(len(X)), [len(X) // 10])
+    clock = Laps()
+    model = xRFM(device="cpu", tuning_metric="mse", random_state=0, verbose=False)
+    model.fit(X[used], y[used], X[aside], y[aside])
+    seconds = clock.lap("fit")
+    mean = np.ravel(model.predict(X_test))
+    seconds |= clock.lap("predict")
+    variance = np.mean((np.ravel(model.predict(X[aside])) - y[aside].numpy()) ** 2)
+    known = {name: version(name) for name in ("xrfm", "torch")}
+    return moments_of(mean, np.full(len(mean), variance)) | seconds | {"versions": known}
+
+
+# -- gradient boosting -----------------------------------------------------------------
+
+
+class Laps:
+    """Seconds by the clock and of the processors since the last lap."""
+
+    def __init__(self):
+        self.last = self.now()
+
+    def now(self):
+        return time.perf_counter(), time.process_time()
+
+    def lap(self, what):
+        (start, cpu), self.last = self.last, self.now()
+        return {f"{what}_seconds": self.last[0] - start, f"{what}_cpu_seconds": self.last[1] - cpu}
+
+
+# -- GPflow ----------------------------------------------------------------------------
+
+
+def gpflow_model(problem):
+    import gpflow
+
+    kernel_class = getattr(gpflow.kernels, str(problem.get("gpflow_kernel", "SquaredExponential")))
+    kernel = kernel_class(variance=float(problem["variance"]), lengthscales=problem["lengthscales"])
+    return gpflow.models.SGPR(
+        (problem["X"], problem["y"][:, None]),
+        kernel=kernel,
+        inducing_variable=problem["Z"].copy(),
+        noise_variance=float(problem["noise"]),
+    )
+
+
+def gpflow_value_and_grad(model):
+    """A compiled function of no argument: the loss and its gradients."""
+    import tensorflow as tf
+
+    loss = model.training_loss
+    variables = model.trainable_variables
+
+    @tf.function
+    def value_and_grad():
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            value = loss()
+        return value, tape.gradient(value, variables)
+
+    return value_and_grad
+
+
+def gpflow_eval(args):
+    model = gpflow_model(read_problem(args.problem))
+    value_and_grad = gpflow_value_and_grad(model)
+
+    def evaluate():  # to NumPy, as an optimiser would see it
+        value, grads = value_and_grad()
+        return float(value), [g.numpy() for g in grads]
+
+    seconds = timed(evaluate, args.repeats)
+    return {"seconds": seconds, "value": -evaluate()[0], "versions": versions()}
+
+
+class Trace:
+    """SciPy callback that notes the time and the bound of each iteration."""
+
+    def __init__(self, compile_seconds, every=10):
+        self.start = time.perf_counter() - compile_seconds
+        self.every = every
+        self.rows = []
+
+    def __call__(self, intermediate_result):
+        elapsed = time.perf_counter() - self.start
+        self.rows.append((elapsed, -float(intermediate_result.fun)))
+        if len(self.rows) % self.every == 0:
+            print(len(self.rows), *self.rows[-1], file=sys.stderr, flush=True)
+
+
+def gpflow_compile(optimizer, loss, variables):
+    """Fill the optimiser's cache of compiled functions; seconds that cost."""
+    function = optimizer.eval_func(loss, variables, tf_fun_args={}, compile=True)
+    start_point = optimizer.initial_parameters(variables)
+    first = timed(lambda: function(start_point), repeats=1, warm_up=0)[0]
+    second = timed(lambda: function(start_point), repeats=1, warm_up=0)[0]
+    return max(first - second, 0.0)
+
+
+def gpflow_optimise(model, iterations):
+    import gpflow
+
+    optimizer = gpflow.optimizers.Scipy()
+    loss = model.training_loss_closure(compile=False)
+    variables = model.trainable_variables
+    compile_seconds = gpflow_compile(optimizer, loss, variables)
+    trace = Trace(compile_seconds)
+    result = optimizer.minimize(
+        loss,
+        variables,
+        callback=trace,
+        options={"maxiter": iterations, "maxfun": 10 * iterations},
+    )
+    return {
+        "trace": trace.rows,
+        "compile_seconds": compile_seconds,
+        "bound": -float(result.fun),
+        "iterations": int(result.nit),
+        "evaluations": int(result.nfev),
+        "message": str(result.message),
+    }
+
+
+def gpflow_parameters(model):
+    return {
+        "variance": float(model.kernel.variance.numpy()),
+        "lengthscales": model.kernel.lengthscales.numpy().tolist(),
+        "noise": float(model.likelihood.variance.numpy()),
+    }
+
+
+def gpflow_train(args):
+    """Trace of (seconds, bound); the seconds include the compilation."""
+    model = gpflow_model(read_problem(args.problem))
+    result = gpflow_optimise(model, args.iterations)
+    return result | {"parameters": gpflow_parameters(model), "versions": versions()}
+
+
+def gpflow_fit_predict(args):
+    """Mean and standard deviation of the observations at the test points."""
+    problem = read_problem(args.problem)
+    model = gpflow_model(problem)
+    result = gpflow_optimise(model, args.iterations)
+    mean, variance = model.posterior().predict_f(problem["X_test"])
+    noise = model.likelihood.variance.numpy()
+    del result["trace"]
+    return result | {
+        "mean": mean.numpy()[:, 0].tolist(),
+        "std": np.sqrt(variance.numpy()[:, 0] + noise).tolist(),
+        "parameters": gpflow_parameters(model),
+        "versions": versions(),
+    }
+
+
+# -- GPflow, classification ------------------------------------------------------------
+
+
+def svgp_model(problem, likelihood):
+    import gpflow
+
+    kernel_class = getattr(gpflow.kernels, str(problem["gpflow_kernel"]))
+    return gpflow.models.SVGP(
+        kernel_class(variance=float(problem["variance"]), lengthscales=problem["lengthscales"]),
+        likelihood,
+        problem["Z"].copy(),
+        num_data=len(problem["X"]),
+    )
+
+
+def svgp_step(model, X, Y, args):
+    """A compiled function of no argument: one step of each optimiser."""
+    import gpflow
+
+    for part in (model.q_mu, model.q_sqrt):
+        gpflow.set_trainable(part, False)
+    natural = gpflow.optimizers.NaturalGradient(args.gamma)
+    if args.lbfgs:
+        return svgp_step_of_lbfgs(model, X, Y, natural, args.lbfgs)
+    return svgp_step_of_adam(model, X, Y, natural, args)[0]
+
+
+def svgp_step_of_lbfgs(model, X, Y, natural, iterations):
+    """Ten natural-gradient steps for q, then some iterations of L-BFGS for the rest."""
+    import gpflow
+    import tensorflow as tf
+
+    optimizer, variables = gpflow.optimizers.Scipy(), model.trainable_variables
+    loss = model.training_loss_closure((X, Y), compile=False)
+    gpflow_compile(optimizer, loss, variables)
+
+    @tf.function
+    def infer():
+        natural.minimize(loss, [(model.q_mu, model.q_sqrt)])
+
+    def step():
+        for _ in range(10):
+            infer()
+        optimizer.minimize(loss, variables, options={"maxiter": iterations})
+
+    return step
+
+
+def svgp_step_of_adam(model, X, Y, natural, args):
+    """The step, and the optimiser whose step size may be set."""
+    import tensorflow as tf
+
+    adam, variables = tf.optimizers.Adam(args.rate), model.trainable_variables
+    adam.build(variables)
+    tf.random.set_seed(0)
+
+    def batch():
+        if not args.batch:
+            return X, Y
+        rows = tf.random.uniform([args.batch], maxval=len(X), dtype=tf.int32)
+        return tf.gather(X, rows), tf.gather(Y, rows)
+
+    @tf.function
+    def step():
+        part = batch()
+        natural.minimize(lambda: -model.elbo(part), [(model.q_mu, model.q_sqrt)])
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            value = -model.elbo(part)
+        adam.apply_gradients(zip(tape.gradient(value, variables), variables))
+        return value
+
+    return step, adam
+
+
+def tensors(problem):
+    import tensorflow as tf
+
+    return tf.constant(problem["X"]), tf.constant(problem["y"][:, None].astype(float))
+
+
+def gpflow_classify(args):
+    """Probabilities of class 1 at the test points; the likelihood is GPflow's own probit."""
+    import gpflow
+
+    problem = read_problem(args.problem)
+    X, Y = tensors(problem)
+    model = svgp_model(problem, gpflow.likelihoods.Bernoulli())
+    step = svgp_step(model, X, Y, args)
+    for _ in range(args.iterations):
+        step()
+    probability = model.predict_y(problem["X_test"])[0].numpy()[:, 0]
+    found = {"probability": probability.tolist(), "bound": float(model.elbo((X, Y)))}
+    return found | {"versions": versions()}
+
+
+def exact_probit(nodes=20):
+    """The probit without GPflow's floor of 0.001, which would make the bounds incomparable."""
+    import gpflow
+    import tensorflow as tf
+    from tensorflow_probability import distributions
+
+    normal = distributions.Normal(tf.constant(0.0, tf.float64), tf.constant(1.0, tf.float64))
+
+    class Probit(gpflow.likelihoods.Bernoulli):
+        def _scalar_log_prob(self, X, F, Y):
+            return normal.log_cdf((2.0 * Y - 1.0) * F)
+
+    return Probit(quadrature=gpflow.quadrature.NDiagGHQuadrature(1, nodes))
+
+
+def gpflow_race(args):
+    """Trace of (seconds, bound of all rows), every twentieth of the time so far.
+
+    The seconds are those of the steps alone: neither the compilation nor the evaluations for the
+    trace count. The trace uses 100 quadrature nodes, where training has GPflow's usual 20.
+    """
+    import tensorflow as tf
+
+    problem = read_problem(args.problem)
+    X, Y = tensors(problem)
+    model, accurate = svgp_model(problem, exact_probit()), exact_probit(100)
+    step = svgp_step(model, X, Y, args)
+
+    @tf.function
+    def bound():
+        expectations = accurate.variational_expectations(X, *model.predict_f(X), Y)
+        return tf.reduce_sum(expectations) - model.prior_kl()
+
+    return raced(step, lambda: (float(bound()),), args.limit, 1.05) | {"versions": versions()}
+
+
+def raced(step, measure, limit, pace, errors=None, anneal=None):
+    """Trace of (seconds of the steps, *measure()), each time when the seconds grew by `pace`.
+
+    `anneal` is called with the share of the limit that is over, before every step; this takes time.
+    `errors` are those that say that a Cholesky factorisation failed, by default TensorFlow's.
+    """
+    if errors is None:
+        import tensorflow as tf
+
+        errors = tf.errors.InvalidArgumentError
+    one = step
+    if anneal is not None:
+        share = [0.0]
+
+        def one():
+            anneal(share[0])
+            step()
+
+    first, second = timed(one, repeats=2, warm_up=0)
+    trace, elapsed, due, steps, message = [], 2.0 * second, 0.0, 2, "time is up"
+    try:
+        while elapsed < limit:
+            if anneal is not None:
+                share[0] = elapsed / limit
+            elapsed += timed(one, repeats=1, warm_up=0)[0]
+            steps += 1
+            if elapsed >= min(due, limit):
+                trace.append((elapsed, *measure()))
+                due = pace * elapsed
+    except errors as error:
+        message = str(error)[:200]
+    return {
+        "trace": trace,
+        "steps": steps,
+        "compile_seconds": max(first - second, 0.0),
+        "message": message,
+    }
+
+
+# -- GPflow, what it predicts and when -------------------------------------------------
+
+PACE = 1.15  # of the seconds from one look at the test part to the next
+
+
+def test_scores(model, problem):
+    """A function of no argument: mean log density of the test part, and its error.
+
+    The error is the root of the mean square, or the share of wrong labels.
+    """
+    import tensorflow as tf
+
+    X, y = tf.constant(problem["X_test"]), problem["y_test"]
+    labels = bool(problem.get("labels", 0))
+    predict_y = tf.function(lambda: model.predict_y(X))
+
+    def measure():
+        mean, variance = (part.numpy()[:, 0] for part in predict_y())
+        if labels:
+            chosen = np.where(y > 0, mean, 1.0 - mean)
+            return float(np.mean(np.log(chosen))), float(np.mean((mean > 0.5) != (y > 0)))
+        density = -0.5 * ((y - mean) ** 2 / variance + np.log(2 * np.pi * variance))
+        return float(np.mean(density)), float(np.sqrt(np.mean((y - mean) ** 2)))
+
+    return measure
+
+
+def boosted(make, labels, seed, X, y, X_test):
+    """What a model of all rows predicts: probabilities, or means with one standard deviation.
+
+    It is the root mean squared error of a random tenth of the rows after a fit of the others, whose
+    seconds do not count.
+    """
+    clock = Laps()
+    model = make().fit(X, y)
+    seconds = clock.lap("fit")
+    answer = (model.predict_proba if labels else model.predict)(X_test)
+    seconds |= clock.lap("predict")
+    if labels:
+        return {"probability": answer.tolist()} | seconds
+    aside, used = np.split(np.random.RandomState(seed).permutation(len(X)), [len(X) // 10])
+    error = y[aside] - make().fit(X[used], y[used]).predict(X[aside])
+    std = np.full(len(X_test), np.sqrt(np.mean(error**2)))
+    return {"mean": answer.tolist(), "std": std.tolist()} | seconds
+
+
+def catboost(args):
+    """CatBoost at its defaults, on as many threads as OpenMP is allowed."""
+    from catboost import CatBoostClassifier, CatBoostRegressor
+
+    problem = read_problem(args.problem)
+    labels = bool(problem.pop("labels"))
+    kind = CatBoostClassifier if labels else CatBoostRegressor
+    options = {"verbose": False, "allow_writing_files": False, "random_seed": 0}
+    threads = int(os.environ.get("OMP_NUM_THREADS", -1))
+    make = partial(kind, thread_count=threads, **options)
+    found = boosted(make, labels, 0, *(problem[key] for key in ("X", "y", "X_test")))
+    known = {"catboost": version("catboost"), "numpy": version("numpy")}
+    return found | {"peak_mb": peak_mb(), "versions": known}
 
 
 # -- command line ----------------------------------------------------------------------
@@ -853,6 +1009,9 @@ COMMANDS = {
     "gpytorch-svgp-anytime": gpytorch_svgp_anytime,
     "gpytorch-fit-predict": gpytorch_fit_predict,
     "gpboost-fit-predict": gpboost_fit_predict,
+    "gpytorch-vnngp-fit-predict": gpytorch_vnngp_fit_predict,
+    "xrfm-fit-predict": xrfm_fit_predict,
+    "catboost": catboost,
     "versions": versions,
 }
 
