@@ -5,7 +5,7 @@ the training rows, and numbers by their mean and standard deviation, so that err
 densities are in units of std(y). Of several targets the first is taken: the torque of the first
 joint of panda and sarcos, the current of that of ur10e. Test rows are those of a split; where a
 table has no splits, a random tenth of its rows, at most 20,000. Three splits of tables below
-20,000 rows, otherwise one. Methods:
+20,000 rows, otherwise one. Categories of tables with types become columns of 0 and 1. Methods:
 
 - `default` and `before` are `SparseGPRegressor(random_state=split)` or `SparseGPClassifier` of this
   version of the package and of an earlier one (`--before`, the root of a checkout).
@@ -46,8 +46,10 @@ import peers
 STORE = common.RESULTS / "neighbours.json"
 NUMBERS = ("gas", "skillcraft", "sml", "sarcos", "parkinsons", "pol", "elevators", "bike")
 NUMBERS += ("bikeshare_counts", "cal_housing", "panda", "kin40k", "tamielectric", "keggdirected")
-NUMBERS += ("ur10e", "beijing_air", "flights", "srtm_n27e086")
+NUMBERS += ("ur10e", "beijing_air", "flights", "srtm_n27e086", "abalone", "diamonds")
 LABELS = ("spambase", "banana", "phoneme", "usps", "eeg", "htru2", "adult", "mnist")
+LABELS += ("mushroom", "nursery")
+FRAMES = ("abalone", "diamonds", "mushroom", "nursery")  # tables with types
 FEW = ("sarcos", "pol", "elevators", "bike", "cal_housing", "panda", "kin40k", "keggdirected")
 ONE_SPLIT = 20_000  # rows from which a table has one split
 MOST_TESTED = 20_000  # rows of tables without splits
@@ -58,42 +60,59 @@ NORMAL_95 = 1.959964  # standard deviations
 # -- data ------------------------------------------------------------------------------
 
 
-def shape(folder, name):
-    """Rows, and splits that are measured."""
-    with np.load(folder / f"{name}.npz") as f:
-        n = len(f["y"])
-        most = f["test_masks"].shape[1] if "test_masks" in f.files else 3
-    return n, range(min(most, 3 if n < ONE_SPLIT else 1))
+def read(folder, name):
+    """X, y, of labels the classes counted from 0, and the masks of test rows or None."""
+    if name in FRAMES:
+        X, y, masks = *read_frame(folder / "frames", name), None
+    else:
+        with np.load(folder / f"{name}.npz") as f:
+            X = np.ascontiguousarray(f["X"], dtype=np.float64)
+            y, masks = f["y"], f["test_masks"] if "test_masks" in f.files else None
+    y = y if y.ndim == 1 else y[:, 0]
+    y = np.unique(y, return_inverse=True)[1] if name in LABELS else y.astype(np.float64)
+    return X, y, masks
 
 
-def test_rows(folder, name, n, split):
+def read_frame(folder, name):
+    """X with a column of 0 and 1 for each value of a category, and y."""
+    import pandas as pd
+
+    about = json.loads((folder / "frames.json").read_text())[name]
+    frame = pd.read_csv(folder / f"{name}.csv.gz")
+    y = frame.pop(about["target"]).to_numpy()
+    return pd.get_dummies(frame, columns=about["categories"]).to_numpy(np.float64), y
+
+
+def test_rows(n, masks, split):
     """Mask of the test rows."""
-    with np.load(folder / f"{name}.npz") as f:
-        if "test_masks" in f.files:
-            return f["test_masks"][:, split]
+    if masks is not None:
+        return masks[:, split]
     test = np.zeros(n, dtype=bool)
     test[np.random.RandomState(split).permutation(n)[: min(n // 10, MOST_TESTED)]] = True
     return test
 
 
+def splits_of(folder, name):
+    """Those that are measured."""
+    _, y, masks = read(folder, name)
+    known = 3 if masks is None else masks.shape[1]
+    return range(min(known, 3 if len(y) < ONE_SPLIT else 1))
+
+
 def load(folder, name, split, rows=None):
     """Standardised X, y, X_test, y_test; labels as they are; at most `rows` random rows of each."""
-    X, y = common.labelled(folder, name)[:2] if name in LABELS else common.load(folder, name)
-    y = y if y.ndim == 1 else y[:, 0]
-    test = test_rows(folder, name, len(X), split)
+    X, y, masks = read(folder, name)
+    test = test_rows(len(X), masks, split)
     train, test = (at_random(np.flatnonzero(part), rows) for part in (~test, test))
     X, X_test = common.standardise(X[train], X[test])
     y, y_test = y[train], y[test]
-    return X, *((y, X_test, y_test) if name in LABELS else with_numbers(y, X_test, y_test))
+    if name not in LABELS:
+        y, y_test = common.standardise(y, y_test)
+    return X, y, X_test, y_test
 
 
 def at_random(rows, most):
     return rows if most is None else np.random.RandomState(0).permutation(rows)[:most]
-
-
-def with_numbers(y, X_test, y_test):
-    y, y_test = common.standardise(y, y_test)
-    return y, X_test, y_test
 
 
 # -- one fit, in a process of its own --------------------------------------------------
@@ -220,8 +239,9 @@ def with_scores(found, data, labels):
 
 def run(args):
     """One fit after another: all methods of a split before those of the next."""
+    splits = {name: args.splits or splits_of(args.data, name) for name in args.tables}
     for split, name, method in product(range(3), args.tables, args.methods):
-        if split in (shape(args.data, name)[1] if args.splits is None else args.splits):
+        if split in splits[name]:
             measure = partial(measured, method, args, name, split)
             common.once(STORE, f"{name}/{split}/{method}", measure, args.again)
 
@@ -254,7 +274,13 @@ def number(value, what):
     """Digits that matter: more of errors, which may be small, fewer of costs."""
     if value is None:
         return None
-    return f"{value:.4f}" if what in ("rmse", "error") else f"{value:.{0 if what in COSTS else 3}f}"
+    return f"{value:.{digits(value, what)}f}"
+
+
+def digits(value, what):
+    if what in COSTS:
+        return 0 if value >= 10 else 2
+    return 4 if what in ("rmse", "error") else 3
 
 
 def method_row(entries, name, method, columns):
