@@ -21,6 +21,7 @@ from skgp_sparse._engine.evidence import certify
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Rows
+from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.sources import Arrays
 
 KERNELS = [
@@ -180,6 +181,10 @@ def test_what_cannot_be_bounded_is_refused():
         model.evidence_bounds(X)
     with pytest.raises(ValueError, match="Pass X and y"):
         pickle.loads(pickle.dumps(model)).evidence_bounds()
+    neighbors = SparseGPRegressor(posterior=Neighbors(20, 10), random_state=0).fit(X, y)
+    for given in ((), (X, y)):
+        with pytest.raises(ValueError, match="posterior_ is 'neighbors'. Set posterior='exact'"):
+            neighbors.evidence_bounds(*given)
     counts = SparseGPRegressor(likelihood="poisson", n_inducing=10, random_state=0)
     counts.fit(X, np.random.RandomState(0).poisson(2.0, size=len(X)))
     with pytest.raises(ValueError, match="needs likelihood='gaussian'"):

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.likelihoods import Logit, Probit
-from skgp_sparse.posteriors import AllRows, InducingPoints
+from skgp_sparse.posteriors import AllRows, InducingPoints, Neighbors
 
 skl2onnx = pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -189,6 +189,9 @@ REFUSALS = {
     "kernel has the part OwnKernel": lambda: regressor(kernel=OwnKernel()).fit(X, Y),
     "kernel has the part Matern.*nu=3": lambda: regressor(kernel=Matern(nu=3.0)).fit(X, Y),
     "prediction is a RowsPosterior.*posterior": lambda: regressor(posterior=AllRows()).fit(X, Y),
+    "prediction is a NeighborsPosterior.*posterior": lambda: regressor(
+        posterior=Neighbors(20, 10)
+    ).fit(X, Y),
     "prediction is a DecoupledPosterior": lambda: regressor(
         posterior=InducingPoints(n_mean=40)
     ).fit(X, Y),

@@ -12,6 +12,8 @@ from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, decoupled, exact
 from skgp_sparse._engine import process as contract
 from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.nearest import distinct_rows
+from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.posterior import Posterior, Posteriors, Prior
 from skgp_sparse._engine.process import Process
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
@@ -55,6 +57,15 @@ def _rows(factor=1.0):
     return RowsPosterior(kernel, X, noise, alpha, features, rest, scale, factor)
 
 
+def _neighbors(factor=1.0, metric=None):
+    rows = CASE.rows()
+    known = distinct_rows(rows.stored_inputs(), rows.everything())
+    kernel = ConstantKernel(2.0) * RBF(0.7) + WhiteKernel(0.1)
+    noise = (known.noise + 0.1) / known.weight
+    scale = np.ones(CASE.X.shape[1])
+    return NeighborsPosterior(kernel, known, noise, 7, scale, metric, factor)
+
+
 PROCESSES = {
     "prior": (lambda: Prior(CASE.kernel, 2), 0),
     "inducing points": (_inducing, 0),
@@ -64,6 +75,11 @@ PROCESSES = {
     "several exact ones": (lambda: _several(_exact), len(CASE.groups().X)),
     "all rows": (_rows, len(np.unique(CASE.X, axis=0))),
     "all rows, larger variances": (lambda: _rows(3.0), len(np.unique(CASE.X, axis=0))),
+    "neighbours": (_neighbors, len(_neighbors().rows.X)),
+    "neighbours in a metric, larger variances": (
+        lambda: _neighbors(3.0, np.eye(CASE.X.shape[1]) + 0.2),
+        len(_neighbors().rows.X),
+    ),
 }
 
 

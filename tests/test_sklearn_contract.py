@@ -23,7 +23,7 @@ from skgp_sparse.bounds import PEP
 from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.metrics import log_predictive_density_scorer
-from skgp_sparse.posteriors import AllRows, InducingPoints
+from skgp_sparse.posteriors import AllRows, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -56,7 +56,8 @@ def estimators():
         for likelihood in LIKELIHOODS
         for size in ({"n_inducing": 5}, {})
     ]
-    return sparse + labels + numbers
+    neighbors = [SparseGPRegressor(posterior=Neighbors(8, 5), max_iter=5)]
+    return sparse + labels + numbers + neighbors
 
 
 def expected_failures(estimator):
@@ -66,7 +67,9 @@ def expected_failures(estimator):
     return {"check_regressors_train": "sets alpha, which belongs to Gaussian noise"}
 
 
-@parametrize_with_checks([SparseGPRegressor(), SparseGPClassifier()])
+@parametrize_with_checks(
+    [SparseGPRegressor(), SparseGPRegressor(posterior="neighbors"), SparseGPClassifier()]
+)
 def test_estimator_checks_of_the_defaults(estimator, check):
     check(estimator)
 

@@ -47,6 +47,12 @@ def evidence_bounds(fit, parameters, records, units, name):
     name : str
         For errors.
     """
+    if fit.posterior.kind == "neighbors":
+        raise ValueError(
+            f"{name} needs a posterior whose bounds are known, but posterior_ is 'neighbors'. Set "
+            "posterior='exact', 'inducing' or 'rows', or judge the fit by log_predictive_density "
+            "of rows that it has not seen."
+        )
     bound = resolve_bound(parameters.bound, name)
     if records is not None:
         rows = replace(records.numbers(False), y_mean=units.mean, y_scale=units.scale)

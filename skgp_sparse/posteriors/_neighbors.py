@@ -79,7 +79,7 @@ class Neighbors(Strategy):
         return Fit(local.kernel, objective, posterior, value, max(n_iter, 1), 0.0)
 
     def _objective(self, job, known, local, random_state):
-        """`NeighborsObjective` of random rows, whose neighbours are looked for at a `LocalModel`."""
+        """`NeighborsObjective` of random rows, whose neighbours are those at a `LocalModel`."""
         rows = job.rows
         chosen = rows.sample(_LEFT_OUT, random_state)
         block = rows.block(chosen)
@@ -92,10 +92,11 @@ class Neighbors(Strategy):
         return NeighborsObjective(left, rows, total, local.metric, n_jobs=n_jobs)
 
     def _run(self, job, known, local, random_state):
-        """The next `LocalModel`, after some iterations with neighbours held, and how many they were."""
+        """The `LocalModel` after some iterations with neighbours held, and how many they were."""
         objective = self._objective(job, known, local, random_state)
         function = VectorFunction(objective, local.kernel)
-        maximum = climb(function, job.settings, max_iter=_ITERATIONS)
+        most = min(_ITERATIONS, job.settings.max_iter)
+        maximum = climb(function, job.settings, max_iter=most)
         objective, kernel = function.at(maximum.x)
         return LocalModel(kernel, objective.metric), maximum.n_iter
 
