@@ -256,6 +256,8 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
+        selections = [list(fit.selection) for fit in fits]
+        self.selection_ = selections[0] if len(fits) == 1 else selections
         vars(self).update(family.attributes(fits, units))
         self._fits, self._units, self._view = fits, units, family.view(fits, units)
         self._kept = _kept_parameters(self)

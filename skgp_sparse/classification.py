@@ -146,6 +146,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal. With several binary problems, it is the maximum over
         the problems.
+    selection_ : list of Candidate, or list of these lists
+        What was tried on rows that were held aside, in order: a tuple ``(name, density, rmse,
+        seconds)`` for each posterior. It is empty where there was nothing to choose by trial. With
+        several binary problems, it is a list of one list per problem.
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight. Defined only after
         `partial_fit`.

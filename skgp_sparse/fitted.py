@@ -63,7 +63,7 @@ _PARTS = _VIEWS + _PROCESSES + _NEIGHBORS + _OBJECTIVES + _STREAMS
 _OF_USERS = {
     bounds: "Titsias TitsiasNew Artemev FITC PEP DTC",
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    posteriors: "AllRows Exact InducingPoints Neighbors",
+    posteriors: "AllRows Candidate Exact InducingPoints Neighbors",
     solvers: "LBFGS Minibatches Stochastic",
     kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared Matern "
     "PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",

@@ -219,6 +219,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     jitter_ : float
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal.
+    selection_ : list of Candidate
+        What was tried on rows that were held aside, in order: a tuple ``(name, density, rmse,
+        seconds)`` for each posterior. It is empty where there was nothing to choose by trial.
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight. Defined only after
         `partial_fit`.

@@ -37,6 +37,7 @@ class Fit(NamedTuple):
     value: float
     n_iter: int
     jitter: float
+    selection: tuple = ()  # a `Candidate` for each posterior that was tried, in order
 
 
 class KeepParameters(BaseEstimator, Solver):

@@ -22,7 +22,7 @@ PARTS = """
 OF_USERS = {
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",
     "likelihoods": "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    "posteriors": "AllRows Exact InducingPoints Neighbors",
+    "posteriors": "AllRows Candidate Exact InducingPoints Neighbors",
     "solvers": "LBFGS Minibatches Stochastic",
     "classification": "SparseGPClassifier",
     "dask": "DaskSparseGPClassifier DaskSparseGPRegressor",

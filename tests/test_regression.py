@@ -1,6 +1,7 @@
 """Laws of SparseGPRegressor: what it predicts, in which units, and when it says no."""
 
 import copy
+import pickle
 import sys
 import warnings
 
@@ -23,7 +24,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.inference.starts import restarts
-from skgp_sparse.posteriors import Exact, _choice
+from skgp_sparse.posteriors import Candidate, Exact, _choice
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -531,6 +532,16 @@ def test_auto_is_the_exact_process_up_to_a_number_of_distinct_rows(monkeypatch, 
         y = y + 0.01 * np.arange(len(y)) / len(y)
         model = SparseGPRegressor(NOISY, optimizer=None, random_state=0).fit(rows, y)
         assert model.n_inducing_ == len(model.inducing_points_) == m
+
+
+def test_what_was_tried_is_logged(monkeypatch):
+    model = SparseGPRegressor(NOISY, optimizer=None)
+    assert model.fit(X, Y[:, 0]).selection_ == []
+    tried = Candidate("exact", -0.5, 0.3, 2.0), Candidate("rows", -0.6, 0.4, 1.0)
+    plain = _choice.Auto.fit
+    monkeypatch.setattr(_choice.Auto, "fit", lambda *args: plain(*args)._replace(selection=tried))
+    assert model.fit(X, Y[:, 0]).selection_ == list(tried)
+    assert pickle.loads(pickle.dumps(model)).selection_[1].name == "rows"
 
 
 def test_auto_leaves_the_users_inducing_points_alone():

@@ -5,7 +5,7 @@ object may have parameters, such as ``posterior=InducingPoints(n_mean=2000)``, w
 as ``posterior__n_mean``. There is one strategy a file, which fits a job and returns a process that
 predicts:
 
-- `_contract`: what every strategy does
+- `_contract`: what every strategy does, and what is logged of those that are tried
 - `_job`: what is fitted, and how every fit begins
 - `_exact`: all rows, exactly
 - `_inducing_points`: inducing points
@@ -17,9 +17,9 @@ predicts:
 """
 
 from skgp_sparse.posteriors._all_rows import AllRows
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import Candidate, Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._neighbors import Neighbors
 
-__all__ = ["AllRows", "Exact", "InducingPoints", "Neighbors", "Strategy"]
+__all__ = ["AllRows", "Candidate", "Exact", "InducingPoints", "Neighbors", "Strategy"]

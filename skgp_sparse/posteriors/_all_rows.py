@@ -24,7 +24,7 @@ from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.parameters import arithmetic, positions_of
-from skgp_sparse.posteriors._contract import Cost, Strategy
+from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.solvers import Fit, takes_random_rows
@@ -44,7 +44,6 @@ _UNSEEN = 1e6  # their noise, in units of the variance of the process
 _CENTRAL, _LIMIT = 0.95, 1.959964**2  # of normal deviates, this share have squares below this
 _ENOUGH = 100  # rows that tell a share
 _DOUBT = 20  # rows that speak for a factor of 1
-_PRODUCTS, _OPERATIONS = 100, 20  # of a solve and of an entry of a product, for estimates
 _LIMITS = 1e-3, 1e6  # of the factor of the variances: errors of a solve that ended early are large
 
 
@@ -116,12 +115,6 @@ class AllRows(Strategy):
             objective = job.model.sparse(rows, Z, settings.options)
             value = objective.value(kernel)
         return Fit(kernel, objective, posterior, value, learned.n_iter, jitter)
-
-    def cost(self, n, m):
-        """The `Cost`: O(n²) operations for each product, O(n m) numbers of the preconditioner."""
-        learned = Exact().cost(min(n, _ROWS_OF_THETA[-1]), m)
-        operations = learned.operations + _PRODUCTS * float(n) ** 2 * _OPERATIONS
-        return Cost(operations, max(learned.numbers, n * _LEADING_ROWS))
 
     def refuses(self, family):
         """Likelihoods, given inducing points, and random rows."""

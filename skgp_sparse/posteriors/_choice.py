@@ -72,12 +72,6 @@ class Auto(Strategy):
                 return points.go_on(job, objective, random_state)
         return rows.go_on(job, learned, of_all_rows)
 
-    def cost(self, n, m):
-        """The `Cost` of the most expensive outcome."""
-        if n <= _EXACT_ROWS:
-            return Exact().cost(n, m)
-        return max(InducingPoints().cost(n, m), AllRows().cost(n, m))
-
     def refuses(self, family):
         """Nothing."""
         return None

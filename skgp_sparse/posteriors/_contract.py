@@ -7,11 +7,31 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 
-class Cost(NamedTuple):
-    """A rough estimate of what a fit takes."""
+class Candidate(NamedTuple):
+    """What became of a posterior that was tried, on rows that were held aside.
 
-    operations: float  # multiplications and additions
-    numbers: float  # in memory, beyond the rows
+    Parameters
+    ----------
+    name : str
+        Of the posterior.
+    density : float
+        Mean log density of the targets, in units of y; of labels, mean log probability.
+    rmse : float
+        Root mean squared error of the predicted means, in units of y; nan of labels.
+    seconds : float
+        That it took.
+
+    Examples
+    --------
+    >>> from skgp_sparse.posteriors import Candidate
+    >>> Candidate("inducing", density=-0.4, rmse=0.36, seconds=12.0)
+    Candidate(name='inducing', density=-0.4, rmse=0.36, seconds=12.0)
+    """
+
+    name: str
+    density: float
+    rmse: float
+    seconds: float
 
 
 class Strategy(BaseEstimator, ABC):
@@ -54,23 +74,6 @@ class Strategy(BaseEstimator, ABC):
         -------
         Fit
             Kernel, objective and `Process`.
-        """
-
-    @abstractmethod
-    def cost(self, n, m):
-        """Estimate roughly what a fit of one target takes.
-
-        Parameters
-        ----------
-        n : int
-            Number of distinct rows.
-        m : int
-            Number of inducing points, for a strategy that has them.
-
-        Returns
-        -------
-        Cost
-            Seconds, and bytes of memory.
         """
 
     @abstractmethod

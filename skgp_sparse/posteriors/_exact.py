@@ -1,11 +1,10 @@
 """The exact process: every distinct row is an inducing point."""
 
-from skgp_sparse.posteriors._contract import Cost, Strategy
+from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import begin, best_start
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
 _CHEAP = 600  # rows up to which an evaluation is cheap, and a fit ends at its optimum
-_EVALUATIONS = 50  # of a fit, for rough estimates
 
 
 class Exact(Strategy):
@@ -43,10 +42,6 @@ class Exact(Strategy):
         settings = job.settings
         objective = job.model.exact(job.rows, settings.options)
         return settings.solver.solve(objective, job.kernel, settings, random_state)
-
-    def cost(self, n, m):
-        """The `Cost`: O(n³) operations, O(n²) numbers."""
-        return Cost(_EVALUATIONS * float(n) ** 3, 4 * n**2)
 
     def refuses(self, family):
         """Inducing points that the user gives are not the rows."""

@@ -5,11 +5,10 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse.inference.parameters import raise_noise
 from skgp_sparse.posteriors import _moves
-from skgp_sparse.posteriors._contract import Cost, Strategy
+from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin, best_start
 
-_EVALUATIONS = 100  # of a fit, for rough estimates
 _SOME = 2000  # rows that tell the noise
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 
@@ -71,10 +70,6 @@ class InducingPoints(Strategy):
             warm = objective if Z is None else objective.at(basis=Z)
         objective, kernel = best_start(objective, kernel, warm, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
-
-    def cost(self, n, m):
-        """The `Cost`: O(n m²) operations, O(m²) numbers."""
-        return Cost(_EVALUATIONS * 3.0 * n * m**2, 12 * m**2)
 
     def refuses(self, family):
         """Nothing."""

@@ -5,7 +5,7 @@ import numpy as np
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse.inference.objectives import DecoupledObjective
 from skgp_sparse.inference.parameters import arithmetic
-from skgp_sparse.posteriors._contract import Cost, Strategy
+from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 
 
@@ -32,11 +32,6 @@ class LargerMean(Strategy):
         objective = DecoupledObjective(fit.objective, InducingBasis(np.vstack([Z, more])))
         with arithmetic():
             return fit._replace(**objective.conclude(fit.kernel)._asdict())
-
-    def cost(self, n, m):
-        """The `Cost`: that of `InducingPoints`, and a visit with more points."""
-        operations, numbers = InducingPoints().cost(n, m)
-        return Cost(operations + n * self.n_mean**2, max(numbers, 4 * self.n_mean**2))
 
     def refuses(self, family):
         """Likelihoods, and bounds that count a residual as noise."""

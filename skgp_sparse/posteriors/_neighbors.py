@@ -19,7 +19,7 @@ from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse.inference.neighbors_objective import NeighborsObjective
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
-from skgp_sparse.posteriors._contract import Cost, Strategy
+from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.solvers import Fit
@@ -53,6 +53,7 @@ class Neighbors(Strategy):
     """
 
     name = "neighbors"
+    has_bound = False
 
     def __init__(self, n_neighbors="auto", n_neighbors_fit=_FIT):
         self.n_neighbors = n_neighbors
@@ -99,10 +100,6 @@ class Neighbors(Strategy):
         maximum = climb(function, job.settings, max_iter=most)
         objective, kernel = function.at(maximum.x)
         return LocalModel(kernel, objective.metric), maximum.n_iter
-
-    def cost(self, n, m):
-        """The `Cost` of some evaluations and searches."""
-        return Cost(100.0 * _LEFT_OUT * float(self.n_neighbors_fit) ** 3, 2 * n)
 
     def refuses(self, family):
         """Likelihoods, for now."""
