@@ -251,12 +251,10 @@ def run(args):
 
 SCORES = {"rmse": "RMSE", "log_density": "log density", "coverage": "in 95 %"}
 LABEL_SCORES = {"log_loss": "log loss", "error": "error"}
-COSTS = {
-    "fit_seconds": "fit (s)",
-    "predict_seconds": "predict (s)",
-    "fit_cpu_seconds": "fit (CPU s)",
-}
-COSTS |= {"peak_mb": "MB"}
+COSTS = {"fit_seconds": "fit (s)", "predict_seconds": "predict (s)", "peak_mb": "MB"}
+COSTS |= {"fit_cpu_seconds": "fit (CPU s)"}
+BY_METHOD = {"log_density": NUMBERS, "rmse": NUMBERS, "log_loss": LABELS}
+LEVEL = 0.01  # nats by which a score may differ and be called level
 
 
 def of_splits(entries, name, method):
@@ -289,9 +287,7 @@ def method_row(entries, name, method, columns):
         return None
     found = of_splits(entries, name, method)
     n = round(average(found, "n")) if found else None
-    posterior = ", ".join(
-        sorted({one["posterior"] for one in found.values() if one.get("posterior")})
-    )
+    posterior = ", ".join(sorted({one.get("posterior") or "" for one in found.values()}))
     values = [number(average(found, what), what) for what in columns]
     return [name, method, n, len(found), *values, posterior or None]
 
@@ -311,15 +307,32 @@ def paired(entries, name, what, *methods):
     return [average({s: one[s] for s in splits}, what) for one in found] if splits else None
 
 
-def gain_line(entries, names, what, sign):
+def by_method(entries, names, what):
+    """One line for each table, with a score of every method."""
+    rows = []
+    for name in names:
+        found = [of_splits(entries, name, method) for method in METHODS]
+        if any(found):
+            rows.append([name, *(number(average(one, what), what) for one in found)])
+    return common.table(["table", *METHODS], rows)
+
+
+def gains(entries, names, what, sign):
+    """{table: nats by which the default is better than the earlier version}."""
     pairs = {name: paired(entries, name, what, "default", "before") for name in names}
-    gain = {name: sign * (pair[0] - pair[1]) for name, pair in pairs.items() if pair}
+    return {name: sign * (pair[0] - pair[1]) for name, pair in pairs.items() if pair}
+
+
+def gain_line(entries, names, what, sign):
+    gain = gains(entries, names, what, sign)
     if gain:
-        worst, values = min(gain, key=gain.get), list(gain.values())
+        values = list(gain.values())
+        worse = [f"{name} ({gain[name]:+.3f})" for name in gain if gain[name] < -LEVEL]
         yield (
             f"{what.replace('_', ' ').capitalize()} of the default beside the earlier version, "
             f"{len(gain)} tables: better by {np.mean(values):.3f} nats on average, by "
-            f"{np.median(values):.3f} at the median, by {gain[worst]:+.3f} on {worst}, the worst."
+            f"{np.median(values):.3f} at the median; worse by more than {LEVEL} on: "
+            f"{', '.join(worse) or 'none'}."
         )
 
 
@@ -371,8 +384,12 @@ def render():
         "Means over the splits, in units of std(y); n: training rows; MB: resident memory of the "
         "process at most, data included. Seconds are upper limits where other programs ran beside."
     )
-    parts = [about, *summary(entries), "## Numbers", quality(entries, NUMBERS, SCORES)]
-    parts += ["## Labels", quality(entries, LABELS, LABEL_SCORES)]
+    parts = [about, *summary(entries)]
+    for what, names in BY_METHOD.items():
+        title = (SCORES | LABEL_SCORES)[what]
+        parts += [f"## {title[0].upper()}{title[1:]}", by_method(entries, names, what)]
+    parts += ["## Seconds and memory: numbers", quality(entries, NUMBERS, SCORES)]
+    parts += ["## Seconds and memory: labels", quality(entries, LABELS, LABEL_SCORES)]
     failed = "\n".join(failures(entries))
     parts += ["## Fits without a result", failed] if failed else []
     known = {key: {"commit": "of a peer"} | entry for key, entry in entries.items()}
