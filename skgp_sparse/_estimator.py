@@ -22,7 +22,7 @@ from skgp_sparse._ground.sklearn_compat import (
 )
 from skgp_sparse._ground.warnings import about, warn
 from skgp_sparse._version import __version__
-from skgp_sparse.families.family import fit_all, inducing_points_of
+from skgp_sparse.families.family import fit_all, inducing_points_of, selection_of
 from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
@@ -72,7 +72,7 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
     @with_callbacks
     def _fit_rows(self, X, y, sample_weight, offset):
         check_parameters(self, type(self).__name__)
-        family, earlier = self._family(), self._earlier()
+        family, earlier = self._family().on_the_clock(), self._earlier()
         records = self._read(family.rules, X, y, sample_weight, offset)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         family.progress = progress_of(self, reporter)
@@ -94,7 +94,7 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
         with _unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
             self._check_kept()
-            family = self._family(**known)
+            family = self._family(**known).on_the_clock()
             family.progress = progress_of(self)
             stream, view = self._stream_so_far(family), getattr(self, "_view", None)
             given = X, y, sample_weight, offset
@@ -256,8 +256,7 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
-        selections = [list(fit.selection) for fit in fits]
-        self.selection_ = selections[0] if len(fits) == 1 else selections
+        self.selection_ = selection_of(fits)
         vars(self).update(family.attributes(fits, units))
         self._fits, self._units, self._view = fits, units, family.view(fits, units)
         self._kept = _kept_parameters(self)

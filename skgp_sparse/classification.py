@@ -81,6 +81,13 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
         iteration.
+    time_limit : float, default=None
+        Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops
+        after the iteration that is under way, no restart and no larger sample begins, and the
+        posterior is computed with what was found. This may take longer than the limit, as a fit
+        begins and ends with work that cannot be left out. There is no warning, but `verbose` says
+        it. A callable `optimizer` is not interrupted. Several binary problems share the time. None
+        means no limit; with one, the result depends on the speed of the machine.
     tol : float or "auto", default="auto"
         The tolerance of the stopping criterion. The fit ends when ten iterations (five if only
         hyperparameters are learned) have improved the bound by less than `tol` nats per row in
@@ -196,6 +203,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         solver="auto",
         n_restarts_optimizer=0,
         max_iter=1000,
+        time_limit=None,
         tol="auto",
         max_iter_predict=100,
         warm_start=False,
@@ -214,6 +222,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.solver = solver
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
+        self.time_limit = time_limit
         self.tol = tol
         self.max_iter_predict = max_iter_predict
         self.warm_start = warm_start

@@ -112,7 +112,7 @@ class Stochastic(BaseEstimator, Solver):
         move_basis = settings.move_basis and _can_move(kernel)
         search = stochastic.Search(objective, model, settings, move_basis, random_state)
         state = search.begin(objective, kernel)
-        for stage in stages:
+        for stage in settings.deadline.until(stages):
             if not search.stopped:
                 state = search.climb(state, stage)
         if search.unfinished:
@@ -182,7 +182,7 @@ class UserOptimizer(BaseEstimator, Solver):
         drawn = drawn_starts(kernel.bounds, settings.n_restarts, random_state)
         answers = (
             self._checked(self.optimizer(negative, theta, bounds=kernel.bounds), kernel)
-            for theta in chain([kernel.theta], drawn)
+            for theta in chain([kernel.theta], settings.deadline.until(drawn))
         )
         theta, _ = min(answers, key=lambda answer: answer[1])
         return _finish(objective, kernel.clone_with_theta(theta), 1, inner_state)

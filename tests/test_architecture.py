@@ -194,7 +194,11 @@ def test_files_are_short(module):
 
 def test_functions_are_short():
     lines = {name: code_lines(node) for name, node in functions()}
-    assert not [name for name, count in lines.items() if count > MOST_LINES_OF_A_FUNCTION]
+    assert not [
+        name
+        for name, count in lines.items()
+        if count > MOST_LINES_OF_A_FUNCTION and not name.endswith("__init__")
+    ]
     assert np.quantile(list(lines.values()), 0.9) < NINE_IN_TEN_FUNCTIONS
 
 

@@ -1,5 +1,7 @@
 """Arrays, threads, memory and warnings: nothing here knows of processes.
 
+deadline
+    When a fit should end.
 linalg
     Cholesky factorisation with jitter, triangular products, LAPACK and BLAS calls.
 normal

@@ -2,9 +2,11 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from functools import partial
 
 from joblib import Parallel, delayed
 
+from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import about, collected, warn
 from skgp_sparse.families.choices import resolve_inducing
@@ -38,10 +40,13 @@ class Family(ABC):
         Defined where the noise is Gaussian.
     progress : callable
         ``(iteration, value, about="", note="") -> stop?``
+    deadline : Deadline
+        Of the call.
     """
 
     has_sites = True
     progress = None
+    deadline = Deadline()
 
     @abstractmethod
     def jobs(self, records, earlier):
@@ -82,6 +87,15 @@ class Family(ABC):
         `due`: theta and Z should move.
         """
 
+    def on_the_clock(self):
+        """The same family, whose call has begun; where progress is printed, its end is, too."""
+        limit = self.parameters.time_limit
+        if limit is not None:
+            text = f"[{self.name}] time_limit={limit:g} is over: the fit ends before it converges"
+            tell = partial(print, text) if self.parameters.verbose else None
+            self.deadline = Deadline(limit, tell)
+        return self
+
     def units_of(self, rows):
         """Those of the targets of a table; labels have none."""
         return Units(rows.y_mean, rows.y_scale)
@@ -109,14 +123,15 @@ def fit_all(jobs, random_states, n_jobs, watched):
     Fits that are `watched`, or whose rows have to be read, are made one after the other: the first
     tell their progress, the second would send the reader back and forth.
     """
-    pairs, threads = list(zip(jobs, random_states)), resolve_n_jobs(n_jobs)
+    pairs, threads, count = list(zip(jobs, random_states)), resolve_n_jobs(n_jobs), len(jobs)
+    seconds = jobs[0].settings.deadline.left() * min(threads, count) / count
     if len(jobs) > 1 and n_jobs is None and not watched and all(map(_is_small, jobs)):
         # threads within an evaluation gain little
-        results = ordered_map(lambda pair: _fit_quietly(*pair), pairs, threads)
+        results = ordered_map(lambda pair: _fit_quietly(*pair, seconds), pairs, threads)
     elif len(jobs) == 1 or n_jobs is None or threads == 1 or not jobs[0].rows.in_memory:
-        return [_fit(*pair) for pair in pairs]
+        return [_fit(job.within(count - k), state) for k, (job, state) in enumerate(pairs)]
     else:
-        calls = (delayed(_fit_elsewhere)(_alone(job), state) for job, state in pairs)
+        calls = (delayed(_fit_elsewhere)(_alone(job), state, seconds) for job, state in pairs)
         results = Parallel(n_jobs=n_jobs)(calls)
     fits = []
     for job, (fit, warnings) in zip(jobs, results):
@@ -131,15 +146,16 @@ def _fit(job, random_state):
         return job.strategy.fit(job, random_state)
 
 
-def _fit_quietly(job, random_state):
-    """A fit, and its warnings."""
+def _fit_quietly(job, random_state, seconds):
+    """A fit that has so many seconds from now on, and its warnings."""
+    job = job.with_settings(deadline=Deadline(seconds))
     with collected() as warnings:
         return _fit(job, random_state), warnings
 
 
-def _fit_elsewhere(job, random_state):
+def _fit_elsewhere(job, random_state, seconds):
     """A fit without its rows, and its warnings, for another process."""
-    fit, warnings = _fit_quietly(job, random_state)
+    fit, warnings = _fit_quietly(job, random_state, seconds)
     return _with_rows(fit, None), warnings
 
 
@@ -152,12 +168,19 @@ def _is_small(job):
 
 
 def _alone(job):
-    """The same on one thread and without progress, as other processes take it."""
-    return job.with_settings(options=job.settings.options._replace(n_jobs=1), progress=None)
+    """The same on one thread, without progress and a clock, as other processes take it."""
+    options = job.settings.options._replace(n_jobs=1)
+    return job.with_settings(options=options, progress=None, deadline=None)
 
 
 def _with_rows(fit, rows):
     return fit._replace(objective=replace(fit.objective, rows=rows))
+
+
+def selection_of(fits):
+    """The log of candidates, for several problems a list of them."""
+    selections = [list(fit.selection) for fit in fits]
+    return selections[0] if len(fits) == 1 else selections
 
 
 def inducing_points_of(fits):

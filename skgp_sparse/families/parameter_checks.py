@@ -43,6 +43,8 @@ def check_parameters(estimator, name):
         check_number(estimator.tol, "tol", name, Real, low=0)
     if not isinstance(estimator.verbose, BOOLS):
         check_number(estimator.verbose, "verbose", name, Integral, low=0)
+    if estimator.time_limit is not None:
+        check_number(estimator.time_limit, "time_limit", name, Real, low=0)
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
     check_kernel(estimator.kernel, name)

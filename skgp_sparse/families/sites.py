@@ -53,6 +53,7 @@ class SiteFamily(Family):
         random_state, results = stream.random_state(), []
         frozen = frozen or [None] * len(jobs)
         for job, knowledge, sites in zip(jobs, stream.knowledge, frozen):
+            job = job.within(len(jobs) - len(results))
             with about(job.name):
                 results.append(self._infer_one(stream, job, knowledge, sites, due, random_state))
         fits, knowledge, rows = zip(*results)

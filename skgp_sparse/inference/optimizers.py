@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse._ground.deadline import Deadline
+
 _CORRECTIONS = 50  # with thousands of coordinates of Z, more than the usual 10 pay
 _FORGOTTEN = 0.1  # share of the sums of squares that an iteration forgets
 _SPREAD = 30.0  # at most, between the square roots of D and of its median
@@ -27,7 +29,7 @@ _LONGEST = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
 _WORTHLESS = 1e-4  # of tol: a step that promises less is not tried
 
-STOPPED = "stopped by a callback"
+STOPPED = "stopped by a callback, or by a limit of time"
 STUCK = "no step along the gradient improves the objective"
 
 
@@ -125,7 +127,17 @@ class _Curvature:
 
 
 def maximise(
-    function, x0, limits, *, max_iter, tol, scale=1.0, first=1.0, callback=None, curvature=None
+    function,
+    x0,
+    limits,
+    *,
+    max_iter,
+    tol,
+    scale=1.0,
+    first=1.0,
+    callback=None,
+    curvature=None,
+    deadline=None,
 ):
     """Maximise within limits.
 
@@ -149,17 +161,20 @@ def maximise(
     curvature : object or None
         That of an earlier `Maximum`, of nearly the same function with the same scale; it is
         changed.
+    deadline : Deadline or None
+        Once it is over, no further iteration begins.
 
     Returns
     -------
     Maximum
     """
+    deadline = deadline or Deadline()
     minimand = _Minimand(function, limits, scale)
     point = minimand.start(x0)
     is_known, curvature = curvature is not None, curvature or _Curvature(len(x0))
-    if len(x0) > _MANY and not is_known:
+    history, ended = [point.value], STOPPED if deadline.is_over() else None
+    if len(x0) > _MANY and not is_known and ended is None:
         _measure(minimand, point, curvature)
-    history, ended = [point.value], None
     while ended is None and len(history) <= max_iter:
         point, ended = _iterate(minimand, point, curvature, tol, first)
         if ended is None:
@@ -168,6 +183,8 @@ def maximise(
                 ended = STOPPED
             elif _has_converged(history, tol, len(x0)):
                 ended = "converged"
+            elif deadline.is_over():
+                ended = STOPPED
     converged = ended not in (None, STUCK)
     message = ended or f"the limit of {max_iter} iterations was reached"
     n_iter = len(history) - 1
@@ -257,5 +274,6 @@ def climb(function, settings, x0=None, **options):
     """
     parameters, scale = function.parameters, function.objective.size()
     given = {"max_iter": settings.max_iter, "tol": settings.tol, "callback": settings.progress}
+    given["deadline"] = settings.deadline
     x0 = parameters.pack() if x0 is None else x0
     return maximise(function, x0, parameters.limits(), scale=scale, **given | options)

@@ -51,13 +51,14 @@ def fit_exact(objective, kernel, settings, random_state):
     def fine(maximum):
         return _finished(within, settings, maximum) if cheap else maximum
 
-    best = fine(_best(rough, rough(kernel.theta), cheap.starts if cheap else ()))
+    others = settings.deadline.until(cheap.starts if cheap else ())
+    best = fine(_best(rough, rough(kernel.theta), others))
     if len(kernel.theta) == 0:
         return within, best
     reached, _ = within.at(best.x)
     if best.value < reached.constant_log_likelihood():
-        best = fine(_best(rough, best, _around(kernel.theta)))
-    drawn = restarts(kernel, settings.n_restarts, random_state)
+        best = fine(_best(rough, best, settings.deadline.until(_around(kernel.theta))))
+    drawn = settings.deadline.until(restarts(kernel, settings.n_restarts, random_state))
     return within, _best(lambda theta: fine(rough(theta)), best, drawn)
 
 
@@ -83,7 +84,7 @@ def _finished(function, settings, maximum):
     tol = min(settings.tol, _LITTLE / function.objective.size())
     while gain > _ENOUGH and maximum.converged and maximum.message != STOPPED:
         left = settings.max_iter - maximum.n_iter
-        if left <= 0:
+        if left <= 0 or settings.deadline.is_over():
             break
         run = climb(function, settings, maximum.x, max_iter=left, tol=tol, curvature=curvature)
         gain, curvature = run.value - maximum.value, None

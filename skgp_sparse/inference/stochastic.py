@@ -172,7 +172,8 @@ def climb_by_minibatches(search, state, batch_size):
     draw_batch = search.samples.batches(batch_size)
     steps, step_of_basis, lost = _CYCLE, _STEP_OF_BASIS, 0
     left = _STEPS_OF_AN_ITERATION * search.settings.max_iter
-    while not search.stopped and lost < _MOST_LOST and left > 0:
+    deadline = search.settings.deadline
+    while not search.stopped and lost < _MOST_LOST and left > 0 and not deadline.is_over():
         before, steps = state, min(steps, left)
         left -= steps
         try:
@@ -211,7 +212,8 @@ def _cycle(search, state, draw_batch, steps, step_of_basis):
             raise np.linalg.LinAlgError("The gradient of a minibatch is not finite.")
         vector = np.clip(vector + rate * units * direction, *limits)
         search.seen += len(part.rows)
-        if (step + 1) % _EVERY == 0 and search.report((step + 1) // _EVERY, state):
+        is_told = (step + 1) % _EVERY == 0 and search.report((step + 1) // _EVERY, state)
+        if is_told or search.settings.deadline.is_over():
             break
     return function.at(vector)
 

@@ -101,7 +101,7 @@ class AllRows(Strategy):
             few = job.rows.sampled(job.model.sample(job.rows, size, random_state))
             learned = Exact().go_on(job._replace(rows=few), random_state)
             yield learned
-            if size >= len(job.rows):
+            if size >= len(job.rows) or job.settings.deadline.is_over():
                 return
             job = job._replace(kernel=learned.kernel)
 

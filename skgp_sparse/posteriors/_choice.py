@@ -67,7 +67,7 @@ class Auto(Strategy):
             return points.go_on(job, objective, random_state)
         for learned in rows.learn(job, of_all_rows):
             objective = points.objective(job._replace(kernel=learned.kernel), random_state)
-            if not _loses_much(learned.kernel, objective):
+            if not _loses_much(learned.kernel, objective) or job.settings.deadline.is_over():
                 job = job._replace(kernel=within_reach(learned.kernel, job.kernel, job.rows))
                 return points.go_on(job, objective, random_state)
         return rows.go_on(job, learned, of_all_rows)
@@ -150,6 +150,7 @@ def job_of(family, rows, kernel, model, name):
             start_rows=_rows_of_start(n, family.has_sites),
             options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
             move_basis=given.optimize_inducing,
+            deadline=family.deadline,
             progress=family.progress and partial(family.progress, about=name),
         ),
         limits=limits,

@@ -7,6 +7,7 @@ import numpy as np
 
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import Table
+from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse.inference.contracts import Model, Solver
 from skgp_sparse.inference.parameters import positions_of, value_or_minus_inf
 from skgp_sparse.inference.starts import CheapSearch, fit_exact
@@ -37,6 +38,7 @@ class Settings(NamedTuple):
     move_basis: bool = True  # whether inducing points are optimised
     progress: Callable | None = None  # (iteration, value) -> stop?
     cheap: CheapSearch | None = None  # where an evaluation is cheap
+    deadline: Deadline = Deadline()  # what may be left out after it is left out
 
 
 class Limits(NamedTuple):
@@ -64,6 +66,10 @@ class Job(NamedTuple):
     def are_few(self, most):
         """Whether there are so few distinct rows."""
         return bool(most) and self.rows.distinct(most=most) is not None
+
+    def within(self, share):
+        """The same job with one of so many shares of the time that is left."""
+        return self.with_settings(deadline=self.settings.deadline.share(share))
 
     def with_settings(self, **changes):
         """The same job with other settings."""
