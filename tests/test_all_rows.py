@@ -406,6 +406,7 @@ def test_auto_asks_again_at_better_hyperparameters(answers, monkeypatch):
         "skgp_sparse.posteriors._choice._loses_much",
         lambda kernel, objective: next(answers),
     )
+    monkeypatch.setattr("skgp_sparse.posteriors._choice._AUTO_ROWS", 50)
     X, y = smooth(1500)
     model = SparseGPRegressor(random_state=0).fit(X, y)
     assert model.posterior_ == "inducing" and next(answers, None) is None
