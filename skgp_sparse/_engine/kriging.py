@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._ground.parallel import empty
 from skgp_sparse._ground.small_matrices import back_substituted, whitened
 
-_BLOCK = 1 << 17  # entries of the kernel matrices of a block: they fit a cache
+_BLOCK = 1 << 18  # entries of the kernel matrices of a block, whose memory is used again
 
 
 class LocalPrediction(NamedTuple):
@@ -69,9 +70,8 @@ def linearise(kernel, P, y, noise):
 
 def _solve(K, y, noise):
     """The `LocalPrediction`, the factor L, and ``L⁻¹ (k_N, y_N)``."""
-    A, across, signal = K[:, :-1, :-1].copy(), K[:, :-1, -1:], K[:, -1, -1]
-    np.einsum("skk->sk", A)[:] += noise
-    L, V = whitened(A, np.concatenate([across, y], axis=2), np.mean(signal))
+    A, across, signal = K[:, :-1, :-1], K[:, :-1, -1:], K[:, -1, -1]
+    L, V = whitened(A, np.concatenate([across, y], axis=2), np.mean(signal), noise)
     h, z = V[:, :, 0], V[:, :, 1:]
     mean = np.einsum("sk,skp->sp", h, z)
     return LocalPrediction(mean, signal - np.einsum("sk,sk->s", h, h), signal), L, V
@@ -82,6 +82,8 @@ def _pull(pull, L, V, g_mean, g_variance, inputs):
     u = np.append(-X[:, :, 0], np.ones((len(X), 1)), axis=1)
     q = g_variance[:, None] * u
     q[:, :-1] += np.einsum("skp,sp->sk", X[:, :, 1:], g_mean)
-    G = 0.5 * (np.stack([u, q], axis=2) @ np.stack([q, u], axis=1))
     noise_bar = u[:, :-1] * q[:, :-1]
+    q *= 0.5
+    G = empty((*u.shape, u.shape[1]))
+    np.matmul(np.stack([u, q], axis=2), np.stack([q, u], axis=1), out=G)
     return *pull(G, inputs), noise_bar

@@ -17,7 +17,7 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine import kriging
 from skgp_sparse._ground.normal import LOG_2PI
-from skgp_sparse._ground.parallel import ordered_map, slices
+from skgp_sparse._ground.parallel import empty, ordered_map, slices
 
 _ROUNDING = 1e-9  # of a row's weight
 
@@ -51,7 +51,7 @@ class LeaveOneOut(NamedTuple):
         if metric is None:
             return P, P
         P -= P[:, -1:]
-        return P, (P.reshape(-1, P.shape[2]) @ metric.T).reshape(*P.shape[:2], -1)
+        return P, np.matmul(P, metric.T, out=empty((*P.shape[:2], len(metric))))
 
 
 def left_out(distinct, block, rows, nearest, count):
@@ -149,22 +149,19 @@ def _densities(block, local, noise):
 
 def _noise(kernel, block):
     """Noise variances D (s, k), those of the rows left out (s,), and their pullback to theta."""
-    shape = block.near.shape
     near, pull_near = _learned_noise(kernel, block.X, block.near)
     own, pull_own = _learned_noise(kernel, block.X, block.own)
 
     def pull(near_bar, own_bar):
         return pull_near(near_bar / block.weight_near) + pull_own(own_bar)
 
-    return (near.reshape(shape) + block.noise_near) / block.weight_near, own + block.noise, pull
+    return (near + block.noise_near) / block.weight_near, own + block.noise, pull
 
 
 def _learned_noise(kernel, X, rows):
-    """White noise of some rows, in the shape of their numbers, and its pullback to theta."""
-    inputs = X[rows.ravel()]
-    _, noise, pull = kernels.diagonal(kernel, inputs)
-
-    def pull_noise(bar):
-        return pull(np.zeros(rows.size), bar.ravel())[0]
-
-    return np.broadcast_to(noise, rows.size), pull_noise
+    """White noise of some rows, or a number if it is that of all, and its pullback to theta."""
+    _, noise, pull = kernels.diagonal(kernel, X[:1])
+    if np.ndim(noise) == 0:
+        return noise, lambda bar: pull(np.zeros(1), np.sum(bar, keepdims=True).ravel())[0]
+    _, noise, pull = kernels.diagonal(kernel, X[rows.ravel()])
+    return noise.reshape(rows.shape), lambda bar: pull(np.zeros(rows.size), bar.ravel())[0]

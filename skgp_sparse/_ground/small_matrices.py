@@ -12,12 +12,13 @@ for any C that is large enough. Back substitution goes from column to column of 
 import numpy as np
 
 from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
+from skgp_sparse._ground.parallel import empty
 
 _LARGE = 1e200  # C, whose size has no say in L and V
 
 
-def whitened(A, B, unit):
-    """``L`` and ``L⁻¹ B`` of every matrix ``A = L Lᵀ``.
+def whitened(A, B, unit, noise=0.0):
+    """``L`` and ``L⁻¹ B`` of every matrix ``A + noise = L Lᵀ``.
 
     A matrix that is not positive definite gets jitter, as little as it takes.
 
@@ -28,6 +29,8 @@ def whitened(A, B, unit):
     B : ndarray of shape (s, k, c)
     unit : float
         Of the jitter.
+    noise : float or ndarray of shape (s, k)
+        On the diagonals.
 
     Returns
     -------
@@ -36,8 +39,9 @@ def whitened(A, B, unit):
     """
     s, k, c = B.shape
     corner = np.arange(k, k + c)
-    bordered = np.empty((s, k + c, k + c))
+    bordered = empty((s, k + c, k + c))
     bordered[:, :k, :k] = A
+    np.einsum("skk->sk", bordered)[:, :k] += noise
     bordered[:, k:, :k] = B.transpose(0, 2, 1)
     bordered[:, k:, k:] = 0.0
     bordered[:, corner, corner] = _LARGE
@@ -71,8 +75,8 @@ def back_substituted(L, V):
     -------
     ndarray of shape (s, k, c)
     """
-    X = np.array(V)
-    for j in range(X.shape[1] - 1, -1, -1):
-        X[:, j] /= L[:, j, j, None]
-        X[:, :j] -= L[:, j, :j, None] * X[:, j, None, :]
-    return X
+    X = np.ascontiguousarray(V.transpose(1, 2, 0))  # passes are long, from matrix to matrix
+    for j in range(len(X) - 1, -1, -1):
+        X[j] /= L[:, j, j]
+        X[:j] -= np.ascontiguousarray(L[:, j, :j].T)[:, None] * X[j]
+    return X.transpose(2, 0, 1)

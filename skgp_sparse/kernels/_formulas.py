@@ -42,7 +42,7 @@ def squared_exponential(H):
 def matern_12(H):
     """Profile of Matern with nu = 1/2."""
     r = _distance(H, 1.0)
-    K = np.negative(r)
+    K = np.negative(r, out=empty(r.shape))
     np.exp(K, out=K)
     return K, partial(_weigh_12, K, r)
 

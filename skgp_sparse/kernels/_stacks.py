@@ -9,6 +9,8 @@ both from one product ``W x`` of every set: the kernel is a function of ``P / l`
 
 import numpy as np
 
+from skgp_sparse._ground.parallel import empty
+
 from ._distances import LARGEST
 
 _FEW_COLUMNS = 3  # that are subtracted one by one, which loses no digit
@@ -32,13 +34,14 @@ class PointSets:
 
     def __init__(self, P, scale, roots, far=LARGEST):
         self.scale, d = np.broadcast_to(scale, P.shape[2:]), P.shape[2]
-        x = self.x = (P - P[:, :1]) / self.scale
+        x = self.x = np.subtract(P, P[:, :1], out=empty(P.shape))
+        x /= self.scale
         if d <= _FEW_COLUMNS:
             H = sum((x[:, :, None, j] - x[:, None, :, j]) ** 2 for j in range(d))
             H *= -0.5
         else:
-            norms = -0.5 * np.einsum("ski,ski->sk", x, x)
-            H = x @ x.transpose(0, 2, 1)
+            H = np.matmul(x, x.transpose(0, 2, 1), out=empty((*P.shape[:2], P.shape[1])))
+            norms = -0.5 * np.einsum("skk->sk", H)
             H += norms[:, :, None]
             H += norms[:, None, :]
             np.einsum("skk->sk", H)[:] = 0.0
@@ -49,8 +52,8 @@ class PointSets:
         """Return the gradients of log l (d,) and of P (s, k, d) for weights ``factor * W``."""
         if self.coincident is not None:
             W.reshape(-1)[self.coincident] = 0.0
-        P_bar = W @ self.x
-        P_bar -= W.sum(axis=2)[:, :, None] * self.x
+        np.einsum("skk->sk", W)[:] -= W.sum(axis=2)
+        P_bar = np.matmul(W, self.x, out=empty(self.x.shape))
         P_bar *= 2.0 * factor
         log_scale = -np.einsum("ski,ski->i", P_bar, self.x)
         P_bar /= self.scale
