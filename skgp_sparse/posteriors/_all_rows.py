@@ -14,7 +14,6 @@
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
@@ -24,6 +23,7 @@ from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.parameters import arithmetic, positions_of
+from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
@@ -41,10 +41,6 @@ _LEADING_ROWS = 2000  # of the preconditioner, where nobody asked for another nu
 _LEADING = 500  # rows given which all variances are computed
 _ASIDE, _SHARE_ASIDE = 1000, 10  # rows held aside: so many, and one in so many, at most
 _UNSEEN = 1e6  # their noise, in units of the variance of the process
-_CENTRAL, _LIMIT = 0.95, 1.959964**2  # of normal deviates, this share have squares below this
-_ENOUGH = 100  # rows that tell a share
-_DOUBT = 20  # rows that speak for a factor of 1
-_LIMITS = 1e-3, 1e6  # of the factor of the variances: errors of a solve that ended early are large
 
 
 class AllRows(Strategy):
@@ -212,11 +208,7 @@ def _warn_of(solution, settings, goal, n_leading):
 
 
 def _factor(posterior, data, aside, n_jobs):
-    """The factor of all predicted variances that makes the rows held aside most likely.
-
-    A few rows more, which would have it 1, have a say where there are not many. Where errors are
-    not normal, it may be larger, so that intervals of 95 % contain as many of these rows.
-    """
+    """The `variance_factor` that the rows held aside ask for."""
     if not len(aside):
         return 1.0
     X, y, known, weight, _ = (column[aside] for column in data)
@@ -224,21 +216,7 @@ def _factor(posterior, data, aside, n_jobs):
     learned = kernels.diagonal(posterior.prior, X)[1]
     variance = np.maximum(variance + learned, np.finfo(float).tiny)
     errors = (y - mean) ** 2
-    squares = errors.mean(axis=1)
-
-    def loss(log_factor):
-        total = np.exp(log_factor) * variance + known
-        of_rows = weight @ (np.log(total) + squares / total) / weight.mean()
-        return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
-
-    likely = np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x)
-    if len(aside) < _ENOUGH:
-        return float(likely)
-    needed = ((errors / _LIMIT - known[:, None]) / variance[:, None]).ravel()
-    order = np.argsort(needed)
-    total = np.cumsum(np.repeat(weight, errors.shape[1])[order])
-    central = needed[order[np.searchsorted(total, _CENTRAL * total[-1])]]
-    return float(np.clip(max(likely, central), *_LIMITS))
+    return variance_factor(errors, variance, known, weight)
 
 
 def _most_leading(job, n, dtype):

@@ -154,6 +154,7 @@ def job_of(family, rows, kernel, model, name):
             progress=family.progress and partial(family.progress, about=name),
         ),
         limits=limits,
+        is_free=given.kernel is None,
     )
 
 

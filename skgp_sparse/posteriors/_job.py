@@ -62,6 +62,8 @@ class Job(NamedTuple):
     before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
     is_complete: bool = True  # whether there is something to learn
     cheap: CheapSearch | None = None  # for settings, should an evaluation be cheap
+    is_free: bool = False  # whether the kernel is the default one, of any smoothness
+    metric: str | int = "auto"  # how columns may be mixed
 
     def are_few(self, most):
         """Whether there are so few distinct rows."""

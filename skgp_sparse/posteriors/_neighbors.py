@@ -1,32 +1,15 @@
-"""Neighbours: every prediction is given the rows that are nearest to the query.
-
-1. Hyperparameters of a small exact fit say which columns matter.
-2. Rows are left out, one at a time, and predicted by those near to them. Hyperparameters maximise
-   the density of these predictions; then neighbours are looked for again, as near has changed.
-3. The variances are multiplied by one number, which makes rows that were held aside most likely.
-   Then these rows join the others.
-"""
+"""Neighbours: every prediction is given the rows that are nearest to the query."""
 
 from dataclasses import replace
-from typing import NamedTuple
 
-import numpy as np
-
-from skgp_sparse import kernels
-from skgp_sparse._engine.left_out import left_out
-from skgp_sparse._engine.nearest import distinct_rows
-from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse.inference.neighbors_objective import NeighborsObjective
-from skgp_sparse.inference.optimizers import climb
-from skgp_sparse.inference.parameters import VectorFunction, arithmetic
+from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
+from skgp_sparse.posteriors._local_search import FEW, LocalModel, LocalSearch, posterior_of
 from skgp_sparse.solvers import Fit
 
-_PREDICT, _FIT = 100, 30  # neighbours of predictions, and of rows that are left out
-_LEFT_OUT = 4000  # rows that are left out
-_RUNS, _ITERATIONS = 2, 15  # searches of neighbours, and iterations after each
+_FIT = 30  # neighbours of rows that are left out
 
 
 class Neighbors(Strategy):
@@ -61,70 +44,31 @@ class Neighbors(Strategy):
 
     def fit(self, job, random_state):
         """The `Fit` given neighbours, exact where all rows are neighbours."""
-        k = _PREDICT if isinstance(self.n_neighbors, str) else self.n_neighbors
-        if job.are_few(k):
+        if job.are_few(self._k or FEW):
             return Exact().fit(job, random_state)
+        search = LocalSearch(job, self._k, self.n_neighbors_fit, random_state)
+        if not job.settings.solver.moves:
+            return self.conclude(search, LocalModel(job.kernel, k=self._k or FEW))
+        starts = [job.kernel]
         if job.settings.solver.begins_small:
-            job = begin(job, random_state)
-        known = known_rows(job.rows)
-        local = LocalModel(job.kernel, None)
-        n_iter = 0
-        for _ in range(_RUNS if job.settings.solver.moves else 0):
-            local, steps = self._run(job, known, local, random_state)
-            n_iter += steps
-        objective = self._objective(job, known, local, random_state)
-        posterior = posterior_of(known, local, k)
+            starts.append(begin(job, random_state).kernel)
+        return self.conclude(search, search.learn(starts).model)
+
+    def conclude(self, search, model):
+        """The `Fit` of a model that a search has found."""
+        objective, posterior = search.objective(model), posterior_of(search.known, model)
         with arithmetic():
-            value = objective.value(local.kernel)
+            value = objective.value(model.kernel)
         objective = replace(objective, posterior=posterior)
-        return Fit(local.kernel, objective, posterior, value, max(n_iter, 1), 0.0)
+        return Fit(model.kernel, objective, posterior, value, max(search.n_iter, 1), 0.0)
 
-    def _objective(self, job, known, local, random_state):
-        """`NeighborsObjective` of random rows, whose neighbours are those at a `LocalModel`."""
-        rows = job.rows
-        chosen = rows.sample(_LEFT_OUT, random_state)
-        block = rows.block(chosen)
-        spent = len(chosen) < (len(rows) if rows.weight is None else np.count_nonzero(rows.weight))
-        count = np.ones(len(chosen)) if spent else np.broadcast_to(block.weight, len(chosen))
-        near = posterior_of(known, local, self.n_neighbors_fit + 1)
-        nearest = near.nearest(block.X, job.settings.options.n_jobs)
-        left = left_out(known, block, chosen, nearest, count)
-        total, n_jobs = rows.total_weight(), job.settings.options.n_jobs
-        return NeighborsObjective(left, rows, total, local.metric, n_jobs=n_jobs)
-
-    def _run(self, job, known, local, random_state):
-        """The `LocalModel` after some iterations with neighbours held, and how many they were."""
-        objective = self._objective(job, known, local, random_state)
-        function = VectorFunction(objective, local.kernel)
-        most = min(_ITERATIONS, job.settings.max_iter)
-        maximum = climb(function, job.settings, max_iter=most)
-        objective, kernel = function.at(maximum.x)
-        return LocalModel(kernel, objective.metric), maximum.n_iter
+    @property
+    def _k(self):
+        """Neighbours of predictions; None: as many as pay."""
+        return None if isinstance(self.n_neighbors, str) else self.n_neighbors
 
     def refuses(self, family):
         """Likelihoods, for now."""
         if family.has_sites:
             return f"needs likelihood='gaussian'. Got likelihood={family.parameters.likelihood!r}"
         return None
-
-
-class LocalModel(NamedTuple):
-    """What is learned."""
-
-    kernel: object
-    metric: np.ndarray | None
-
-
-def known_rows(rows):
-    """`DistinctRows` of a table."""
-    return distinct_rows(rows.stored_inputs(), rows.everything())
-
-
-def posterior_of(known, local, k):
-    """`NeighborsPosterior` given k of the known rows."""
-    kernel, X = local.kernel, known.X
-    _, noise, _ = kernels.diagonal(kernel, X)
-    d = X.shape[1] if local.metric is None else len(local.metric)
-    scale = kernels.length_scales(kernel, np.ones(d))
-    noise = (noise + known.noise) / known.weight
-    return NeighborsPosterior(kernel, known, noise, min(k, len(X)), scale, local.metric)

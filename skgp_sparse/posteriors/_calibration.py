@@ -1,0 +1,54 @@
+"""One factor for all variances, from rows that were predicted without them."""
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from skgp_sparse._ground.normal import LOG_2PI
+
+_CENTRAL, _LIMIT = 0.95, 1.959964**2  # of normal deviates, this share have squares below this
+_ENOUGH = 100  # rows that tell a share
+_DOUBT = 20  # rows that speak for a factor of 1
+_LIMITS = 1e-3, 1e6  # of the factor
+
+
+def variance_factor(errors, variance, known, weight):
+    """The factor of predicted variances that makes some rows most likely.
+
+    A few rows more, which would have it 1, have a say where there are not many. Where errors are
+    not normal, it may be larger, so that intervals of 95 % contain as many of these rows.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n, p)
+        Squared.
+    variance : ndarray of shape (n,)
+        Predicted, learned noise included.
+    known : ndarray of shape (n,)
+        Known noise, which has no factor.
+    weight : ndarray of shape (n,)
+
+    Returns
+    -------
+    float
+    """
+    squares = errors.mean(axis=1)
+
+    def loss(log_factor):
+        total = np.exp(log_factor) * variance + known
+        of_rows = weight @ (np.log(total) + squares / total) / weight.mean()
+        return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
+
+    likely = np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x)
+    if len(errors) < _ENOUGH:
+        return float(likely)
+    needed = ((errors / _LIMIT - known[:, None]) / variance[:, None]).ravel()
+    order = np.argsort(needed)
+    total = np.cumsum(np.repeat(weight, errors.shape[1])[order])
+    central = needed[order[np.searchsorted(total, _CENTRAL * total[-1])]]
+    return float(np.clip(max(likely, central), *_LIMITS))
+
+
+def mean_log_density(errors, variance, weight):
+    """Mean of log N(y; m, v) over rows and targets, from squared errors (n, p) and v (n,)."""
+    densities = -0.5 * (np.log(variance) + LOG_2PI + errors.mean(axis=1) / variance)
+    return float(np.average(densities, weights=weight))
