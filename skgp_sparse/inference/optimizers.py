@@ -85,9 +85,13 @@ class _Minimand:
 
 
 class _Curvature:
-    """What steps and changes of the gradient say about the inverse Hessian."""
+    """What steps and changes of the gradient say about the inverse Hessian.
 
-    def __init__(self, size):
+    `alike`: all coordinates have one unit, so that D is one number, as usual.
+    """
+
+    def __init__(self, size, alike=False):
+        self.alike = alike
         self.pairs = deque(maxlen=_CORRECTIONS)  # s, y, 1 / sᵀy
         self.steps, self.changes = np.zeros(size), np.zeros(size)
         self.diagonal = np.ones(size)
@@ -109,9 +113,10 @@ class _Curvature:
         if product <= 1e-12 * np.linalg.norm(step) * np.linalg.norm(change):
             return
         self.pairs.append((step, change, 1.0 / product))
-        self.steps *= 1.0 - _FORGOTTEN
-        self.changes *= 1.0 - _FORGOTTEN
-        self.probe(step, change)
+        if not self.alike:
+            self.steps *= 1.0 - _FORGOTTEN
+            self.changes *= 1.0 - _FORGOTTEN
+            self.probe(step, change)
         self.diagonal *= product / (change @ (self.diagonal * change))
 
     def times(self, gradient):
@@ -138,6 +143,7 @@ def maximise(
     callback=None,
     curvature=None,
     deadline=None,
+    alike=False,
 ):
     """Maximise within limits.
 
@@ -163,6 +169,8 @@ def maximise(
         changed.
     deadline : Deadline or None
         Once it is over, no further iteration begins.
+    alike : bool
+        Whether the units of all coordinates are as they should be, so that none is measured.
 
     Returns
     -------
@@ -171,9 +179,9 @@ def maximise(
     deadline = deadline or Deadline()
     minimand = _Minimand(function, limits, scale)
     point = minimand.start(x0)
-    is_known, curvature = curvature is not None, curvature or _Curvature(len(x0))
+    is_known, curvature = curvature is not None, curvature or _Curvature(len(x0), alike)
     history, ended = [point.value], STOPPED if deadline.is_over() else None
-    if len(x0) > _MANY and not is_known and ended is None:
+    if len(x0) > _MANY and not (is_known or alike) and ended is None:
         _measure(minimand, point, curvature)
     while ended is None and len(history) <= max_iter:
         point, ended = _iterate(minimand, point, curvature, tol, first)

@@ -23,7 +23,7 @@ from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.parameters import arithmetic, positions_of
-from skgp_sparse.posteriors._calibration import variance_factor
+from skgp_sparse.posteriors._calibration import wide_factor
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
@@ -208,7 +208,7 @@ def _warn_of(solution, settings, goal, n_leading):
 
 
 def _factor(posterior, data, aside, n_jobs):
-    """The `variance_factor` that the rows held aside ask for."""
+    """The `wide_factor` that the rows held aside ask for."""
     if not len(aside):
         return 1.0
     X, y, known, weight, _ = (column[aside] for column in data)
@@ -216,7 +216,7 @@ def _factor(posterior, data, aside, n_jobs):
     learned = kernels.diagonal(posterior.prior, X)[1]
     variance = np.maximum(variance + learned, np.finfo(float).tiny)
     errors = (y - mean) ** 2
-    return variance_factor(errors, variance, known, weight)
+    return wide_factor(errors, variance, known, weight)
 
 
 def _most_leading(job, n, dtype):

@@ -1,4 +1,4 @@
-"""One factor for all variances, from rows that were predicted without them."""
+"""One factor for all variances, from rows that were predicted without their targets."""
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -11,11 +11,10 @@ _DOUBT = 20  # rows that speak for a factor of 1
 _LIMITS = 1e-3, 1e6  # of the factor
 
 
-def variance_factor(errors, variance, known, weight):
+def likely_factor(errors, variance, known, weight):
     """The factor of predicted variances that makes some rows most likely.
 
-    A few rows more, which would have it 1, have a say where there are not many. Where errors are
-    not normal, it may be larger, so that intervals of 95 % contain as many of these rows.
+    A few rows more, which would have it 1, have a say where there are not many.
 
     Parameters
     ----------
@@ -38,9 +37,17 @@ def variance_factor(errors, variance, known, weight):
         of_rows = weight @ (np.log(total) + squares / total) / weight.mean()
         return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
 
-    likely = np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x)
+    return float(np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x))
+
+
+def wide_factor(errors, variance, known, weight):
+    """The same, or what it takes for intervals of 95 % to contain as many of the rows.
+
+    It is larger where errors are not normal.
+    """
+    likely = likely_factor(errors, variance, known, weight)
     if len(errors) < _ENOUGH:
-        return float(likely)
+        return likely
     needed = ((errors / _LIMIT - known[:, None]) / variance[:, None]).ravel()
     order = np.argsort(needed)
     total = np.cumsum(np.repeat(weight, errors.shape[1])[order])

@@ -1,14 +1,14 @@
-"""The search for a model of neighbours: its hyperparameters, smoothness and metric.
+"""The search for a model of neighbours: its hyperparameters, metric and smoothness.
 
-1. Rows are held aside. Hyperparameters of a small exact fit say which columns matter, unless the
-   initial ones predict other rows that are left out better.
-2. Hyperparameters maximise the density of rows that are left out, each given its neighbours; these
-   are looked for again between two runs, as near has changed.
-3. Where the kernel is the default one, it may be rougher or smoother, and columns may be mixed: a
-   full metric has a penalty on what it mixes. Rows held aside have to gain.
+1. Rows are held aside. Hyperparameters maximise the density of other rows that are left out, each
+   given its neighbours; from the initial hyperparameters, and from those of a small exact fit.
+2. Columns may be mixed: a full metric has a penalty on what it mixes. Neighbours are looked for
+   again between two runs, as near has changed.
+3. Where the kernel is the default one, it may be rougher or smoother.
 4. One factor of all variances makes the rows held aside most likely.
 
-Rows held aside are predicted by all others: they are neighbours of one another.
+Each step begins at the model that predicts the rows held aside best so far. They are predicted by
+all other rows, and are neighbours of one another.
 """
 
 from time import perf_counter
@@ -23,17 +23,18 @@ from skgp_sparse._engine.nearest import distinct_rows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse.inference.neighbors_objective import NeighborsObjective
 from skgp_sparse.inference.optimizers import climb
-from skgp_sparse.inference.parameters import VectorFunction, arithmetic, value_or_minus_inf
-from skgp_sparse.posteriors._calibration import mean_log_density, variance_factor
+from skgp_sparse.inference.parameters import VectorFunction, arithmetic
+from skgp_sparse.posteriors._calibration import likely_factor, mean_log_density
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
-_LEFT_OUT = 4000  # rows that are left out in a run
-_ASIDE, _SHARE_ASIDE = 2000, 10  # rows held aside: so many, and one in so many, at most
+_ROUGHLY = 50  # neighbours of predictions by which models are compared
+_LEFT_OUT, _LEFT_OUT_AT_FIRST = 4000, 2000  # rows that are left out in a run
 _ITERATIONS = 15  # of a run
-_SMOOTHNESS = (0.5, 1.5, 2.5)  # of a Matérn kernel
-_PENALTY = 0.02  # nats per row of a squared entry of the metric beside the diagonal
-_ROWS_OF_METRIC = 2.0  # rows that are left out, per entry of a metric that is learned
-_WORTH = 0.003  # nats per row that another kernel, metric or more neighbours have to gain
+_ASIDE, _SHARE_ASIDE = 2000, 10  # rows held aside: so many, and one in so many, at most
+_SMOOTHNESS = (1.5, 0.5, 2.5)  # of a Matérn kernel; the first one to begin with
+_PENALTY = 0.01  # nats per row of a squared entry of the metric beside the diagonal
+_MOST_COLUMNS = 200  # of which a full metric is tried
+_WORTH = 0.01  # nats per row that twice as many neighbours have to gain
 
 
 class LocalModel(NamedTuple):
@@ -77,53 +78,50 @@ class LocalSearch:
         self.aside, self.aside_count = sample[few], count[few]
 
     def learn(self, starts):
-        """The best `Candidate`; starts are kernels, of which the best one begins."""
-        best = self.judged("start", self._best_start(starts))
-        model = self.climbed(self.climbed(best.model))
-        best = self.better(best, self.judged(_name(model), model))
-        if self.job.is_free:
-            best = self._other_smoothness(best)
+        """The best `Candidate`, with the neighbours of a prediction."""
+        best = max(map(self._begun, starts), key=_density)
         if self._may_mix(best.model):
             mixed = self.climbed(self.climbed(self._with_metric(best.model)))
-            tried = self.better(best, self.judged(_name(mixed), mixed))
-            if tried is not best and self.job.is_free:
-                tried = self._other_smoothness(tried)
-            best = tried
-        if self.k is None:
-            more = best.model._replace(k=MANY)
-            best = self.better(best, self.judged(f"{_name(more)}, {MANY} neighbours", more))
-        return best
+            best = max(best, self.judged(mixed), key=_density)
+        if self.job.is_free:
+            first = best.model
+            for nu in _SMOOTHNESS:
+                other = self.climbed(first._replace(kernel=with_nu(first.kernel, nu)))
+                best = max(best, self.judged(other), key=_density)
+        final = self.judged(best.model, self.k or FEW)
+        if self.k is not None:
+            return final
+        more = self.judged(best.model, MANY)
+        return more if more.density > final.density + _WORTH else final
 
-    def better(self, best, candidate):
-        """The candidate if it is better by what it has to gain."""
-        return candidate if candidate.density > best.density + _WORTH else best
-
-    def climbed(self, model):
+    def climbed(self, model, left_out=_LEFT_OUT):
         """The model after some iterations with neighbours held."""
-        objective = self.objective(model, learn_metric=True)
+        objective = self.objective(model, left_out, learn_metric=True)
         function = VectorFunction(objective, model.kernel)
-        maximum = climb(function, self.job.settings, max_iter=_ITERATIONS, callback=self._progress)
+        options = {"max_iter": _ITERATIONS, "callback": self._progress, "alike": True}
+        maximum = climb(function, self.job.settings, **options)
         self.n_iter += maximum.n_iter
         objective, kernel = function.at(maximum.x)
         return model._replace(kernel=kernel, metric=objective.metric)
 
-    def judged(self, name, model):
-        """The `Candidate` of a model, calibrated by the rows held aside."""
-        left = self._left(self.aside, self.aside_count, model, model.k)
+    def judged(self, model, k=_ROUGHLY):
+        """The `Candidate` of a model, calibrated by the rows held aside, given k neighbours."""
+        model = model._replace(k=k)
+        left = self._left(self.aside, self.aside_count, model, k)
         with arithmetic():
             mean, variance = left_out.moments(model.kernel, left, model.metric, self.n_jobs)
         errors, known = (left.y - mean) ** 2, left.noise
         variance = np.maximum(variance - known, np.finfo(float).tiny)
-        factor = variance_factor(errors, variance, known, left.count)
+        factor = likely_factor(errors, variance, known, left.count)
         density = mean_log_density(errors, factor * variance + known, left.count)
         rmse = float(np.sqrt(np.average(errors.mean(axis=1), weights=left.count)))
         model, seconds = model._replace(factor=factor), perf_counter() - self.begun
-        self.candidates.append(Candidate(name, model, density, rmse, seconds))
+        self.candidates.append(Candidate(_name(model), model, density, rmse, seconds))
         return self.candidates[-1]
 
-    def objective(self, model, learn_metric=False):
+    def objective(self, model, left_out=_LEFT_OUT, learn_metric=False):
         """`NeighborsObjective` of other random rows, whose neighbours are those of a model."""
-        chosen, count = self._sample(_LEFT_OUT + len(self.aside))
+        chosen, count = self._sample(left_out + len(self.aside))
         kept = ~np.isin(chosen, self.aside)
         left = self._left(chosen[kept], count[kept], model, self.k_fit)
         given = {"metric": model.metric, "n_jobs": self.n_jobs}
@@ -146,34 +144,21 @@ class LocalSearch:
         near = posterior_of(self.known, model._replace(k=k + 1)).nearest(block.X, self.n_jobs)
         return left_out.left_out(self.known, block, chosen, near, count)
 
-    def _best_start(self, starts):
-        """The model whose kernel predicts rows that are left out best."""
-        models = [LocalModel(kernel, k=self.k or FEW) for kernel in starts]
-        if len(models) == 1:
-            return models[0]
-        values = [
-            value_or_minus_inf(self.objective(model), model.kernel, False) for model in models
-        ]
-        return models[int(np.argmax(values))]
-
-    def _other_smoothness(self, best):
-        """The best of a `Candidate` and those whose kernel is rougher or smoother."""
-        model = best.model
-        for nu in _SMOOTHNESS:
-            if nu != _nu(model.kernel):
-                other = self.climbed(model._replace(kernel=with_nu(model.kernel, nu)))
-                best = self.better(best, self.judged(_name(other), other))
-        return best
+    def _begun(self, kernel):
+        """The `Candidate` of a first run."""
+        if self.job.is_free:
+            kernel = with_nu(kernel, _SMOOTHNESS[0])
+        return self.judged(self.climbed(LocalModel(kernel), _LEFT_OUT_AT_FIRST))
 
     def _may_mix(self, model):
-        """Whether a full metric is wanted, and there are rows enough to learn it."""
+        """Whether a full metric is wanted."""
         wanted, d = self.job.metric, self.job.rows.n_features
-        if wanted != "auto":
-            return wanted == "full" and d > 1
-        enough = min(len(self.job.rows), _LEFT_OUT) >= _ROWS_OF_METRIC * d * d
-        return self.job.is_free and d > 1 and enough
+        return d > 1 and (
+            wanted == "full" or (wanted == "auto" and self.job.is_free and d <= _MOST_COLUMNS)
+        )
 
     def _with_metric(self, model):
+        """The model whose metric may be learned."""
         return model._replace(metric=np.eye(self.job.rows.n_features))
 
     def _progress(self, iteration, value):
@@ -217,12 +202,13 @@ def with_nu(kernel, nu):
     return clone(kernel).set_params(**dict.fromkeys(names, nu))
 
 
-def _nu(kernel):
-    return next(value for name, value in kernel.get_params().items() if name.endswith("nu"))
+def _density(candidate):
+    return candidate.density
 
 
 def _name(model):
     """What a user calls a model."""
-    metric = "length scales" if model.metric is None else "full metric"
     nus = [value for name, value in model.kernel.get_params().items() if name.endswith("nu")]
-    return f"neighbors, {metric}" + (f", nu={nus[0]}" if nus else "")
+    smoothness = f"nu={nus[0]}, " if nus else ""
+    metric = "" if model.metric is None else "full metric, "
+    return f"neighbors ({smoothness}{metric}{model.k} neighbors)"
