@@ -3,16 +3,10 @@
 `Auto` is the rule, to be read from top to bottom:
 
 1. Few distinct rows: the exact process.
-2. Otherwise a small exact fit says how much noise there is. With little noise, and not too many
-   rows, the exact process follows.
-3. Inducing points where the initialiser puts them. If they leave far more of the process
-   unexplained than there is noise, and the rows are not too many, larger exact fits follow, one
-   after the other, as long as the same is true at their hyperparameters. If it is true after the
-   last of them, the posterior is given all rows.
-4. Otherwise inducing points.
+2. Where anything asks for inducing points, or rows are not in memory: inducing points.
+3. Otherwise a contest between neighbours and inducing points, on rows held aside.
 """
 
-from copy import deepcopy
 from functools import partial
 from numbers import Integral
 
@@ -23,10 +17,11 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse.posteriors._all_rows import AllRows
+from skgp_sparse.posteriors._contest import contest
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._inducing_points import InducingPoints, is_exact_after_all
-from skgp_sparse.posteriors._job import Job, Limits, Points, Settings, begin, within_reach
+from skgp_sparse.posteriors._inducing_points import InducingPoints
+from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import check_number, is_auto, require
@@ -36,9 +31,6 @@ _EXACT_ROWS, _EXACT_LABELS = 2000, 300  # distinct rows up to which "auto" is th
 _EXACT_QUIET = 5500  # ... the same where there is little noise: 1 GB of memory ...
 _EXACT_OPAQUE = 500  # ... and where the kernel's gradient is an array of n x n x p
 _AUTO_ROWS, _AUTO_LABELS = 500, 200  # the number of inducing points above
-_MOST_ROWS = 100_000  # up to which "auto" may be all rows
-_LOST = 10.0  # residual variance over noise from which inducing points lose much ...
-_FEW_TO_KNOW, _LOST_OF_FEW = 6000, 0.1  # ... up to so many rows, as an exact fit sees most of them
 _OF_INDUCING_POINTS = "bound", "n_inducing", "inducing_init", "solver"  # ask for them, if set
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
 _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
@@ -55,22 +47,9 @@ class Auto(Strategy):
         """The `Fit` of what the rule leads to."""
         if job.are_few(job.limits.exact):
             return Exact().fit(job, random_state)
-        points, rows = InducingPoints(), AllRows()
         if not job.settings.solver.begins_small:
-            return points.fit(job, random_state)
-        job = begin(job, random_state)
-        if is_exact_after_all(job):
-            return Exact().go_on(job, random_state)
-        of_all_rows = deepcopy(random_state)  # which then are those of posterior="rows"
-        objective = points.objective(job, random_state)
-        if len(job.rows) > _MOST_ROWS or not _loses_much(job.kernel, objective):
-            return points.go_on(job, objective, random_state)
-        for learned in rows.learn(job, of_all_rows):
-            objective = points.objective(job._replace(kernel=learned.kernel), random_state)
-            if not _loses_much(learned.kernel, objective) or job.settings.deadline.is_over():
-                job = job._replace(kernel=within_reach(learned.kernel, job.kernel, job.rows))
-                return points.go_on(job, objective, random_state)
-        return rows.go_on(job, learned, of_all_rows)
+            return InducingPoints().fit(job, random_state)
+        return contest(job, random_state)
 
     def refuses(self, family):
         """Nothing."""
@@ -83,15 +62,6 @@ class Auto(Strategy):
     def resume(self, job, knowledge, action, random_state):
         """What inducing points do."""
         return InducingPoints().resume(job, knowledge, action, random_state)
-
-
-def _loses_much(kernel, objective):
-    """Whether inducing points leave far more unexplained than there is noise.
-
-    Of few rows, an exact fit sees most, so that less is enough.
-    """
-    noise, residual = objective.noise_and_residual(kernel)
-    return residual > (_LOST_OF_FEW if len(objective.rows) <= _FEW_TO_KNOW else _LOST) * noise
 
 
 BY_NAME = {

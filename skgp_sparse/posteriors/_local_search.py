@@ -1,17 +1,15 @@
 """The search for a model of neighbours: its hyperparameters, metric and smoothness.
 
-1. Rows are held aside. Hyperparameters maximise the density of other rows that are left out, each
-   given its neighbours; from the initial hyperparameters, and from those of a small exact fit.
+1. Hyperparameters maximise the density of rows that are left out, each given its neighbours: from
+   the initial hyperparameters, and from those of a small exact fit.
 2. Columns may be mixed: a full metric has a penalty on what it mixes. Neighbours are looked for
    again between two runs, as near has changed.
 3. Where the kernel is the default one, it may be rougher or smoother.
 4. One factor of all variances makes the rows held aside most likely.
 
-Each step begins at the model that predicts the rows held aside best so far. They are predicted by
-all other rows, and are neighbours of one another.
+Each step begins at the model that predicts the rows held aside best so far.
 """
 
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -24,15 +22,15 @@ from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse.inference.neighbors_objective import NeighborsObjective
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
-from skgp_sparse.posteriors._calibration import likely_factor, mean_log_density
+from skgp_sparse.posteriors._calibration import likely_factor
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
 _ROUGHLY = 50  # neighbours of predictions by which models are compared
 _LEFT_OUT, _LEFT_OUT_AT_FIRST = 4000, 2000  # rows that are left out in a run
 _ITERATIONS = 15  # of a run
-_ASIDE, _SHARE_ASIDE = 2000, 10  # rows held aside: so many, and one in so many, at most
 _SMOOTHNESS = (1.5, 0.5, 2.5)  # of a Matérn kernel; the first one to begin with
 _PENALTY = 0.01  # nats per row of a squared entry of the metric beside the diagonal
+_FEW_ROWS = 50_000  # of a table whose rows held aside are no neighbours of one another
 _MOST_COLUMNS = 200  # of which a full metric is tried
 _WORTH = 0.01  # nats per row that twice as many neighbours have to gain
 
@@ -46,14 +44,11 @@ class LocalModel(NamedTuple):
     factor: float = 1.0
 
 
-class Candidate(NamedTuple):
-    """A model that was tried, and how well it predicted the rows held aside."""
+class Trial(NamedTuple):
+    """A model, and the density of the rows held aside."""
 
-    name: str
     model: LocalModel
     density: float
-    rmse: float
-    seconds: float
 
 
 class LocalSearch:
@@ -62,6 +57,7 @@ class LocalSearch:
     Parameters
     ----------
     job : Job
+    aside : Aside
     k : int or None
         Neighbours of predictions; None: as many as pay.
     k_fit : int
@@ -69,16 +65,15 @@ class LocalSearch:
     random_state : RandomState
     """
 
-    def __init__(self, job, k, k_fit, random_state):
-        self.job, self.k, self.k_fit, self.random_state = job, k, k_fit, random_state
-        self.known, self.n_iter, self.candidates = known_rows(job.rows), 0, []
-        self.n_jobs, self.begun = job.settings.options.n_jobs, perf_counter()
-        sample, count = self._sample(_LEFT_OUT + _ASIDE)
-        few = np.sort(random_state.permutation(len(sample))[: _aside(len(job.rows))])
-        self.aside, self.aside_count = sample[few], count[few]
+    def __init__(self, job, aside, k, k_fit):
+        self.job, self.aside, self.k, self.k_fit = job, aside, k, k_fit
+        self.known, self.n_iter = known_rows(job.rows), 0
+        few = len(job.rows) <= _FEW_ROWS
+        self.others = known_rows(aside.table_of_others(_FEW_ROWS)) if few else None
+        self.n_jobs = job.settings.options.n_jobs
 
     def learn(self, starts):
-        """The best `Candidate`, with the neighbours of a prediction."""
+        """The best `Trial`, with the neighbours of a prediction."""
         best = max(map(self._begun, starts), key=_density)
         if self._may_mix(best.model):
             mixed = self.climbed(self.climbed(self._with_metric(best.model)))
@@ -98,45 +93,42 @@ class LocalSearch:
         """The model after some iterations with neighbours held."""
         objective = self.objective(model, left_out, learn_metric=True)
         function = VectorFunction(objective, model.kernel)
-        options = {"max_iter": _ITERATIONS, "callback": self._progress, "alike": True}
+        most = min(_ITERATIONS, self.job.settings.max_iter)
+        options = {"max_iter": most, "callback": self._progress, "alike": True}
         maximum = climb(function, self.job.settings, **options)
         self.n_iter += maximum.n_iter
         objective, kernel = function.at(maximum.x)
         return model._replace(kernel=kernel, metric=objective.metric)
 
     def judged(self, model, k=_ROUGHLY):
-        """The `Candidate` of a model, calibrated by the rows held aside, given k neighbours."""
-        model = model._replace(k=k)
-        left = self._left(self.aside, self.aside_count, model, k)
+        """The `Trial` of a model, calibrated by the rows held aside, given k neighbours."""
+        aside, model = self.aside, model._replace(k=k, factor=1.0)
         with arithmetic():
-            mean, variance = left_out.moments(model.kernel, left, model.metric, self.n_jobs)
-        errors, known = (left.y - mean) ** 2, left.noise
-        variance = np.maximum(variance - known, np.finfo(float).tiny)
-        factor = likely_factor(errors, variance, known, left.count)
-        density = mean_log_density(errors, factor * variance + known, left.count)
-        rmse = float(np.sqrt(np.average(errors.mean(axis=1), weights=left.count)))
-        model, seconds = model._replace(factor=factor), perf_counter() - self.begun
-        self.candidates.append(Candidate(_name(model), model, density, rmse, seconds))
-        return self.candidates[-1]
+            mean, variance = self._moments_of_aside(model)
+        errors, known = (aside.block.y - mean) ** 2, aside.noise
+        factor = likely_factor(errors, variance, known, aside.count)
+        candidate = aside.judge(_name(model), mean, factor * variance + known)
+        return Trial(model._replace(factor=factor), candidate.density)
 
     def objective(self, model, left_out=_LEFT_OUT, learn_metric=False):
         """`NeighborsObjective` of other random rows, whose neighbours are those of a model."""
-        chosen, count = self._sample(left_out + len(self.aside))
-        kept = ~np.isin(chosen, self.aside)
-        left = self._left(chosen[kept], count[kept], model, self.k_fit)
+        left = self._left(*self.aside.others(left_out), model, self.k_fit)
         given = {"metric": model.metric, "n_jobs": self.n_jobs}
         if learn_metric and model.metric is not None:
             given |= {"units": units_of(model), "penalty": _PENALTY}
         rows = self.job.rows
         return NeighborsObjective(left, rows, rows.total_weight(), **given)
 
-    def _sample(self, size):
-        """Random rows, and how often each of them counts."""
-        rows = self.job.rows
-        chosen = rows.sample(size, self.random_state)
-        if rows.weight is None or len(chosen) < np.count_nonzero(rows.weight):
-            return chosen, np.ones(len(chosen))
-        return chosen, rows.weight[chosen]
+    def _moments_of_aside(self, model):
+        """Mean and variance, learned noise included, of the rows held aside.
+
+        Of few rows they are predicted without one another, as other posteriors predict them.
+        """
+        if self.others is not None:
+            return self.aside.predicted(posterior_of(self.others, model), self.n_jobs)
+        left = self._left(self.aside.chosen, self.aside.count, model, model.k)
+        mean, variance = left_out.moments(model.kernel, left, model.metric, self.n_jobs)
+        return mean, np.maximum(variance - left.noise, np.finfo(float).tiny)
 
     def _left(self, chosen, count, model, k):
         """Rows that are left out, and their neighbours in a model."""
@@ -145,7 +137,9 @@ class LocalSearch:
         return left_out.left_out(self.known, block, chosen, near, count)
 
     def _begun(self, kernel):
-        """The `Candidate` of a first run."""
+        """The `Trial` of a first run."""
+        if self.job.cheap:  # whose noise may be next to nothing
+            kernel = self.job.cheap.kernel.clone_with_theta(kernel.theta)
         if self.job.is_free:
             kernel = with_nu(kernel, _SMOOTHNESS[0])
         return self.judged(self.climbed(LocalModel(kernel), _LEFT_OUT_AT_FIRST))
@@ -168,11 +162,6 @@ class LocalSearch:
             return False
         note = f"leave-one-out density {value / n:.4f}"
         return progress(self.n_iter + iteration, value, note=note)
-
-
-def _aside(n):
-    """Number of rows held aside."""
-    return min(_ASIDE, n // _SHARE_ASIDE)
 
 
 def known_rows(rows):
@@ -202,8 +191,8 @@ def with_nu(kernel, nu):
     return clone(kernel).set_params(**dict.fromkeys(names, nu))
 
 
-def _density(candidate):
-    return candidate.density
+def _density(trial):
+    return trial.density
 
 
 def _name(model):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from skgp_sparse.inference.parameters import arithmetic
+from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
@@ -46,13 +47,17 @@ class Neighbors(Strategy):
         """The `Fit` given neighbours, exact where all rows are neighbours."""
         if job.are_few(self._k or FEW):
             return Exact().fit(job, random_state)
-        search = LocalSearch(job, self._k, self.n_neighbors_fit, random_state)
+        aside, starts = Aside(job.rows, random_state), [job.kernel]
+        search = self.search(job, aside)
         if not job.settings.solver.moves:
             return self.conclude(search, LocalModel(job.kernel, k=self._k or FEW))
-        starts = [job.kernel]
         if job.settings.solver.begins_small:
             starts.append(begin(job, random_state).kernel)
         return self.conclude(search, search.learn(starts).model)
+
+    def search(self, job, aside):
+        """The `LocalSearch` of a job, whose models rows held aside judge."""
+        return LocalSearch(job, aside, self._k, self.n_neighbors_fit)
 
     def conclude(self, search, model):
         """The `Fit` of a model that a search has found."""
@@ -60,7 +65,9 @@ class Neighbors(Strategy):
         with arithmetic():
             value = objective.value(model.kernel)
         objective = replace(objective, posterior=posterior)
-        return Fit(model.kernel, objective, posterior, value, max(search.n_iter, 1), 0.0)
+        selection = tuple(search.aside.candidates)
+        n_iter = max(search.n_iter, 1)
+        return Fit(model.kernel, objective, posterior, value, n_iter, 0.0, selection)
 
     @property
     def _k(self):
