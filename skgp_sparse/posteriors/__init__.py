@@ -12,6 +12,9 @@ predicts:
 - `_larger_mean`: inducing points, and more of them for the mean
 - `_all_rows`: all rows, by a solve
 - `_neighbors`: the rows that are nearest to a query
+- `_local_search`: the search for its hyperparameters, metric and smoothness
+- `_aside`, `_calibration`: rows held aside, which judge models; one factor for all variances
+- `_contest`: which posterior predicts these rows best
 - `_choice`: names, and the rule of "auto"
 - `_moves`: rows that arrive later
 """

@@ -34,7 +34,7 @@ class Aside:
 
     def __init__(self, rows, random_state):
         self.rows, self.random_state, self.candidates = rows, random_state, []
-        sample, count = self._sample(_SHARE * _MOST)
+        sample, count = self.sample(_SHARE * _MOST)
         few = np.sort(random_state.permutation(len(sample))[: min(_MOST, len(rows) // _SHARE)])
         self.chosen, self.count = sample[few], count[few]
         self.block, self.clock = rows.block(self.chosen), perf_counter()
@@ -42,7 +42,7 @@ class Aside:
 
     def others(self, size):
         """Numbers of about so many random rows beside these, and how often they count."""
-        chosen, count = self._sample(size + len(self.chosen))
+        chosen, count = self.sample(size + len(self.chosen))
         kept = ~np.isin(chosen, self.chosen)
         return chosen[kept], count[kept]
 
@@ -81,7 +81,8 @@ class Aside:
         variance = variance + noise_variance(process.kernel, self.block.X)
         return mean, np.maximum(variance, np.finfo(float).tiny)
 
-    def _sample(self, size):
+    def sample(self, size):
+        """Numbers of so many random rows of all, and how often they count."""
         rows = self.rows
         chosen = rows.sample(size, self.random_state)
         if rows.weight is None or len(chosen) < np.count_nonzero(rows.weight):

@@ -6,11 +6,13 @@ rows held aside join the one that wins, which with inducing points is a fit of a
 asks how long something took.
 """
 
+import numpy as np
+
 from skgp_sparse._ground.warnings import collected
 from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import begin
-from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.posteriors._local_search import LocalSearch
 from skgp_sparse.solvers import KeepParameters
 
 _BEHIND = 0.3  # nats per row that inducing points may make up for ...
@@ -20,19 +22,20 @@ _MOST_ROWS = 50_000  # of the trials of inducing points
 
 def contest(job, random_state):
     """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
-    aside, begun, neighbors = Aside(job.rows, random_state), begin(job, random_state), Neighbors()
-    search = neighbors.search(job, aside)
+    aside, begun = Aside(job.rows, random_state), begin(job, random_state)
+    search = LocalSearch(job, aside)
     best = search.learn([job.kernel, begun.kernel])
     if best.density >= _density_of_inducing_points(begun, aside, best.density, random_state):
-        fit = neighbors.conclude(search, best.model)
-    else:
-        points = InducingPoints()
-        fit = points.go_on(begun, points.objective(begun, random_state), random_state)
+        return search.conclude(best.local)
+    points = InducingPoints()
+    fit = points.go_on(begun, points.objective(begun, random_state), random_state)
     return fit._replace(selection=tuple(aside.candidates))
 
 
 def _density_of_inducing_points(job, aside, goal, random_state):
     """The density of the rows held aside, of two trials if the first comes close to the goal."""
+    if job.settings.deadline.is_over():
+        return -np.inf
     points, n_jobs = InducingPoints(), job.settings.options.n_jobs
     job = job._replace(rows=aside.table_of_others(_MOST_ROWS))
 

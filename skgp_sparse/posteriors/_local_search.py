@@ -10,6 +10,7 @@
 Each step begins at the model that predicts the rows held aside best so far.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +24,10 @@ from skgp_sparse.inference.neighbors_objective import NeighborsObjective
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
 from skgp_sparse.posteriors._calibration import likely_factor
+from skgp_sparse.solvers import Fit
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
+FIT = 30  # neighbours of rows that are left out, by default
 _ROUGHLY = 50  # neighbours of predictions by which models are compared
 _LEFT_OUT, _LEFT_OUT_AT_FIRST = 4000, 2000  # rows that are left out in a run
 _ITERATIONS = 15  # of a run
@@ -47,7 +50,7 @@ class LocalModel(NamedTuple):
 class Trial(NamedTuple):
     """A model, and the density of the rows held aside."""
 
-    model: LocalModel
+    local: LocalModel
     density: float
 
 
@@ -62,10 +65,9 @@ class LocalSearch:
         Neighbours of predictions; None: as many as pay.
     k_fit : int
         Neighbours of rows that are left out in training.
-    random_state : RandomState
     """
 
-    def __init__(self, job, aside, k, k_fit):
+    def __init__(self, job, aside, k=None, k_fit=FIT):
         self.job, self.aside, self.k, self.k_fit = job, aside, k, k_fit
         self.known, self.n_iter = known_rows(job.rows), 0
         few = len(job.rows) <= _FEW_ROWS
@@ -75,65 +77,76 @@ class LocalSearch:
     def learn(self, starts):
         """The best `Trial`, with the neighbours of a prediction."""
         best = max(map(self._begun, starts), key=_density)
-        if self._may_mix(best.model):
-            mixed = self.climbed(self.climbed(self._with_metric(best.model)))
+        deadline = self.job.settings.deadline
+        if self._may_mix(best.local) and not deadline.is_over():
+            mixed = self.climbed(self.climbed(self._with_metric(best.local)))
             best = max(best, self.judged(mixed), key=_density)
         if self.job.is_free:
-            first = best.model
-            for nu in _SMOOTHNESS:
+            first = best.local
+            for nu in deadline.until(_SMOOTHNESS):
                 other = self.climbed(first._replace(kernel=with_nu(first.kernel, nu)))
                 best = max(best, self.judged(other), key=_density)
-        final = self.judged(best.model, self.k or FEW)
+        final = self.judged(best.local, self.k or FEW)
         if self.k is not None:
             return final
-        more = self.judged(best.model, MANY)
+        more = self.judged(best.local, MANY)
         return more if more.density > final.density + _WORTH else final
 
-    def climbed(self, model, left_out=_LEFT_OUT):
+    def climbed(self, local, left_out=_LEFT_OUT):
         """The model after some iterations with neighbours held."""
-        objective = self.objective(model, left_out, learn_metric=True)
-        function = VectorFunction(objective, model.kernel)
+        chosen, count = self.aside.others(left_out)
+        objective = self.objective(local, chosen, count, learn_metric=True)
+        function = VectorFunction(objective, local.kernel)
         most = min(_ITERATIONS, self.job.settings.max_iter)
         options = {"max_iter": most, "callback": self._progress, "alike": True}
         maximum = climb(function, self.job.settings, **options)
         self.n_iter += maximum.n_iter
         objective, kernel = function.at(maximum.x)
-        return model._replace(kernel=kernel, metric=objective.metric)
+        return local._replace(kernel=kernel, metric=objective.metric)
 
-    def judged(self, model, k=_ROUGHLY):
+    def judged(self, local, k=_ROUGHLY):
         """The `Trial` of a model, calibrated by the rows held aside, given k neighbours."""
-        aside, model = self.aside, model._replace(k=k, factor=1.0)
+        aside, local = self.aside, local._replace(k=k, factor=1.0)
         with arithmetic():
-            mean, variance = self._moments_of_aside(model)
+            mean, variance = self._moments_of_aside(local)
         errors, known = (aside.block.y - mean) ** 2, aside.noise
         factor = likely_factor(errors, variance, known, aside.count)
-        candidate = aside.judge(_name(model), mean, factor * variance + known)
-        return Trial(model._replace(factor=factor), candidate.density)
+        candidate = aside.judge(_name(local), mean, factor * variance + known)
+        return Trial(local._replace(factor=factor), candidate.density)
 
-    def objective(self, model, left_out=_LEFT_OUT, learn_metric=False):
-        """`NeighborsObjective` of other random rows, whose neighbours are those of a model."""
-        left = self._left(*self.aside.others(left_out), model, self.k_fit)
-        given = {"metric": model.metric, "n_jobs": self.n_jobs}
-        if learn_metric and model.metric is not None:
-            given |= {"units": units_of(model), "penalty": _PENALTY}
-        rows = self.job.rows
+    def conclude(self, local):
+        """The `Fit` of a model; its value is that of random rows."""
+        objective = self.objective(local, *self.aside.sample(_LEFT_OUT))
+        posterior = posterior_of(self.known, local)
+        with arithmetic():
+            value = objective.value(local.kernel)
+        objective = replace(objective, posterior=posterior)
+        selection, n_iter = tuple(self.aside.candidates), max(self.n_iter, 1)
+        return Fit(local.kernel, objective, posterior, value, n_iter, 0.0, selection)
+
+    def objective(self, local, chosen, count, learn_metric=False):
+        """`NeighborsObjective` of some rows, whose neighbours are those of a model."""
+        left, rows = self._left(chosen, count, local, self.k_fit), self.job.rows
+        given = {"metric": local.metric, "n_jobs": self.n_jobs}
+        if learn_metric and local.metric is not None:
+            given |= {"units": units_of(local), "penalty": _PENALTY}
         return NeighborsObjective(left, rows, rows.total_weight(), **given)
 
-    def _moments_of_aside(self, model):
+    def _moments_of_aside(self, local):
         """Mean and variance, learned noise included, of the rows held aside.
 
         Of few rows they are predicted without one another, as other posteriors predict them.
         """
         if self.others is not None:
-            return self.aside.predicted(posterior_of(self.others, model), self.n_jobs)
-        left = self._left(self.aside.chosen, self.aside.count, model, model.k)
-        mean, variance = left_out.moments(model.kernel, left, model.metric, self.n_jobs)
+            return self.aside.predicted(posterior_of(self.others, local), self.n_jobs)
+        left = self._left(self.aside.chosen, self.aside.count, local, local.k)
+        mean, variance = left_out.moments(local.kernel, left, local.metric, self.n_jobs)
         return mean, np.maximum(variance - left.noise, np.finfo(float).tiny)
 
-    def _left(self, chosen, count, model, k):
+    def _left(self, chosen, count, local, k):
         """Rows that are left out, and their neighbours in a model."""
         block = self.job.rows.block(chosen)
-        near = posterior_of(self.known, model._replace(k=k + 1)).nearest(block.X, self.n_jobs)
+        near = posterior_of(self.known, local._replace(k=k + 1)).nearest(block.X, self.n_jobs)
         return left_out.left_out(self.known, block, chosen, near, count)
 
     def _begun(self, kernel):
@@ -144,16 +157,16 @@ class LocalSearch:
             kernel = with_nu(kernel, _SMOOTHNESS[0])
         return self.judged(self.climbed(LocalModel(kernel), _LEFT_OUT_AT_FIRST))
 
-    def _may_mix(self, model):
+    def _may_mix(self, local):
         """Whether a full metric is wanted."""
         wanted, d = self.job.metric, self.job.rows.n_features
         return d > 1 and (
             wanted == "full" or (wanted == "auto" and self.job.is_free and d <= _MOST_COLUMNS)
         )
 
-    def _with_metric(self, model):
+    def _with_metric(self, local):
         """The model whose metric may be learned."""
-        return model._replace(metric=np.eye(self.job.rows.n_features))
+        return local._replace(metric=np.eye(self.job.rows.n_features))
 
     def _progress(self, iteration, value):
         """Tell the user's callbacks; returns whether to stop."""
@@ -169,19 +182,19 @@ def known_rows(rows):
     return distinct_rows(rows.stored_inputs(), rows.everything())
 
 
-def posterior_of(known, model):
+def posterior_of(known, local):
     """`NeighborsPosterior` of a model given the known rows."""
-    kernel, X = model.kernel, known.X
+    kernel, X = local.kernel, known.X
     _, noise, _ = kernels.diagonal(kernel, X)
-    d = X.shape[1] if model.metric is None else len(model.metric)
+    d = X.shape[1] if local.metric is None else len(local.metric)
     scale = kernels.length_scales(kernel, np.ones(d))
-    noise, k = (noise + known.noise) / known.weight, min(model.k, len(X))
-    return NeighborsPosterior(kernel, known, noise, k, scale, model.metric, model.factor)
+    noise, k = (noise + known.noise) / known.weight, min(local.k, len(X))
+    return NeighborsPosterior(kernel, known, noise, k, scale, local.metric, local.factor)
 
 
-def units_of(model):
+def units_of(local):
     """Units (r, d) of the entries of a metric: they mix columns in units of the length scales."""
-    scale = kernels.length_scales(model.kernel, np.ones(len(model.metric)))
+    scale = kernels.length_scales(local.kernel, np.ones(len(local.metric)))
     return scale[:, None] / scale
 
 
@@ -195,9 +208,9 @@ def _density(trial):
     return trial.density
 
 
-def _name(model):
+def _name(local):
     """What a user calls a model."""
-    nus = [value for name, value in model.kernel.get_params().items() if name.endswith("nu")]
+    nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
     smoothness = f"nu={nus[0]}, " if nus else ""
-    metric = "" if model.metric is None else "full metric, "
-    return f"neighbors ({smoothness}{metric}{model.k} neighbors)"
+    metric = "" if local.metric is None else "full metric, "
+    return f"neighbors ({smoothness}{metric}{local.k} neighbors)"

@@ -1,16 +1,10 @@
 """Neighbours: every prediction is given the rows that are nearest to the query."""
 
-from dataclasses import replace
-
-from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
-from skgp_sparse.posteriors._local_search import FEW, LocalModel, LocalSearch, posterior_of
-from skgp_sparse.solvers import Fit
-
-_FIT = 30  # neighbours of rows that are left out
+from skgp_sparse.posteriors._local_search import FEW, FIT, LocalModel, LocalSearch
 
 
 class Neighbors(Strategy):
@@ -39,7 +33,7 @@ class Neighbors(Strategy):
     name = "neighbors"
     has_bound = False
 
-    def __init__(self, n_neighbors="auto", n_neighbors_fit=_FIT):
+    def __init__(self, n_neighbors="auto", n_neighbors_fit=FIT):
         self.n_neighbors = n_neighbors
         self.n_neighbors_fit = n_neighbors_fit
 
@@ -48,26 +42,12 @@ class Neighbors(Strategy):
         if job.are_few(self._k or FEW):
             return Exact().fit(job, random_state)
         aside, starts = Aside(job.rows, random_state), [job.kernel]
-        search = self.search(job, aside)
+        search = LocalSearch(job, aside, self._k, self.n_neighbors_fit)
         if not job.settings.solver.moves:
-            return self.conclude(search, LocalModel(job.kernel, k=self._k or FEW))
+            return search.conclude(LocalModel(job.kernel, k=self._k or FEW))
         if job.settings.solver.begins_small:
             starts.append(begin(job, random_state).kernel)
-        return self.conclude(search, search.learn(starts).model)
-
-    def search(self, job, aside):
-        """The `LocalSearch` of a job, whose models rows held aside judge."""
-        return LocalSearch(job, aside, self._k, self.n_neighbors_fit)
-
-    def conclude(self, search, model):
-        """The `Fit` of a model that a search has found."""
-        objective, posterior = search.objective(model), posterior_of(search.known, model)
-        with arithmetic():
-            value = objective.value(model.kernel)
-        objective = replace(objective, posterior=posterior)
-        selection = tuple(search.aside.candidates)
-        n_iter = max(search.n_iter, 1)
-        return Fit(model.kernel, objective, posterior, value, n_iter, 0.0, selection)
+        return search.conclude(search.learn(starts).local)
 
     @property
     def _k(self):
