@@ -16,6 +16,7 @@ from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.exact_sites import join_rows
 from skgp_sparse._engine.inducing_basis import InducingBasis, InducingFeatures
 from skgp_sparse._engine.left_out import LeaveOneOut
+from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.moments import Moments
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
@@ -42,7 +43,7 @@ from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.rows.part import Part, Units
 from skgp_sparse.solvers import Fit
 
-_NEIGHBORS = (DistinctRows, LeaveOneOut, NeighborsObjective, NeighborsPosterior)
+_NEIGHBORS = (ProcessInMetric, DistinctRows, LeaveOneOut, NeighborsObjective, NeighborsPosterior)
 _VIEWS = (LabelView, ResponseView, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)

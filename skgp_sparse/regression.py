@@ -100,16 +100,17 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "rows": all rows by a solve, with hyperparameters of 3000 rows and calibrated variances;
           see `AllRows`. A fit takes O(n²) time per iteration of the solve, and a prediction O(n)
           time per query.
-        - "auto": "exact" for few rows; see `n_inducing`. "rows" where inducing points would lose
-          much, up to 100,000 rows in memory, if `bound`, `n_inducing`, `inducing_init` and `solver`
-          are "auto": at the hyperparameters of a first fit to 500 rows, the variance that 500
-          inducing points leave unexplained is more than ten times that of the noise (up to 6000
-          rows, more than a tenth of it), and is so again at the hyperparameters of fits to 1500
-          and to 3000 rows. "inducing" otherwise, and for other likelihoods, for kernels without a
-          derivative rule, and if `optimizer` is a callable or None.
+        - "neighbors": for every query, the training rows that are nearest to it, in a metric that
+          is learned from rows which are left out; see `Neighbors`. The time of a fit hardly grows
+          with the number of rows, and a prediction takes O(k³) time for k neighbours, 50 to 200.
+        - "auto": "exact" for few rows; see `n_inducing`. Otherwise a contest: "neighbors" or
+          "inducing", whichever predicts rows that are held aside with the higher density. It is
+          "inducing" if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto", for other
+          likelihoods, for kernels without a derivative rule, for rows of large sources and
+          clusters, and if `optimizer` is a callable or None.
 
         Where `n_inducing` makes every row an inducing point, the process is exact in any case, and
-        all bounds coincide. With "rows", `bound` must be "auto".
+        all bounds coincide. With "rows" and "neighbors", `bound` must be "auto".
     n_inducing : int or "auto", default="auto"
         The number of inducing points. If it is at least the number of distinct rows, every row
         becomes an inducing point and the model is exact. "auto" uses the exact process for up to
@@ -163,6 +164,15 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
         iteration.
+    metric : {"auto", "ard", "full"}, default="auto"
+        How columns are mixed: the covariance is `kernel_` of ``X @ metric_.T``.
+
+        - "ard": not at all; the length scales of the kernel say how much each column matters.
+        - "full": by a matrix (d, d), which predictions from neighbours learn for any posterior, and
+          which is kept if rows that are held aside are predicted better. The kernel must be
+          stationary, and rows must be in memory.
+        - "auto": "full" for predictions from neighbours if `kernel` is None and there are at most
+          200 columns, "ard" otherwise.
     time_limit : float, default=None
         Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops
         after the iteration that is under way, no restart and no larger sample begins, and the
@@ -202,20 +212,31 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     ----------
     kernel_ : kernel object
         The kernel used for prediction, including the noise. Its structure is that of the kernel
-        passed as parameter, but with optimised hyperparameters. If `posterior_` is "rows",
-        predicted variances have a calibrated factor in addition.
+        passed as parameter, but with optimised hyperparameters. Where `kernel` is None,
+        "neighbors" choose the smoothness of the Matérn kernel. Predicted variances have the factor
+        `variance_factor_` in addition.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs as they were passed. Defined only if `posterior_` is "exact" or "rows", and
-        the rows did not come from a cluster or a large source.
+        Training inputs as they were passed. Defined only if `posterior_` is "exact", "neighbors" or
+        "rows", and the rows did not come from a cluster or a large source.
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
         `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
     inducing_points_ : ndarray of shape (m, n_features)
-        The inducing points, in the units of X.
-    posterior_ : {"exact", "inducing", "rows"}
-        What the posterior is given: all rows exactly, inducing points, or all rows by a solve.
+        The inducing points, in the units of X; those of ``X @ metric_.T`` if `metric_` is not None.
+        Not defined if `posterior_` is "neighbors", and `n_inducing_` neither.
+    metric_ : ndarray of shape (n_features, n_features) or None
+        What the kernel sees is ``X @ metric_.T``. None: X itself.
+    variance_factor_ : float
+        The number by which all predicted variances are multiplied, so that rows that were held
+        aside are most likely. It is 1 if `posterior_` is "exact" or "inducing", or `optimizer` is
+        None.
+    posterior_ : {"exact", "inducing", "neighbors", "rows"}
+        What the posterior is given: all rows exactly, inducing points, the rows nearest to each
+        query, or all rows by a solve.
     log_marginal_likelihood_value_ : float
-        The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets.
+        The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets. If
+        `posterior_` is "neighbors", it is the leave-one-out log density of random rows, times the
+        number of all rows.
     likelihood_ : Likelihood or None
         The likelihood with the parameters that were found, in units of y. It is None for
         ``likelihood="gaussian"``, where the noise is part of `kernel_`.
@@ -293,6 +314,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         solver="auto",
         n_restarts_optimizer=0,
         max_iter=1000,
+        metric="auto",
         time_limit=None,
         tol="auto",
         normalize_y=True,
@@ -313,6 +335,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         self.solver = solver
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
+        self.metric = metric
         self.time_limit = time_limit
         self.tol = tol
         self.normalize_y = normalize_y

@@ -16,7 +16,7 @@ PARTS = """
     CollapsedObjective DecoupledPosterior DistinctRows ExactObjective ExpectationPropagation Fit
     Groups InducingBasis InducingFeatures Inner InnerState Jitter Knowledge LabelView
     LeaveOneOut Moments NeighborsObjective NeighborsPosterior Options Part PerRow Posterior
-    Posteriors Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective Softmax
+    Posteriors ProcessInMetric Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective Softmax
     Starts StreamState Sums TargetView Units Variational Watch join_rows
 """
 OF_USERS = {

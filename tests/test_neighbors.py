@@ -4,6 +4,7 @@
 the rows ``N[i]``, in a chain by fewer (-1), and queries Q by the rows ``NQ``.
 """
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr
 from scipy.stats import norm
+from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
@@ -299,3 +301,80 @@ def test_rows_at_the_same_place_without_noise_are_safe():
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all() and np.isfinite(std).all() and np.all(std >= 0)
     assert np.isfinite(model.log_marginal_likelihood_value_)
+
+
+@pytest.fixture(scope="module")
+def contestants():
+    """Rows of a rough function, noisy or not, that "auto" takes for many."""
+    X, y = table(1200, d=3, noise=0.02)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 1000)
+        patch.setattr("skgp_sparse.posteriors._choice._EXACT_QUIET", 1000)
+        patch.setattr("skgp_sparse.posteriors._choice._AUTO_ROWS", 20)
+        patch.setattr("skgp_sparse.posteriors._local_search._LEFT_OUT", 300)
+        patch.setattr("skgp_sparse.posteriors._local_search._LEFT_OUT_AT_FIRST", 300)
+        noisy = y + 2.0 * np.random.RandomState(1).normal(size=len(y))
+        model = SparseGPRegressor(random_state=0)
+        return [clone(model).fit(X, target) for target in (y, noisy)], X, (y, noisy)
+
+
+def test_the_posterior_of_auto_is_the_candidate_with_the_highest_density(contestants):
+    models, _, _ = contestants
+    for model in models:
+        best = max(model.selection_, key=lambda candidate: candidate.density)
+        assert best.name.startswith(model.posterior_)
+        assert all(one.seconds >= 0 and one.rmse > 0 for one in model.selection_)
+    assert models[0].posterior_ == "neighbors" and models[0].selection_[-1].name.startswith("ind")
+
+
+def test_candidates_are_judged_in_units_of_y(contestants):
+    models, X, targets = contestants
+    density = max(one.density for one in models[0].selection_)
+    scaled = SparseGPRegressor(random_state=0, posterior="neighbors").fit(X, 10 * targets[0])
+    found = max(one.density for one in scaled.selection_)
+    assert_allclose(found, density - np.log(10), atol=0.3)
+
+
+def test_a_metric_is_learned_where_columns_add():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(1500, 4))
+    y = np.sin(6 * (X[:, 0] + X[:, 1] - X[:, 2]))
+    given = {"posterior": "neighbors", "random_state": 0}
+    full = SparseGPRegressor(**given).fit(X[:1200], y[:1200])
+    ard = SparseGPRegressor(metric="ard", **given).fit(X[:1200], y[:1200])
+    assert full.metric_.shape == (4, 4) and ard.metric_ is None
+    errors = [np.sqrt(np.mean((one.predict(X[1200:]) - y[1200:]) ** 2)) for one in (full, ard)]
+    assert errors[0] < 0.5 * errors[1]
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("posterior", ["exact", "inducing", "rows"])
+def test_other_posteriors_take_the_metric_that_neighbours_learn(posterior):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(900, 4))
+    y = np.sin(5 * (X[:, 0] + X[:, 1] - X[:, 2])) + 0.01 * rng.normal(size=900)
+    given = {"posterior": posterior, "n_inducing": 60, "random_state": 0, "max_iter": 50}
+    model = SparseGPRegressor(metric="full", **given).fit(X[:700], y[:700])
+    plain = SparseGPRegressor(**given).fit(X[:700], y[:700])
+    assert model.posterior_ == posterior and model.metric_.shape == (4, 4)
+    errors = [np.sqrt(np.mean((one.predict(X[700:]) - y[700:]) ** 2)) for one in (model, plain)]
+    assert errors[0] < errors[1]
+    mean, cov = model.predict(X[700:710], return_cov=True)
+    again, std = pickle.loads(pickle.dumps(model)).predict(X[700:710], return_std=True)
+    assert_allclose(mean, again)
+    assert_allclose(cov.diagonal(), std**2, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"metric": "euclid"}, "metric.*must be one of .*'ard', 'full'.*Got 'euclid'"),
+        ({"metric": "full", "kernel": sk.DotProduct()}, "mixes columns of stationary kernels"),
+        ({"metric": "full", "likelihood": "poisson"}, "needs likelihood='gaussian'"),
+        ({"posterior": Neighbors(n_neighbors=0)}, "n_neighbors.*must be"),
+        ({"posterior": Neighbors(n_neighbors_fit="few")}, "n_neighbors_fit.*must be"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(given, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        SparseGPRegressor(**given).fit(*table(150))

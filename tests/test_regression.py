@@ -584,16 +584,6 @@ def test_a_smaller_tol_buys_a_higher_bound(n_inducing):
     assert values[2] - values[1] < 1e-2 * len(rows)
 
 
-@pytest.mark.parametrize("noise, m", [(0.0, 80), (0.3, 7)])
-def test_auto_takes_more_rows_where_there_is_hardly_any_noise(monkeypatch, noise, m):
-    for name, value in (("_EXACT_ROWS", 60), ("_EXACT_QUIET", 80), ("_AUTO_ROWS", 7)):
-        monkeypatch.setattr(_choice, name, value)
-    rows, _ = many(80)
-    y = np.sin(rows[:, 0]) + noise * RNG.normal(size=80)
-    assert SparseGPRegressor(KERNEL, random_state=0).fit(rows, y).n_inducing_ == m
-    assert SparseGPRegressor(KERNEL, random_state=0, n_inducing=7).fit(rows, y).n_inducing_ == 7
-
-
 @pytest.mark.parametrize("posterior", ["exact", Exact()])
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
 def test_an_exact_posterior_has_all_rows_whatever_auto_would_do(monkeypatch, posterior, likelihood):

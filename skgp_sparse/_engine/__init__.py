@@ -40,8 +40,8 @@ neighbors_posterior
     Predictions given the nearest rows.
 evidence
     Bounds of the exact evidence from both sides.
-process
-    The contract of what predicts.
+process, metric
+    The contract of what predicts; a process whose inputs are seen in a metric.
 posterior
     Mean, variance, covariance and samples given a basis.
 

@@ -42,9 +42,15 @@ class Process(ABC):
         Numbers that a prediction computes per query (and process).
     n_rows_kept : int
         Training rows that a pickle of it holds; 0 where inducing points stand for them.
+    metric : ndarray of shape (r, d) or None
+        W, where inputs are seen as ``W x``.
+    factor : float
+        By which variances were calibrated.
     """
 
     n_rows_kept = 0
+    metric = None
+    factor = 1.0
 
     @abstractmethod
     def mean(self, X, n_jobs=1):

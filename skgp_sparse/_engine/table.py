@@ -382,6 +382,11 @@ class Rows(Table):
         """The user's own inputs."""
         return self.as_passed()[0]
 
+    def seen_in(self, metric):
+        """The table of ``W x`` (n, r)."""
+        X = np.asarray(self.X, dtype=np.float64) @ metric.T
+        return replace(self, X=X, original=self.as_passed())
+
     def as_passed(self):
         """The user's own inputs and targets, in their order."""
         return self.original or (self.X, self.y)

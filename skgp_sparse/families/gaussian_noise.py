@@ -52,7 +52,9 @@ class GaussianNoise(Family):
 
     def attributes(self, fits, units):
         """What the posterior was given."""
-        return {"posterior_": fits[0].posterior.kind, "likelihood_": None}
+        process = fits[0].posterior
+        learned = {"metric_": process.metric, "variance_factor_": process.factor}
+        return {"posterior_": process.kind, "likelihood_": None, **learned}
 
     def judge(self, view, part):
         """Mean log densities of the targets (n,), with the known noise."""

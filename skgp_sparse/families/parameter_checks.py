@@ -5,10 +5,12 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
+from skgp_sparse import kernels
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import Minibatches, check_solver
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
+_METRICS = ("auto", "ard", "full")
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
 
 
@@ -48,6 +50,8 @@ def check_parameters(estimator, name):
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
     check_kernel(estimator.kernel, name)
+    if "metric" in given:
+        check_metric(estimator, name)
     check_solver(estimator.solver, name)
     m, n_jobs, optimizer = estimator.n_inducing, estimator.n_jobs, estimator.optimizer
     is_size = isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1
@@ -90,6 +94,22 @@ def check_strategy(family):
             f"{family.name}: posterior={given.posterior!r} {reason}. Change this, or set "
             "posterior='inducing'."
         )
+
+
+def check_metric(parameters, name):
+    """Raise unless columns may be mixed as is asked for."""
+    metric, kernel = parameters.metric, parameters.kernel
+    is_name = isinstance(metric, str) and metric in _METRICS
+    require(is_name, "metric", metric, name, f"one of {_METRICS}")
+    if metric != "full":
+        return
+    reason = None
+    if not (isinstance(parameters.likelihood, str) and parameters.likelihood == "gaussian"):
+        reason = f"needs likelihood='gaussian'. Got likelihood={parameters.likelihood!r}"
+    elif kernel is not None and not (kernel.is_stationary() and kernels.differentiable(kernel)):
+        reason = f"mixes columns of stationary kernels that have a derivative rule. Got {kernel}"
+    if reason is not None:
+        raise ValueError(f"{name}: metric='full' {reason}. Change this, or set metric='ard'.")
 
 
 def check_no_alpha(parameters, name):

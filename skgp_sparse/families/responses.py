@@ -55,7 +55,9 @@ class Responses(SiteFamily):
         """What the posterior was given, and the likelihood in units of y."""
         mean, scale = units.mean[0], units.scale[0]
         likelihood = fits[0].objective.method.likelihood.rescaled(-mean / scale, 1.0 / scale)
-        return {"posterior_": fits[0].posterior.kind, "likelihood_": likelihood}
+        process = fits[0].posterior
+        learned = {"metric_": process.metric, "variance_factor_": process.factor}
+        return {"posterior_": process.kind, "likelihood_": likelihood, **learned}
 
     def judge(self, view, part):
         """Log densities of the targets (n,)."""

@@ -14,6 +14,7 @@ predicts:
 - `_neighbors`: the rows that are nearest to a query
 - `_local_search`: the search for its hyperparameters, metric and smoothness
 - `_aside`, `_calibration`: rows held aside, which judge models; one factor for all variances
+- `_learned_metric`: a metric that neighbours learn, for another posterior
 - `_contest`: which posterior predicts these rows best
 - `_choice`: names, and the rule of "auto"
 - `_moves`: rows that arrive later

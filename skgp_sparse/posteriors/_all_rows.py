@@ -23,7 +23,7 @@ from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.parameters import arithmetic, positions_of
-from skgp_sparse.posteriors._calibration import wide_factor
+from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
@@ -40,6 +40,7 @@ _SOME = 2000  # rows that tell the variance of the process
 _LEADING_ROWS = 2000  # of the preconditioner, where nobody asked for another number
 _LEADING = 500  # rows given which all variances are computed
 _ASIDE, _SHARE_ASIDE = 1000, 10  # rows held aside: so many, and one in so many, at most
+_CENTRAL = 0.95  # of the rows held aside, at least, are in intervals of 95 %
 _UNSEEN = 1e6  # their noise, in units of the variance of the process
 
 
@@ -208,7 +209,7 @@ def _warn_of(solution, settings, goal, n_leading):
 
 
 def _factor(posterior, data, aside, n_jobs):
-    """The `wide_factor` that the rows held aside ask for."""
+    """The `variance_factor` that the rows held aside ask for."""
     if not len(aside):
         return 1.0
     X, y, known, weight, _ = (column[aside] for column in data)
@@ -216,7 +217,7 @@ def _factor(posterior, data, aside, n_jobs):
     learned = kernels.diagonal(posterior.prior, X)[1]
     variance = np.maximum(variance + learned, np.finfo(float).tiny)
     errors = (y - mean) ** 2
-    return wide_factor(errors, variance, known, weight)
+    return variance_factor(errors, variance, known, weight, _CENTRAL)
 
 
 def _most_leading(job, n, dtype):

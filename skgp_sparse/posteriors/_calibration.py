@@ -5,16 +5,17 @@ from scipy.optimize import minimize_scalar
 
 from skgp_sparse._ground.normal import LOG_2PI
 
-_CENTRAL, _LIMIT = 0.95, 1.959964**2  # of normal deviates, this share have squares below this
+_LIMIT = 1.959964**2  # of normal deviates, 95 % have squares below this
 _ENOUGH = 100  # rows that tell a share
 _DOUBT = 20  # rows that speak for a factor of 1
-_LIMITS = 1e-3, 1e6  # of the factor
+_LIMITS = 1e-6, 1e6  # of the factor
 
 
-def likely_factor(errors, variance, known, weight):
+def variance_factor(errors, variance, known, weight, central):
     """The factor of predicted variances that makes some rows most likely.
 
-    A few rows more, which would have it 1, have a say where there are not many.
+    A few rows more, which would have it 1, have a say where there are not many. Where errors are
+    not normal, it may be larger, so that intervals of 95 % contain a share of these rows.
 
     Parameters
     ----------
@@ -25,6 +26,8 @@ def likely_factor(errors, variance, known, weight):
     known : ndarray of shape (n,)
         Known noise, which has no factor.
     weight : ndarray of shape (n,)
+    central : float
+        The share.
 
     Returns
     -------
@@ -37,22 +40,14 @@ def likely_factor(errors, variance, known, weight):
         of_rows = weight @ (np.log(total) + squares / total) / weight.mean()
         return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
 
-    return float(np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x))
-
-
-def wide_factor(errors, variance, known, weight):
-    """The same, or what it takes for intervals of 95 % to contain as many of the rows.
-
-    It is larger where errors are not normal.
-    """
-    likely = likely_factor(errors, variance, known, weight)
+    likely = np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x)
     if len(errors) < _ENOUGH:
-        return likely
+        return float(likely)
     needed = ((errors / _LIMIT - known[:, None]) / variance[:, None]).ravel()
     order = np.argsort(needed)
     total = np.cumsum(np.repeat(weight, errors.shape[1])[order])
-    central = needed[order[np.searchsorted(total, _CENTRAL * total[-1])]]
-    return float(np.clip(max(likely, central), *_LIMITS))
+    needed = needed[order[np.searchsorted(total, central * total[-1])]]
+    return float(np.clip(max(likely, needed), *_LIMITS))
 
 
 def mean_log_density(errors, variance, weight):

@@ -23,6 +23,7 @@ from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
 from skgp_sparse.posteriors._larger_mean import LargerMean
+from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import check_number, is_auto, require
 from skgp_sparse.solvers import resolve_solver
@@ -80,6 +81,11 @@ def resolve_posterior(posterior, name):
     must = f"one of {sorted(BY_NAME)} or an object such as posteriors.InducingPoints()"
     require(isinstance(posterior, Strategy), "posterior", posterior, name, must)
     posterior = clone(posterior)
+    if isinstance(posterior, Neighbors):
+        if not is_auto(posterior.n_neighbors):
+            check_number(posterior.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
+        few = posterior.n_neighbors_fit
+        check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
     if not isinstance(posterior, InducingPoints) or posterior.n_mean is None:
         return posterior
     check_number(posterior.n_mean, "posterior__n_mean", name, Integral, low=1)
@@ -99,6 +105,7 @@ def narrowed(strategy, parameters, rows, kernel):
 def job_of(family, rows, kernel, model, name):
     """The `Job` of a table, with the parameters of the estimator of a `Family`."""
     given, n = family.parameters, len(rows)
+    metric = getattr(given, "metric", "ard")
     size, limits = _sizes(given.n_inducing, kernel, family.has_sites)
     initialise, are_given = family.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
@@ -110,7 +117,7 @@ def job_of(family, rows, kernel, model, name):
         rows=rows,
         kernel=kernel,
         model=model,
-        strategy=narrowed(family.strategy, given, rows, kernel),
+        strategy=_in_metric(narrowed(family.strategy, given, rows, kernel), metric),
         points=Points(size, initialise, is_auto(given.n_inducing), are_given),
         settings=Settings(
             solver=resolve_solver(given.solver, given.optimizer, n, width),
@@ -125,12 +132,19 @@ def job_of(family, rows, kernel, model, name):
         ),
         limits=limits,
         is_free=given.kernel is None,
+        metric=metric,
     )
 
 
 def tolerance(tol):
     """The number that `tol` stands for, in nats per row."""
     return _TOL if is_auto(tol) else tol
+
+
+def _in_metric(strategy, metric):
+    """The strategy in a full metric, which neighbours learn themselves."""
+    has_one = metric != "full" or isinstance(strategy, Auto | Neighbors)
+    return strategy if has_one else InLearnedMetric(strategy)
 
 
 def _rows_of_start(n, has_sites):

@@ -23,7 +23,7 @@ from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse.inference.neighbors_objective import NeighborsObjective
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
-from skgp_sparse.posteriors._calibration import likely_factor
+from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.solvers import Fit
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
@@ -35,7 +35,8 @@ _SMOOTHNESS = (1.5, 0.5, 2.5)  # of a Matérn kernel; the first one to begin wit
 _PENALTY = 0.01  # nats per row of a squared entry of the metric beside the diagonal
 _FEW_ROWS = 50_000  # of a table whose rows held aside are no neighbours of one another
 _MOST_COLUMNS = 200  # of which a full metric is tried
-_WORTH = 0.01  # nats per row that twice as many neighbours have to gain
+_CENTRAL = 0.93  # of the rows held aside, at least, are in intervals of 95 %
+_WORTH = 0.01  # nats per row that many neighbours have to gain
 
 
 class LocalModel(NamedTuple):
@@ -86,11 +87,12 @@ class LocalSearch:
             for nu in deadline.until(_SMOOTHNESS):
                 other = self.climbed(first._replace(kernel=with_nu(first.kernel, nu)))
                 best = max(best, self.judged(other), key=_density)
-        final = self.judged(best.local, self.k or FEW)
         if self.k is not None:
-            return final
-        more = self.judged(best.local, MANY)
-        return more if more.density > final.density + _WORTH else final
+            return self.judged(best.local, self.k)
+        for k in (FEW, MANY):
+            more = self.judged(best.local, k)
+            best = more if more.density > best.density + _WORTH * (k == MANY) else best
+        return best
 
     def climbed(self, local, left_out=_LEFT_OUT):
         """The model after some iterations with neighbours held."""
@@ -110,7 +112,7 @@ class LocalSearch:
         with arithmetic():
             mean, variance = self._moments_of_aside(local)
         errors, known = (aside.block.y - mean) ** 2, aside.noise
-        factor = likely_factor(errors, variance, known, aside.count)
+        factor = variance_factor(errors, variance, known, aside.count, _CENTRAL)
         candidate = aside.judge(_name(local), mean, factor * variance + known)
         return Trial(local._replace(factor=factor), candidate.density)
 
@@ -174,7 +176,7 @@ class LocalSearch:
         if progress is None:
             return False
         note = f"leave-one-out density {value / n:.4f}"
-        return progress(self.n_iter + iteration, value, note=note)
+        return progress(iteration, value, note=note)
 
 
 def known_rows(rows):
