@@ -689,7 +689,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 f"its posterior_ is {self.posterior_!r}, where inducing_points_ stand for the "
                 "rows. Set posterior='exact' or 'rows' if all rows should be kept"
             )
-            if fit.posterior.n_rows_kept:
+            if fit.posterior.n_rows_kept or fit.posterior.kind == "neighbors":
                 reason = "its rows came from a cluster or a large source"
                 if fit.objective is not None and fit.objective.rows.in_memory:
                     return fit.objective.rows

@@ -17,7 +17,7 @@ PARTS = """
     Groups InducingBasis InducingFeatures Inner InnerState Jitter Knowledge LabelView
     LeaveOneOut Moments NeighborsObjective NeighborsPosterior Options Part PerRow Posterior
     Posteriors Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective Softmax
-    Starts StreamState Sums TargetView Units Variational Watch join_rows
+    Starts StreamState Sums TableRows TargetView Units Variational Watch join_rows
 """
 OF_USERS = {
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",

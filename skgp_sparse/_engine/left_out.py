@@ -64,7 +64,7 @@ def left_out(distinct, block, rows, nearest, count):
     distinct : DistinctRows
         Of the table.
     block : Block
-        Of the rows that are left out; its X is not read.
+        Of the rows that are left out.
     rows : ndarray of shape (s,)
         Their numbers in the table.
     nearest : ndarray of shape (s, k + 1)
@@ -72,7 +72,7 @@ def left_out(distinct, block, rows, nearest, count):
     count : ndarray of shape (s,)
         How often each of them counts.
     """
-    s, group = len(rows), distinct.of(rows)
+    s, group = len(rows), distinct.of(rows, block)
     noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
     share = np.minimum(share, 1.0)
     rest = distinct.weight[group] - share
@@ -85,9 +85,9 @@ def left_out(distinct, block, rows, nearest, count):
     weight[which, place] = rest[which]
     removed = distinct.y[group[which]] - block.y[which]
     y[which, place] += (share[which] / rest[which])[:, None] * removed
-    inside, places = np.unique(np.append(near.ravel(), group), return_inverse=True)
-    X = np.asarray(distinct.X[inside], dtype=np.float64)
-    own, places = places[-s:], places[:-s].reshape(near.shape)
+    inside, places = np.unique(near, return_inverse=True)
+    X, places = np.concatenate([distinct.X[inside], block.X]), places.reshape(near.shape)
+    own = np.arange(len(inside), len(X))
     return LeaveOneOut(X, own, places, block.y, noise, count, y, distinct.noise[near], weight)
 
 

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse import kernels
 from skgp_sparse._engine.left_out import left_out
-from skgp_sparse._engine.nearest import distinct_rows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
+from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse.inference.neighbors_objective import NeighborsObjective
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
@@ -66,7 +65,7 @@ class Neighbors(Strategy):
             return Exact().fit(job, random_state)
         if job.settings.solver.begins_small:
             job = begin(job, random_state)
-        known = known_rows(job.rows)
+        known = known_rows(job.rows, job.settings.options.memory)
         local = LocalModel(job.kernel, None)
         n_iter = 0
         for _ in range(_RUNS if job.settings.solver.moves else 0):
@@ -87,8 +86,8 @@ class Neighbors(Strategy):
         spent = len(chosen) < (len(rows) if rows.weight is None else np.count_nonzero(rows.weight))
         count = np.ones(len(chosen)) if spent else np.broadcast_to(block.weight, len(chosen))
         near = posterior_of(known, local, self.n_neighbors_fit + 1)
-        nearest = near.nearest(block.X, job.settings.options.n_jobs)
-        left = left_out(known, block, chosen, nearest, count)
+        places, nearest = near.around(block.X, job.settings.options.n_jobs)
+        left = left_out(places, block, chosen, nearest, count)
         total, n_jobs = rows.total_weight(), job.settings.options.n_jobs
         return NeighborsObjective(left, rows, total, local.metric, n_jobs=n_jobs)
 
@@ -115,16 +114,6 @@ class LocalModel(NamedTuple):
     metric: np.ndarray | None
 
 
-def known_rows(rows):
-    """`DistinctRows` of a table."""
-    return distinct_rows(rows.stored_inputs(), rows.everything())
-
-
 def posterior_of(known, local, k):
     """`NeighborsPosterior` given k of the known rows."""
-    kernel, X = local.kernel, known.X
-    _, noise, _ = kernels.diagonal(kernel, X)
-    d = X.shape[1] if local.metric is None else len(local.metric)
-    scale = kernels.length_scales(kernel, np.ones(d))
-    noise = (noise + known.noise) / known.weight
-    return NeighborsPosterior(kernel, known, noise, min(k, len(X)), scale, local.metric)
+    return NeighborsPosterior.of(local.kernel, known, k, local.metric)
