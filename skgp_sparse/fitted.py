@@ -16,6 +16,7 @@ from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.exact_sites import join_rows
 from skgp_sparse._engine.inducing_basis import InducingBasis, InducingFeatures
 from skgp_sparse._engine.left_out import LeaveOneOut
+from skgp_sparse._engine.local_sites import SiteRows
 from skgp_sparse._engine.moments import Moments
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
@@ -31,6 +32,7 @@ from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.families.streams import StreamState, Watch
 from skgp_sparse.families.views import LabelView, ResponseView, TargetView
+from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.neighbors_objective import NeighborsObjective
 from skgp_sparse.inference.objectives import CollapsedObjective, ExactObjective
@@ -44,6 +46,7 @@ from skgp_sparse.rows.part import Part, Units
 from skgp_sparse.solvers import Fit
 
 _NEIGHBORS = (DistinctRows, LeaveOneOut, NeighborsObjective, NeighborsPosterior, TableRows)
+_NEIGHBORS += (LocalSiteObjective, SiteRows)
 _VIEWS = (LabelView, ResponseView, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)

@@ -15,7 +15,8 @@ from skgp_sparse.posteriors import InducingPoints
 PARTS = """
     CollapsedObjective DecoupledPosterior DistinctRows ExactObjective ExpectationPropagation Fit
     Groups InducingBasis InducingFeatures Inner InnerState Jitter Knowledge LabelView
-    LeaveOneOut Moments NeighborsObjective NeighborsPosterior Options Part PerRow Posterior
+    LeaveOneOut LocalSiteObjective Moments NeighborsObjective NeighborsPosterior Options Part PerRow
+    Posterior SiteRows
     Posteriors Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective Softmax
     Starts StreamState Sums TableRows TargetView Units Variational Watch join_rows
 """

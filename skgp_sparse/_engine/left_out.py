@@ -91,27 +91,29 @@ def left_out(distinct, block, rows, nearest, count):
     return LeaveOneOut(X, own, places, block.y, noise, count, y, distinct.noise[near], weight)
 
 
-def value(kernel, left, metric=None, n_jobs=1):
-    """J."""
+def value(kernel, left, metric=None, n_jobs=1, densities=None):
+    """J, of normal densities or of others; see `normal_densities`."""
+    densities = densities or normal_densities
 
     def of_block(rows):
         block = left.take(rows)
         noise, own_noise, _ = _noise(kernel, block)
         local = kriging.krige(kernel, block.points(metric)[1], block.y_near, noise)
-        return _densities(block, local, own_noise)[0]
+        return densities(block, local, own_noise)[0]
 
     return sum(ordered_map(of_block, _blocks(left), n_jobs))
 
 
-def value_and_gradient(kernel, left, metric=None, n_jobs=1):
+def value_and_gradient(kernel, left, metric=None, n_jobs=1, densities=None):
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
+    densities = densities or normal_densities
 
     def of_block(rows):
         block = left.take(rows)
         noise, own_noise, pull_noise = _noise(kernel, block)
         P, seen = block.points(metric)
         local, pull = kriging.linearise(kernel, seen, block.y_near, noise)
-        J, g_mean, g_variance = _densities(block, local, own_noise)
+        J, g_mean, g_variance = densities(block, local, own_noise)
         theta_bar, P_bar, noise_bar = pull(g_mean, g_variance, metric is not None)
         theta_bar = theta_bar + pull_noise(noise_bar, g_variance)
         if metric is None:
@@ -139,7 +141,7 @@ def _blocks(left):
     return slices(len(left.near), kriging.block_size(left.near.shape[1]))
 
 
-def _densities(block, local, noise):
+def normal_densities(block, local, noise):
     """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
     v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
     squares, w = np.einsum("sp,sp->s", e, e), block.count

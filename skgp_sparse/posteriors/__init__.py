@@ -12,6 +12,7 @@ predicts:
 - `_larger_mean`: inducing points, and more of them for the mean
 - `_all_rows`: all rows, by a solve
 - `_neighbors`: the rows that are nearest to a query
+- `_neighbors_with_sites`: the same where rows have a likelihood
 - `_choice`: names, and the rule of "auto"
 - `_moves`: rows that arrive later
 """

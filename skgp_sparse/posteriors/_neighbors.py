@@ -21,6 +21,7 @@ from skgp_sparse.inference.parameters import VectorFunction, arithmetic
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
+from skgp_sparse.posteriors._neighbors_with_sites import SiteFit
 from skgp_sparse.solvers import Fit
 
 _PREDICT, _FIT = 100, 30  # neighbours of predictions, and of rows that are left out
@@ -63,6 +64,8 @@ class Neighbors(Strategy):
         k = _PREDICT if isinstance(self.n_neighbors, str) else self.n_neighbors
         if job.are_few(k):
             return Exact().fit(job, random_state)
+        if job.model.has_sites:
+            return SiteFit(job, k, self.n_neighbors_fit, random_state).run()
         if job.settings.solver.begins_small:
             job = begin(job, random_state)
         known = known_rows(job.rows, job.settings.options.memory)
@@ -101,9 +104,12 @@ class Neighbors(Strategy):
         return LocalModel(kernel, objective.metric), maximum.n_iter
 
     def refuses(self, family):
-        """Likelihoods, for now."""
-        if family.has_sites:
-            return f"needs likelihood='gaussian'. Got likelihood={family.parameters.likelihood!r}"
+        """Several latent values of a row."""
+        if family.has_sites and family.likelihood.n_latent > 1:
+            return (
+                "needs one latent value per row, and a softmax has one per class. Got "
+                "multi_class='softmax', in place of which there is multi_class='one_vs_rest'"
+            )
         return None
 
 
