@@ -1,10 +1,12 @@
 """The estimator `SparseGPClassifier`."""
 
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._estimator import SparseGP
 from skgp_sparse.families.labels import ClassLabels, announced_classes
+from skgp_sparse.families.parameter_checks import can_learn_later
 
 
 class SparseGPClassifier(ClassifierMixin, SparseGP):
@@ -46,6 +48,18 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     likelihood : {"probit", "logit"} or Binary, default="probit"
         The sigmoid, as a name or as an instance of a class of `skgp_sparse.likelihoods`. It is not
         used with more than two classes and ``multi_class="softmax"``.
+    posterior : {"auto", "exact", "inducing", "neighbors"} or Strategy, default="auto"
+        What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`:
+
+        - "exact": all rows. An evaluation takes O(n³) time.
+        - "inducing": the inducing points, or all rows where `n_inducing` makes every row one.
+        - "neighbors": for every query, the 100 training rows that are nearest to it, in units of
+          the length scales; see `Neighbors`. The sites of all rows are those at which every row
+          has the cavity that its neighbours predict. The hyperparameters maximise the density of
+          rows that are left out and predicted by their neighbours. There is no `bound` to choose,
+          and `multi_class` cannot be "softmax". Many rows cost little: a prediction takes the same
+          time, however many there are.
+        - "auto": "exact" for few rows, see `n_inducing`, and "inducing" for more.
     n_inducing : int or "auto", default="auto"
         The number of inducing points. If it is at least the number of distinct rows, every row
         becomes an inducing point. "auto" makes every row an inducing point for up to 300 distinct
@@ -133,6 +147,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Unique class labels, sorted.
     n_classes_ : int
         The number of classes in the training data.
+    posterior_ : str, or list of str
+        What the posterior was given: "exact", "inducing" or "neighbors". With several binary
+        problems, it is a list of one name per problem.
     kernel_ : kernel object
         The kernel used for prediction, with optimised hyperparameters. With several binary
         problems, it is a `CompoundKernel` that contains one kernel per problem. With a softmax, it
@@ -196,6 +213,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         *,
         bound="auto",
         likelihood="probit",
+        posterior="auto",
         n_inducing="auto",
         inducing_init="auto",
         optimize_inducing=True,
@@ -215,6 +233,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.kernel = kernel
         self.bound = bound
         self.likelihood = likelihood
+        self.posterior = posterior
         self.n_inducing = n_inducing
         self.inducing_init = inducing_init
         self.optimize_inducing = optimize_inducing
@@ -258,6 +277,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         """
         return self._fit(X, y, sample_weight)
 
+    @available_if(can_learn_later)
     def partial_fit(self, X, y=None, sample_weight=None, classes=None):
         """Learn from rows that arrive later, in chunks.
 

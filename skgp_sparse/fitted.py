@@ -16,6 +16,7 @@ from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.exact_sites import join_rows
 from skgp_sparse._engine.inducing_basis import InducingBasis, InducingFeatures
 from skgp_sparse._engine.left_out import LeaveOneOut
+from skgp_sparse._engine.local_sites import SiteRows
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.moments import Moments
 from skgp_sparse._engine.nearest import DistinctRows
@@ -26,11 +27,13 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.rows_posterior import RowsPosterior
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._engine.table import Rows
+from skgp_sparse._engine.visited_rows import TableRows
 from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.families.streams import StreamState, Watch
 from skgp_sparse.families.views import LabelView, ResponseView, TargetView
+from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.neighbors_objective import NeighborsObjective
 from skgp_sparse.inference.objectives import CollapsedObjective, ExactObjective
@@ -43,7 +46,8 @@ from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.rows.part import Part, Units
 from skgp_sparse.solvers import Fit
 
-_NEIGHBORS = (ProcessInMetric, DistinctRows, LeaveOneOut, NeighborsObjective, NeighborsPosterior)
+_NEIGHBORS = (DistinctRows, LeaveOneOut, NeighborsObjective, NeighborsPosterior, TableRows)
+_NEIGHBORS += (LocalSiteObjective, ProcessInMetric, SiteRows)
 _VIEWS = (LabelView, ResponseView, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)

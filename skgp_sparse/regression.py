@@ -13,28 +13,12 @@ from skgp_sparse._estimator import SparseGP
 from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.families.evidence_bounds import evidence_bounds
 from skgp_sparse.families.gaussian_noise import GaussianNoise
-from skgp_sparse.families.parameter_checks import check_quantiles
+from skgp_sparse.families.parameter_checks import can_learn_later, check_quantiles
 from skgp_sparse.families.priors import prior_view
 from skgp_sparse.families.responses import Responses
 from skgp_sparse.likelihoods import domain_of
-from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.rows import checks
 from skgp_sparse.rows.door import check_query
-
-
-def can_learn_later(estimator):
-    """Whether rows that arrive later can be learned: with one basis of inducing points."""
-    name = type(estimator).__name__
-    try:
-        reason = resolve_posterior(estimator.posterior, name).refuses_later_rows()
-    except ValueError:  # which partial_fit will say
-        return True
-    if reason is not None:
-        raise AttributeError(
-            f"{name}.partial_fit learns rows that arrive later with one basis of inducing points, "
-            f"but {reason}. Set posterior to 'inducing', or call fit with all rows."
-        )
-    return True
 
 
 class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
@@ -712,7 +696,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 f"its posterior_ is {self.posterior_!r}, where inducing_points_ stand for the "
                 "rows. Set posterior='exact' or 'rows' if all rows should be kept"
             )
-            if fit.posterior.n_rows_kept:
+            if fit.posterior.n_rows_kept or fit.posterior.kind == "neighbors":
                 reason = "its rows came from a cluster or a large source"
                 if fit.objective is not None and fit.objective.rows.in_memory:
                     return fit.objective.rows

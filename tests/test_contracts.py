@@ -382,7 +382,17 @@ CONTRACTS = {
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
         *("method", "inner_iterations"),
-        *("metric", "bound", "options", "problem", "infer", "frozen_sites", "for_users", "starts"),
+        *(
+            "left",
+            "metric",
+            "bound",
+            "options",
+            "problem",
+            "infer",
+            "frozen_sites",
+            "for_users",
+            "starts",
+        ),
     },
     "model": {"method"},
     "method": {"spherical", "expectations"},

@@ -15,9 +15,10 @@ from skgp_sparse.posteriors import InducingPoints
 PARTS = """
     CollapsedObjective DecoupledPosterior DistinctRows ExactObjective ExpectationPropagation Fit
     Groups InducingBasis InducingFeatures Inner InnerState Jitter Knowledge LabelView
-    LeaveOneOut Moments NeighborsObjective NeighborsPosterior Options Part PerRow Posterior
-    Posteriors ProcessInMetric Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective Softmax
-    Starts StreamState Sums TargetView Units Variational Watch join_rows
+    LeaveOneOut LocalSiteObjective Moments NeighborsObjective NeighborsPosterior Options Part
+    PerRow Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows RowsPosterior
+    RunningSums SiteObjective SiteRows Softmax Starts StreamState Sums TableRows TargetView
+    Units Variational Watch join_rows
 """
 OF_USERS = {
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",

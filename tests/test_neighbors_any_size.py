@@ -5,9 +5,15 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, _estimator
+from skgp_sparse._engine.nearest import distinct_rows
+from skgp_sparse._engine.process import float64
+from skgp_sparse._engine.table import Rows
+from skgp_sparse._engine.visited_rows import TableRows
 from skgp_sparse.posteriors import Neighbors
+from skgp_sparse.sources import Arrays, Stream
 
 
 def table(n=400, d=2, seed=0, dtype=float):
@@ -97,3 +103,66 @@ def test_a_fit_that_is_interrupted_leaves_no_trace(at_iteration, number):
         fitted.fit(X[:300] + 1.0, y[:300])
     assert vars(fitted) == state
     assert_array_equal(answers(fitted), before)
+
+
+def large_table():
+    """Rows in chunks of 70: some are there twice, in other chunks; some weigh nothing."""
+    X, y = table(600, dtype=np.float32)
+    X[400:450], weight = X[10:60], np.arange(600) % 4 * 0.5
+    return X, y, weight
+
+
+@pytest.fixture
+def few_in_memory(monkeypatch):
+    """Tables of a few hundred rows are too large for memory."""
+    monkeypatch.setattr("skgp_sparse.rows.survey.is_small", lambda size: False)
+    monkeypatch.setattr("skgp_sparse._engine.visited_rows._SHARE", 0.0)
+    monkeypatch.setattr("skgp_sparse._engine.table._BLOCK_BYTES", 8 * 70)
+    monkeypatch.setattr("skgp_sparse._engine.table._FEWEST_ROWS", 70)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_blocks_of_a_table_find_what_all_rows_do(few_in_memory, n_jobs):
+    X, y, weight = large_table()
+    noise = np.arange(600) % 2 * 0.1
+    rows = Rows(X, y[:, None], noise, weight, np.zeros(1), np.ones(1))
+    known, Q = distinct_rows(X, rows.everything()), QUERIES.astype(float)
+    chosen = np.flatnonzero(weight)[::3]
+    for k in (7, 300):
+        places, near = known.search(float64).around(Q, k)
+        found, of_found = TableRows(rows).search(float64).around(Q, k, n_jobs)
+        for one, other in zip(places[:4], found[:4]):
+            assert_allclose(one[near], other[of_found], rtol=1e-14)
+        block = rows.block(chosen)
+        groups = [known.of(chosen, block), found.of(chosen, block)]
+        there = groups[1] >= 0
+        assert there.all() == (k == 300)
+        assert_array_equal(places.X[groups[0][there]], found.X[groups[1][there]])
+
+
+@pytest.mark.parametrize("k", [20, 300])
+def test_a_source_of_any_size_is_fitted_as_its_rows(few_in_memory, k):
+    X, y, weight = large_table()
+    alpha = np.arange(600) % 3 * 0.01
+    posterior = Neighbors(n_neighbors=k, n_neighbors_fit=10)
+    given = {"kernel": RBF(0.7) + WhiteKernel(0.1), "alpha": alpha, "posterior": posterior}
+    given["optimizer"] = None  # which random rows are left out depends on their order
+    source = Arrays(X, y, weight, chunk_size=70)
+    fitted, expected = model(**given).fit(source), model(**given).fit(X, y, weight)
+    assert fitted._view.process.n_rows_kept == 0
+    assert_allclose(fitted.kernel_.theta, expected.kernel_.theta, rtol=1e-6)
+    assert_allclose(answers(fitted), answers(expected), rtol=1e-6)
+    for one in (fitted, pickle.loads(pickle.dumps(fitted))):
+        assert_array_equal(answers(one), answers(fitted))
+        cov = one.predict(QUERIES, return_cov=True)[1]
+        assert_allclose(np.sqrt(cov.diagonal()), answers(fitted)[1], rtol=1e-7)
+    with pytest.raises(AttributeError, match="no X_train_: its rows came from"):
+        _ = fitted.X_train_
+
+
+def test_a_source_that_cannot_be_pickled_says_so(few_in_memory):
+    X, y, _ = large_table()
+    fitted = model().fit(Stream(lambda: iter([(X, y)])))
+    assert np.isfinite(answers(fitted)).all()
+    with pytest.raises(TypeError, match="from the rows of its source, which cannot be pickled"):
+        pickle.dumps(fitted)

@@ -56,7 +56,12 @@ def estimators():
         for likelihood in LIKELIHOODS
         for size in ({"n_inducing": 5}, {})
     ]
-    neighbors = [SparseGPRegressor(posterior=Neighbors(8, 5), max_iter=5)]
+    neighbors = [
+        SparseGPRegressor(posterior=Neighbors(8, 5), max_iter=5),
+        SparseGPClassifier(posterior=Neighbors(8, 5), max_iter=5),
+        SparseGPClassifier(posterior=Neighbors(8, 5), max_iter=5, multi_class="one_vs_one"),
+        SparseGPRegressor(likelihood="student_t", posterior=Neighbors(8, 5), max_iter=5),
+    ]
     return sparse + labels + numbers + neighbors
 
 
@@ -68,7 +73,12 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(
-    [SparseGPRegressor(), SparseGPRegressor(posterior="neighbors"), SparseGPClassifier()]
+    [
+        SparseGPRegressor(),
+        SparseGPRegressor(posterior="neighbors"),
+        SparseGPClassifier(),
+        SparseGPClassifier(posterior="neighbors"),
+    ]
 )
 def test_estimator_checks_of_the_defaults(estimator, check):
     check(estimator)

@@ -64,7 +64,7 @@ def left_out(distinct, block, rows, nearest, count):
     distinct : DistinctRows
         Of the table.
     block : Block
-        Of the rows that are left out; its X is not read.
+        Of the rows that are left out.
     rows : ndarray of shape (s,)
         Their numbers in the table.
     nearest : ndarray of shape (s, k + 1)
@@ -72,7 +72,7 @@ def left_out(distinct, block, rows, nearest, count):
     count : ndarray of shape (s,)
         How often each of them counts.
     """
-    s, group = len(rows), distinct.of(rows)
+    s, group = len(rows), distinct.of(rows, block)
     noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
     share = np.minimum(share, 1.0)
     rest = distinct.weight[group] - share
@@ -85,33 +85,35 @@ def left_out(distinct, block, rows, nearest, count):
     weight[which, place] = rest[which]
     removed = distinct.y[group[which]] - block.y[which]
     y[which, place] += (share[which] / rest[which])[:, None] * removed
-    inside, places = np.unique(np.append(near.ravel(), group), return_inverse=True)
-    X = np.asarray(distinct.X[inside], dtype=np.float64)
-    own, places = places[-s:], places[:-s].reshape(near.shape)
+    inside, places = np.unique(near, return_inverse=True)
+    X, places = np.concatenate([distinct.X[inside], block.X]), places.reshape(near.shape)
+    own = np.arange(len(inside), len(X))
     return LeaveOneOut(X, own, places, block.y, noise, count, y, distinct.noise[near], weight)
 
 
-def value(kernel, left, metric=None, n_jobs=1):
-    """J."""
+def value(kernel, left, metric=None, n_jobs=1, densities=None):
+    """J, of normal densities or of others; see `normal_densities`."""
+    densities = densities or normal_densities
 
     def of_block(rows):
         block = left.take(rows)
         noise, own_noise, _ = _noise(kernel, block)
         local = kriging.krige(kernel, block.points(metric)[1], block.y_near, noise)
-        return _densities(block, local, own_noise)[0]
+        return densities(block, local, own_noise)[0]
 
     return sum(ordered_map(of_block, _blocks(left), n_jobs))
 
 
-def value_and_gradient(kernel, left, metric=None, n_jobs=1):
+def value_and_gradient(kernel, left, metric=None, n_jobs=1, densities=None):
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
+    densities = densities or normal_densities
 
     def of_block(rows):
         block = left.take(rows)
         noise, own_noise, pull_noise = _noise(kernel, block)
         P, seen = block.points(metric)
         local, pull = kriging.linearise(kernel, seen, block.y_near, noise)
-        J, g_mean, g_variance = _densities(block, local, own_noise)
+        J, g_mean, g_variance = densities(block, local, own_noise)
         theta_bar, P_bar, noise_bar = pull(g_mean, g_variance, metric is not None)
         theta_bar = theta_bar + pull_noise(noise_bar, g_variance)
         if metric is None:
@@ -139,7 +141,7 @@ def _blocks(left):
     return slices(len(left.near), kriging.block_size(left.near.shape[1]))
 
 
-def _densities(block, local, noise):
+def normal_densities(block, local, noise):
     """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
     v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
     squares, w = np.einsum("sp,sp->s", e, e), block.count

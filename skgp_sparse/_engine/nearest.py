@@ -11,6 +11,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
+from skgp_sparse import kernels
+
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
 _CHUNK = 1 << 16  # rows whose codes are computed together
@@ -64,9 +66,36 @@ class DistinctRows(NamedTuple):
     weight: np.ndarray  # (u,)
     index: np.ndarray | None  # (n,) the distinct row of every row; None: every row is distinct
 
-    def of(self, rows):
-        """The distinct rows of some rows."""
+    n_features = property(lambda self: self.X.shape[1])
+    n_places = n_kept = property(lambda self: len(self.X))
+
+    def of(self, rows, block):
+        """The distinct rows of some rows, whose `Block` is not needed."""
         return rows if self.index is None else self.index[rows]
+
+    def variances(self, kernel):
+        """Variances D (u,) of the noise, that of the kernel included."""
+        learned = kernels.diagonal(kernel, self.X)[1]
+        return (learned + self.noise) / self.weight
+
+    def search(self, see):
+        """`PlaceSearch` in the units that a function makes of inputs."""
+        return PlaceSearch(self, NearestRows(see(self.X)))
+
+    def codes(self):
+        """A number for every row; see `_codes`."""
+        return _codes(self.X, self.noise)
+
+
+class PlaceSearch(NamedTuple):
+    """Finds the distinct rows nearest to any points, among rows in memory."""
+
+    rows: DistinctRows
+    tree: NearestRows
+
+    def around(self, Q, k, n_jobs=1):
+        """`DistinctRows`, and the numbers (q, k) of those that are nearest to Q (q, r)."""
+        return self.rows, self.tree.nearest(Q, k, n_jobs)[0]
 
 
 def distinct_rows(X, block):

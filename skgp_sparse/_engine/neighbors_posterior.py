@@ -8,15 +8,16 @@ variances above.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import kriging, process
-from skgp_sparse._engine.nearest import DistinctRows, NearestRows
+from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.process import JOINT_ROWS, Process, float64
+from skgp_sparse._engine.visited_rows import TableRows
 from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
 from skgp_sparse._ground.parallel import ordered_map, slices
 
@@ -31,9 +32,10 @@ class NeighborsPosterior(Process):
     ----------
     prior : sklearn kernel, its white noise included
         Of the process before any data, in the metric.
-    rows : DistinctRows
-    noise : ndarray of shape (u,)
-        D.
+    rows : DistinctRows or TableRows
+        In memory, or looked for in a table.
+    noise : ndarray of shape (u,) or None
+        D; None: that of the kernel and of the rows that are found.
     k : int
         Rows that a prediction is given.
     scale : ndarray of shape (r,)
@@ -45,8 +47,8 @@ class NeighborsPosterior(Process):
     """
 
     prior: object
-    rows: DistinctRows
-    noise: np.ndarray
+    rows: DistinctRows | TableRows
+    noise: np.ndarray | None
     k: int
     scale: np.ndarray
     metric: np.ndarray | None = None
@@ -54,10 +56,17 @@ class NeighborsPosterior(Process):
 
     kind = "neighbors"
 
+    @classmethod
+    def of(cls, prior, rows, k, metric=None, factor=1.0):
+        """That of known rows, near in units of the length scales of the kernel."""
+        width = rows.n_features if metric is None else len(metric)
+        scale = kernels.length_scales(prior, np.ones(width))
+        return cls(prior, rows, rows.variances(prior), min(k, rows.n_places), scale, metric, factor)
+
     # of the predicted variances
     kernel = property(lambda self: ConstantKernel(self.factor, "fixed") * self.prior)
     width = property(lambda self: (self.k + 1) ** 2)
-    n_rows_kept = property(lambda self: len(self.rows.X))
+    n_rows_kept = property(lambda self: self.rows.n_kept)
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""
@@ -71,9 +80,9 @@ class NeighborsPosterior(Process):
 
     def covariance(self, X):
         """Latent covariance (n, n)."""
-        near = self.nearest(X)[:, : max(JOINT_ROWS // len(X), 1)]
-        Q, known, noise = self.inputs(X), np.unique(near), self.noise[np.unique(near)]
-        N = self.inputs(self.rows.X[known])
+        rows, near = self.around(X)
+        known = np.unique(near[:, : max(JOINT_ROWS // len(X), 1)])
+        Q, N, noise = self.inputs(X), self.inputs(rows.X[known]), self.noise_of(rows)[known]
         cov, across = kernels.evaluate(self.prior, Q, Q), kernels.evaluate(self.prior, N, Q)
         A, unit = kernels.evaluate(self.prior, N, N), np.mean(cov.diagonal())
         A.flat[:: len(A) + 1] += noise
@@ -94,30 +103,44 @@ class NeighborsPosterior(Process):
 
     def inputs(self, X):
         """Inputs in the metric, float64."""
-        return float64(X) if self.metric is None else float64(X) @ self.metric.T
+        return _in_metric(self.metric, X)
 
-    def nearest(self, X, n_jobs=1):
-        """Numbers of the distinct rows (n, k) that are nearest to those of X."""
-        return self.search.nearest(self.inputs(X) / self.scale, self.k, n_jobs)[0]
+    def around(self, X, n_jobs=1):
+        """Distinct rows, and the numbers (n, k) of those that are nearest to the rows of X."""
+        return self.search.around(_seen(self.metric, self.scale, X), self.k, n_jobs)
+
+    def noise_of(self, rows):
+        """D of distinct rows."""
+        return rows.variances(self.prior) if self.noise is None else self.noise
 
     @cached_property
     def search(self):
         """Of the nearest rows."""
-        return NearestRows(self.inputs(self.rows.X) / self.scale)
+        return self.rows.search(partial(_seen, self.metric, self.scale))
 
     def __getstate__(self):
         return {name: one for name, one in vars(self).items() if name != "search"}
 
     def _local(self, X, n_jobs):
         """Mean (n, p), variance (n,) and prior variance (n,)."""
-        near = self.nearest(X, n_jobs)
+        rows, near = self.around(X, n_jobs)
+        noise = self.noise_of(rows)
 
         def of_block(block):
-            P = np.concatenate([self.rows.X[near[block]], X[block, None]], axis=1, dtype=float)
+            P = np.concatenate([rows.X[near[block]], X[block, None]], axis=1, dtype=float)
             if self.metric is not None:
                 P = (P - P[:, -1:]) @ self.metric.T
-            rows = near[block]
-            return kriging.krige(self.prior, P, self.rows.y[rows], self.noise[rows])
+            of_query = near[block]
+            return kriging.krige(self.prior, P, rows.y[of_query], noise[of_query])
 
         blocks = slices(len(X), kriging.block_size(near.shape[1]))
         return [np.concatenate(one) for one in zip(*ordered_map(of_block, blocks, n_jobs))]
+
+
+def _in_metric(metric, X):
+    return float64(X) if metric is None else float64(X) @ metric.T
+
+
+def _seen(metric, scale, X):
+    """Inputs in units in which near is near."""
+    return _in_metric(metric, X) / scale

@@ -13,7 +13,8 @@ from skgp_sparse.dask._inherited import described, init_with_client
 from skgp_sparse.dask._lazy_predictions import lazy, of_arrays
 from skgp_sparse.dask._partitions import resolve_client
 from skgp_sparse.dask._records import read_partitions
-from skgp_sparse.regression import SparseGPRegressor, can_learn_later
+from skgp_sparse.families.parameter_checks import can_learn_later
+from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.rows.checks import is_lazy
 
 
@@ -180,7 +181,7 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
     _plain = SparseGPClassifier
     __init__ = init_with_client(SparseGPClassifier)
 
-    partial_fit = of_arrays(SparseGPClassifier.partial_fit, _CHUNKS)
+    partial_fit = available_if(can_learn_later)(of_arrays(SparseGPClassifier.partial_fit, _CHUNKS))
     predict = lazy(SparseGPClassifier.predict)
     predict_proba = lazy(SparseGPClassifier.predict_proba)
     latent_mean_and_variance = lazy(SparseGPClassifier.latent_mean_and_variance)

@@ -15,7 +15,7 @@ from skgp_sparse.families.choices import (
     resolve_sigmoid,
     same_structure,
 )
-from skgp_sparse.families.parameter_checks import check_minibatches
+from skgp_sparse.families.parameter_checks import check_minibatches, check_strategy
 from skgp_sparse.families.sites import SiteFamily
 from skgp_sparse.families.streams import new_stream
 from skgp_sparse.families.views import LabelView, TargetView
@@ -44,7 +44,7 @@ class ClassLabels(SiteFamily):
 
     def __init__(self, parameters, name, classes=None):
         self.parameters, self.name = parameters, name
-        self.strategy = resolve_posterior("inducing", name)
+        self.strategy = resolve_posterior(parameters.posterior, name)
         self.sigmoid = resolve_sigmoid(parameters.likelihood, name)
         self.rules = Rules(name, parameters.kernel, labels=True)
         if classes is not None:
@@ -60,6 +60,7 @@ class ClassLabels(SiteFamily):
         self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
         self.method = resolve_method(self.parameters.bound, self.likelihood, self.name)
         check_minibatches(self.parameters, self.method, self.name)
+        check_strategy(self)
 
     def random_states(self, random_state):
         """The same one for every problem."""
@@ -88,12 +89,14 @@ class ClassLabels(SiteFamily):
     def view(self, fits, units):
         """All problems together."""
         latent = [TargetView(fit.posterior, *Units.none(1), one_column=True) for fit in fits]
-        likelihoods = [fit.objective.method.likelihood for fit in fits]
+        likelihoods = [fit.objective.likelihood for fit in fits]
         return LabelView(latent, likelihoods, len(self.classes), self.multi_class)
 
     def attributes(self, fits, units):
-        """The classes."""
-        return {"classes_": self.classes, "n_classes_": len(self.classes)}
+        """The classes, and what the posteriors were given."""
+        kinds = [fit.posterior.kind for fit in fits]
+        kind = kinds[0] if len(kinds) == 1 else kinds
+        return {"classes_": self.classes, "n_classes_": len(self.classes), "posterior_": kind}
 
     def judge(self, view, part):
         """Logarithms of the probabilities of the labels (n,)."""
@@ -193,8 +196,9 @@ def announced_classes(classes, before, name):
 
 
 def _start_at(fit, kernel):
-    """Kernel and inducing points of an earlier fit, if it had a kernel of this structure."""
+    """Kernel and inducing points, if any, of an earlier fit whose kernel had this structure."""
     if not same_structure(kernel, fit.kernel):
         return None
     theta = np.clip(fit.kernel.theta, *np.reshape(kernel.bounds, (-1, 2)).T)
-    return kernel.clone_with_theta(theta), fit.posterior.features.Z
+    features = getattr(fit.posterior, "features", None)
+    return kernel.clone_with_theta(theta), None if features is None else features.Z

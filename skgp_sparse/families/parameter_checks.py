@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import Minibatches, check_solver
 
@@ -129,3 +130,18 @@ def check_minibatches(parameters, method, name):
             "minibatches, because the next site of a row depends on its last one. Got solver="
             f"{parameters.solver!r}. Set solver to 'auto', or bound to 'titsias_new'."
         )
+
+
+def can_learn_later(estimator):
+    """Whether rows that arrive later can be learned: with one basis of inducing points."""
+    name = type(estimator).__name__
+    try:
+        reason = resolve_posterior(estimator.posterior, name).refuses_later_rows()
+    except ValueError:  # which partial_fit will say
+        return True
+    if reason is not None:
+        raise AttributeError(
+            f"{name}.partial_fit learns rows that arrive later with one basis of inducing points, "
+            f"but {reason}. Set posterior to 'inducing', or call fit with all rows."
+        )
+    return True

@@ -49,12 +49,12 @@ class Responses(SiteFamily):
     def view(self, fits, units):
         """The response in units of y."""
         latent = TargetView(fits[0].posterior, *Units.none(1), one_column=True)
-        return ResponseView(latent, fits[0].objective.method.likelihood, *units)
+        return ResponseView(latent, fits[0].objective.likelihood, *units)
 
     def attributes(self, fits, units):
         """What the posterior was given, and the likelihood in units of y."""
         mean, scale = units.mean[0], units.scale[0]
-        likelihood = fits[0].objective.method.likelihood.rescaled(-mean / scale, 1.0 / scale)
+        likelihood = fits[0].objective.likelihood.rescaled(-mean / scale, 1.0 / scale)
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
         return {"posterior_": process.kind, "likelihood_": likelihood, **learned}

@@ -14,6 +14,8 @@ objectives
     The exact and the collapsed objective of regression, and their model.
 neighbors_objective
     The leave-one-out density of predictions from neighbours.
+local_site_objective
+    The same for rows with a likelihood, whose sites are found by sweeps.
 site_objective
     Rows with a likelihood: their objective, and their model.
 site_loop

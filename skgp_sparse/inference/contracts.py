@@ -86,7 +86,15 @@ class SparseFit(Objective):
 
 
 class Model(ABC):
-    """The family of objectives that belongs to the noise of the rows."""
+    """The family of objectives that belongs to the noise of the rows.
+
+    Attributes
+    ----------
+    has_sites : bool
+        Whether rows have a likelihood, and Gaussian sites in the place of noise.
+    """
+
+    has_sites = False
 
     @abstractmethod
     def sample(self, rows, size, random_state):

@@ -82,6 +82,8 @@ class SiteObjective(ExactFit, SparseFit):
     inner_state: InnerState | None = None
     starts: Starts | None = None
 
+    likelihood = property(lambda self: self.method.likelihood)
+
     @property
     def inducing_points(self):
         """Parameters of the basis (m, d)."""
@@ -222,6 +224,8 @@ class SiteModel(Model):
     method: Method
     inner: Inner = Inner()
     frozen_sites: Sums | None = None
+
+    has_sites = True
 
     def sample(self, rows, size, random_state):
         """Indices of the rows of the small fit that comes first: a share of those of each kind."""

@@ -16,6 +16,7 @@ predicts:
 - `_aside`, `_calibration`: rows held aside, which judge models; one factor for all variances
 - `_learned_metric`: a metric that neighbours learn, for another posterior
 - `_contest`: which posterior predicts these rows best
+- `_neighbors_with_sites`: the same where rows have a likelihood
 - `_choice`: names, and the rule of "auto"
 - `_moves`: rows that arrive later
 """

@@ -6,8 +6,6 @@ rows held aside join the one that wins, which with inducing points is a fit of a
 asks how long something took.
 """
 
-import numpy as np
-
 from skgp_sparse._ground.warnings import collected
 from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._inducing_points import InducingPoints
@@ -25,6 +23,8 @@ def contest(job, random_state):
     aside, begun = Aside(job.rows, random_state), begin(job, random_state)
     search = LocalSearch(job, aside)
     best = search.learn([job.kernel, begun.kernel])
+    if search.is_over():
+        return search.conclude(best.local)
     if best.density >= _density_of_inducing_points(begun, aside, best.density, random_state):
         return search.conclude(best.local)
     points = InducingPoints()
@@ -34,8 +34,6 @@ def contest(job, random_state):
 
 def _density_of_inducing_points(job, aside, goal, random_state):
     """The density of the rows held aside, of two trials if the first comes close to the goal."""
-    if job.settings.deadline.is_over():
-        return -np.inf
     points, n_jobs = InducingPoints(), job.settings.options.n_jobs
     job = job._replace(rows=aside.table_of_others(_MOST_ROWS))
 

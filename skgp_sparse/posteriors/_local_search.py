@@ -11,6 +11,7 @@ Each step begins at the model that predicts the rows held aside best so far.
 """
 
 from dataclasses import replace
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +19,10 @@ from sklearn.base import clone
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import left_out
-from skgp_sparse._engine.nearest import distinct_rows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
+from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse.inference.neighbors_objective import NeighborsObjective
-from skgp_sparse.inference.optimizers import climb
+from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
 from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.solvers import Fit
@@ -70,21 +71,20 @@ class LocalSearch:
 
     def __init__(self, job, aside, k=None, k_fit=FIT):
         self.job, self.aside, self.k, self.k_fit = job, aside, k, k_fit
-        self.known, self.n_iter = known_rows(job.rows), 0
+        self.known, self.n_iter = known_rows(job.rows, job.settings.options.memory), 0
         few = len(job.rows) <= _FEW_ROWS
         self.others = known_rows(aside.table_of_others(_FEW_ROWS)) if few else None
-        self.n_jobs = job.settings.options.n_jobs
+        self.n_jobs, self.stopped = job.settings.options.n_jobs, False
 
     def learn(self, starts):
         """The best `Trial`, with the neighbours of a prediction."""
         best = max(map(self._begun, starts), key=_density)
-        deadline = self.job.settings.deadline
-        if self._may_mix(best.local) and not deadline.is_over():
+        if self._may_mix(best.local) and not self.is_over():
             mixed = self.climbed(self.climbed(self._with_metric(best.local)))
             best = max(best, self.judged(mixed), key=_density)
         if self.job.is_free:
             first = best.local
-            for nu in deadline.until(_SMOOTHNESS):
+            for nu in takewhile(lambda _: not self.is_over(), _SMOOTHNESS):
                 other = self.climbed(first._replace(kernel=with_nu(first.kernel, nu)))
                 best = max(best, self.judged(other), key=_density)
         if self.k is not None:
@@ -94,15 +94,21 @@ class LocalSearch:
             best = more if more.density > best.density + _WORTH * (k == MANY) else best
         return best
 
+    def is_over(self):
+        """Whether a callback or the deadline has asked to end the search."""
+        return self.stopped or self.job.settings.deadline.is_over()
+
     def climbed(self, local, left_out=_LEFT_OUT):
         """The model after some iterations with neighbours held."""
+        if self.is_over():
+            return local
         chosen, count = self.aside.others(left_out)
         objective = self.objective(local, chosen, count, learn_metric=True)
         function = VectorFunction(objective, local.kernel)
         most = min(_ITERATIONS, self.job.settings.max_iter)
         options = {"max_iter": most, "callback": self._progress, "alike": True}
         maximum = climb(function, self.job.settings, **options)
-        self.n_iter += maximum.n_iter
+        self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.message == STOPPED
         objective, kernel = function.at(maximum.x)
         return local._replace(kernel=kernel, metric=objective.metric)
 
@@ -148,8 +154,9 @@ class LocalSearch:
     def _left(self, chosen, count, local, k):
         """Rows that are left out, and their neighbours in a model."""
         block = self.job.rows.block(chosen)
-        near = posterior_of(self.known, local._replace(k=k + 1)).nearest(block.X, self.n_jobs)
-        return left_out.left_out(self.known, block, chosen, near, count)
+        near = posterior_of(self.known, local._replace(k=k + 1))
+        places, nearest = near.around(block.X, self.n_jobs)
+        return left_out.left_out(places, block, chosen, nearest, count)
 
     def _begun(self, kernel):
         """The `Trial` of a first run."""
@@ -179,19 +186,9 @@ class LocalSearch:
         return progress(iteration, value, note=note)
 
 
-def known_rows(rows):
-    """`DistinctRows` of a table."""
-    return distinct_rows(rows.stored_inputs(), rows.everything())
-
-
 def posterior_of(known, local):
     """`NeighborsPosterior` of a model given the known rows."""
-    kernel, X = local.kernel, known.X
-    _, noise, _ = kernels.diagonal(kernel, X)
-    d = X.shape[1] if local.metric is None else len(local.metric)
-    scale = kernels.length_scales(kernel, np.ones(d))
-    noise, k = (noise + known.noise) / known.weight, min(local.k, len(X))
-    return NeighborsPosterior(kernel, known, noise, k, scale, local.metric, local.factor)
+    return NeighborsPosterior.of(local.kernel, known, local.k, local.metric, local.factor)
 
 
 def units_of(local):

@@ -5,6 +5,7 @@ from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalModel, LocalSearch
+from skgp_sparse.posteriors._neighbors_with_sites import SiteFit
 
 
 class Neighbors(Strategy):
@@ -41,6 +42,8 @@ class Neighbors(Strategy):
         """The `Fit` given neighbours, exact where all rows are neighbours."""
         if job.are_few(self._k or FEW):
             return Exact().fit(job, random_state)
+        if job.model.has_sites:
+            return SiteFit(job, self._k or FEW, self.n_neighbors_fit, random_state).run()
         aside, starts = Aside(job.rows, random_state), [job.kernel]
         search = LocalSearch(job, aside, self._k, self.n_neighbors_fit)
         if not job.settings.solver.moves:
@@ -55,7 +58,10 @@ class Neighbors(Strategy):
         return None if isinstance(self.n_neighbors, str) else self.n_neighbors
 
     def refuses(self, family):
-        """Likelihoods, for now."""
-        if family.has_sites:
-            return f"needs likelihood='gaussian'. Got likelihood={family.parameters.likelihood!r}"
+        """Several latent values of a row."""
+        if family.has_sites and family.likelihood.n_latent > 1:
+            return (
+                "needs one latent value per row, and a softmax has one per class. Got "
+                "multi_class='softmax', in place of which there is multi_class='one_vs_rest'"
+            )
         return None

@@ -1,0 +1,179 @@
+r"""The objective of predictions from neighbours for rows with a likelihood.
+
+The prediction ``N(m_i, v_i)`` of row i from the sites of its neighbours, without its own, is the
+cavity of the row. A sweep predicts all rows and takes their sites from the tilted moments: with the
+slope ``α`` and the negative curvature ``β`` of ``log Z_i = log ∫ N(f; m_i, v_i) p(y_i|f) df`` in m,
+
+    λ2 ← β/(1 - v β),    λ1 ← α + (m + v α) λ2.
+
+A likelihood that is not log-concave may have ``β <= 0``: such a site has next to no precision, and
+only moves the mean. The objective is the leave-one-out log density ``J = Σ_i w_i log Z_i``. Its
+gradient is that at held sites: ``∂J/∂m = α`` and ``∂J/∂v = (α² - β)/2``.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from skgp_sparse._engine import left_out
+from skgp_sparse._engine.local_sites import SiteRows
+from skgp_sparse._engine.problem import Evaluation
+from skgp_sparse._engine.process import Process
+from skgp_sparse._engine.table import Table
+from skgp_sparse._ground.parallel import slices
+from skgp_sparse.inference.contracts import Conclusion, Objective
+from skgp_sparse.inference.parameters import ParameterBlock, kernel_block
+
+_TOGETHER = 1 << 14  # rows of a sweep that are predicted together
+_LEAST_GAIN = 1e-6  # precision of a site, in units of 1/v
+_ROUNDING = 1e-10  # of the largest variance
+_TOL = 1e-7  # nats per row, of which sites of users' evaluations are short
+_MOST = 30  # sweeps of one
+
+
+@dataclass(frozen=True, eq=False)
+class LocalSiteObjective(Objective):
+    """Leave-one-out log density of some rows, each given the sites near to it, for all rows.
+
+    Parameters
+    ----------
+    near : SiteRows
+    sites : ndarray of shape (2, n)
+        Natural parameters of all rows.
+    likelihood : Likelihood
+    rows : Table
+        All of them, for users.
+    chosen : ndarray or None
+        Rows that are left out; None: all of them.
+    total : float
+        How many rows there are, counted by weight.
+    posterior : Process or None
+    n_jobs : int
+    moves_sites : bool
+        Whether the sites follow the hyperparameters, as in users' evaluations.
+    """
+
+    near: SiteRows
+    sites: np.ndarray
+    likelihood: object
+    rows: Table | None
+    chosen: np.ndarray | None
+    total: float
+    posterior: Process | None = None
+    n_jobs: int = 1
+    moves_sites: bool = False
+
+    inducing_points = None
+
+    def size(self):
+        """Number of rows, each counted as often as its weight says."""
+        return self.total
+
+    def blocks(self, kernel, move_basis=False):
+        """The kernel, and the likelihood if it has parameters."""
+        blocks, likelihood = [kernel_block(kernel)], self.likelihood
+        if len(likelihood.theta):
+            blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
+        return blocks
+
+    def at(self, likelihood=None):
+        """The same objective with other parameters of the likelihood."""
+        if likelihood is None:
+            return self
+        return replace(self, likelihood=self.likelihood.with_theta(likelihood))
+
+    def value(self, kernel, inner_state=None):
+        """The log density."""
+        objective = self._followed(kernel)
+        J = left_out.value(kernel, objective.left, None, self.n_jobs, objective._densities)
+        return self._share * J
+
+    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+        """`Evaluation` with a gradient for each block, sites held."""
+        one, share = self._followed(kernel), self._share
+        J, theta_bar, _ = left_out.value_and_gradient(
+            kernel, one.left, None, self.n_jobs, one._densities
+        )
+        gradient = {"kernel": share * theta_bar}
+        if len(self.likelihood.theta):
+            gradient["likelihood"] = share * one._slopes(kernel)
+        return Evaluation(share * J, gradient, 0.0)
+
+    def conclude(self, kernel, inner_state=None):
+        """`Conclusion` at a kernel."""
+        objective = replace(self._followed(kernel), moves_sites=True)
+        return Conclusion(self.value(kernel), self.posterior, 0.0, objective)
+
+    def settled(self, kernel, most=_MOST, tol=_TOL):
+        """The same objective after some sweeps, at most until the sites are short of `tol`.
+
+        A step that was too long is followed by shorter ones.
+        """
+        sites, step, last = self.sites, 1.0, np.inf
+        for _ in range(most):
+            target, gap = self._swept(kernel, sites)
+            if gap < tol * self.near.weight.sum():
+                break
+            step *= 0.5 if gap > last else 1.0
+            sites, last = sites + step * (target - sites), gap
+        return replace(self, sites=sites)
+
+    @cached_property
+    def left(self):
+        """`LeaveOneOut` of the chosen rows."""
+        rows = slice(None) if self.chosen is None else self.chosen
+        return self.near.left_out(rows, self.sites, self.near.at_places(self.sites))
+
+    def __getstate__(self):
+        return {name: one for name, one in vars(self).items() if name != "left"}
+
+    @property
+    def _share(self):
+        """Of all rows in those that are left out."""
+        return self.total / self.left.count.sum()
+
+    def _followed(self, kernel):
+        """The same objective with the sites at a kernel, if they move."""
+        return self.settled(kernel) if self.moves_sites else self
+
+    def _swept(self, kernel, sites):
+        """The next sites, and how far from them these are, in nats."""
+        total, parts, gap = self.near.at_places(sites), [], 0.0
+        for rows in slices(self.near.n_rows, _TOGETHER):
+            left = self.near.left_out(rows, sites, total)
+            mean, variance = self._cavities(kernel, left)
+            y, offset = left.y.T
+            target = next_sites(self.likelihood, y, mean, variance, offset)
+            change = target - sites[:, rows]
+            first = variance * (change[0] - mean * change[1]) ** 2
+            gap += 0.5 * left.count @ (first + 0.5 * (variance * change[1]) ** 2)
+            parts.append(target)
+        return np.concatenate(parts, axis=1), gap
+
+    def _cavities(self, kernel, left):
+        """Mean and variance (s,) of rows that are left out."""
+        mean, variance = left_out.moments(kernel, left, None, self.n_jobs)
+        return mean[:, 0], np.maximum(variance, _ROUNDING * variance.max())
+
+    def _densities(self, block, local, noise):
+        """Σ w log Z over rows, and its slopes in m (s, 1) and v (s,)."""
+        variance = np.maximum(local.variance + noise, _ROUNDING * np.max(local.signal))
+        y, offset = block.y.T
+        value, slope, curvature = self.likelihood.tilted(y, local.mean[:, 0] + offset, variance)
+        w = block.count
+        return w @ value, (w * slope)[:, None], 0.5 * w * (slope**2 - curvature)
+
+    def _slopes(self, kernel):
+        """Gradient of J wrt the parameters of the likelihood."""
+        mean, variance = self._cavities(kernel, self.left)
+        y, offset = self.left.y.T
+        return self.likelihood.tilted_slopes(y, mean + offset, variance) @ self.left.count
+
+
+def next_sites(likelihood, y, mean, variance, offset=0.0):
+    """Sites (2, s) of rows with these cavities."""
+    _, slope, curvature = likelihood.tilted(y, mean + offset, variance)
+    rest = np.maximum(1.0 - variance * curvature, np.finfo(float).eps)
+    precision = np.maximum(curvature / rest, _LEAST_GAIN / variance)
+    return np.stack([slope + (mean + variance * slope) * precision, precision])

@@ -1,0 +1,174 @@
+"""Neighbours of rows with a likelihood: sites whose cavities are leave-one-out predictions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+from skgp_sparse import SparseGPClassifier
+from skgp_sparse._engine.local_sites import SiteRows
+from skgp_sparse.inference.local_site_objective import LocalSiteObjective
+from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
+from skgp_sparse.posteriors import Neighbors
+
+KERNEL = ConstantKernel(2.0) * Matern([0.8, 1.2], nu=1.5)
+LIKELIHOODS = [
+    Probit(),
+    Logit(),
+    Poisson(level=1.0),
+    NegativeBinomial(level=1.0, size=2.0),
+    Gamma(level=1.0, shape=2.0),
+    StudentT(scale=0.3, level=0.0),
+]
+
+
+def rows_of(likelihood, n=60, seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-2, 2, size=(n, 2))
+    return X, likelihood.sample(np.sin(2 * X).sum(axis=1), rng)
+
+
+def objective_of(likelihood, X, y, k, kernel=KERNEL, **others):
+    n = len(X)
+    offset, weight = others.get("offset", np.zeros(n)), others.get("weight", np.ones(n))
+    near = SiteRows(X, np.arange(n), y, offset, weight)
+    near = near.with_neighbors(k, kernel.k2.length_scale, 1)
+    return LocalSiteObjective(near, np.zeros((2, n)), likelihood, None, None, weight.sum())
+
+
+def dense_sites(likelihood, X, y, offset, sweeps=200):
+    """Sites by a plain loop over rows, each given all others; halved steps."""
+    n = len(X)
+    K, sites = KERNEL(X), np.zeros((2, n))
+    for _ in range(sweeps):
+        cavities = np.empty((2, n))
+        for i in range(n):
+            rest = np.arange(n) != i
+            precision = np.diag(sites[1, rest])
+            # (K⁻¹ + Λ)⁻¹ without the inverse of K
+            S = np.linalg.solve(np.eye(n - 1) + K[np.ix_(rest, rest)] @ precision, K[rest][:, rest])
+            w = np.linalg.solve(K[np.ix_(rest, rest)], K[rest, i])
+            cavities[:, i] = w @ S @ sites[0, rest], K[i, i] - w @ K[rest, i] + w @ S @ w
+        m, v = cavities
+        _, slope, curvature = likelihood.tilted(y, m + offset, v)
+        # moments of the tilted distribution, and what they have beyond the cavity
+        mean, variance = m + v * slope, v - v**2 * curvature
+        target = np.stack([mean / variance - m / v, 1.0 / variance - 1.0 / v])
+        sites += 0.5 * (target - sites)
+    return sites, m, v
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS[:5], ids=lambda one: type(one).__name__)
+def test_sweeps_end_where_a_plain_loop_over_rows_does(likelihood):
+    X, y = rows_of(likelihood, n=25)
+    offset = np.linspace(-0.5, 0.5, 25) if likelihood.is_log_concave else np.zeros(25)
+    objective = objective_of(likelihood, X, y, 24, offset=offset)
+    objective = objective.settled(KERNEL, most=300, tol=1e-24)
+    sites, m, v = dense_sites(likelihood, X, y, offset)
+    assert_allclose(objective.sites, sites, rtol=1e-6, atol=1e-6)
+    value = likelihood.tilted(y, m + offset, v)[0].sum()
+    assert_allclose(objective.value(KERNEL), value, rtol=1e-8)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda one: type(one).__name__)
+def test_gradients_at_held_sites_are_slopes_of_the_density(likelihood):
+    X, y = rows_of(likelihood)
+    kernel = KERNEL + WhiteKernel(0.05)
+    objective = objective_of(likelihood, X, y, 12, KERNEL).settled(kernel, most=5)
+    objective = replace(objective, chosen=np.arange(0, 60, 2))
+    gradient = objective.value_and_gradient(kernel).gradient
+    for i, step in enumerate(1e-5 * np.eye(len(kernel.theta))):
+        ends = (kernel.clone_with_theta(kernel.theta + s) for s in (step, -step))
+        up, down = map(objective.value, ends)
+        assert_allclose(gradient["kernel"][i], (up - down) / 2e-5, rtol=1e-5, atol=1e-6)
+    theta = likelihood.theta
+    for i, step in enumerate(1e-5 * np.eye(len(theta))):
+        up, down = (objective.at(likelihood=theta + s).value(kernel) for s in (step, -step))
+        assert_allclose(gradient["likelihood"][i], (up - down) / 2e-5, rtol=1e-5, atol=1e-6)
+
+
+def test_precisions_are_positive_where_a_likelihood_is_not_log_concave():
+    X, y = rows_of(StudentT(scale=0.3, level=0.0))
+    y[::7] += 30.0
+    objective = objective_of(StudentT(scale=0.3, level=0.0), X, y, 20).settled(KERNEL, most=50)
+    assert np.all(objective.sites[1] > 0) and np.isfinite(objective.sites).all()
+    assert objective.sites[1][::7].max() < 0.05 * np.median(objective.sites[1])
+
+
+def test_rows_that_say_nothing_are_no_neighbours():
+    X, y = rows_of(Probit())
+    silent = np.arange(60) % 2 == 0
+    objective = objective_of(Probit(), X, y, 59)
+    sites = np.where(silent, 0.0, np.stack([y, np.ones(60)]))
+    alone = objective_of(Probit(), X[~silent], y[~silent], 29)
+    J = replace(objective, sites=sites, chosen=np.flatnonzero(~silent)).value(KERNEL)
+    assert_allclose(J / 60, replace(alone, sites=sites[:, ~silent]).value(KERNEL) / 30, rtol=1e-10)
+
+
+def fitted(estimator, X, y, k=20, k_fit=10, sample_weight=None, **others):
+    model = estimator(posterior=Neighbors(k, k_fit), random_state=0, **others)
+    return model.fit(X, y, sample_weight)
+
+
+def test_a_classifier_with_neighbours_learns():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, size=(600, 2))
+    label = np.where(np.sin(2 * X[:, 0]) + np.sin(2 * X[:, 1]) > 0, "up", "down")
+    model = fitted(SparseGPClassifier, X[:400], label[:400])
+    assert model.posterior_ == "neighbors" and not hasattr(model, "inducing_points_")
+    assert model.score(X[400:], label[400:]) > 0.9
+    mean, variance = model.latent_mean_and_variance(X[400:])
+    assert np.all(variance > 0) and np.mean((mean > 0) == (label[400:] == "up")) > 0.9
+    value, gradient = model.log_marginal_likelihood(model.kernel_.theta, eval_gradient=True)
+    assert_allclose(value, model.log_marginal_likelihood_value_, rtol=1e-5)
+    assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_weights_are_repeated_rows(likelihood):
+    X, y = rows_of(Probit(), n=150)
+    weight = np.random.RandomState(1).randint(0, 3, size=150)
+    given = {"likelihood": likelihood, "kernel": KERNEL, "max_iter": 5}
+    weighted = fitted(SparseGPClassifier, X, y, sample_weight=weight, **given)
+    repeated = fitted(
+        SparseGPClassifier, np.repeat(X, weight, axis=0), np.repeat(y, weight), **given
+    )
+    Q = np.random.RandomState(2).uniform(-2, 2, size=(20, 2))
+    assert_allclose(weighted.predict_proba(Q), repeated.predict_proba(Q), rtol=1e-10)
+    # copies that are told apart by noise in X have each other as neighbours
+    objective = fitted(SparseGPClassifier, X, y, sample_weight=weight, **given)._fits[0].objective
+    assert objective.near.n_rows == np.count_nonzero(weight)
+
+
+def test_rows_at_one_place_have_the_sum_of_their_sites():
+    X, y = rows_of(Probit(), n=30)
+    twice, labels = np.vstack([X, X]), np.append(y, -y)
+    near = SiteRows(X, np.tile(np.arange(30), 2), labels, np.zeros(60), np.ones(60))
+    near = near.with_neighbors(29, 1.0, 1)
+    sites = np.random.RandomState(0).uniform(0.5, 1.0, size=(2, 60))
+    left = near.left_out(slice(None), sites, near.at_places(sites))
+    own = left.near == left.own[:, None]
+    assert np.array_equal(own.sum(axis=1), np.ones(60))
+    other = np.roll(np.arange(60), 30)
+    assert_allclose(1.0 / left.noise_near[own], sites[1][other], rtol=1e-8)
+    assert_allclose(left.y_near[own][:, 0], (sites[0] / sites[1])[other], rtol=1e-8)
+    assert len(twice) == near.n_rows
+
+
+def test_the_number_of_threads_has_no_say():
+    X, y = rows_of(Probit(), n=400)
+    one, two = (
+        fitted(SparseGPClassifier, X, y, n_jobs=n, max_iter=6).predict_proba(X) for n in (1, 2)
+    )
+    assert np.array_equal(one, two)
+
+
+def test_a_softmax_and_a_named_bound_are_refused():
+    X, y = rows_of(Probit(), n=60)
+    y[:20] = 2
+    with pytest.raises(ValueError, match="one_vs_rest"):
+        fitted(SparseGPClassifier, X, y, multi_class="softmax")
+    with pytest.raises(ValueError, match="bound"):
+        fitted(SparseGPClassifier, X, y, bound="titsias")
