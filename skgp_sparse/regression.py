@@ -189,15 +189,16 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         passed as parameter, but with optimised hyperparameters. If `posterior_` is "rows",
         predicted variances have a calibrated factor in addition.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs as they were passed. Defined only if `posterior_` is "exact" or "rows", and
-        the rows did not come from a cluster or a large source.
+        Training inputs as they were passed. Defined only if `posterior_` is "exact", "neighbors" or
+        "rows", and the rows did not come from a cluster or a large source.
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
         `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
     inducing_points_ : ndarray of shape (m, n_features)
         The inducing points, in the units of X.
-    posterior_ : {"exact", "inducing", "rows"}
-        What the posterior is given: all rows exactly, inducing points, or all rows by a solve.
+    posterior_ : {"exact", "inducing", "neighbors", "rows"}
+        What the posterior is given: all rows exactly, inducing points, the rows nearest to each
+        query, or all rows by a solve.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets.
     likelihood_ : Likelihood or None
@@ -231,10 +232,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     The estimator keeps a reference to the training data for `log_marginal_likelihood`. If X has at
     most a million elements, it keeps a copy and the sorted distinct rows instead. The fit then
     depends neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles
-    and copies contain the training data if `posterior_` is "exact" or "rows", but not those of a
-    cluster or of a large source. Otherwise inducing points stand for the rows, and pickles contain
-    none, except after `partial_fit`: the sample from which it goes on. The fit of
-    ``posterior="rows"`` copies X.
+    and copies contain the training data, X and y, if `posterior_` is "exact", "neighbors" or
+    "rows", but not those of a cluster or of a large source (with "neighbors", they contain the
+    source). Otherwise inducing points stand for the rows, and pickles contain none, except after
+    `partial_fit`: the sample from which it goes on. The fit of ``posterior="rows"`` copies X.
 
     References
     ----------
@@ -366,6 +367,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         is, and with another `likelihood` the first call does, too. Callbacks are not told of the
         progress. The posterior is given inducing points: the method does not exist with
         ``posterior="exact"``, ``posterior="rows"`` or `n_mean`.
+
+        With ``posterior="neighbors"``, all rows are kept in memory and in pickles. New rows are
+        neighbours at once. When hyperparameters move, at the same events as above, they are fitted
+        from the start to all rows that still count. The likelihood must be Gaussian.
 
         An array `alpha` has the known noise of the rows of this call, in all calls or in none:
         ``model.set_params(alpha=noise).partial_fit(X, y)``.

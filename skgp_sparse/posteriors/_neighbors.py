@@ -53,6 +53,7 @@ class Neighbors(Strategy):
     """
 
     name = "neighbors"
+    keeps_rows = True
     has_bound = False
 
     def __init__(self, n_neighbors="auto", n_neighbors_fit=_FIT):
@@ -102,6 +103,10 @@ class Neighbors(Strategy):
         maximum = climb(function, job.settings, max_iter=most)
         objective, kernel = function.at(maximum.x)
         return LocalModel(kernel, objective.metric), maximum.n_iter
+
+    def refuses_later_rows(self):
+        """Nothing: rows that arrive later are neighbours at once."""
+        return None
 
     def refuses(self, family):
         """Several latent values of a row."""
