@@ -83,7 +83,7 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
         watched = bool(self.verbose) or has_callbacks(self)
         fits = fit_all(jobs, states, self.n_jobs, watched)
         self._warn_at_bounds(jobs, fits)
-        for former in ("_stream", "n_samples_seen_", "inducing_points_", "n_inducing_"):
+        for former in ("_stream", "n_samples_seen_"):
             vars(self).pop(former, None)
         self._store(family, fits, family.units_of(jobs[0].rows))
         reporter.end()
@@ -252,6 +252,8 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
+        for former in ("inducing_points_", "n_inducing_"):
+            vars(self).pop(former, None)
         vars(self).update(inducing_points_of(fits))
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
         self.n_iter_ = max(fit.n_iter for fit in fits)

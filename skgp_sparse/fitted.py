@@ -27,7 +27,7 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.rows_posterior import RowsPosterior
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._engine.table import Rows
-from skgp_sparse._engine.visited_rows import TableRows
+from skgp_sparse._engine.visited_rows import JoinedRows, TableRows
 from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.classification import SparseGPClassifier
@@ -46,8 +46,8 @@ from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.rows.part import Part, Units
 from skgp_sparse.solvers import Fit
 
-_NEIGHBORS = (DistinctRows, LeaveOneOut, NeighborsObjective, NeighborsPosterior, TableRows)
-_NEIGHBORS += (LocalSiteObjective, ProcessInMetric, SiteRows)
+_NEIGHBORS = (DistinctRows, JoinedRows, LeaveOneOut, LocalSiteObjective, NeighborsObjective)
+_NEIGHBORS += (NeighborsPosterior, ProcessInMetric, SiteRows, TableRows)
 _VIEWS = (LabelView, ResponseView, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)

@@ -252,10 +252,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     The estimator keeps a reference to the training data for `log_marginal_likelihood`. If X has at
     most a million elements, it keeps a copy and the sorted distinct rows instead. The fit then
     depends neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles
-    and copies contain the training data if `posterior_` is "exact" or "rows", but not those of a
-    cluster or of a large source. Otherwise inducing points stand for the rows, and pickles contain
-    none, except after `partial_fit`: the sample from which it goes on. The fit of
-    ``posterior="rows"`` copies X.
+    and copies contain the training data, X and y, if `posterior_` is "exact", "neighbors" or
+    "rows", but not those of a cluster or of a large source (with "neighbors", they contain the
+    source). Otherwise inducing points stand for the rows, and pickles contain none, except after
+    `partial_fit`: the sample from which it goes on. The fit of ``posterior="rows"`` copies X.
 
     References
     ----------
@@ -389,6 +389,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         is, and with another `likelihood` the first call does, too. Callbacks are not told of the
         progress. The posterior is given inducing points: the method does not exist with
         ``posterior="exact"``, ``posterior="rows"`` or `n_mean`.
+
+        With ``posterior="neighbors"``, all rows are kept in memory and in pickles. New rows are
+        neighbours at once. When hyperparameters move, at the same events as above, they are fitted
+        from the start to all rows that still count. The likelihood must be Gaussian.
 
         An array `alpha` has the known noise of the rows of this call, in all calls or in none:
         ``model.set_params(alpha=noise).partial_fit(X, y)``.

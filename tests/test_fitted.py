@@ -14,7 +14,7 @@ from skgp_sparse.posteriors import InducingPoints
 
 PARTS = """
     CollapsedObjective DecoupledPosterior DistinctRows ExactObjective ExpectationPropagation Fit
-    Groups InducingBasis InducingFeatures Inner InnerState Jitter Knowledge LabelView
+    Groups InducingBasis InducingFeatures Inner InnerState Jitter JoinedRows Knowledge LabelView
     LeaveOneOut LocalSiteObjective Moments NeighborsObjective NeighborsPosterior Options Part
     PerRow Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows RowsPosterior
     RunningSums SiteObjective SiteRows Softmax Starts StreamState Sums TableRows TargetView

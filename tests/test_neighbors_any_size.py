@@ -105,6 +105,41 @@ def test_a_fit_that_is_interrupted_leaves_no_trace(at_iteration, number):
     assert_array_equal(answers(fitted), before)
 
 
+def test_rows_that_arrive_later_are_neighbours_at_once():
+    X, y = table(1000)
+    X[700:750] = X[:50]
+    given = {"kernel": RBF(0.7) + WhiteKernel(0.1), "optimizer": None, "normalize_y": False}
+    expected = model(**given).fit(X, y)
+    chunks = [slice(0, 15), slice(15, 300), *(slice(k, k + 70) for k in range(300, 1000, 70))]
+    streamed = model(**given)
+    for rows in chunks:
+        streamed.partial_fit(X[rows], y[rows])
+    continued = model(**given).fit(X[:600], y[:600]).partial_fit(X[600:], y[600:])
+    for one in (streamed, continued, pickle.loads(pickle.dumps(streamed))):
+        assert_allclose(answers(one), answers(expected), rtol=1e-9)
+        assert one.posterior_ == "neighbors" and one.n_samples_seen_ == 1000
+    assert len(streamed._view.process.rows.pieces) < 5
+    assert not hasattr(streamed, "inducing_points_")  # which the exact process of few rows had
+    loaded = pickle.loads(pickle.dumps(continued)).partial_fit(X[:9] + 3.0, y[:9])
+    assert_allclose(loaded.predict(X[:9] + 3.0), y[:9], atol=0.7)
+
+
+def test_hyperparameters_move_when_rows_have_doubled_or_changed():
+    X, y = table(1600)
+    streamed = model().partial_fit(X[:200], y[:200])
+    first = streamed.kernel_.theta
+    streamed.partial_fit(X[200:300], y[200:300])
+    assert_array_equal(streamed.kernel_.theta, first)
+    streamed.partial_fit(X[300:800], y[300:800])
+    assert np.any(streamed.kernel_.theta != first)
+    doubled = streamed.kernel_.theta
+    streamed.partial_fit(X[800:1200], y[800:1200])
+    assert_array_equal(streamed.kernel_.theta, doubled)
+    streamed.partial_fit(X[1200:], -y[1200:])  # rows before mislead
+    assert np.any(streamed.kernel_.theta != doubled)
+    assert np.corrcoef(streamed.predict(X[1200:]), -y[1200:])[0, 1] > 0.9
+
+
 def large_table():
     """Rows in chunks of 70: some are there twice, in other chunks; some weigh nothing."""
     X, y = table(600, dtype=np.float32)

@@ -29,7 +29,7 @@ class NearestRows:
 
     def __init__(self, X):
         self.n = len(X)
-        spread = X.var(axis=0)
+        spread = X.var(axis=0) if len(X) else np.ones(X.shape[1])
         columns = spread.sum() ** 2 / max(np.sum(spread**2), np.finfo(float).tiny)
         self.X = self.tree = None
         if columns <= _FEW_COLUMNS:
@@ -40,6 +40,8 @@ class NearestRows:
     def nearest(self, Q, k, n_jobs=1):
         """Numbers of the rows (q, k) that are nearest to the points Q (q, d), and distances."""
         wanted = min(k + _TIES, self.n)
+        if not wanted:
+            return np.empty((len(Q), 0), dtype=int), np.empty((len(Q), 0))
         if self.tree is not None:
             distances, rows = self.tree.query(Q, k=[*range(1, wanted + 1)], workers=n_jobs)
         else:
@@ -69,6 +71,10 @@ class DistinctRows(NamedTuple):
     n_features = property(lambda self: self.X.shape[1])
     n_places = n_kept = property(lambda self: len(self.X))
 
+    def take(self, rows):
+        """Some of them."""
+        return DistinctRows(*(column[rows] for column in self[:4]), None)
+
     def of(self, rows, block):
         """The distinct rows of some rows, whose `Block` is not needed."""
         return rows if self.index is None else self.index[rows]
@@ -92,6 +98,8 @@ class PlaceSearch(NamedTuple):
 
     rows: DistinctRows
     tree: NearestRows
+
+    parts = property(lambda self: (self,))
 
     def around(self, Q, k, n_jobs=1):
         """`DistinctRows`, and the numbers (q, k) of those that are nearest to Q (q, r)."""

@@ -7,7 +7,7 @@ Joint covariances have the correlations given all rows that are near to any of t
 variances above.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -17,7 +17,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine import kriging, process
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.process import JOINT_ROWS, Process, float64
-from skgp_sparse._engine.visited_rows import TableRows
+from skgp_sparse._engine.visited_rows import JoinedRows, TableRows
 from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
 from skgp_sparse._ground.parallel import ordered_map, slices
 
@@ -32,8 +32,8 @@ class NeighborsPosterior(Process):
     ----------
     prior : sklearn kernel, its white noise included
         Of the process before any data, in the metric.
-    rows : DistinctRows or TableRows
-        In memory, or looked for in a table.
+    rows : DistinctRows, JoinedRows or TableRows
+        In memory, in pieces, or looked for in a table.
     noise : ndarray of shape (u,) or None
         D; None: that of the kernel and of the rows that are found.
     k : int
@@ -47,7 +47,7 @@ class NeighborsPosterior(Process):
     """
 
     prior: object
-    rows: DistinctRows | TableRows
+    rows: DistinctRows | JoinedRows | TableRows
     noise: np.ndarray | None
     k: int
     scale: np.ndarray
@@ -100,6 +100,26 @@ class NeighborsPosterior(Process):
             return process.joint_deviations(self, X, n_samples, random_state)
         std = np.sqrt(self.mean_and_variance(X)[1])
         return std[:, None] * random_state.normal(size=(n_samples, len(X))).T
+
+    def plus(self, rows):
+        """The same process given more `DistinctRows`."""
+        return self._given(JoinedRows(self._pieces).plus(rows))
+
+    def forgetting(self, factor):
+        """The same process whose rows count less."""
+        return self._given(JoinedRows(self._pieces).times(factor))
+
+    @property
+    def _pieces(self):
+        return getattr(self.rows, "pieces", (self.rows,))
+
+    def _given(self, rows):
+        """The same process given other rows; searches of pieces that stay are used again."""
+        other = replace(self, rows=rows, noise=None)
+        if "search" in vars(self):
+            see = partial(_seen, self.metric, self.scale)
+            vars(other)["search"] = rows.search(see, self.search.parts)
+        return other
 
     def inputs(self, X):
         """Inputs in the metric, float64."""

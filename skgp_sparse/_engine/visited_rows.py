@@ -1,9 +1,12 @@
-"""Neighbours among the rows of a table that is not in memory.
+"""Neighbours among rows that are not in one array.
 
-Every block of the table answers which of its distinct rows are nearest to each of some points, and
+Every block of a table answers which of its distinct rows are nearest to each of some points, and
 the answers are added up: copies of a row in different blocks become one row with a weight, and of
 all rows those that are nearest stay. So a search is one visit, and blocks may be chunks of a source
 or parts on the workers of a cluster.
+
+Rows that arrive later are pieces, too. A new piece is joined with the last ones as long as they are
+not much larger: rows change their piece, and its tree is built anew, only log n times.
 """
 
 import pickle
@@ -13,11 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.nearest import DistinctRows, NearestRows, distinct_rows, first_of
+from skgp_sparse._engine.nearest import DistinctRows, distinct_rows, first_of
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import Table
 
 _SHARE = 1 / 4  # of the working memory, in which the rows of a source become arrays
+_LARGER = 2.0  # a piece that stays, in units of the one that comes
 _COLUMNS = 8  # of a block that has as many rows as one of an array (rows, 1)
 
 
@@ -66,6 +70,56 @@ class TableRows:
         return vars(self)
 
 
+@dataclass(frozen=True, eq=False)
+class JoinedRows:
+    """Distinct rows in pieces, to which others may come; it has the methods of `DistinctRows`.
+
+    Parameters
+    ----------
+    pieces : tuple of DistinctRows
+    """
+
+    pieces: tuple
+
+    n_features = property(lambda self: self.pieces[0].n_features)
+    n_places = n_kept = property(lambda self: sum(len(piece.X) for piece in self.pieces))
+
+    def plus(self, rows):
+        """The same with other `DistinctRows`."""
+        pieces = list(self.pieces)
+        while pieces and len(pieces[-1].X) <= _LARGER * len(rows.X):
+            rows = _merged(pieces.pop(), rows)[0]
+        return JoinedRows((*pieces, rows))
+
+    def times(self, factor):
+        """The same whose rows count less, none of them if the factor is 0."""
+        if not factor:
+            return JoinedRows(tuple(piece.take(slice(0)) for piece in self.pieces[:1]))
+        scaled = (piece._replace(weight=factor * piece.weight) for piece in self.pieces)
+        return JoinedRows(tuple(scaled))
+
+    def variances(self, kernel):
+        """None: they are computed for the rows that are found."""
+        return None
+
+    def search(self, see, before=()):
+        """`JoinedSearch`, in which searches that were made before are used again."""
+        made = {id(part.rows): part for part in before}
+        return JoinedSearch(tuple(made.get(id(one)) or one.search(see) for one in self.pieces))
+
+
+class JoinedSearch(NamedTuple):
+    """Finds the distinct rows nearest to any points, piece by piece."""
+
+    parts: tuple  # of `PlaceSearch`
+
+    def around(self, Q, k, n_jobs=1):
+        """`FoundRows`, and the numbers (q, k) of those that are nearest to Q (q, r)."""
+        first, *others = (Nearest.of(part, Q, k, n_jobs) for part in self.parts)
+        nearest = sum(others, first)
+        return FoundRows(*nearest.rows), nearest.near
+
+
 class TableSearch(NamedTuple):
     """Finds the distinct rows nearest to any points, in one visit of a table."""
 
@@ -110,6 +164,13 @@ class Nearest:
     distances: np.ndarray
     k: int
 
+    @classmethod
+    def of(cls, search, Q, k, n_jobs=1):
+        """Those of a `PlaceSearch`."""
+        k_here = min(k, search.rows.n_places)
+        near, distances = search.tree.nearest(Q, k_here, n_jobs)
+        return cls(search.rows, near, distances, k).without_others()
+
     def __add__(self, later):
         rows, index = _merged(self.rows, later.rows)
         near = np.hstack([self.near, index[later.near]])
@@ -121,19 +182,13 @@ class Nearest:
     def without_others(self):
         """The same without the rows that are near to none of the points."""
         used, near = np.unique(self.near, return_inverse=True)
-        columns = (column[used] for column in self.rows[:4])
-        rows = DistinctRows(*columns, None)
-        return Nearest(rows, near.reshape(self.near.shape), self.distances, self.k)
+        return Nearest(self.rows.take(used), near.reshape(self.near.shape), self.distances, self.k)
 
 
 def _nearest_of_block(Q, k, see, read):
     """The `Nearest` rows of a block, as a sum of `Table.visit`."""
     block = read()
-    rows = distinct_rows(block.X, block)._replace(index=None)
-    near, distances = np.empty((len(Q), 0), dtype=int), np.empty((len(Q), 0))
-    if len(rows.X):
-        near, distances = NearestRows(see(rows.X)).nearest(Q, min(k, len(rows.X)))
-    return (Nearest(rows, near, distances, k).without_others(),), None
+    return (Nearest.of(distinct_rows(block.X, block).search(see), Q, k),), None
 
 
 def _merged(first, later):

@@ -1,8 +1,10 @@
 """Numbers with Gaussian noise, which is part of the kernel.
 
 Of rows that arrive later, sums over all rows are kept, and rows that come are added to them: at
-given theta and Z, nothing is lost.
+given theta and Z, nothing is lost. Where predictions come from neighbours, all rows are kept.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.running_sums import RunningSums
+from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse.families.choices import (
     cheap_search,
@@ -19,14 +22,15 @@ from skgp_sparse.families.choices import (
 )
 from skgp_sparse.families.family import Family
 from skgp_sparse.families.parameter_checks import check_strategy
-from skgp_sparse.families.streams import new_stream
+from skgp_sparse.families.streams import joined, new_stream
 from skgp_sparse.families.views import TargetView
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
 from skgp_sparse.posteriors._choice import resolve_posterior
-from skgp_sparse.posteriors._moves import Action, knowledge_of, next_action
+from skgp_sparse.posteriors._moves import Action, Knowledge, knowledge_of, next_action
+from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import Rules, is_auto
 from skgp_sparse.rows.part import Units, part_of, scale_of
-from skgp_sparse.solvers import Fit
+from skgp_sparse.solvers import Fit, KeepParameters
 
 
 class GaussianNoise(Family):
@@ -76,15 +80,14 @@ class GaussianNoise(Family):
         """The `StreamState` of the rows of a fit."""
         rows, kernel = fits[0].objective.rows, fits[0].kernel
         part, units = part_of(rows).counting(), Units(rows.y_mean, rows.y_scale)
+        stream = new_stream(part, random_state, 1, first=units.scale).seeded(part)
+        moments = moments_of(part.y / units.scale, part.weight)
+        stream = stream._replace(units=units, moments=moments, n_iter=n_iter)
+        if self.strategy.keeps_rows or fits[0].posterior.kind == "neighbors":
+            return _with_fit(stream._replace(rows=joined(None, part)), fits[0])
         job = self._job(rows, kernel)
         knowledge = knowledge_of(fits[0], job)
-        stream = new_stream(part, random_state, 1, first=units.scale).seeded(part)
-        stream = stream._replace(
-            knowledge=(knowledge,),
-            units=units,
-            moments=moments_of(part.y / units.scale, part.weight),
-            n_iter=n_iter,
-        )
+        stream = stream._replace(knowledge=(knowledge,))
         if knowledge.Z is None:
             return stream
         return stream._replace(sums=RunningSums.of(self._problem(rows, knowledge, job)))
@@ -93,6 +96,8 @@ class GaussianNoise(Family):
         """Sums of all rows at the theta and Z of now, or at others."""
         moments = moments_of(part.y / stream.first, part.weight)
         stream = stream._replace(moments=(stream.moments or Moments()).merged(moments))
+        if self.strategy.keeps_rows or stream.rows is not None:
+            return self._learn_neighbors(stream, part, due)
         latest, knowledge = self._latest_units(stream), stream.knowledge[0]
         # the reservoir may not hold all rows of the first call
         everything = part if stream.calls == 0 else stream.part()
@@ -110,6 +115,35 @@ class GaussianNoise(Family):
         problem = self._problem(job.rows, knowledge, job)
         stream = stream._replace(knowledge=(knowledge,))
         return self._fitted(stream, RunningSums.of(problem), problem, fit.n_iter)
+
+    def _learn_neighbors(self, stream, part, due):
+        """All rows, which are neighbours at once; a move is a fit from the start."""
+        stream = stream._replace(rows=joined(stream.rows, part))
+        fit, units = stream.fit, stream.units
+        if fit is not None and fit.posterior.kind == "neighbors" and not due:
+            fit = self._with_neighbors(fit, stream, part)
+            return _with_fit(stream, fit), [fit]
+        if fit is None or due or not self.moves():
+            units = self._latest_units(stream)
+        kernel = None if fit is None or due else fit.kernel
+        job = self._job(self._table(stream.rows, units), kernel)
+        if kernel is not None:
+            job = job.with_settings(solver=KeepParameters())
+        strategy = self.strategy if self.strategy.keeps_rows else Neighbors()
+        fit = strategy.fit(job, stream.random_state())
+        return _with_fit(stream._replace(units=units), fit), [fit]
+
+    def _with_neighbors(self, fit, stream, part):
+        """The fit with new neighbours; its value is that of the rows before, for all of them."""
+        new, rows = (
+            with_noise_floor(self._table(one, stream.units), fit.kernel)
+            for one in (part, stream.rows)
+        )
+        posterior = fit.posterior.plus(known_rows(new))
+        total = rows.total_weight()
+        value = fit.value * total / fit.objective.total
+        objective = replace(fit.objective, rows=rows, total=total, posterior=posterior)
+        return fit._replace(objective=objective, posterior=posterior, value=value, n_iter=0)
 
     def _job(self, rows, kernel=None):
         """The `Job` of a table, begun at a kernel or at the initial one."""
@@ -151,3 +185,9 @@ class GaussianNoise(Family):
         objective = CollapsedObjective(rows, problem.bound, problem.basis, problem.options)
         fit = Fit(problem.kernel, objective, posterior, value, n_iter, jitter)
         return stream._replace(sums=sums), [fit]
+
+
+def _with_fit(stream, fit):
+    """The stream after a fit to all of its rows."""
+    few = fit.posterior.kind != "neighbors"
+    return stream._replace(fit=fit, knowledge=(Knowledge(fit.kernel, None, few=few),))

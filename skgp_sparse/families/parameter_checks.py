@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import Minibatches, check_solver
@@ -136,7 +137,10 @@ def can_learn_later(estimator):
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
     try:
-        reason = resolve_posterior(estimator.posterior, name).refuses_later_rows()
+        strategy = resolve_posterior(estimator.posterior, name)
+        reason = strategy.refuses_later_rows()
+        if strategy.keeps_rows and not is_gaussian(estimator.likelihood):
+            reason = f"posterior={strategy.name!r} has Gaussian noise only there"
     except ValueError:  # which partial_fit will say
         return True
     if reason is not None:

@@ -22,6 +22,7 @@ from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.reservoir import Reservoir
 from skgp_sparse.rows.checks import check_columns
 from skgp_sparse.rows.part import Part, Units
+from skgp_sparse.solvers import Fit
 
 _MOST_ROWS = 100_000  # that the reservoir holds ...
 _SHARE_OF_MEMORY = 1 / 16  # ... in this share of scikit-learn's working_memory
@@ -63,6 +64,8 @@ class StreamState(NamedTuple):
     seen: float = 0.0  # weight of all rows, whatever they count now
     n_iter: int = 0
     first: object = None  # what a family wants to remember of the first call
+    rows: Part | None = None  # all of them, where predictions come from neighbours ...
+    fit: Fit | None = None  # ... and the last fit
 
     def random_state(self):
         """That of the next call."""
@@ -93,6 +96,8 @@ class StreamState(NamedTuple):
         """The stream whose rows count less."""
         frozen, active = self.frozen, self.active
         return self._replace(
+            rows=self.rows and self.rows._replace(weight=factor * self.rows.weights()).counting(),
+            fit=self.fit and forgetting(self.fit, factor),
             frozen=None if frozen is None else tuple(sites.times(factor) for sites in frozen),
             active=None if active is None else active._replace(weight=factor * active.weights()),
             reservoir=self.reservoir.times(factor),
@@ -188,6 +193,13 @@ def _fall(usual, recent):
     error = usual.spread * np.sqrt(1.0 / usual.weight + 1.0 / recent.weight)
     fall = float(usual.mean - recent.mean)
     return fall if fall > max(_ERRORS * error, _NATS) else 0.0
+
+
+def forgetting(fit, factor):
+    """A fit whose neighbours count less."""
+    if fit.posterior.kind != "neighbors":
+        return fit
+    return fit._replace(posterior=fit.posterior.forgetting(factor))
 
 
 def joined(before, part):

@@ -44,6 +44,8 @@ class Strategy(BaseEstimator, ABC):
     ----------
     name : str
         Of the parameter `posterior` of an estimator.
+    keeps_rows : bool
+        Whether rows that arrive later are kept, as predictions need them.
     has_bound : bool
         Whether a fit depends on `bound`, where not every row is an inducing point.
 
@@ -56,6 +58,7 @@ class Strategy(BaseEstimator, ABC):
     """
 
     name = ""
+    keeps_rows = False
     has_bound = True
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 

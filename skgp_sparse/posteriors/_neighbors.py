@@ -32,6 +32,7 @@ class Neighbors(Strategy):
     """
 
     name = "neighbors"
+    keeps_rows = True
     has_bound = False
 
     def __init__(self, n_neighbors="auto", n_neighbors_fit=FIT):
@@ -56,6 +57,10 @@ class Neighbors(Strategy):
     def _k(self):
         """Neighbours of predictions; None: as many as pay."""
         return None if isinstance(self.n_neighbors, str) else self.n_neighbors
+
+    def refuses_later_rows(self):
+        """Nothing: rows that arrive later are neighbours at once."""
+        return None
 
     def refuses(self, family):
         """Several latent values of a row."""
