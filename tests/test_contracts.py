@@ -393,6 +393,7 @@ OWN = {  # what only the objective's own model or the package's own classes ask
             "for_users",
             "starts",
         ),
+        *("_densities",),
     },
     "model": {"method"},
     "method": {"spherical", "expectations"},
