@@ -1,17 +1,18 @@
 """Neighbours of rows with a likelihood: sites whose cavities are leave-one-out predictions."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from skgp_sparse import SparseGPClassifier
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine.local_sites import SiteRows
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
-from skgp_sparse.posteriors import Neighbors
+from skgp_sparse.posteriors import Neighbors, _neighbors_with_sites
 
 KERNEL = ConstantKernel(2.0) * Matern([0.8, 1.2], nu=1.5)
 LIKELIHOODS = [
@@ -38,7 +39,7 @@ def objective_of(likelihood, X, y, k, kernel=KERNEL, **others):
     return LocalSiteObjective(near, np.zeros((2, n)), likelihood, None, None, weight.sum())
 
 
-def dense_sites(likelihood, X, y, offset, sweeps=200):
+def dense_sites(likelihood, X, y, offset, sweeps=60):
     """Sites by a plain loop over rows, each given all others; halved steps."""
     n = len(X)
     K, sites = KERNEL(X), np.zeros((2, n))
@@ -60,12 +61,13 @@ def dense_sites(likelihood, X, y, offset, sweeps=200):
     return sites, m, v
 
 
+@pytest.mark.second(share=0.4)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS[:5], ids=lambda one: type(one).__name__)
 def test_sweeps_end_where_a_plain_loop_over_rows_does(likelihood):
     X, y = rows_of(likelihood, n=25)
     offset = np.linspace(-0.5, 0.5, 25) if likelihood.is_log_concave else np.zeros(25)
     objective = objective_of(likelihood, X, y, 24, offset=offset)
-    objective = objective.settled(KERNEL, most=300, tol=1e-24)
+    objective = objective.settled(KERNEL, most=100, tol=1e-24)
     sites, m, v = dense_sites(likelihood, X, y, offset)
     assert_allclose(objective.sites, sites, rtol=1e-6, atol=1e-6)
     value = likelihood.tilted(y, m + offset, v)[0].sum()
@@ -172,3 +174,85 @@ def test_a_softmax_and_a_named_bound_are_refused():
         fitted(SparseGPClassifier, X, y, multi_class="softmax")
     with pytest.raises(ValueError, match="bound"):
         fitted(SparseGPClassifier, X, y, bound="titsias")
+
+
+def counts(n=600, seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-3, 3, size=(n, 2))
+    f = np.sin(2 * X[:, 0]) + 0.5 * np.sin(2 * X[:, 1])
+    return X, f, rng
+
+
+@pytest.mark.second(share=0.3)
+@pytest.mark.parametrize("name", ["poisson", "negative_binomial", "gamma", "student_t"])
+def test_numbers_with_a_likelihood_are_predicted(name):
+    X, f, rng = counts()
+    likelihood = {
+        "poisson": Poisson(level=1.0),
+        "negative_binomial": NegativeBinomial(level=1.0, size=5.0),
+        "gamma": Gamma(level=1.0, shape=5.0),
+        "student_t": StudentT(scale=0.1, level=0.0),
+    }[name]
+    offset = rng.uniform(-1, 1, size=len(X))
+    y = likelihood.sample(2.0 * f + offset, rng)
+    model = SparseGPRegressor(likelihood=name, posterior=Neighbors(30, 15), random_state=0)
+    model.fit(X[:400], y[:400], offset=offset[:400])
+    mean = model.predict(X[400:], latent=True, offset=offset[400:])
+    assert model.posterior_ == "neighbors"
+    assert np.corrcoef(mean, 2.0 * f[400:] + offset[400:])[0, 1] > 0.95
+    assert np.isfinite(model.log_predictive_density(X[400:], y[400:], offset=offset[400:])).all()
+
+
+@pytest.mark.second(share=0.3)
+@pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
+def test_several_classes_are_several_problems(multi_class):
+    X, f, _ = counts()
+    label = np.digitize(f, [-0.5, 0.5])
+    given = {"k": 30, "k_fit": 15, "multi_class": multi_class, "max_iter": 10}
+    model = fitted(SparseGPClassifier, X[:400], label[:400], **given)
+    assert model.posterior_ == ["neighbors"] * 3
+    assert model.score(X[400:], label[400:]) > 0.85
+    assert_allclose(model.predict_proba(X[400:]).sum(axis=1), 1.0)
+
+
+def test_training_may_know_some_of_the_rows_only(monkeypatch):
+    # sites of the others begin where these predict them, and sweeps go on
+    X, f, rng = counts(1500)
+    label = f + 0.3 * rng.normal(size=len(f)) > 0
+    given = {"kernel": ConstantKernel(5.0) * RBF(1.0), "max_iter": 8}
+    whole = fitted(SparseGPClassifier, X[:1200], label[:1200], **given)
+    monkeypatch.setattr(_neighbors_with_sites, "_TRAINED", 400)
+    some = fitted(SparseGPClassifier, X[:1200], label[:1200], **given)
+    assert some._fits[0].objective.near.n_rows == whole._fits[0].objective.near.n_rows == 1200
+    scores = [
+        np.mean(np.log(model.predict_proba(X[1200:])[np.arange(300), label[1200:].astype(int)]))
+        for model in (whole, some)
+    ]
+    assert abs(scores[0] - scores[1]) < 0.03
+
+
+def test_a_warm_start_goes_on_where_the_last_fit_ended():
+    X, f, _ = counts(300)
+    label = f > 0
+    model = SparseGPClassifier(posterior=Neighbors(20, 10), random_state=0, warm_start=True)
+    first = model.fit(X, label).log_marginal_likelihood_value_
+    assert model.fit(X, label).log_marginal_likelihood_value_ > first - 1.0
+
+
+def test_hyperparameters_stay_without_an_optimizer():
+    X, f, _ = counts(300)
+    model = fitted(SparseGPClassifier, X, f > 0, kernel=KERNEL, optimizer=None)
+    assert np.array_equal(model.kernel_.theta, KERNEL.theta)
+    assert_allclose(
+        model.log_marginal_likelihood(KERNEL.theta), model.log_marginal_likelihood_value_
+    )
+
+
+def test_a_pickle_predicts_and_evaluates():
+    X, f, _ = counts(300)
+    model = fitted(SparseGPClassifier, X.astype(np.float32), f > 0, max_iter=5)
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy._fits[0].posterior.rows.X.dtype == np.float32
+    assert np.array_equal(copy.predict_proba(X), model.predict_proba(X))
+    theta = model.kernel_.theta
+    assert copy.log_marginal_likelihood(theta) == model.log_marginal_likelihood(theta)
