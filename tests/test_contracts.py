@@ -381,19 +381,8 @@ CONTRACTS = {
 }
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
-        *("method", "inner_iterations"),
-        *(
-            "left",
-            "metric",
-            "bound",
-            "options",
-            "problem",
-            "infer",
-            "frozen_sites",
-            "for_users",
-            "starts",
-        ),
-        *("_densities",),
+        *("method", "likelihood", "inner_iterations", "left", "metric", "_densities"),
+        *("bound", "options", "problem", "infer", "frozen_sites", "for_users", "starts"),
     },
     "model": {"method"},
     "method": {"spherical", "expectations"},
