@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
+from skgp_sparse._engine import visited_rows
 from skgp_sparse.kernels import _formulas, _nodes
 
 pytest.importorskip("dask")
@@ -40,6 +41,7 @@ from skgp_sparse.dask import (
 )
 from skgp_sparse.dask._distributed_rows import DaskTable
 from skgp_sparse.inference import samples, stochastic
+from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.rows import part
 from skgp_sparse.rows.part import Units
 from skgp_sparse.solvers import Minibatches
@@ -277,6 +279,27 @@ def test_a_posterior_of_all_rows(weighted, client, on_workers, table):
     assert model.posterior_ == local.posterior_ == "rows"
     for mine, its in zip(model.predict(X, return_std=True), local.predict(X, return_std=True)):
         assert mine == pytest.approx(its, abs=1e-8)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.0])
+def test_neighbours_among_rows_of_a_cluster(share, client, on_workers, table, monkeypatch):
+    monkeypatch.setattr(visited_rows, "_SHARE", share)
+    X, _, y = table
+    weight = np.arange(len(X)) % 3 + 1.0
+    given = {**QUICK, "posterior": Neighbors(n_neighbors=20, n_neighbors_fit=10)}
+    given["kernel"] = RBF([1.0, 1.0]) + WhiteKernel(1e-2)
+    local = SparseGPRegressor(**given).fit(X, y, sample_weight=weight)
+    dX, dy, lazy_weight = lazily(X, y, weight, rows=700)
+    model = DaskSparseGPRegressor(**given).fit(dX, dy, sample_weight=lazy_weight)
+    assert model.kernel_.theta == pytest.approx(local.kernel_.theta, abs=1e-5)
+    Q = X[:200] + 0.01
+    for mine, its in zip(model.predict(Q, return_std=True), local.predict(Q, return_std=True)):
+        assert mine == pytest.approx(its, abs=1e-5)
+    if share:
+        assert model.predict(dX[:200]).compute() == pytest.approx(local.predict(X[:200]), abs=1e-5)
+    else:
+        with pytest.raises(TypeError, match="which are on a cluster: it predicts arrays"):
+            model.predict(dX)
 
 
 def test_the_exact_process_of_few_distinct_rows(client, on_workers, table):

@@ -14,8 +14,10 @@ import numpy as np
 
 from skgp_sparse._engine.left_out import LeaveOneOut
 from skgp_sparse._engine.nearest import NearestRows, distinct_rows
+from skgp_sparse._ground.parallel import slices
 
 _LEAST = 1e-30  # precision of a place that says nothing
+_TOGETHER = 1 << 14  # places whose neighbours are looked for together
 _ROUNDING = 1e-9  # of a precision, that is left where a row is alone at its place
 
 
@@ -45,8 +47,11 @@ class SiteRows(NamedTuple):
     def with_neighbors(self, k, scale, n_jobs):
         """The same rows, and for every place k others that are nearest in units of `scale`."""
         X = self.X / scale
-        near = NearestRows(X).nearest(X, min(k + 1, len(X)), n_jobs)[0]
-        return self._replace(near=near.astype(np.int32))
+        search, k = NearestRows(X), min(k + 1, len(X))
+        near = np.empty((len(X), k), dtype=np.int32)
+        for some in slices(len(X), _TOGETHER):
+            near[some] = search.nearest(X[some], k, n_jobs)[0]
+        return self._replace(near=near)
 
     def at_places(self, sites):
         """Sums (2, u) of the sites (2, n) of the rows at every place."""

@@ -66,6 +66,7 @@ class NeighborsPosterior(Process):
     # of the predicted variances
     kernel = property(lambda self: ConstantKernel(self.factor, "fixed") * self.prior)
     width = property(lambda self: (self.k + 1) ** 2)
+    table = property(lambda self: getattr(self.rows, "table", None))  # that is visited
     n_rows_kept = property(lambda self: self.rows.n_kept)
 
     def mean(self, X, n_jobs=1):

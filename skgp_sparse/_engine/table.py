@@ -78,9 +78,12 @@ class Table(ABC):
     in_memory : bool
         Whether rows are at hand: a few are read as quickly from anywhere as in order, and several
         problems may read them at the same time.
+    travels : bool
+        Whether a pickle of the table has its rows, or says where they are.
     """
 
     in_memory = False
+    travels = True
     merged = False
 
     @abstractmethod

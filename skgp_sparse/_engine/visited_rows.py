@@ -30,6 +30,8 @@ def known_rows(table, memory=np.inf):
     numbers = len(table) * (table.n_features + table.n_targets)
     if not table.in_memory and 8 * numbers > _SHARE * memory:
         return TableRows(table)
+    if not table.in_memory:
+        table = table.subset(np.arange(len(table)))
     return distinct_rows(table.stored_inputs(), table.everything())
 
 
@@ -37,7 +39,8 @@ def known_rows(table, memory=np.inf):
 class TableRows:
     """The rows of a table, which are visited whenever neighbours are looked for.
 
-    It has the methods of `DistinctRows`. A pickle of it holds the table, thus its source.
+    It has the methods of `DistinctRows`. A pickle of it holds the table, thus its source; rows on
+    a cluster do not travel.
 
     Parameters
     ----------
@@ -59,6 +62,13 @@ class TableRows:
         return TableSearch(self.table, see)
 
     def __getstate__(self):
+        if not self.table.travels:
+            raise TypeError(
+                "A model with posterior='neighbors' predicts from its rows, which are on a "
+                "cluster: it predicts arrays, such as X.compute(), and has no pickle. Raise "
+                "working_memory by sklearn.set_config, until a quarter of it holds the rows, and "
+                "fit again, or set posterior='inducing'."
+            )
         try:
             pickle.dumps(self.table)
         except Exception as error:

@@ -52,7 +52,7 @@ class DaskTable(Table):
     shifted: bool = False
     least_noise: float = 0.0
 
-    in_memory = False
+    in_memory = travels = False
 
     def __len__(self):
         return sum(self.sizes)

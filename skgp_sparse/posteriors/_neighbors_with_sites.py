@@ -25,7 +25,7 @@ _TRAINED = 20_000  # rows whose sites training knows
 _LEFT_OUT = 2000  # of these, in an evaluation
 _RUNS, _ITERATIONS = 5, 8  # searches of neighbours, and iterations after each
 _FIRST, _NEXT = 6, 4  # sweeps before the first run, and before each of the others
-_LAST, _LAST_OF_MANY = 30, 3  # sweeps over all rows, where training knew all of them or not
+_LAST, _LAST_OF_MANY = 30, 1  # sweeps over all rows, where training knew all of them or not
 _TOL = 1e-7  # nats per row of which the sites are short then ...
 _TOL_OF_MANY = 1e-4  # ... or this
 
