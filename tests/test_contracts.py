@@ -381,7 +381,7 @@ CONTRACTS = {
 }
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
-        *("method", "likelihood", "inner_iterations", "left", "metric", "_densities"),
+        *("method", "likelihood", "inner_iterations", "left", "metric", "total", "_densities"),
         *("bound", "options", "problem", "infer", "frozen_sites", "for_users", "starts"),
     },
     "model": {"method"},
