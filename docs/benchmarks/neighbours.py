@@ -254,6 +254,7 @@ LABEL_SCORES = {"log_loss": "log loss", "error": "error"}
 COSTS = {"fit_seconds": "fit (s)", "predict_seconds": "predict (s)", "peak_mb": "MB"}
 COSTS |= {"fit_cpu_seconds": "fit (CPU s)"}
 BY_METHOD = {"log_density": NUMBERS, "rmse": NUMBERS, "log_loss": LABELS}
+ON_ALL = ("default", "before", "CatBoost", "HistGradientBoosting")  # methods of all tables
 LEVEL = 0.01  # nats by which a score may differ and be called level
 
 
@@ -308,13 +309,17 @@ def paired(entries, name, what, *methods):
 
 
 def by_method(entries, names, what):
-    """One line for each table, with a score of every method."""
+    """One line for each table, with a score of every method: means over the same splits."""
     rows = []
     for name in names:
-        found = [of_splits(entries, name, method) for method in METHODS]
-        if any(found):
-            rows.append([name, *(number(average(one, what), what) for one in found)])
-    return common.table(["table", *METHODS], rows)
+        found = {method: of_splits(entries, name, method) for method in METHODS}
+        known = [set(found[method]) for method in ON_ALL if found[method]]
+        if known:
+            splits = sorted(set.intersection(*known))
+            same = [{s: one[s] for s in splits if s in one} for one in found.values()]
+            scores = [number(average(one, what), what) for one in same]
+            rows.append([name, " ".join(map(str, splits)), *scores])
+    return common.table(["table", "splits", *METHODS], rows)
 
 
 def gains(entries, names, what, sign):
@@ -381,8 +386,10 @@ def failures(entries):
 def render():
     entries = common.read_json(STORE)
     about = (
-        "Means over the splits, in units of std(y); n: training rows; MB: resident memory of the "
-        "process at most, data included. Seconds are upper limits where other programs ran beside."
+        "Means in units of std(y); tables of one score: over the splits that all methods with "
+        "several splits share; the others: over all splits of a method. n: training rows; MB: "
+        "resident memory of the process at most, data included. Seconds are upper limits where "
+        "other programs ran beside."
     )
     parts = [about, *summary(entries)]
     for what, names in BY_METHOD.items():
