@@ -381,8 +381,9 @@ CONTRACTS = {
 }
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
-        *("method", "likelihood", "inner_iterations", "left", "metric", "total", "_densities"),
-        *("bound", "options", "problem", "infer", "frozen_sites", "for_users", "starts"),
+        *("method", "likelihood", "inner_iterations", "infer", "frozen_sites", "for_users"),
+        *("bound", "options", "problem", "starts", "left", "metric", "total", "_densities"),
+        *("near", "sites", "settled"),
     },
     "model": {"method"},
     "method": {"spherical", "expectations"},

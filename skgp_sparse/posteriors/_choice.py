@@ -3,7 +3,8 @@
 `Auto` is the rule, to be read from top to bottom:
 
 1. Few distinct rows: the exact process.
-2. Where anything asks for inducing points, or rows are not in memory: inducing points.
+2. Where anything asks for inducing points, rows have a likelihood or are not in memory: inducing
+   points.
 3. Otherwise a contest between neighbours and inducing points, on rows held aside.
 """
 
@@ -48,7 +49,7 @@ class Auto(Strategy):
         """The `Fit` of what the rule leads to."""
         if job.are_few(job.limits.exact):
             return Exact().fit(job, random_state)
-        if not job.settings.solver.begins_small:
+        if job.model.has_sites or not job.settings.solver.begins_small:
             return InducingPoints().fit(job, random_state)
         return contest(job, random_state)
 
