@@ -10,7 +10,7 @@ hyperparameters come from a few thousand rows, each left out and predicted by it
 ``posterior="auto"``, the default, would also try inducing points on rows that are held aside, and
 take what predicts them best.
 
-    python terrain.py                 # all rows: some forty seconds on one core
+    python terrain.py                 # all rows: half a minute on two cores
     python terrain.py --n 20000       # to try it
 """
 
