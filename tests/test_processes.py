@@ -12,6 +12,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, decoupled, exact
 from skgp_sparse._engine import process as contract
 from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.nearest import distinct_rows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.posterior import Posterior, Posteriors, Prior
@@ -69,6 +70,10 @@ def _neighbors(factor=1.0, metric=None):
 PROCESSES = {
     "prior": (lambda: Prior(CASE.kernel, 2), 0),
     "inducing points": (_inducing, 0),
+    "inducing points in a metric": (
+        lambda: ProcessInMetric(_inducing(), np.eye(CASE.X.shape[1]) + 0.2),
+        0,
+    ),
     "exact": (_exact, len(CASE.groups().X)),
     "decoupled": (_decoupled, 0),
     "several": (lambda: _several(_inducing), 0),

@@ -268,7 +268,7 @@ def test_grid_search_over_parameters_of_posterior_and_solver():
 @pytest.mark.parametrize(
     "parameters, match",
     [
-        ({"posterior": "all"}, "'posterior' parameter .* one of .*'exact', 'inducing', 'rows'"),
+        ({"posterior": "all"}, "'posterior' parameter .* one of .*'inducing', 'neighbors'"),
         ({"posterior": InducingPoints}, "'posterior' parameter .* object such as"),
         ({"solver": Minibatches}, "'solver' parameter .* object such as"),
     ],

@@ -41,6 +41,7 @@ _LEADING_ROWS = 2000  # of the preconditioner, where nobody asked for another nu
 _LEADING = 500  # rows given which all variances are computed
 _ASIDE, _SHARE_ASIDE = 1000, 10  # rows held aside: so many, and one in so many, at most
 _CENTRAL = 0.95  # of the rows held aside, at least, are in intervals of 95 %
+_LEAST_FACTOR = 1e-3  # of all variances
 _UNSEEN = 1e6  # their noise, in units of the variance of the process
 
 
@@ -217,7 +218,7 @@ def _factor(posterior, data, aside, n_jobs):
     learned = kernels.diagonal(posterior.prior, X)[1]
     variance = np.maximum(variance + learned, np.finfo(float).tiny)
     errors = (y - mean) ** 2
-    return variance_factor(errors, variance, known, weight, _CENTRAL)
+    return variance_factor(errors, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
 
 
 def _most_leading(job, n, dtype):

@@ -8,10 +8,10 @@ from skgp_sparse._ground.normal import LOG_2PI
 _LIMIT = 1.959964**2  # of normal deviates, 95 % have squares below this
 _ENOUGH = 100  # rows that tell a share
 _DOUBT = 20  # rows that speak for a factor of 1
-_LIMITS = 1e-6, 1e6  # of the factor
+_LARGEST = 1e6  # factor
 
 
-def variance_factor(errors, variance, known, weight, central):
+def variance_factor(errors, variance, known, weight, central, least):
     """The factor of predicted variances that makes some rows most likely.
 
     A few rows more, which would have it 1, have a say where there are not many. Where errors are
@@ -28,26 +28,28 @@ def variance_factor(errors, variance, known, weight, central):
     weight : ndarray of shape (n,)
     central : float
         The share.
+    least : float
+        The smallest factor.
 
     Returns
     -------
     float
     """
-    squares = errors.mean(axis=1)
+    squares, limits = errors.mean(axis=1), (least, _LARGEST)
 
     def loss(log_factor):
         total = np.exp(log_factor) * variance + known
         of_rows = weight @ (np.log(total) + squares / total) / weight.mean()
         return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
 
-    likely = np.exp(minimize_scalar(loss, bounds=np.log(_LIMITS), method="bounded").x)
+    likely = np.exp(minimize_scalar(loss, bounds=np.log(limits), method="bounded").x)
     if len(errors) < _ENOUGH:
         return float(likely)
     needed = ((errors / _LIMIT - known[:, None]) / variance[:, None]).ravel()
     order = np.argsort(needed)
     total = np.cumsum(np.repeat(weight, errors.shape[1])[order])
     needed = needed[order[np.searchsorted(total, central * total[-1])]]
-    return float(np.clip(max(likely, needed), *_LIMITS))
+    return float(np.clip(max(likely, needed), *limits))
 
 
 def mean_log_density(errors, variance, weight):

@@ -37,6 +37,7 @@ _PENALTY = 0.01  # nats per row of a squared entry of the metric beside the diag
 _FEW_ROWS = 50_000  # of a table whose rows held aside are no neighbours of one another
 _MOST_COLUMNS = 200  # of which a full metric is tried
 _CENTRAL = 0.93  # of the rows held aside, at least, are in intervals of 95 %
+_LEAST_FACTOR = 1e-6  # of all variances: noise may be next to nothing
 _WORTH = 0.01  # nats per row that many neighbours have to gain
 
 
@@ -118,7 +119,7 @@ class LocalSearch:
         with arithmetic():
             mean, variance = self._moments_of_aside(local)
         errors, known = (aside.block.y - mean) ** 2, aside.noise
-        factor = variance_factor(errors, variance, known, aside.count, _CENTRAL)
+        factor = variance_factor(errors, variance, known, aside.count, _CENTRAL, _LEAST_FACTOR)
         candidate = aside.judge(_name(local), mean, factor * variance + known)
         return Trial(local._replace(factor=factor), candidate.density)
 
