@@ -95,7 +95,7 @@ globals().update(
     if name.startswith("test_") and inspect.isfunction(test)
 )
 
-test_lml_gradient = pytest.mark.second(share=0.05)(_tests.test_lml_gradient)
+test_lml_gradient = pytest.mark.full(share=0.05)(_tests.test_lml_gradient)
 
 
 def test_every_exemption_names_a_test_that_exists():

@@ -335,6 +335,7 @@ def test_candidates_are_judged_in_units_of_y(contestants):
     assert_allclose(found, density - np.log(10), atol=0.3)
 
 
+@pytest.mark.second
 def test_a_metric_is_learned_where_columns_add():
     rng = np.random.RandomState(0)
     X = rng.uniform(-1, 1, size=(1500, 4))

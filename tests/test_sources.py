@@ -649,7 +649,7 @@ def test_memory_does_not_grow_with_the_number_of_chunks(monkeypatch):
     monkeypatch.setattr(table, "_BLOCK_BYTES", 1e5)
     rng, peaks = np.random.RandomState(0), []
     X, y = rng.normal(size=(1000, 20)), rng.normal(size=(1000, 1))
-    for n_chunks in (100, 100, 200):  # the first one makes what is used again
+    for n_chunks in (50, 50, 100):  # the first one makes what is used again
         nothing = {"noise": 0.0, "weight": None, "y_mean": np.zeros(1), "y_scale": np.ones(1)}
         lazy = ChunkedTable(Reader(lambda k: (X + k, y), [1000] * n_chunks), 20, 1, **nothing)
         problem = Problem(
