@@ -20,9 +20,10 @@ from skgp_sparse import SparseGPRegressor, kernels
 from skgp_sparse._engine import kriging, left_out
 from skgp_sparse._engine.left_out import LeaveOneOut
 from skgp_sparse._engine.nearest import NearestRows, distinct_rows
-from skgp_sparse._engine.table import Block
+from skgp_sparse._engine.table import Block, Rows
 from skgp_sparse._ground.small_matrices import back_substituted, whitened
 from skgp_sparse.posteriors import Neighbors
+from skgp_sparse.posteriors._aside import Aside, Judgement
 
 ORACLE = dict(np.load(Path(__file__).parent / "data" / "neighbors.npz"))
 CASES = [str(name) for name in ORACLE["cases"]]
@@ -318,13 +319,47 @@ def contestants():
         return [clone(model).fit(X, target) for target in (y, noisy)], X, (y, noisy)
 
 
-def test_the_posterior_of_auto_is_the_candidate_with_the_highest_density(contestants):
+def test_auto_is_neighbors_where_they_lead_and_inducing_points_in_a_near_tie(contestants):
     models, _, _ = contestants
-    for model in models:
-        best = max(model.selection_, key=lambda candidate: candidate.density)
-        assert best.name.startswith(model.posterior_)
+    assert [model.posterior_ for model in models] == ["neighbors", "inducing"]
+    for model, error in zip(models, (0.1, 0.1)):
+        best, of_points = (
+            max(one.density for one in model.selection_ if one.name.startswith(kind))
+            for kind in ("neighbors", "inducing")
+        )
+        assert (best > of_points + error) == (model.posterior_ == "neighbors")
         assert all(one.seconds >= 0 and one.rmse > 0 for one in model.selection_)
-    assert models[0].posterior_ == "neighbors" and models[0].selection_[-1].name.startswith("ind")
+
+
+def test_a_lead_is_more_than_a_standard_error_of_paired_differences():
+    rng = np.random.RandomState(0)
+    rows, count = rng.normal(size=100), np.ones(100)
+    gain = rng.normal(size=100)
+    gain -= gain.mean()
+    error = np.sqrt(np.mean(gain**2) / 100)
+    for lead in (0.9, 1.1):
+        ahead = Judgement(rows + gain + lead * error, count)
+        assert ahead.leads(Judgement(rows, count)) == (lead > 1)
+    twice = Judgement(np.tile(rows + gain + error, 2), np.ones(200))
+    assert twice.leads(Judgement(np.tile(rows, 2), np.ones(200)))
+    assert Judgement(rows + gain + error, 2 * count).leads(Judgement(rows, 2 * count))
+
+
+def test_copies_are_held_aside_one_by_one():
+    X, y = table(400)
+    weight = np.where(np.arange(400) < 40, 40.0, 1.0)
+    weight[50:100] = 0.5
+    rows = Rows(X, y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
+    aside = Aside(rows, np.random.RandomState(0))
+    chosen, count = aside.others(1000)
+    known = aside.table_of_others(1000)
+    assert_allclose(known.weight, count)
+    held, left = np.zeros(400), np.zeros(400)
+    held[aside.chosen], left[chosen] = aside.count * np.minimum(weight[aside.chosen], 1), count
+    assert_allclose(held + left, weight)
+    assert aside.count.sum() == 80 and np.all(aside.count == np.round(aside.count))
+    assert 50 < held[:40].sum() < 75 and np.all(left[:40] > 0)  # 1,600 of 1,935 copies
+    assert np.all(left[aside.chosen[aside.chosen >= 40]] == 0)
 
 
 def test_candidates_are_judged_in_units_of_y(contestants):

@@ -1,18 +1,39 @@
 """Rows that are held aside, and what became of the models that predicted them."""
 
+from dataclasses import replace
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
 from skgp_sparse._engine.posterior import noise_variance
-from skgp_sparse.posteriors._calibration import mean_log_density
+from skgp_sparse.posteriors._calibration import log_densities
 from skgp_sparse.posteriors._contract import Candidate
 
 _MOST, _SHARE = 3000, 5  # rows held aside: so many, and one in so many, at most
+_ROUNDING = 1e-9  # of a row's weight
+
+
+class Judgement(NamedTuple):
+    """How likely a model makes the rows held aside."""
+
+    of_rows: np.ndarray  # (n,) log density, the mean over targets
+    count: np.ndarray  # (n,) how often each row counts
+
+    density = property(lambda self: float(np.average(self.of_rows, weights=self.count)))
+
+    def leads(self, other):
+        """Whether it is ahead of another one by more than a standard error of their difference."""
+        gain = self.of_rows - other.of_rows
+        mean = np.average(gain, weights=self.count)
+        spread = np.average((gain - mean) ** 2, weights=self.count)
+        return mean > np.sqrt(spread / self.count.sum())
 
 
 class Aside:
     """Random rows of a table that judge models.
+
+    Of a row that counts several times, some copies may be held aside and others not.
 
     Parameters
     ----------
@@ -35,24 +56,32 @@ class Aside:
     def __init__(self, rows, random_state):
         self.rows, self.random_state, self.candidates = rows, random_state, []
         sample, count = self.sample(_SHARE * _MOST)
-        few = np.sort(random_state.permutation(len(sample))[: min(_MOST, len(rows) // _SHARE)])
-        self.chosen, self.count = sample[few], count[few]
+        drawn = copies(count, min(_MOST, len(rows) // _SHARE), random_state)
+        self.chosen, self.count = sample[drawn > 0], drawn[drawn > 0]
         self.block, self.clock = rows.block(self.chosen), perf_counter()
         self.noise = np.broadcast_to(self.block.noise, len(self.chosen)).astype(float)
 
     def others(self, size):
         """Numbers of about so many random rows beside these, and how often they count."""
         chosen, count = self.sample(size + len(self.chosen))
-        kept = ~np.isin(chosen, self.chosen)
-        return chosen[kept], count[kept]
+        left, place = np.ones(len(chosen)), np.searchsorted(self.chosen, chosen)
+        if self.rows.weight is not None:
+            left = self.rows.weight[chosen]
+        is_aside = np.append(self.chosen, -1)[place] == chosen
+        held = np.append(self.count, 0.0)[place] * np.minimum(left, 1.0)
+        left = np.minimum(count, left - is_aside * held)
+        return chosen[left > _ROUNDING], left[left > _ROUNDING]
 
     def table_of_others(self, most):
         """The table of all rows that are not held aside, or of so many random ones: a copy."""
-        chosen, _ = self.others(most)
-        return self.rows.sampled(chosen)
+        chosen, count = self.others(most)
+        weight = None if self.rows.weight is None else count
+        return replace(self.rows.subset(chosen), weight=weight)
 
     def judge(self, name, mean, variance):
-        """The `Candidate` that has predicted targets with these moments, in standardised units.
+        """The `Judgement` of a model that predicts targets with these moments.
+
+        They are in standardised units, and so are its log densities.
 
         Parameters
         ----------
@@ -62,16 +91,16 @@ class Aside:
             That of the noise included.
         """
         scale, errors = self.rows.y_scale, (self.block.y - mean) ** 2
-        density = mean_log_density(errors, variance, self.count) - np.mean(np.log(scale))
+        judgement = Judgement(log_densities(errors, variance), self.count)
+        density = judgement.density - np.mean(np.log(scale))
         squared = np.average(errors * scale**2, axis=0, weights=self.count)
         seconds, self.clock = perf_counter() - self.clock, perf_counter()
-        self.candidates.append(
-            Candidate(name, float(density), float(np.sqrt(squared.mean())), seconds)
-        )
-        return self.candidates[-1]
+        rmse = float(np.sqrt(squared.mean()))
+        self.candidates.append(Candidate(name, float(density), rmse, seconds))
+        return judgement
 
     def judge_process(self, name, process, n_jobs):
-        """The `Candidate` of a `Process` that has not seen these rows."""
+        """The `Judgement` of a `Process` that has not seen these rows."""
         mean, variance = self.predicted(process, n_jobs)
         return self.judge(name, mean, variance + self.noise)
 
@@ -88,3 +117,13 @@ class Aside:
         if rows.weight is None or len(chosen) < np.count_nonzero(rows.weight):
             return chosen, np.ones(len(chosen))
         return chosen, rows.weight[chosen]
+
+
+def copies(weight, size, random_state):
+    """How many of `size` random rows are copies of each row; those of a weight below 1 have one."""
+    order = random_state.permutation(len(weight))
+    total = np.cumsum(weight[order])
+    places = (np.arange(size) + random_state.uniform()) * total[-1] / max(size, 1)
+    drawn = np.empty(len(weight))
+    drawn[order] = np.bincount(np.searchsorted(total, places, "right"), minlength=len(weight))
+    return np.minimum(drawn, np.maximum(np.floor(weight), 1.0))

@@ -52,7 +52,6 @@ def variance_factor(errors, variance, known, weight, central, least):
     return float(np.clip(max(likely, needed), *limits))
 
 
-def mean_log_density(errors, variance, weight):
-    """Mean of log N(y; m, v) over rows and targets, from squared errors (n, p) and v (n,)."""
-    densities = -0.5 * (np.log(variance) + LOG_2PI + errors.mean(axis=1) / variance)
-    return float(np.average(densities, weights=weight))
+def log_densities(errors, variance):
+    """Log N(y; m, v) of rows (n,), the mean over targets, from squared errors (n, p) and v (n,)."""
+    return -0.5 * (np.log(variance) + LOG_2PI + errors.mean(axis=1) / variance)

@@ -24,6 +24,7 @@ from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse.inference.neighbors_objective import NeighborsObjective
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
+from skgp_sparse.posteriors._aside import Judgement
 from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.solvers import Fit
 
@@ -51,10 +52,12 @@ class LocalModel(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A model, and the density of the rows held aside."""
+    """A model, and how likely it makes the rows held aside."""
 
     local: LocalModel
-    density: float
+    judgement: Judgement
+
+    density = property(lambda self: self.judgement.density)
 
 
 class LocalSearch:
@@ -120,8 +123,8 @@ class LocalSearch:
             mean, variance = self._moments_of_aside(local)
         errors, known = (aside.block.y - mean) ** 2, aside.noise
         factor = variance_factor(errors, variance, known, aside.count, _CENTRAL, _LEAST_FACTOR)
-        candidate = aside.judge(_name(local), mean, factor * variance + known)
-        return Trial(local._replace(factor=factor), candidate.density)
+        judgement = aside.judge(_name(local), mean, factor * variance + known)
+        return Trial(local._replace(factor=factor), judgement)
 
     def conclude(self, local):
         """The `Fit` of a model; its value is that of random rows."""
