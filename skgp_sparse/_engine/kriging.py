@@ -51,7 +51,12 @@ def krige(kernel, P, y, noise):
     -------
     LocalPrediction
     """
-    return _solve(kernels.stacked(kernel, P), y, noise)[0]
+    return solve(kernels.stacked(kernel, P), y, noise)
+
+
+def solve(K, y, noise):
+    """The same as `krige`, from the kernel matrices (s, k + 1, k + 1) of the point sets."""
+    return _solve(K, y, noise)[0]
 
 
 def linearise(kernel, P, y, noise):

@@ -124,17 +124,32 @@ def value_and_gradient(kernel, left, metric=None, n_jobs=1, densities=None):
     return sum(J), sum(theta_bar), sum(metric_bar)
 
 
-def moments(kernel, left, metric=None, n_jobs=1):
-    """Mean (s, p) and variance (s,), the row's noise included, of rows that are left out."""
+def moments(kernel, left, metric=None, n_jobs=1, matrices=None):
+    """Mean (s, p) and variance (s,), the row's noise included, of rows that are left out.
 
-    def of_block(rows):
+    `matrices` are those of `kernel_matrices`, if they are known.
+    """
+
+    def of_block(rows, K):
         block = left.take(rows)
         noise, own_noise, _ = _noise(kernel, block)
-        local = kriging.krige(kernel, block.points(metric)[1], block.y_near, noise)
+        K = kernels.stacked(kernel, block.points(metric)[1]) if K is None else K
+        local = kriging.solve(K, block.y_near, noise)
         return local.mean, local.variance + own_noise
 
-    mean, variance = zip(*ordered_map(of_block, _blocks(left), n_jobs))
+    blocks = _blocks(left)
+    pairs = list(zip(blocks, matrices or [None] * len(blocks)))
+    mean, variance = zip(*ordered_map(lambda pair: of_block(*pair), pairs, n_jobs))
     return np.concatenate(mean), np.concatenate(variance)
+
+
+def kernel_matrices(kernel, left, metric=None, n_jobs=1):
+    """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
+
+    def of_block(rows):
+        return kernels.stacked(kernel, left.take(rows).points(metric)[1])
+
+    return [*ordered_map(of_block, _blocks(left), n_jobs)]
 
 
 def _blocks(left):

@@ -30,6 +30,7 @@ _LEAST_GAIN = 1e-6  # precision of a site, in units of 1/v
 _ROUNDING = 1e-10  # of the largest variance
 _TOL = 1e-7  # nats per row, of which sites of users' evaluations are short
 _MOST = 30  # sweeps of one
+_KEPT = 1 << 25  # entries of kernel matrices that wait for the next sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +112,9 @@ class LocalSiteObjective(Objective):
         A step that was too long is followed by shorter ones.
         """
         sites, step, last = self.sites, 1.0, np.inf
+        matrices = self._matrices(kernel)
         for _ in range(most):
-            target, gap = self._swept(kernel, sites)
+            target, gap = self._swept(kernel, sites, matrices)
             if gap < tol * self.near.weight.sum():
                 break
             step *= 0.5 if gap > last else 1.0
@@ -137,12 +139,23 @@ class LocalSiteObjective(Objective):
         """The same objective with the sites at a kernel, if they move."""
         return self.settled(kernel) if self.moves_sites else self
 
-    def _swept(self, kernel, sites):
+    def _matrices(self, kernel):
+        """Kernel matrices of all rows, as sweeps have them together; nothing where they are many.
+
+        They do not depend on the sites.
+        """
+        groups, total = slices(self.near.n_rows, _TOGETHER), self.near.at_places(self.sites)
+        if self.near.n_rows * (self.near.near.shape[1] + 1) ** 2 > _KEPT:
+            return [None] * len(groups)
+        lefts = (self.near.left_out(rows, self.sites, total) for rows in groups)
+        return [left_out.kernel_matrices(kernel, left, None, self.n_jobs) for left in lefts]
+
+    def _swept(self, kernel, sites, matrices):
         """The next sites, and how far from them these are, in nats."""
         total, parts, gap = self.near.at_places(sites), [], 0.0
-        for rows in slices(self.near.n_rows, _TOGETHER):
+        for rows, known in zip(slices(self.near.n_rows, _TOGETHER), matrices):
             left = self.near.left_out(rows, sites, total)
-            mean, variance = self._cavities(kernel, left)
+            mean, variance = self._cavities(kernel, left, known)
             y, offset = left.y.T
             target = next_sites(self.likelihood, y, mean, variance, offset)
             change = target - sites[:, rows]
@@ -151,9 +164,9 @@ class LocalSiteObjective(Objective):
             parts.append(target)
         return np.concatenate(parts, axis=1), gap
 
-    def _cavities(self, kernel, left):
+    def _cavities(self, kernel, left, matrices=None):
         """Mean and variance (s,) of rows that are left out."""
-        mean, variance = left_out.moments(kernel, left, None, self.n_jobs)
+        mean, variance = left_out.moments(kernel, left, None, self.n_jobs, matrices)
         return mean[:, 0], np.maximum(variance, _ROUNDING * variance.max())
 
     def _densities(self, block, local, noise):
