@@ -58,13 +58,18 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           has the cavity that its neighbours predict. The hyperparameters maximise the density of
           rows that are left out and predicted by their neighbours. There is no `bound` to choose,
           and `multi_class` cannot be "softmax". Many rows cost little: a prediction takes the same
-          time, however many there are.
-        - "auto": "exact" for few rows, see `n_inducing`, and "inducing" for more.
+          time, however many there are. All rows are held in memory, also those of a source.
+        - "auto": "exact" for few rows, see `n_inducing`, and "inducing" for up to 2000 distinct
+          rows. For more, "neighbors" or "inducing" in each binary problem, whichever predicts
+          rows that are held aside with the higher log probability; see `selection_`. A near tie
+          goes to "inducing". It is "inducing" as well if `bound`, `n_inducing`, `inducing_init` or
+          `solver` is not "auto", for a softmax, for kernels without a derivative rule, for rows of
+          large sources and clusters, and if `optimizer` is a callable or None.
     n_inducing : int or "auto", default="auto"
         The number of inducing points. If it is at least the number of distinct rows, every row
         becomes an inducing point. "auto" makes every row an inducing point for up to 300 distinct
-        rows, and uses 200 inducing points for more rows. The attribute `n_inducing_` holds the
-        number that was chosen.
+        rows; where more rows have inducing points, there are 200. The attribute `n_inducing_` holds
+        the number that was chosen.
     inducing_init : str, array-like or callable, default="auto"
         The method to initialise the inducing points. "auto" is "k-means". See `SparseGPRegressor`
         for the other options.
@@ -172,7 +177,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         the problems.
     selection_ : list of Candidate, or list of these lists
         What was tried on rows that were held aside, in order: a tuple ``(name, density, rmse,
-        seconds)`` for each posterior. It is empty where there was nothing to choose by trial. With
+        seconds)`` for each posterior, with the mean log probability of the labels as `density` and
+        nan as `rmse`. It is empty where there was nothing to choose by trial. With
         several binary problems, it is a list of one list per problem.
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight. Defined only after

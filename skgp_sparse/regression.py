@@ -89,9 +89,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           with the number of rows, and a prediction takes O(k³) time for k neighbours, 50 to 200.
         - "auto": "exact" for few rows; see `n_inducing`. Otherwise a contest: "neighbors" or
           "inducing", whichever predicts rows that are held aside with the higher density. It is
-          "inducing" if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto", for other
-          likelihoods, for kernels without a derivative rule, for rows of large sources and
-          clusters, and if `optimizer` is a callable or None.
+          "inducing" if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto", for
+          kernels without a derivative rule, for rows of large sources and clusters, and if
+          `optimizer` is a callable or None. With another likelihood than "gaussian", it is also
+          "inducing" for 300 to 2000 distinct rows.
 
         Where `n_inducing` makes every row an inducing point, the process is exact in any case, and
         all bounds coincide. With "rows" and "neighbors", `bound` must be "auto".

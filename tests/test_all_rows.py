@@ -359,6 +359,11 @@ def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
     assert 0.92 < covered(model, X[n:], y[n:]) < 0.99
 
 
+def family_of(strategy, parameters):
+    parameters = SparseGPRegressor(**parameters)
+    return SimpleNamespace(strategy=strategy, parameters=parameters, has_sites=False)
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -374,10 +379,10 @@ def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
 def test_what_concerns_inducing_points_asks_for_them(given):
     rows = SimpleNamespace(in_memory=True)
     of_default, of_given = (
-        narrowed(Auto(), SparseGPRegressor(**parameters), rows, RBF()) for parameters in ({}, given)
+        narrowed(family_of(Auto(), parameters), rows, RBF()) for parameters in ({}, given)
     )
     assert (of_default.name, of_given.name) == ("auto", "inducing")
-    assert narrowed(AllRows(), SparseGPRegressor(**given), rows, RBF()).name == "rows"
+    assert narrowed(family_of(AllRows(), given), rows, RBF()).name == "rows"
 
 
 @pytest.mark.second(share=0.05)
@@ -516,7 +521,7 @@ def test_progress_tells_the_residual(capsys):
         ({"posterior": None}, "Got None instead"),
         (
             {"posterior": "rows", "likelihood": "student_t"},
-            "needs likelihood='gaussian'. Got likelihood='st",
+            "Gaussian noise only: no labels, and no other likelihood. Got likelihood='st",
         ),
         (
             {"posterior": "rows", "solver": "stochastic"},

@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine.local_sites import SiteRows
+from skgp_sparse.inference import local_site_objective
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.posteriors import Neighbors, _neighbors_with_sites
@@ -256,3 +257,69 @@ def test_a_pickle_predicts_and_evaluates():
     assert np.array_equal(copy.predict_proba(X), model.predict_proba(X))
     theta = model.kernel_.theta
     assert copy.log_marginal_likelihood(theta) == model.log_marginal_likelihood(theta)
+
+
+@pytest.mark.parametrize("together", [7, 1 << 14])
+def test_sweeps_with_kernel_matrices_at_hand_are_those_without(together, monkeypatch):
+    X, y = rows_of(Probit())
+    kernel = KERNEL + WhiteKernel(0.05)
+    monkeypatch.setattr(local_site_objective, "_TOGETHER", together)
+    kept = objective_of(Probit(), X, y, 12).settled(kernel, most=4)
+    monkeypatch.setattr(local_site_objective, "_KEPT", 0)
+    again = objective_of(Probit(), X, y, 12).settled(kernel, most=4)
+    assert np.array_equal(kept.sites, again.sites)
+
+
+@pytest.fixture
+def small_contest(monkeypatch):
+    """Contests of few rows and inducing points."""
+    monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 400)
+    monkeypatch.setattr("skgp_sparse.posteriors._choice._AUTO_LABELS", 12)
+
+
+def test_auto_predicts_labels_as_the_candidate_that_leads(small_contest):
+    X, f, rng = counts(900)
+    rough = np.sin(2.5 * X[:, 0]) + np.sin(2.5 * X[:, 1]) > 0
+    linear = X[:, 0] + rng.normal(size=900) > 0
+    kernel = ConstantKernel(5.0) * RBF([1.0, 1.0])
+    models = [SparseGPClassifier(kernel, random_state=0).fit(X, label) for label in (rough, linear)]
+    assert [model.posterior_ for model in models] == ["neighbors", "inducing"]
+    for model, worst in zip(models, (0.55, 0.6)):
+        names = [candidate.name for candidate in model.selection_]
+        assert names[0] == "neighbors (100 neighbors)" and names[1] == "inducing (at the start)"
+        assert all(np.isnan(one.rmse) and one.seconds >= 0 for one in model.selection_)
+        assert all(-1.0 < one.density < 0.0 for one in model.selection_)
+        assert max(one.density for one in model.selection_) > -worst
+    again = SparseGPClassifier(kernel, random_state=0).fit(X, rough)
+    assert np.array_equal(again.predict_proba(X), models[0].predict_proba(X))
+
+
+@pytest.mark.second(share=0.3)
+def test_every_binary_problem_has_a_contest_of_its_own(small_contest):
+    X, f, _ = counts(900)
+    label = np.where(X[:, 0] > 1, 2, np.sin(4 * X[:, 0]) + np.sin(4 * X[:, 1]) > 0)
+    model = SparseGPClassifier(random_state=0, max_iter=20).fit(X, label)
+    assert len(model.posterior_) == len(model.selection_) == 3
+    assert "neighbors" in model.posterior_
+    assert all(len(of_problem) >= 2 for of_problem in model.selection_)
+    softmax = SparseGPClassifier(random_state=0, max_iter=2, multi_class="softmax").fit(X, label)
+    assert softmax.posterior_ == "inducing" and softmax.selection_ == []
+
+
+@pytest.mark.second(share=0.3)
+def test_counts_have_a_contest_and_streams_go_on_from_its_winner(small_contest):
+    X, _, rng = counts(1000)
+    f = np.sin(4 * X[:, 0]) + np.sin(4 * X[:, 1])
+    y = rng.poisson(np.exp(2.0 * f))
+    model = SparseGPRegressor(likelihood="poisson", random_state=0).fit(X[:800], y[:800])
+    assert model.posterior_ == "neighbors" and np.isnan(model.selection_[0].rmse)
+    found = model.log_predictive_density(X[800:], y[800:]).mean()
+    assert abs(found - model.selection_[0].density) < 0.3
+    model.partial_fit(X[800:], y[800:])
+    assert model.posterior_ == "inducing" and np.isfinite(model.predict(X)).all()
+
+
+def test_the_posterior_of_all_rows_is_refused_for_labels_in_words():
+    X, y = rows_of(Probit())
+    with pytest.raises(ValueError, match="no labels"):
+        SparseGPClassifier(posterior="rows").fit(X, y)

@@ -118,7 +118,8 @@ class AllRows(Strategy):
         """Likelihoods, given inducing points, and random rows."""
         parameters = family.parameters
         if family.has_sites:
-            return f"needs likelihood='gaussian'. Got likelihood={parameters.likelihood!r}"
+            only = "takes numbers with Gaussian noise only: no labels, and no other likelihood"
+            return f"{only}. Got likelihood={parameters.likelihood!r}"
         if not isinstance(parameters.inducing_init, str):
             return "takes no array as inducing_init"
         if takes_random_rows(parameters.solver):

@@ -91,18 +91,25 @@ class Aside:
             That of the noise included.
         """
         scale, errors = self.rows.y_scale, (self.block.y - mean) ** 2
-        judgement = Judgement(log_densities(errors, variance), self.count)
-        density = judgement.density - np.mean(np.log(scale))
         squared = np.average(errors * scale**2, axis=0, weights=self.count)
-        seconds, self.clock = perf_counter() - self.clock, perf_counter()
-        rmse = float(np.sqrt(squared.mean()))
-        self.candidates.append(Candidate(name, float(density), rmse, seconds))
-        return judgement
+        densities = log_densities(errors, variance)
+        return self._logged(name, densities, float(np.sqrt(squared.mean())))
 
-    def judge_process(self, name, process, n_jobs):
+    def judge_process(self, name, process, n_jobs, likelihood=None):
         """The `Judgement` of a `Process` that has not seen these rows."""
         mean, variance = self.predicted(process, n_jobs)
-        return self.judge(name, mean, variance + self.noise)
+        if likelihood is None:
+            return self.judge(name, mean, variance + self.noise)
+        y, latent = self.block.y[:, 0], mean[:, 0] + self.block.offset
+        return self._logged(name, likelihood.log_density(y, latent, variance), np.nan)
+
+    def _logged(self, name, densities, rmse):
+        """The `Judgement` of log densities (n,); their model becomes a candidate."""
+        judgement = Judgement(densities, self.count)
+        density = judgement.density - np.mean(np.log(self.rows.y_scale))
+        seconds, self.clock = perf_counter() - self.clock, perf_counter()
+        self.candidates.append(Candidate(name, float(density), rmse, seconds))
+        return judgement
 
     def predicted(self, process, n_jobs):
         """Mean and variance by a `Process`, its learned noise included, and no known one."""

@@ -3,8 +3,8 @@
 `Auto` is the rule, to be read from top to bottom:
 
 1. Few distinct rows: the exact process.
-2. Where anything asks for inducing points, rows have a likelihood or are not in memory: inducing
-   points.
+2. Where anything asks for inducing points, rows have several latent values or are not in memory, or
+   there are not many: inducing points.
 3. Otherwise a contest between neighbours and inducing points, on rows held aside.
 """
 
@@ -49,7 +49,7 @@ class Auto(Strategy):
         """The `Fit` of what the rule leads to."""
         if job.are_few(job.limits.exact):
             return Exact().fit(job, random_state)
-        if job.model.has_sites or not job.settings.solver.begins_small:
+        if not job.settings.solver.begins_small or job.are_few(_EXACT_ROWS):
             return InducingPoints().fit(job, random_state)
         return contest(job, random_state)
 
@@ -93,13 +93,14 @@ def resolve_posterior(posterior, name):
     return LargerMean(posterior.n_mean)
 
 
-def narrowed(strategy, parameters, rows, kernel):
-    """The strategy, "auto" only where nothing else speaks for inducing points."""
-    if not isinstance(strategy, Auto):
-        return strategy
-    is_free = all(is_auto(getattr(parameters, name)) for name in _OF_INDUCING_POINTS)
+def narrowed(family, rows, kernel):
+    """The strategy of a family, "auto" only where nothing else speaks for inducing points."""
+    if not isinstance(family.strategy, Auto):
+        return family.strategy
+    is_free = all(is_auto(getattr(family.parameters, name)) for name in _OF_INDUCING_POINTS)
+    is_free = is_free and Neighbors().refuses(family) is None
     if is_free and rows.in_memory and kernels.differentiable(kernel):
-        return strategy
+        return family.strategy
     return InducingPoints()
 
 
@@ -118,7 +119,7 @@ def job_of(family, rows, kernel, model, name):
         rows=rows,
         kernel=kernel,
         model=model,
-        strategy=_in_metric(narrowed(family.strategy, given, rows, kernel), metric),
+        strategy=_in_metric(narrowed(family, rows, kernel), metric),
         points=Points(size, initialise, is_auto(given.n_inducing), are_given),
         settings=Settings(
             solver=resolve_solver(given.solver, given.optimizer, n, width),

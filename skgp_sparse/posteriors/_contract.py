@@ -17,7 +17,8 @@ class Candidate(NamedTuple):
     density : float
         Mean log density of the targets, in units of y; of labels, mean log probability.
     rmse : float
-        Root mean squared error of the predicted means, in units of y; nan of labels.
+        Root mean squared error of the predicted means, in units of y; nan where rows have a
+        likelihood.
     seconds : float
         That it took.
 

@@ -46,7 +46,7 @@ class Knowledge(NamedTuple):
 def knowledge_of(fit, job):
     """The `Knowledge` of a fit to the rows of a job, as far as it is what is asked for now."""
     Z = fit.objective.inducing_points
-    usable = job.points.are_given or len(Z) <= job.points.size
+    usable = Z is not None and (job.points.are_given or len(Z) <= job.points.size)
     return Knowledge(fit.kernel, Z if usable else None, _likelihood_of(fit), are_few(job))
 
 
@@ -145,5 +145,4 @@ def are_few(job):
 
 
 def _likelihood_of(fit):
-    method = getattr(fit.objective, "method", None)
-    return None if method is None else method.likelihood
+    return getattr(fit.objective, "likelihood", None)

@@ -5,7 +5,7 @@ from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalModel, LocalSearch
-from skgp_sparse.posteriors._neighbors_with_sites import SiteFit
+from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
 
 
 class Neighbors(Strategy):
@@ -44,7 +44,10 @@ class Neighbors(Strategy):
         if job.are_few(self._k or FEW):
             return Exact().fit(job, random_state)
         if job.model.has_sites:
-            return SiteFit(job, self._k or FEW, self.n_neighbors_fit, random_state).run()
+            if job.settings.solver.begins_small:
+                job = begin(job, random_state)
+            search = SiteSearch(job, self._k or FEW, self.n_neighbors_fit, random_state)
+            return search.conclude(search.learn(job.rows))
         aside, starts = Aside(job.rows, random_state), [job.kernel]
         search = LocalSearch(job, aside, self._k, self.n_neighbors_fit)
         if not job.settings.solver.moves:

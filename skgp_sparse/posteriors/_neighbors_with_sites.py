@@ -8,6 +8,7 @@
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,24 +19,40 @@ from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
-from skgp_sparse.posteriors._job import begin
+from skgp_sparse.posteriors._local_search import Trial
 from skgp_sparse.solvers import Fit
 
 _TRAINED = 20_000  # rows whose sites training knows
-_LEFT_OUT = 2000  # of these, in an evaluation
-_RUNS, _ITERATIONS = 5, 8  # searches of neighbours, and iterations after each
+_WIDE = 64  # columns, from which an evaluation takes long
 _FIRST, _NEXT = 6, 4  # sweeps before the first run, and before each of the others
+_LITTLE = 0.002  # nats per row: a run that gains less is the last one
 _LAST, _LAST_OF_MANY = 30, 1  # sweeps over all rows, where training knew all of them or not
 _TOL = 1e-7  # nats per row of which the sites are short then ...
 _TOL_OF_MANY = 1e-4  # ... or this
 
 
-class SiteFit:
-    """A fit of one `Job`, given neighbours.
+class Effort(NamedTuple):
+    """What learning may cost."""
+
+    runs: int = 5  # searches of neighbours
+    iterations: int = 8  # after each
+    left_out: int = 2000  # rows of an evaluation
+
+
+class LocalSites(NamedTuple):
+    """Sites of some rows and their likelihood, and a kernel."""
+
+    objective: LocalSiteObjective
+    kernel: object
+
+
+class SiteSearch:
+    """Looks for sites and hyperparameters of a `Job`, given neighbours.
 
     Parameters
     ----------
     job : Job
+        That has begun.
     k, k_fit : int
         Neighbours of predictions, and of rows that are left out.
     random_state : RandomState
@@ -43,61 +60,78 @@ class SiteFit:
 
     def __init__(self, job, k, k_fit, random_state):
         self.job, self.k, self.k_fit, self.random_state = job, k, k_fit, random_state
-        self.n_jobs = job.settings.options.n_jobs
+        self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
+        self.stopped = False
+        self.effort = Effort(4, 6, 1000) if job.rows.n_features > _WIDE else Effort()
 
-    def run(self):
-        """The `Fit`."""
-        everything, distinct = SiteRows.of(self.job.rows)
-        n_iter, known = 0, everything
-        if len(self.job.rows) > _TRAINED:
-            few = self.job.rows.sample(_TRAINED, self.random_state)
-            known, _ = SiteRows.of(self.job.rows.sampled(few))
+    def learn(self, rows):
+        """`LocalSites` of a table, or of some of its rows where it has many."""
+        if len(rows) > _TRAINED:
+            rows = rows.sampled(rows.sample(_TRAINED, self.random_state))
         with arithmetic():
-            objective, kernel = self._start(known)
-            if self.job.settings.solver.moves:
-                objective, kernel, n_iter = self._learn(objective, kernel)
-            objective = self._of_all(objective, kernel, everything)
+            local = self._start(SiteRows.of(rows)[0])
+            return self._climbed(local) if self.job.settings.solver.moves else local
+
+    def trial(self, aside):
+        """The `Trial` of what it learns from the rows that are not held aside."""
+        local = self.learn(aside.table_of_others(_TRAINED))
+        name, (objective, kernel) = f"neighbors ({self.k} neighbors)", local
+        process = posterior_of(objective, kernel, objective.near.X, self.k)
+        return Trial(local, aside.judge_process(name, process, self.n_jobs, objective.likelihood))
+
+    def conclude(self, local):
+        """The `Fit` to all rows of the job."""
+        everything, distinct = SiteRows.of(self.job.rows)
+        with arithmetic():
+            objective, kernel = self._of_all(*local, everything), local.kernel
             posterior = posterior_of(objective, kernel, distinct.X, self.k)
             conclusion = replace(objective, posterior=posterior).conclude(kernel)
-        return Fit(kernel=kernel, n_iter=max(n_iter, 1), **conclusion._asdict())
+        return Fit(kernel=kernel, n_iter=max(self.n_iter, 1), **conclusion._asdict())
+
+    def is_over(self):
+        """Whether a callback or the deadline has asked to end the search."""
+        return self.stopped or self.job.settings.deadline.is_over()
 
     def _start(self, known):
-        """The `LocalSiteObjective` and the kernel to start with."""
+        """The `LocalSites` to start with."""
         job = self.job
-        if job.settings.solver.begins_small:
-            job = begin(job, self.random_state)
         first = self._objective(known, job.model.method.likelihood, np.zeros((2, known.n_rows)))
         kernels_of_start = [job.kernel]
         if job.before is not None and job.settings.solver.moves:
             kernels_of_start.append(job.before[0])
-        starts = [(self._seen_from(first, kernel, _FIRST), kernel) for kernel in kernels_of_start]
+        starts = [
+            LocalSites(self._seen_from(first, kernel, _FIRST), kernel)
+            for kernel in kernels_of_start
+        ]
         if len(starts) == 1:
             return starts[0]
-        return max(starts, key=lambda start: start[0].value(start[1]))
+        return max(starts, key=lambda start: start.objective.value(start.kernel))
 
-    def _learn(self, objective, kernel):
-        """Objective, kernel and number of iterations after some runs."""
-        n_iter, settings = 0, self.job.settings
-        for index in range(_RUNS):
+    def _climbed(self, local):
+        """The `LocalSites` after some runs."""
+        (objective, kernel), settings = local, self.job.settings
+        for index in range(self.effort.runs):
             if index:
                 objective = self._seen_from(objective, kernel, _NEXT)
-            chosen = self._chosen(objective.near)
-            function = VectorFunction(replace(objective, chosen=chosen), kernel)
-            most = min(_ITERATIONS, settings.max_iter - n_iter)
+            objective = replace(objective, chosen=self._chosen(objective.near))
+            function, first = VectorFunction(objective, kernel), objective.value(kernel)
+            most = min(self.effort.iterations, settings.max_iter - self.n_iter)
             maximum = climb(function, settings, max_iter=most)
             objective, kernel = function.at(maximum.x)
-            n_iter += maximum.n_iter
-            if maximum.message == STOPPED or n_iter >= settings.max_iter:
+            self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.message == STOPPED
+            is_little = maximum.value - first < _LITTLE * objective.size()
+            if is_little or self.is_over() or self.n_iter >= settings.max_iter:
                 break
-        return replace(objective, chosen=None), kernel, n_iter
+        return LocalSites(replace(objective, chosen=None), kernel)
 
     def _of_all(self, objective, kernel, everything):
         """The objective with the sites of all rows at a kernel."""
         known, sites = objective.near, objective.sites
-        most, tol = _LAST, _TOL
         if known.n_rows < everything.n_rows:
-            most, tol = _LAST_OF_MANY, _TOL_OF_MANY
             sites = self._predicted_sites(objective, kernel, everything)
+        most, tol = _LAST, _TOL
+        if everything.n_rows > _TRAINED:
+            most, tol = _LAST_OF_MANY, _TOL_OF_MANY
         objective = self._objective(everything, objective.likelihood, sites)
         objective = self._seen_from(objective, kernel, most, tol)
         return replace(objective, chosen=self._chosen(everything))
@@ -112,9 +146,9 @@ class SiteFit:
 
     def _chosen(self, near):
         """Rows that are left out; None: all of them."""
-        if near.n_rows <= _LEFT_OUT:
+        if near.n_rows <= self.effort.left_out:
             return None
-        return np.sort(self.random_state.choice(near.n_rows, _LEFT_OUT, replace=False))
+        return np.sort(self.random_state.choice(near.n_rows, self.effort.left_out, replace=False))
 
     def _objective(self, near, likelihood, sites):
         rows = self.job.rows
