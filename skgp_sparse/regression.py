@@ -149,13 +149,17 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
         iteration.
-    metric : {"auto", "ard", "full"}, default="auto"
+    metric : {"auto", "ard", "full"} or int, default="auto"
         How columns are mixed: the covariance is `kernel_` of ``X @ metric_.T``.
 
         - "ard": not at all; the length scales of the kernel say how much each column matters.
         - "full": by a matrix (d, d), which predictions from neighbours learn for any posterior, and
           which is kept if rows that are held aside are predicted better. The kernel must be
           stationary, and rows must be in memory.
+        - an int: by a matrix (r, d) of this rank, r <= d, which is kept in any case, so that the
+          covariance depends on r directions of X. Length scales of the kernel that have one value
+          for each column begin as r equal values. ``posterior="auto"`` is "exact" or "neighbors"
+          then, and with so few rows that all are neighbours, "neighbors" learn no metric.
         - "auto": "full" for predictions from neighbours if `kernel` is None and there are at most
           200 columns, "ard" otherwise.
     time_limit : float, default=None
@@ -206,11 +210,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
         `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
-    inducing_points_ : ndarray of shape (m, n_features)
+    inducing_points_ : ndarray of shape (m, n_features) or (m, r)
         The inducing points, in the units of X; those of ``X @ metric_.T`` if `metric_` is not None.
         Not defined if `posterior_` is "neighbors", and `n_inducing_` neither.
-    metric_ : ndarray of shape (n_features, n_features) or None
-        What the kernel sees is ``X @ metric_.T``. None: X itself.
+    metric_ : ndarray of shape (r, n_features) or None
+        What the kernel sees is ``X @ metric_.T``, with r = n_features unless `metric` is a rank.
+        None: X itself.
     variance_factor_ : float
         The number by which all predicted variances are multiplied, so that rows that were held
         aside are most likely. It is 1 if `posterior_` is "exact" or "inducing", or `optimizer` is

@@ -152,6 +152,34 @@ def kernel_matrices(kernel, left, metric=None, n_jobs=1):
     return [*ordered_map(of_block, _blocks(left), n_jobs)]
 
 
+def gradient_outer_product(kernel, left, n_jobs=1):
+    """Average over rows of ``g gᵀ`` (d, d), with the gradient g of a mean wrt its row.
+
+    It is summed over targets: the average gradient outer product (Radhakrishnan et al. 2024).
+    """
+
+    def of_block(rows):
+        block = left.take(rows)
+        _, pull = kriging.linearise(
+            kernel, block.points(None)[0], block.y_near, _noise(kernel, block)[0]
+        )
+        return sum(_squares(pull, g_mean, block.count) for g_mean in _targets(block.y))
+
+    return sum(ordered_map(of_block, _blocks(left), n_jobs)) / left.count.sum()
+
+
+def _targets(y):
+    """The cotangent (s, p) of every target's means."""
+    for target in np.eye(y.shape[1]):
+        yield np.tile(target, (len(y), 1))
+
+
+def _squares(pull, g_mean, count):
+    """Sum of ``g gᵀ`` of one target."""
+    slopes = pull(g_mean, np.zeros(len(g_mean)), True)[1][:, -1]
+    return slopes.T @ (count[:, None] * slopes)
+
+
 def _blocks(left):
     return slices(len(left.near), kriging.block_size(left.near.shape[1]))
 

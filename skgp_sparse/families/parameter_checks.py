@@ -101,9 +101,12 @@ def check_strategy(family):
 def check_metric(parameters, name):
     """Raise unless columns may be mixed as is asked for."""
     metric, kernel = parameters.metric, parameters.kernel
-    is_name = isinstance(metric, str) and metric in _METRICS
-    require(is_name, "metric", metric, name, f"one of {_METRICS}")
-    if metric != "full":
+    if not isinstance(metric, Integral) or isinstance(metric, BOOLS):
+        is_name = isinstance(metric, str) and metric in _METRICS
+        require(is_name, "metric", metric, name, f"one of {_METRICS} or an int, which is a rank")
+    else:
+        check_number(metric, "metric", name, Integral, low=1)
+    if metric in ("auto", "ard"):
         return
     reason = None
     if not (isinstance(parameters.likelihood, str) and parameters.likelihood == "gaussian"):
@@ -111,7 +114,7 @@ def check_metric(parameters, name):
     elif kernel is not None and not (kernel.is_stationary() and kernels.differentiable(kernel)):
         reason = f"mixes columns of stationary kernels that have a derivative rule. Got {kernel}"
     if reason is not None:
-        raise ValueError(f"{name}: metric='full' {reason}. Change this, or set metric='ard'.")
+        raise ValueError(f"{name}: metric={metric!r} {reason}. Change this, or set metric='ard'.")
 
 
 def check_no_alpha(parameters, name):
@@ -141,11 +144,15 @@ def can_learn_later(estimator):
         reason = strategy.refuses_later_rows()
         if strategy.keeps_rows and not is_gaussian(estimator.likelihood):
             reason = f"posterior={strategy.name!r} has Gaussian noise only there"
+        metric = getattr(estimator, "metric", "ard")
+        if metric not in ("auto", "ard") and not strategy.keeps_rows:
+            reason = f"metric={metric!r} is learned from all rows at once"
     except ValueError:  # which partial_fit will say
         return True
     if reason is not None:
         raise AttributeError(
             f"{name}.partial_fit learns rows that arrive later with one basis of inducing points, "
-            f"but {reason}. Set posterior to 'inducing', or call fit with all rows."
+            f"but {reason}. Set posterior to 'inducing' and metric to 'ard', or call fit with all "
+            "rows."
         )
     return True

@@ -1,6 +1,7 @@
 """The objective of predictions from neighbours: their leave-one-out density, and its model."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,14 @@ from skgp_sparse._engine.process import Process
 from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Conclusion, Objective
 from skgp_sparse.inference.parameters import ParameterBlock, kernel_block
+
+
+class MetricPrior(NamedTuple):
+    """What is said of a metric before it is learned."""
+
+    start: np.ndarray  # (r, d) the metric to begin with
+    units: np.ndarray  # (r, d) of its entries
+    nats: np.ndarray  # (r, d) per row and target, of an entry's squared distance from the start
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +33,7 @@ class NeighborsObjective(Objective):
     rows: Table | None  # all of them, for users
     total: float  # how many they are, counted by weight
     metric: np.ndarray | None = None  # (r, d) W; None: inputs as they are
-    units: np.ndarray | None = None  # (r, d) of its entries, where it is learned
-    penalty: float = 0.0  # nats per row of a squared entry beside the diagonal, in these units
+    prior: MetricPrior | None = None  # of the metric, where it is learned
     posterior: Process | None = None
     n_jobs: int = 1
 
@@ -38,8 +46,8 @@ class NeighborsObjective(Objective):
     def blocks(self, kernel, move_basis=False):
         """The kernel, and the metric if it is learned."""
         blocks = [kernel_block(kernel)]
-        if self.units is not None:
-            blocks.append(ParameterBlock("metric", self.metric, scale=self.units))
+        if self.prior is not None:
+            blocks.append(ParameterBlock("metric", self.metric, scale=self.prior.units))
         return blocks
 
     def at(self, metric=None):
@@ -53,9 +61,7 @@ class NeighborsObjective(Objective):
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with the gradient wrt theta and, where it is learned, wrt the metric."""
-        W = None if self.units is None else self.metric
-        left = self.left if self.units is not None or self.metric is None else self._seen()
-        J, *gradients = left_out.value_and_gradient(kernel, left, W, self.n_jobs)
+        J, *gradients = left_out.value_and_gradient(kernel, self.left, self.metric, self.n_jobs)
         price, of_metric = self._price()
         theta_bar, metric_bar = (self._share * gradient for gradient in gradients)
         gradient = {"kernel": theta_bar, "metric": metric_bar - of_metric}
@@ -63,7 +69,7 @@ class NeighborsObjective(Objective):
 
     def conclude(self, kernel, inner_state=None):
         """`Conclusion` at a kernel, whose value has no penalty."""
-        held = replace(self, units=None, penalty=0.0)
+        held = replace(self, prior=None)
         return Conclusion(held.value(kernel), self.posterior, 0.0, held)
 
     @property
@@ -73,8 +79,8 @@ class NeighborsObjective(Objective):
 
     def _price(self):
         """The penalty of the metric, and its gradient."""
-        if self.units is None or not self.penalty:
+        if self.prior is None:
             return 0.0, 0.0
-        beside = self.metric / self.units * (1.0 - np.eye(*self.metric.shape))
-        price = self.penalty * self.size()
-        return price * np.sum(beside**2), 2.0 * price * beside / self.units
+        start, units, nats = self.prior
+        moved, price = (self.metric - start) / units, nats * self.size()
+        return np.sum(price * moved**2), 2.0 * price * moved / units

@@ -13,6 +13,7 @@ predicts:
 - `_all_rows`: all rows, by a solve
 - `_neighbors`: the rows that are nearest to a query
 - `_local_search`: the search for its hyperparameters, metric and smoothness
+- `_metric_starts`: where the search for a metric begins
 - `_aside`, `_calibration`: rows held aside, which judge models; one factor for all variances
 - `_learned_metric`: a metric that neighbours learn, for another posterior
 - `_contest`: which posterior predicts these rows best

@@ -5,7 +5,8 @@
 1. Few distinct rows: the exact process.
 2. Where anything asks for inducing points, rows have several latent values or are not in memory, or
    there are not many: inducing points.
-3. Otherwise a contest between neighbours and inducing points, on rows held aside.
+3. Where a metric of some rank is wanted: neighbours.
+4. Otherwise a contest between neighbours and inducing points, on rows held aside.
 """
 
 from functools import partial
@@ -48,9 +49,11 @@ class Auto(Strategy):
     def fit(self, job, random_state):
         """The `Fit` of what the rule leads to."""
         if job.are_few(job.limits.exact):
-            return Exact().fit(job, random_state)
+            return in_metric(Exact(), job.metric).fit(job, random_state)
         if not job.settings.solver.begins_small or job.are_few(_EXACT_ROWS):
-            return InducingPoints().fit(job, random_state)
+            return in_metric(InducingPoints(), job.metric).fit(job, random_state)
+        if isinstance(job.metric, Integral):
+            return Neighbors().fit(job, random_state)
         return contest(job, random_state)
 
     def refuses(self, family):
@@ -107,7 +110,7 @@ def narrowed(family, rows, kernel):
 def job_of(family, rows, kernel, model, name):
     """The `Job` of a table, with the parameters of the estimator of a `Family`."""
     given, n = family.parameters, len(rows)
-    metric = getattr(given, "metric", "ard")
+    metric = _metric(getattr(given, "metric", "ard"), rows.n_features, family.name)
     size, limits = _sizes(given.n_inducing, kernel, family.has_sites)
     initialise, are_given = family.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
@@ -119,7 +122,7 @@ def job_of(family, rows, kernel, model, name):
         rows=rows,
         kernel=kernel,
         model=model,
-        strategy=_in_metric(narrowed(family, rows, kernel), metric),
+        strategy=in_metric(narrowed(family, rows, kernel), metric),
         points=Points(size, initialise, is_auto(given.n_inducing), are_given),
         settings=Settings(
             solver=resolve_solver(given.solver, given.optimizer, n, width),
@@ -138,14 +141,24 @@ def job_of(family, rows, kernel, model, name):
     )
 
 
+def _metric(metric, d, name):
+    """The metric that is asked for, which has at most as many rows as there are columns."""
+    if isinstance(metric, Integral) and metric > d:
+        raise ValueError(
+            f"{name}: metric={metric} is the rank of a matrix with a column for each of the {d} "
+            f"features of X. Set metric to at most {d}, or to 'ard'."
+        )
+    return metric
+
+
 def tolerance(tol):
     """The number that `tol` stands for, in nats per row."""
     return _TOL if is_auto(tol) else tol
 
 
-def _in_metric(strategy, metric):
-    """The strategy in a full metric, which neighbours learn themselves."""
-    has_one = metric != "full" or isinstance(strategy, Auto | Neighbors)
+def in_metric(strategy, metric):
+    """The strategy in the metric that is asked for, which neighbours learn themselves."""
+    has_one = metric in ("auto", "ard") or isinstance(strategy, Auto | Neighbors)
     return strategy if has_one else InLearnedMetric(strategy)
 
 

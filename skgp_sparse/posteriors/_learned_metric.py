@@ -1,5 +1,7 @@
 """A metric that neighbours learn, for another posterior."""
 
+from functools import partial
+
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._contract import Strategy
@@ -10,7 +12,8 @@ from skgp_sparse.posteriors._local_search import LocalSearch
 class InLearnedMetric(Strategy):
     """Another strategy, whose inputs are seen in a metric.
 
-    The metric is that of predictions from neighbours, if rows held aside gain by it.
+    The metric is that of predictions from neighbours: a full one if rows held aside gain by it, one
+    of a rank in any case.
 
     Parameters
     ----------
@@ -27,19 +30,31 @@ class InLearnedMetric(Strategy):
         """The `Fit` of the other strategy to the rows in the metric."""
         if not (job.rows.in_memory and job.settings.solver.begins_small):
             raise ValueError(
-                "metric='full' is learned from rows in memory by optimizer='fmin_l_bfgs_b'. Set "
-                "metric to 'ard', or pass arrays and leave the optimizer as it is."
+                f"metric={job.metric!r} is learned from rows in memory by "
+                "optimizer='fmin_l_bfgs_b'. Set metric to 'ard', or pass arrays and leave the "
+                "optimizer as it is."
             )
         search = LocalSearch(job._replace(is_free=False), Aside(job.rows, random_state))
         starts = [job.kernel, begin(job, random_state).kernel]
         local = search.learn(starts).local
         if local.metric is None:
             return self.strategy.fit(job, random_state)
-        seen = job._replace(rows=job.rows.seen_in(local.metric), kernel=local.kernel, before=None)
-        fit = self.strategy.fit(seen, random_state)
+        fit = self.strategy.fit(_seen_in(job, local.metric, local.kernel), random_state)
         posterior = ProcessInMetric(fit.posterior, local.metric)
         return fit._replace(posterior=posterior)
 
     def refuses(self, family):
         """What the other strategy refuses."""
         return self.strategy.refuses(family)
+
+
+def _seen_in(job, metric, kernel):
+    """The job whose rows, and inducing points if they are given, are seen in a metric."""
+    points, rows = job.points, job.rows.seen_in(metric)
+    if points.are_given:
+        points = points._replace(initialise=partial(_initial, points.initialise, metric))
+    return job._replace(rows=rows, points=points, kernel=kernel, before=None, cheap=None)
+
+
+def _initial(initialise, metric, *given):
+    return initialise(*given) @ metric.T

@@ -2,12 +2,13 @@
 
 1. Hyperparameters maximise the density of rows that are left out, each given its neighbours: from
    the initial hyperparameters, and from those of a small exact fit.
-2. Columns may be mixed: a full metric has a penalty on what it mixes. Neighbours are looked for
-   again between two runs, as near has changed.
+2. Columns may be mixed: a metric has a penalty on its distance from where it begins. Neighbours
+   are looked for again between two runs, as near has changed.
 3. Where the kernel is the default one, it may be rougher or smoother.
 4. One factor of all variances makes the rows held aside most likely.
 
-Each step begins at the model that predicts the rows held aside best so far.
+Each step begins at the model that predicts the rows held aside best so far. A metric of a rank that
+the user asks for is kept in any case.
 """
 
 from dataclasses import replace
@@ -17,15 +18,15 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from skgp_sparse import kernels
 from skgp_sparse._engine import left_out
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.visited_rows import known_rows
-from skgp_sparse.inference.neighbors_objective import NeighborsObjective
+from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
 from skgp_sparse.posteriors._aside import Judgement
 from skgp_sparse.posteriors._calibration import variance_factor
+from skgp_sparse.posteriors._metric_starts import full, low_rank
 from skgp_sparse.solvers import Fit
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
@@ -34,7 +35,6 @@ _ROUGHLY = 50  # neighbours of predictions by which models are compared
 _LEFT_OUT, _LEFT_OUT_AT_FIRST = 4000, 2000  # rows that are left out in a run
 _ITERATIONS = 15  # of a run
 _SMOOTHNESS = (1.5, 0.5, 2.5)  # of a Matérn kernel; the first one to begin with
-_PENALTY = 0.01  # nats per row of a squared entry of the metric beside the diagonal
 _FEW_ROWS = 50_000  # of a table whose rows held aside are no neighbours of one another
 _MOST_COLUMNS = 200  # of which a full metric is tried
 _CENTRAL = 0.93  # of the rows held aside, at least, are in intervals of 95 %
@@ -47,6 +47,7 @@ class LocalModel(NamedTuple):
 
     kernel: object
     metric: np.ndarray | None = None
+    prior: MetricPrior | None = None  # of the metric
     k: int = FEW
     factor: float = 1.0
 
@@ -83,9 +84,9 @@ class LocalSearch:
     def learn(self, starts):
         """The best `Trial`, with the neighbours of a prediction."""
         best = max(map(self._begun, starts), key=_density)
-        if self._may_mix(best.local) and not self.is_over():
-            mixed = self.climbed(self.climbed(self._with_metric(best.local)))
-            best = max(best, self.judged(mixed), key=_density)
+        if self._rank or (self._may_mix() and not self.is_over()):
+            mixed = self.judged(self.climbed(self.climbed(self._with_metric(best.local))))
+            best = mixed if self._rank else max(best, mixed, key=_density)
         if self.job.is_free:
             first = best.local
             for nu in takewhile(lambda _: not self.is_over(), _SMOOTHNESS):
@@ -140,8 +141,8 @@ class LocalSearch:
         """`NeighborsObjective` of some rows, whose neighbours are those of a model."""
         left, rows = self._left(chosen, count, local, self.k_fit), self.job.rows
         given = {"metric": local.metric, "n_jobs": self.n_jobs}
-        if learn_metric and local.metric is not None:
-            given |= {"units": units_of(local), "penalty": _PENALTY}
+        if learn_metric:
+            given["prior"] = local.prior
         return NeighborsObjective(left, rows, rows.total_weight(), **given)
 
     def _moments_of_aside(self, local):
@@ -170,7 +171,12 @@ class LocalSearch:
             kernel = with_nu(kernel, _SMOOTHNESS[0])
         return self.judged(self.climbed(LocalModel(kernel), _LEFT_OUT_AT_FIRST))
 
-    def _may_mix(self, local):
+    @property
+    def _rank(self):
+        """That of the metric which is wanted; None: any."""
+        return None if isinstance(self.job.metric, str) else self.job.metric
+
+    def _may_mix(self):
         """Whether a full metric is wanted."""
         wanted, d = self.job.metric, self.job.rows.n_features
         return d > 1 and (
@@ -179,7 +185,13 @@ class LocalSearch:
 
     def _with_metric(self, local):
         """The model whose metric may be learned."""
-        return local._replace(metric=np.eye(self.job.rows.n_features))
+        if self._rank is None:
+            kernel, prior = full(local.kernel, self.job.rows.n_features)
+        else:
+            left = self._left(*self.aside.others(_LEFT_OUT_AT_FIRST), local, self.k_fit)
+            with arithmetic():
+                kernel, prior = low_rank(local.kernel, left, self._rank, self.n_jobs)
+        return local._replace(kernel=kernel, metric=prior.start, prior=prior)
 
     def _progress(self, iteration, value):
         """Tell the user's callbacks; returns whether to stop."""
@@ -193,12 +205,6 @@ class LocalSearch:
 def posterior_of(known, local):
     """`NeighborsPosterior` of a model given the known rows."""
     return NeighborsPosterior.of(local.kernel, known, local.k, local.metric, local.factor)
-
-
-def units_of(local):
-    """Units (r, d) of the entries of a metric: they mix columns in units of the length scales."""
-    scale = kernels.length_scales(local.kernel, np.ones(len(local.metric)))
-    return scale[:, None] / scale
 
 
 def with_nu(kernel, nu):
@@ -215,5 +221,10 @@ def _name(local):
     """What a user calls a model."""
     nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
     smoothness = f"nu={nus[0]}, " if nus else ""
-    metric = "" if local.metric is None else "full metric, "
+    metric = "" if local.metric is None else f"{_kind_of(local.metric)} metric, "
     return f"neighbors ({smoothness}{metric}{local.k} neighbors)"
+
+
+def _kind_of(metric):
+    r, d = metric.shape
+    return "full" if r == d else f"rank-{r}"

@@ -1,0 +1,49 @@
+"""Where the search for a metric begins, from a kernel with a length scale for each column.
+
+A full metric begins at the identity. One of rank r begins at r directions: with the length scales
+s, ``G = S E[g gᵀ] S`` says along which directions the means of rows change (the average gradient
+outer product of Radhakrishnan et al. 2024). Its first r eigenvectors U make ``W = l Uᵀ S⁻¹`` and a
+kernel of r columns, whose length scales begin at l, the geometric mean of s.
+"""
+
+import numpy as np
+from sklearn.base import clone
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.left_out import gradient_outer_product
+from skgp_sparse.inference.neighbors_objective import MetricPrior
+
+_NATS = 0.01  # per row, of a squared distance of an entry of the metric from its start
+
+
+def full(kernel, d):
+    """The kernel, and the `MetricPrior` of a metric (d, d) that may well rescale columns."""
+    scale, unmixed = kernels.length_scales(kernel, np.ones(d)), np.eye(d)
+    return kernel, MetricPrior(unmixed, scale[:, None] / scale, _NATS * (1.0 - unmixed))
+
+
+def low_rank(kernel, left, r, n_jobs=1):
+    """The kernel of r columns, and the `MetricPrior`, from the means of rows that are left out."""
+    d = left.X.shape[1]
+    scale = kernels.length_scales(kernel, np.ones(d))
+    units = np.tile(_geometric_mean(scale) / scale, (r, 1))
+    G = gradient_outer_product(kernel, left, n_jobs) * np.outer(scale, scale)
+    directions = np.linalg.eigh(G)[1][:, ::-1][:, :r]
+    nats = np.full(units.shape, _NATS)
+    return of_columns(kernel, d, r), MetricPrior(units * directions.T, units, nats)
+
+
+def of_columns(kernel, d, r):
+    """The kernel of r columns in place of d, whose scales begin at the mean of what they were."""
+    changes = {}
+    for one in kernel.hyperparameters:
+        if one.n_elements == d > 1:
+            value = _geometric_mean(kernel.get_params()[one.name])
+            changes[one.name] = value if r == 1 else np.full(r, value)
+            limits = "fixed" if one.fixed else (one.bounds[:, 0].min(), one.bounds[:, 1].max())
+            changes[f"{one.name}_bounds"] = limits
+    return clone(kernel).set_params(**changes)
+
+
+def _geometric_mean(values):
+    return float(np.exp(np.mean(np.log(values))))

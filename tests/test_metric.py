@@ -1,0 +1,229 @@
+"""Metrics that neighbours learn: their objective, where a low rank begins, how fits use them."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.gaussian_process import kernels as sk
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from skgp_sparse import SparseGPRegressor, kernels
+from skgp_sparse._engine import left_out
+from skgp_sparse._engine.left_out import LeaveOneOut
+from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
+from skgp_sparse.inference.parameters import VectorFunction
+from skgp_sparse.posteriors import Neighbors
+from skgp_sparse.posteriors._metric_starts import full, low_rank, of_columns
+
+RNG = np.random.RandomState(0)
+N, D, R = 12, 4, 2
+X, Y = RNG.normal(size=(N, D)), RNG.normal(size=(N, 2))
+W = RNG.normal(size=(R, D))
+KERNEL = 1.3 * Matern([0.9, 1.4], nu=2.5) + WhiteKernel(0.2)
+
+
+def everything():
+    """Every row is left out, and all others are near to it."""
+    near = np.array([np.delete(np.arange(N), i) for i in range(N)])
+    zeros, ones = np.zeros(near.shape), np.ones(near.shape)
+    count = 1.0 + np.arange(N) % 2
+    return LeaveOneOut(X, np.arange(N), near, Y, zeros[:, 0], count, Y[near], zeros, ones)
+
+
+def moments(kernel, x, others):
+    """Mean (2,) and variance of y at x given other rows, by dense algebra."""
+    A = kernel(others.X)
+    k = kernels.evaluate(kernel, others.X, x[None])
+    mean = k.T @ np.linalg.solve(A, others.y)
+    return mean[0], (kernel.diag(x[None]) - np.sum(k * np.linalg.solve(A, k), axis=0))[0]
+
+
+def leave_one_out(kernel, metric):
+    """Σ w log N(y_i; m_i, v_i) by dense algebra."""
+    total = 0.0
+    for i, w in enumerate(everything().count):
+        others = np.arange(N) != i
+        mean, variance = moments(kernel, X[i] @ metric.T, Part(X[others] @ metric.T, Y[others]))
+        squares = (Y[i] - mean) ** 2 / variance
+        total -= 0.5 * w * np.sum(squares + np.log(2.0 * np.pi * variance))
+    return total
+
+
+class Part:
+    """Rows, for `moments`."""
+
+    def __init__(self, X, y):
+        self.X, self.y = X, y
+
+
+def objective(prior=None, metric=W):
+    left = everything()
+    return NeighborsObjective(left, None, left.count.sum(), metric=metric, prior=prior)
+
+
+def test_the_objective_in_a_metric_is_dense_algebra():
+    assert_allclose(objective().value(KERNEL), leave_one_out(KERNEL, W), rtol=1e-9)
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_gradients_in_a_metric_are_central_differences(learned):
+    shape = (R, D)
+    prior = MetricPrior(W + 0.3, 0.5 + RNG.uniform(size=shape), 0.01 * np.ones(shape))
+    function = VectorFunction(objective(prior if learned else None), KERNEL)
+    start = function.parameters.pack()
+    assert len(start) == len(KERNEL.theta) + learned * W.size
+    gradient = function(start)[1]
+    for direction in np.eye(len(start)):
+        up, down = (function(start + h * direction)[0] for h in (1e-5, -1e-5))
+        assert_allclose(gradient @ direction, (up - down) / 2e-5, rtol=1e-5, atol=1e-6)
+
+
+def test_the_price_of_a_metric_is_its_distance_from_the_start():
+    prior = MetricPrior(W - 0.5, np.full((R, D), 2.0), np.full((R, D), 0.1))
+    price = objective().value(KERNEL) - objective(prior).value(KERNEL)
+    size = objective().size()
+    assert_allclose(price, 0.1 * size * W.size * 0.25**2)
+    assert_allclose(objective(prior).conclude(KERNEL).value, objective().value(KERNEL))
+    assert full(RBF(np.ones(D)), D)[1].nats.trace() == 0.0  # columns may be rescaled for nothing
+
+
+def test_outer_products_are_those_of_the_gradients_of_dense_means():
+    kernel, left = 1.3 * RBF(np.full(D, 1.2)) + WhiteKernel(0.2), everything()
+    G = np.zeros((D, D))
+    for i, w in enumerate(left.count):
+        others = Part(X[np.arange(N) != i], Y[np.arange(N) != i])
+        ends = [X[i] + h * np.eye(D) for h in (1e-5, -1e-5)]
+        up, down = (np.array([moments(kernel, x, others)[0] for x in end]) for end in ends)
+        slopes = (up - down) / 2e-5
+        G += w * slopes @ slopes.T
+    G /= left.count.sum()
+    assert_allclose(left_out.gradient_outer_product(kernel, left), G, rtol=1e-6, atol=1e-8)
+
+
+def test_a_low_rank_begins_where_means_change():
+    x = np.random.RandomState(1).normal(size=(300, 3))
+    near = np.argsort(np.sum((x[:, None] - x) ** 2, axis=2), axis=1)[:, 1:16]
+    y = np.sin(x[:, :1] - 2.0 * x[:, 1:2])
+    zeros, ones = np.zeros(near.shape), np.ones(near.shape)
+    own = np.arange(len(x))
+    left = LeaveOneOut(x, own, near, y, zeros[:, 0], ones[:, 0], y[near], zeros, ones)
+    kernel, prior = low_rank(RBF([2.0, 2.0, 2.0]) + WhiteKernel(1e-4), left, 1)
+    along = np.abs(prior.start[0] @ [1.0, -2.0, 0.0]) / np.linalg.norm(prior.start[0])
+    assert_allclose(along, np.sqrt(5.0), rtol=1e-2)
+    assert_allclose(kernel.k1.length_scale, 2.0)
+
+
+def test_a_kernel_of_fewer_columns_keeps_what_is_not_of_columns():
+    limits = [(0.1, 10.0), (0.2, 30.0), (0.3, 20.0)]
+    kernel = ConstantKernel(2.0) * RBF([1.0, 2.0, 4.0], limits) + Matern(0.7, nu=0.5)
+    two = of_columns(kernel, 3, 2)
+    assert_allclose(two.k1.k2.length_scale, [2.0, 2.0])
+    assert_allclose(two.k1.k2.length_scale_bounds, (0.1, 30.0))
+    assert two.k2 == kernel.k2 and two.k1.k1 == kernel.k1.k1
+    assert of_columns(kernel, 3, 1).k1.k2.length_scale == pytest.approx(2.0)
+    held = of_columns(RBF([1.0, 2.0], "fixed"), 2, 1)
+    assert held.theta.size == 0
+
+
+def table(n=900, seed=0):
+    """Rows of five columns whose target depends on two directions."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-1, 1, size=(n, 5))
+    a, b = X[:, 0] + X[:, 1] - X[:, 2], X[:, 3] - X[:, 0]
+    return X, np.sin(4 * a) * np.cos(2 * b) + 0.01 * rng.normal(size=n)
+
+
+def model(metric=2, **given):
+    given = {
+        "kernel": ConstantKernel() * RBF(np.ones(5)),
+        "random_state": 0,
+        "max_iter": 15,
+    } | given
+    if given.setdefault("posterior", "neighbors") == "neighbors":
+        given["posterior"] = Neighbors(n_neighbors=30, n_neighbors_fit=20)
+    return SparseGPRegressor(metric=metric, **given)
+
+
+def rmse(fitted, X, y):
+    return np.sqrt(np.mean((fitted.predict(X) - y) ** 2))
+
+
+def test_a_rank_is_learned_and_kept():
+    X, y = table()
+    fitted = model().fit(X[:700], y[:700])
+    assert fitted.metric_.shape == (2, 5) and fitted.kernel_.k1.k2.length_scale.shape == (2,)
+    assert rmse(fitted, X[700:], y[700:]) < 0.5 * rmse(
+        model("ard").fit(X[:700], y[:700]), X[700:], y[700:]
+    )
+    mean, std = fitted.predict(X, return_std=True)
+    again, cov = pickle.loads(pickle.dumps(fitted)).predict(X[:5], return_cov=True)
+    assert_allclose(again, mean[:5])
+    assert_allclose(cov.diagonal(), std[:5] ** 2, rtol=1e-8)
+    assert clone(fitted).metric == 2
+    assert any("rank-2 metric" in one.name for one in fitted.selection_)
+
+
+@pytest.mark.parametrize("metric", ["full", 2])
+def test_the_objective_of_a_fit_in_a_metric_has_a_gradient(metric):
+    fitted = model(metric).fit(*table(300))
+    theta = fitted.kernel_.theta
+    value, gradient = fitted.log_marginal_likelihood(theta, eval_gradient=True)
+    assert_allclose(value, fitted.log_marginal_likelihood_value_, rtol=1e-9)
+    step = 1e-5 * np.eye(len(theta))[0]
+    up, down = (fitted.log_marginal_likelihood(theta + h) for h in (step, -step))
+    assert_allclose(gradient[0], (up - down) / 2e-5, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("posterior", ["exact", "inducing", "auto"])
+def test_other_posteriors_see_the_directions_that_neighbours_learn(posterior):
+    X, y = table(400)
+    n_inducing = 50 if posterior == "inducing" else "auto"
+    fitted = model(posterior=posterior, n_inducing=n_inducing).fit(X, y)
+    assert fitted.metric_.shape == (2, 5)
+    expected = "exact" if posterior == "auto" else posterior
+    assert fitted.posterior_ == expected
+    if posterior == "inducing":
+        assert fitted.inducing_points_.shape == (50, 2)
+    assert np.isfinite(fitted.predict(X[:9], return_std=True)).all()
+
+
+def test_inducing_points_that_are_given_are_seen_in_the_metric():
+    X, y = table(300)
+    given = {"posterior": "inducing", "inducing_init": X[:40], "optimize_inducing": False}
+    fitted = model(**given).fit(X, y)
+    assert_allclose(fitted.inducing_points_, X[:40] @ fitted.metric_.T)
+
+
+def test_rows_that_arrive_later_are_seen_in_the_metric_of_neighbours():
+    X, y = table(500)
+    fitted = model().fit(X[:400], y[:400])
+    metric = fitted.metric_
+    fitted.partial_fit(X[400:], y[400:])
+    assert_allclose(fitted.metric_, metric)
+    assert rmse(fitted, X[400:], y[400:]) < 0.05
+    with pytest.raises(AttributeError) as error:
+        model(posterior="inducing").partial_fit(X, y)
+    assert "metric=2 is learned from all rows at once" in str(error.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"metric": 0}, "metric.*0"),
+        ({"metric": True}, "metric.*or an int, which is a rank.*Got True"),
+        ({"metric": 2.0}, "metric.*or an int, which is a rank.*Got 2.0"),
+        ({"metric": 6}, "metric=6 is the rank .* each of the 5 features.*at most 5"),
+        ({"metric": 2, "kernel": sk.DotProduct()}, "metric=2 mixes columns of stationary kernels"),
+        ({"metric": 2, "likelihood": "poisson"}, "metric=2 needs likelihood='gaussian'"),
+        (
+            {"metric": 2, "posterior": "inducing", "optimizer": None},
+            "metric=2 is learned from rows",
+        ),
+    ],
+)
+def test_a_rank_that_cannot_be_learned_is_refused(given, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        model(**given).fit(*table(50))
