@@ -60,11 +60,12 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           and `multi_class` cannot be "softmax". Many rows cost little: a prediction takes the same
           time, however many there are. All rows are held in memory, also those of a source.
         - "auto": "exact" for few rows, see `n_inducing`, and "inducing" for up to 2000 distinct
-          rows. For more, "neighbors" or "inducing" in each binary problem, whichever predicts
-          rows that are held aside with the higher log probability; see `selection_`. A near tie
-          goes to "inducing". It is "inducing" as well if `bound`, `n_inducing`, `inducing_init` or
-          `solver` is not "auto", for a softmax, for kernels without a derivative rule, for rows of
-          large sources and clusters, and if `optimizer` is a callable or None.
+          rows. For more, "neighbors" or "inducing", whichever predicts rows that are held aside
+          with the higher log probability; see `selection_`. A near tie goes to "inducing". Of
+          several binary problems, three try both, and all are given what wins in these. It is
+          "inducing" as well if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto",
+          for a softmax, for kernels without a derivative rule, for rows of large sources and
+          clusters, and if `optimizer` is a callable or None.
     n_inducing : int or "auto", default="auto"
         The number of inducing points. If it is at least the number of distinct rows, every row
         becomes an inducing point. "auto" makes every row an inducing point for up to 300 distinct
@@ -178,8 +179,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     selection_ : list of Candidate, or list of these lists
         What was tried on rows that were held aside, in order: a tuple ``(name, density, rmse,
         seconds)`` for each posterior, with the mean log probability of the labels as `density` and
-        nan as `rmse`. It is empty where there was nothing to choose by trial. With
-        several binary problems, it is a list of one list per problem.
+        nan as `rmse`. It is empty where there was nothing to choose by trial. With several binary
+        problems, it is a list of one list per problem, those that had no trial included.
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight. Defined only after
         `partial_fit`.

@@ -294,14 +294,20 @@ def test_auto_predicts_labels_as_the_candidate_that_leads(small_contest):
     assert np.array_equal(again.predict_proba(X), models[0].predict_proba(X))
 
 
-@pytest.mark.second(share=0.3)
-def test_every_binary_problem_has_a_contest_of_its_own(small_contest):
+@pytest.mark.second(share=0.5)
+def test_binary_problems_hold_one_contest(small_contest, monkeypatch):
     X, f, _ = counts(900)
-    label = np.where(X[:, 0] > 1, 2, np.sin(4 * X[:, 0]) + np.sin(4 * X[:, 1]) > 0)
-    model = SparseGPClassifier(random_state=0, max_iter=20).fit(X, label)
-    assert len(model.posterior_) == len(model.selection_) == 3
-    assert "neighbors" in model.posterior_
-    assert all(len(of_problem) >= 2 for of_problem in model.selection_)
+    waves = np.sin(4 * X)
+    label = np.where(waves[:, 0] + waves[:, 1] > 0, 2, waves[:, 0] > waves[:, 1])
+    given = {"random_state": 0, "max_iter": 20}
+    monkeypatch.setattr("skgp_sparse.posteriors._contest._MOST_PROBLEMS", 2)
+    model = SparseGPClassifier(**given).fit(X, label)
+    assert model.posterior_ == ["neighbors"] * 3
+    assert [len(of_problem) >= 2 for of_problem in model.selection_] == [True, False, True]
+    others = [SparseGPClassifier(**given, n_jobs=n_jobs).fit(X, label) for n_jobs in (1, 2)]
+    others.append(SparseGPClassifier(posterior="neighbors", **given).fit(X, label))
+    for other in others:
+        assert np.array_equal(other.predict_proba(X), model.predict_proba(X))
     softmax = SparseGPClassifier(random_state=0, max_iter=2, multi_class="softmax").fit(X, label)
     assert softmax.posterior_ == "inducing" and softmax.selection_ == []
 

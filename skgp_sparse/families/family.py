@@ -10,10 +10,10 @@ from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import about, collected, warn
 from skgp_sparse.families.choices import resolve_inducing
-from skgp_sparse.posteriors._choice import job_of
+from skgp_sparse.posteriors._choice import agree, job_of
 from skgp_sparse.rows.part import Units
 
-_SMALL = 1 << 20  # entries of an array (rows, m)
+_SMALL = 1 << 21  # entries of an array (rows, m)
 
 
 class Family(ABC):
@@ -123,13 +123,18 @@ def fit_all(jobs, random_states, n_jobs, watched):
     Fits that are `watched`, or whose rows have to be read, are made one after the other: the first
     tell their progress, the second would send the reader back and forth.
     """
-    pairs, threads, count = list(zip(jobs, random_states)), resolve_n_jobs(n_jobs), len(jobs)
+    threads, count = resolve_n_jobs(n_jobs), len(jobs)
+    # threads within an evaluation gain little
+    side_by_side = count > 1 and n_jobs is None and not watched and all(map(_is_small, jobs))
+    run = partial(ordered_map, n_jobs=threads) if side_by_side else map
+    jobs, candidates = agree(jobs, random_states, run)
+    pairs = list(zip(jobs, random_states))
     seconds = jobs[0].settings.deadline.left() * min(threads, count) / count
-    if len(jobs) > 1 and n_jobs is None and not watched and all(map(_is_small, jobs)):
-        # threads within an evaluation gain little
-        results = ordered_map(lambda pair: _fit_quietly(*pair, seconds), pairs, threads)
-    elif len(jobs) == 1 or n_jobs is None or threads == 1 or not jobs[0].rows.in_memory:
-        return [_fit(job.within(count - k), state) for k, (job, state) in enumerate(pairs)]
+    if side_by_side:
+        results = run(lambda pair: _fit_quietly(*pair, seconds), pairs)
+    elif count == 1 or n_jobs is None or threads == 1 or not jobs[0].rows.in_memory:
+        fits = [_fit(job.within(count - k), state) for k, (job, state) in enumerate(pairs)]
+        return _with_candidates(fits, candidates)
     else:
         calls = (delayed(_fit_elsewhere)(_alone(job), state, seconds) for job, state in pairs)
         results = Parallel(n_jobs=n_jobs)(calls)
@@ -138,7 +143,12 @@ def fit_all(jobs, random_states, n_jobs, watched):
         fits.append(_with_rows(fit, job.rows))  # those of a worker were a copy
         for message, category in warnings:
             warn(message, category)
-    return fits
+    return _with_candidates(fits, candidates)
+
+
+def _with_candidates(fits, candidates):
+    """The fits of several jobs, with the candidates of a contest that some of them held."""
+    return [fit._replace(selection=candidates.get(k, fit.selection)) for k, fit in enumerate(fits)]
 
 
 def _fit(job, random_state):

@@ -6,7 +6,8 @@
 2. Where anything asks for inducing points, rows have several latent values or are not in memory, or
    there are not many: inducing points.
 3. Where a metric of some rank is wanted: neighbours.
-4. Otherwise a contest between neighbours and inducing points, on rows held aside.
+4. Otherwise a contest between neighbours and inducing points, on rows held aside; one for all
+   problems of a classifier.
 """
 
 from functools import partial
@@ -19,7 +20,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse.posteriors._all_rows import AllRows
-from skgp_sparse.posteriors._contest import contest
+from skgp_sparse.posteriors._contest import agreed, contest
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
@@ -56,6 +57,13 @@ class Auto(Strategy):
             return Neighbors().fit(job, random_state)
         return contest(job, random_state)
 
+    @staticmethod
+    def is_open(job):
+        """Whether a contest decides."""
+        is_certain = job.are_few(max(_EXACT_ROWS, job.limits.exact))
+        has_rank = isinstance(job.metric, Integral)
+        return job.settings.solver.begins_small and not (is_certain or has_rank)
+
     def refuses(self, family):
         """Nothing."""
         return None
@@ -67,6 +75,23 @@ class Auto(Strategy):
     def resume(self, job, knowledge, action, random_state):
         """What inducing points do."""
         return InducingPoints().resume(job, knowledge, action, random_state)
+
+
+def agree(jobs, random_states, run):
+    """The jobs, one contest for all of which is over where there are several; its candidates.
+
+    See `agreed` for the parameters.
+    """
+    are_open = [isinstance(job.strategy, Auto) and Auto.is_open(job) for job in jobs]
+    numbers = [k for k, is_open in enumerate(are_open) if is_open]
+    if len(numbers) < 2:
+        return jobs, {}
+    some = [jobs[k].within(2) for k in numbers]
+    strategy, found = agreed(some, [random_states[k] for k in numbers], run)
+    settled = [
+        job._replace(strategy=strategy) if is_open else job for job, is_open in zip(jobs, are_open)
+    ]
+    return settled, {numbers[k]: candidates for k, candidates in found.items()}
 
 
 BY_NAME = {

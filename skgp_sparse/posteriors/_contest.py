@@ -6,57 +6,147 @@ hyperparameters of a small exact fit, where the initialiser puts Z, and after a 
 near tie is theirs, as they gain by the iterations that follow: neighbours have to lead by a
 standard error. The rows held aside join the one that wins, which with inducing points is a fit of
 all rows. No rule asks how long something took.
+
+Of several binary problems some hold one contest for all: a few rows of one problem tell little.
 """
 
+from copy import deepcopy
+
+import numpy as np
+
 from skgp_sparse._ground.warnings import collected
-from skgp_sparse.posteriors._aside import Aside
+from skgp_sparse.posteriors._aside import Aside, Judgement
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalSearch
+from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
 from skgp_sparse.solvers import KeepParameters
 
 _BEHIND = 0.5  # nats per row that inducing points may make up for ...
 _ITERATIONS = 10  # ... in so many iterations
 _MOST_ROWS = 50_000  # of the trials of inducing points
+_MOST_PROBLEMS = 3  # that hold a contest for all
 
 
 def contest(job, random_state):
     """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
-    aside, begun = Aside(job.rows, random_state), begin(job, random_state)
-    search, best = _of_neighbors(job, begun, aside, random_state)
-    if search.is_over() or _leads(best.judgement, begun, aside, random_state):
-        return search.conclude(best.local)._replace(selection=tuple(aside.candidates))
-    points = InducingPoints()
-    fit = points.go_on(begun, points.objective(begun, random_state), random_state)
-    return fit._replace(selection=tuple(aside.candidates))
+    trials = Trials(job, random_state)
+    if neighbors_lead([trials]):
+        fit = trials.search.conclude(trials.local)
+    else:
+        fit = trials.points.go_on(trials.begun, trials.objective(trials.begun), random_state)
+    return fit._replace(selection=trials.candidates)
 
 
-def _of_neighbors(job, begun, aside, random_state):
-    """The search for a model of neighbours, and its best `Trial`."""
-    if job.model.has_sites:
-        search = SiteSearch(begun, FEW, FIT, random_state)
-        return search, search.trial(aside)
-    search = LocalSearch(job, aside)
-    return search, search.learn([job.kernel, begun.kernel])
+def agreed(jobs, random_states, run):
+    """The strategy of several jobs that wins in some of them together, and their candidates.
+
+    Parameters
+    ----------
+    jobs : list of Job
+    random_states : list of RandomState
+        Which stay as they are.
+    run : callable
+        Calls a function of all items of a list.
+
+    Returns
+    -------
+    strategy : Strategy
+    candidates : dict
+        By the number of the job.
+    """
+    last, most = len(jobs) - 1, min(_MOST_PROBLEMS, len(jobs))
+    some = [round(k * last / (most - 1)) for k in range(most)]
+
+    def quietly(function, items):
+        def call(item):
+            with collected():  # the fits that follow warn
+                return function(item)
+
+        return list(run(call, items))
+
+    trials = quietly(lambda k: Trials(jobs[k], deepcopy(random_states[k])), some)
+    strategy = Neighbors() if neighbors_lead(trials, quietly) else InducingPoints()
+    return strategy, {k: one.candidates for k, one in zip(some, trials)}
 
 
-def _leads(neighbors, job, aside, random_state):
-    """Whether neighbours predict the rows held aside better than two trials of inducing points."""
-    points, n_jobs = InducingPoints(), job.settings.options.n_jobs
-    job = job._replace(rows=aside.table_of_others(_MOST_ROWS))
+def neighbors_lead(trials, run=map):
+    """Whether neighbours win in all of some `Trials` together; `run` calls a function of each."""
 
-    def judged(name, fit):
-        likelihood = fit.objective.likelihood if job.model.has_sites else None
-        return aside.judge_process(f"inducing ({name})", fit.posterior, n_jobs, likelihood)
+    def judged(function):
+        return Judgement(*map(np.concatenate, zip(*run(function, trials))))
 
-    objective = points.objective(job, random_state)
-    fit = KeepParameters().solve(objective, job.kernel, job.settings, random_state)
-    first = judged("at the start", fit)
+    neighbors = judged(Trials.of_neighbors)
+    if any(one.search.is_over() for one in trials):
+        return True
+    first = judged(Trials.of_points_at_the_start)
     if first.density < neighbors.density - _BEHIND:
         return True
-    if not neighbors.leads(first):
-        return False
-    with collected():  # it need not converge
-        fit = points.go_on(job.with_settings(max_iter=_ITERATIONS), objective, random_state)
-    return neighbors.leads(judged(f"{_ITERATIONS} iterations", fit))
+    return neighbors.leads(first) and neighbors.leads(judged(Trials.of_points))
+
+
+class Trials:
+    """Trials of neighbours and of inducing points, on rows of a `Job` that are held aside.
+
+    Parameters
+    ----------
+    job : Job
+    random_state : RandomState
+
+    Attributes
+    ----------
+    begun : Job
+        With the hyperparameters of a small exact fit.
+    search : LocalSearch or SiteSearch
+        Of neighbours.
+    local : LocalModel or LocalSites
+        What it has found.
+    candidates : tuple of Candidate
+        So far.
+    """
+
+    def __init__(self, job, random_state):
+        self.aside, self.begun = Aside(job.rows, random_state), begin(job, random_state)
+        self.random_state, self.points, self.local = random_state, InducingPoints(), None
+        if job.model.has_sites:
+            self.search = SiteSearch(self.begun, FEW, FIT, random_state)
+            self.starts = [self.begun.kernel]
+        else:
+            self.search = LocalSearch(job, self.aside)
+            self.starts = [job.kernel, self.begun.kernel]
+
+    candidates = property(lambda self: tuple(self.aside.candidates))
+
+    def of_neighbors(self):
+        """The `Judgement` of neighbours."""
+        if self.begun.model.has_sites:
+            self.local, judgement = self.search.trial(self.aside)
+        else:
+            self.local, judgement = self.search.learn(self.starts)
+        return judgement
+
+    def of_points_at_the_start(self):
+        """The `Judgement` of inducing points before anything of them is optimised."""
+        job = self.begun._replace(rows=self.aside.table_of_others(_MOST_ROWS))
+        self.tried = job, self.objective(job)
+        solve = KeepParameters().solve
+        fit = solve(self.tried[1], job.kernel, job.settings, self.random_state)
+        return self._judged("at the start", fit)
+
+    def of_points(self):
+        """The `Judgement` of inducing points after some iterations."""
+        job, objective = self.tried
+        few = job.with_settings(max_iter=_ITERATIONS)
+        with collected():  # it need not converge
+            fit = self.points.go_on(few, objective, self.random_state)
+        return self._judged(f"{_ITERATIONS} iterations", fit)
+
+    def objective(self, job):
+        """That of inducing points where they begin."""
+        return self.points.objective(job, self.random_state)
+
+    def _judged(self, name, fit):
+        n_jobs = self.begun.settings.options.n_jobs
+        likelihood = fit.objective.likelihood if self.begun.model.has_sites else None
+        return self.aside.judge_process(f"inducing ({name})", fit.posterior, n_jobs, likelihood)

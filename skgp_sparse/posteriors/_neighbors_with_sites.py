@@ -62,7 +62,7 @@ class SiteSearch:
         self.job, self.k, self.k_fit, self.random_state = job, k, k_fit, random_state
         self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
         self.stopped = False
-        self.effort = Effort(4, 6, 1000) if job.rows.n_features > _WIDE else Effort()
+        self.effort = Effort(2, 8, 1000) if job.rows.n_features > _WIDE else Effort()
 
     def learn(self, rows):
         """`LocalSites` of a table, or of some of its rows where it has many."""
