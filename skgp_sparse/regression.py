@@ -160,8 +160,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           covariance depends on r directions of X. Length scales of the kernel that have one value
           for each column begin as r equal values. ``posterior="auto"`` is "exact" or "neighbors"
           then, and with so few rows that all are neighbours, "neighbors" learn no metric.
-        - "auto": "full" for predictions from neighbours if `kernel` is None and there are at most
-          200 columns, "ard" otherwise.
+        - "auto": "full" for predictions from neighbours with Gaussian noise if `kernel` is None
+          and there are at most 200 columns, "ard" otherwise.
     time_limit : float, default=None
         Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops
         after the iteration that is under way, no restart and no larger sample begins, and the

@@ -217,7 +217,6 @@ def test_rows_that_arrive_later_are_seen_in_the_metric_of_neighbours():
         ({"metric": 2.0}, "metric.*or an int, which is a rank.*Got 2.0"),
         ({"metric": 6}, "metric=6 is the rank .* each of the 5 features.*at most 5"),
         ({"metric": 2, "kernel": sk.DotProduct()}, "metric=2 mixes columns of stationary kernels"),
-        ({"metric": 2, "likelihood": "poisson"}, "metric=2 needs likelihood='gaussian'"),
         (
             {"metric": 2, "posterior": "inducing", "optimizer": None},
             "metric=2 is learned from rows",
