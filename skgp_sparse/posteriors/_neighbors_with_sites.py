@@ -127,7 +127,7 @@ class SiteSearch:
         objective, kernel = local
         with arithmetic():
             if rank(self.job):
-                left = replace(objective, chosen=self._chosen(objective.near)).left
+                left = replace(objective, chosen=self._chosen(objective)).left
                 kernel, prior = low_rank(kernel, left, rank(self.job), self.n_jobs)
             else:
                 kernel, prior = full(kernel, self.job.rows.n_features, NATS_WITH_SITES)
@@ -147,7 +147,7 @@ class SiteSearch:
         for index in range(self.effort.runs):
             if index:
                 objective = self._seen_from(objective, kernel, _NEXT)
-            objective = replace(objective, chosen=self._chosen(objective.near))
+            objective = replace(objective, chosen=self._chosen(objective))
             function, first = VectorFunction(objective, kernel), objective.value(kernel)
             most = min(self.effort.iterations, settings.max_iter - self.n_iter)
             maximum = climb(function, settings, max_iter=most)
@@ -168,7 +168,7 @@ class SiteSearch:
             most, tol = _LAST_OF_MANY, _TOL_OF_MANY
         objective = replace(objective, near=everything, sites=sites)
         objective = self._seen_from(objective, kernel, most, tol)
-        return replace(objective, chosen=self._chosen(everything))
+        return replace(objective, chosen=self._chosen(objective))
 
     def _predicted_sites(self, objective, kernel, everything):
         """Sites (2, n) of all rows, predicted from those that are known."""
@@ -178,11 +178,11 @@ class SiteSearch:
         place, y, offset = everything.place, everything.y, everything.offset
         return next_sites(objective.likelihood, y, mean[place, 0], variance[place], offset)
 
-    def _chosen(self, near):
-        """Rows that are left out; None: all of them."""
-        if near.n_rows <= self.effort.left_out:
-            return None
-        return np.sort(self.random_state.choice(near.n_rows, self.effort.left_out, replace=False))
+    def _chosen(self, objective):
+        """Rows that are left out, twice as many in a metric; None: all of them."""
+        n, most = objective.near.n_rows, self.effort.left_out
+        most *= 1 if objective.metric is None else 2
+        return None if n <= most else np.sort(self.random_state.choice(n, most, replace=False))
 
     def _objective(self, near, likelihood, sites):
         rows = self.job.rows
