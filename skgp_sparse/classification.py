@@ -111,7 +111,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         - an int: by a matrix (r, d) of this rank, r <= d, which is kept in any case, so that the
           covariance depends on r directions of X. Length scales of the kernel that have one value
           for each column begin as r equal values. ``posterior="auto"`` is "exact" or "neighbors"
-          then, and with so few rows that all are neighbours, "neighbors" learn no metric.
+          then. No metric is learned from four distinct rows or fewer, nor by "neighbors" where all
+          rows are neighbours.
         - "auto": "ard", as a full matrix seldom predicts labels better.
     time_limit : float, default=None
         Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops

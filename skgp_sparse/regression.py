@@ -159,7 +159,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - an int: by a matrix (r, d) of this rank, r <= d, which is kept in any case, so that the
           covariance depends on r directions of X. Length scales of the kernel that have one value
           for each column begin as r equal values. ``posterior="auto"`` is "exact" or "neighbors"
-          then, and with so few rows that all are neighbours, "neighbors" learn no metric.
+          then. No metric is learned from four distinct rows or fewer, nor by "neighbors" where all
+          rows are neighbours.
         - "auto": "full" for predictions from neighbours with Gaussian noise if `kernel` is None
           and there are at most 200 columns, "ard" otherwise.
     time_limit : float, default=None

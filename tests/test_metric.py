@@ -341,3 +341,14 @@ def test_labels_that_arrive_later_have_no_metric():
     with pytest.raises(AttributeError) as error:
         classifier(2, posterior="auto").partial_fit(X, f > 0, classes=[False, True])
     assert "metric=2 is learned from all rows at once" in str(error.value.__cause__)
+
+
+@pytest.mark.parametrize("n", [2, 4, 5, 9])
+@pytest.mark.parametrize("posterior", ["inducing", Neighbors(1, 1)], ids=["inducing", "neighbors"])
+def test_a_few_rows_are_no_failure(n, posterior):
+    X, f = latent(n)
+    for estimator in (SparseGPRegressor, SparseGPClassifier):
+        for metric in ("full", 1):
+            fitted = estimator(metric=metric, posterior=posterior, n_inducing=2, max_iter=3)
+            predicted = fitted.fit(X, np.arange(n) % 2).predict(X)
+            assert np.isfinite(predicted).all()

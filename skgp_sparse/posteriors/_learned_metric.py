@@ -9,6 +9,8 @@ from skgp_sparse.posteriors._job import begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalSearch
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
 
+_FEW = 4  # distinct rows up to which none can be held aside, and no metric is learned
+
 
 class InLearnedMetric(Strategy):
     """Another strategy, whose inputs are seen in a metric.
@@ -35,6 +37,8 @@ class InLearnedMetric(Strategy):
                 "optimizer='fmin_l_bfgs_b'. Set metric to 'ard', or pass arrays and leave the "
                 "optimizer as it is."
             )
+        if job.are_few(_FEW):
+            return self.strategy.fit(job, random_state)
         local = _learned(job._replace(is_free=False), random_state)
         if local.metric is None:
             return self.strategy.fit(job, random_state)
