@@ -159,9 +159,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - an int: by a matrix (r, d) of this rank, r <= d, which is kept in any case, so that the
           covariance depends on r directions of X. Length scales of the kernel that have one value
           for each column begin as r equal values. ``posterior="auto"`` is "exact" or "neighbors"
-          then, and with so few rows that all are neighbours, "neighbors" learn no metric.
-        - "auto": "full" for predictions from neighbours if `kernel` is None and there are at most
-          200 columns, "ard" otherwise.
+          then. No metric is learned from four distinct rows or fewer, nor by "neighbors" where all
+          rows are neighbours.
+        - "auto": "full" for predictions from neighbours with Gaussian noise if `kernel` is None
+          and there are at most 200 columns, "ard" otherwise.
     time_limit : float, default=None
         Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops
         after the iteration that is under way, no restart and no larger sample begins, and the

@@ -9,11 +9,14 @@ from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from skgp_sparse import SparseGPRegressor, kernels
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse._engine import left_out
 from skgp_sparse._engine.left_out import LeaveOneOut
+from skgp_sparse._engine.local_sites import SiteRows
+from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.parameters import VectorFunction
+from skgp_sparse.likelihoods import NegativeBinomial, Probit
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.posteriors._metric_starts import full, low_rank, of_columns
 
@@ -217,7 +220,6 @@ def test_rows_that_arrive_later_are_seen_in_the_metric_of_neighbours():
         ({"metric": 2.0}, "metric.*or an int, which is a rank.*Got 2.0"),
         ({"metric": 6}, "metric=6 is the rank .* each of the 5 features.*at most 5"),
         ({"metric": 2, "kernel": sk.DotProduct()}, "metric=2 mixes columns of stationary kernels"),
-        ({"metric": 2, "likelihood": "poisson"}, "metric=2 needs likelihood='gaussian'"),
         (
             {"metric": 2, "posterior": "inducing", "optimizer": None},
             "metric=2 is learned from rows",
@@ -227,3 +229,126 @@ def test_rows_that_arrive_later_are_seen_in_the_metric_of_neighbours():
 def test_a_rank_that_cannot_be_learned_is_refused(given, message):
     with pytest.raises((ValueError, TypeError), match=message):
         model(**given).fit(*table(50))
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), NegativeBinomial(level=1.0, size=2.0)])
+def test_gradients_at_held_sites_are_central_differences(likelihood):
+    y = likelihood.sample(Y[:, 0], np.random.RandomState(0))
+    zeros, ones, scale = np.zeros(N), np.ones(N), KERNEL.k1.k2.length_scale
+    near = SiteRows(X, np.arange(N), y, zeros, ones).with_neighbors(8, scale, 1, W)
+    prior = MetricPrior(W + 0.3, 0.5 + RNG.uniform(size=(R, D)), 0.01 * np.ones((R, D)))
+    given = {"metric": W, "prior": prior}
+    objective = LocalSiteObjective(near, np.zeros((2, N)), likelihood, None, None, N, **given)
+    function = VectorFunction(objective.settled(KERNEL, most=5), KERNEL)
+    start = function.parameters.pack()
+    assert len(start) == len(KERNEL.theta) + W.size + len(likelihood.theta)
+    gradient = function(start)[1]
+    for direction in np.eye(len(start)):
+        up, down = (function(start + h * direction)[0] for h in (1e-5, -1e-5))
+        assert_allclose(gradient @ direction, (up - down) / 2e-5, rtol=1e-5, atol=1e-6)
+    in_columns = objective_in(X @ W.T, y, likelihood).value(KERNEL)
+    assert_allclose(function.objective.conclude(KERNEL).value, in_columns, rtol=1e-6)
+
+
+def objective_in(seen, y, likelihood):
+    """The objective of inputs as the kernel sees them, its sites settled."""
+    near = SiteRows(seen, np.arange(N), y, np.zeros(N), np.ones(N))
+    near = near.with_neighbors(8, KERNEL.k1.k2.length_scale, 1)
+    objective = LocalSiteObjective(near, np.zeros((2, N)), likelihood, None, None, N)
+    return objective.settled(KERNEL, most=5)
+
+
+def latent(n=500, seed=0):
+    """Rows of four columns, and a latent value that depends on one direction."""
+    X = np.random.RandomState(seed).uniform(-1, 1, size=(n, 4))
+    return X, np.sin(3.0 * (X[:, 0] + X[:, 1] - X[:, 2]))
+
+
+def classifier(metric, **given):
+    given = {"posterior": Neighbors(30, 20), "random_state": 0, "max_iter": 30} | given
+    return SparseGPClassifier(metric=metric, **given)
+
+
+def log_loss(fitted, X, label):
+    p = fitted.predict_proba(X)
+    return -np.mean(np.log(p[np.arange(len(X)), np.searchsorted(fitted.classes_, label)]))
+
+
+@pytest.mark.parametrize("metric, shape", [("full", (4, 4)), (1, (1, 4))])
+def test_labels_that_depend_on_a_direction_gain_by_a_metric(metric, shape):
+    (X, f), (Q, g) = latent(), latent(500, 1)
+    fitted, plain = classifier(metric).fit(X, f > 0), classifier("auto").fit(X, f > 0)
+    assert fitted.metric_.shape == shape and plain.metric_ is None
+    assert log_loss(fitted, Q, g > 0) < 0.6 * log_loss(plain, Q, g > 0)
+    assert np.array_equal(
+        pickle.loads(pickle.dumps(fitted)).predict_proba(Q), fitted.predict_proba(Q)
+    )
+    theta = fitted.kernel_.theta
+    value = fitted.log_marginal_likelihood_value_
+    assert_allclose(fitted.log_marginal_likelihood(theta), value, rtol=1e-5)
+    names = [one.name for one in fitted.selection_]
+    assert not names or "full metric" in names[1] and "metric" not in names[0]
+
+
+@pytest.mark.second
+def test_every_problem_has_a_metric_of_its_own():
+    X, f = latent(160)
+    label = np.digitize(f, [-0.5, 0.5])
+    given = {"posterior": "inducing", "n_inducing": 20, "tol": 0.1}
+    one, two = (classifier(1, n_jobs=n, **given).fit(X, label) for n in (1, 2))
+    assert [W.shape for W in one.metric_] == [(1, 4)] * 3
+    assert [Z.shape for Z in one.inducing_points_] == [(20, 1)] * 3
+    theta = one.kernel_.theta
+    values = [fitted.log_marginal_likelihood(theta) for fitted in (one, two)]
+    assert_allclose(values, one.log_marginal_likelihood_value_, rtol=1e-4)
+    assert_allclose(one.predict_proba(X), two.predict_proba(X))
+    assert classifier("ard", **given).fit(X, label).metric_ == [None] * 3
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("posterior", ["exact", "auto", Neighbors(30, 20)])
+def test_counts_that_depend_on_a_direction_gain_by_a_metric(posterior):
+    (X, f), (Q, g) = latent(250), latent(500, 1)
+    y = np.random.RandomState(0).poisson(np.exp(1.5 * f))
+    given = {"likelihood": "poisson", "posterior": posterior, "random_state": 0, "max_iter": 30}
+    correlations = []
+    for metric in (1, "ard"):
+        fitted = SparseGPRegressor(metric=metric, **given).fit(X, y)
+        correlations.append(np.corrcoef(fitted.predict(Q, latent=True), g)[0, 1])
+        assert metric == "ard" or fitted.metric_.shape == (1, 4)
+    assert correlations[0] > correlations[1]
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"multi_class": "softmax"}, "metric=2 needs one latent value per row.*'one_vs_rest'"),
+        ({"metric": 5}, "metric=5 is the rank .* each of the 4 features.*at most 4"),
+        ({"metric": "round"}, "metric.*must be one of .*'full'.*Got 'round'"),
+        ({"kernel": sk.DotProduct()}, "metric=2 mixes columns of stationary kernels"),
+        ({"optimizer": None}, "metric=2 is learned from rows in memory"),
+    ],
+)
+def test_a_metric_of_labels_that_cannot_be_learned_is_refused(given, message):
+    X, f = latent(60)
+    given = {"metric": 2, "posterior": "inducing"} | given
+    with pytest.raises(ValueError, match=message):
+        classifier(**given).fit(X, np.digitize(f, [-0.5, 0.5]))
+
+
+def test_labels_that_arrive_later_have_no_metric():
+    X, f = latent(60)
+    with pytest.raises(AttributeError) as error:
+        classifier(2, posterior="auto").partial_fit(X, f > 0, classes=[False, True])
+    assert "metric=2 is learned from all rows at once" in str(error.value.__cause__)
+
+
+@pytest.mark.parametrize("n", [2, 4, 5, 9])
+@pytest.mark.parametrize("posterior", ["inducing", Neighbors(1, 1)], ids=["inducing", "neighbors"])
+def test_a_few_rows_are_no_failure(n, posterior):
+    X, f = latent(n)
+    for estimator in (SparseGPRegressor, SparseGPClassifier):
+        for metric in ("full", 1):
+            fitted = estimator(metric=metric, posterior=posterior, n_inducing=2, max_iter=3)
+            predicted = fitted.fit(X, np.arange(n) % 2).predict(X)
+            assert np.isfinite(predicted).all()

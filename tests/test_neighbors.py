@@ -406,7 +406,6 @@ def test_other_posteriors_take_the_metric_that_neighbours_learn(posterior):
     [
         ({"metric": "euclid"}, "metric.*must be one of .*'ard', 'full'.*Got 'euclid'"),
         ({"metric": "full", "kernel": sk.DotProduct()}, "mixes columns of stationary kernels"),
-        ({"metric": "full", "likelihood": "poisson"}, "needs likelihood='gaussian'"),
         ({"posterior": Neighbors(n_neighbors=0)}, "n_neighbors.*must be"),
         ({"posterior": Neighbors(n_neighbors_fit="few")}, "n_neighbors_fit.*must be"),
     ],

@@ -45,7 +45,7 @@ neighbors_posterior
 evidence
     Bounds of the exact evidence from both sides.
 process, metric
-    The contract of what predicts; a process whose inputs are seen in a metric.
+    The contract of what predicts; inputs that are seen in a metric, and a process whose inputs are.
 posterior
     Mean, variance, covariance and samples given a basis.
 

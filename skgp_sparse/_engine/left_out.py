@@ -163,7 +163,7 @@ def gradient_outer_product(kernel, left, n_jobs=1):
         _, pull = kriging.linearise(
             kernel, block.points(None)[0], block.y_near, _noise(kernel, block)[0]
         )
-        return sum(_squares(pull, g_mean, block.count) for g_mean in _targets(block.y))
+        return sum(_squares(pull, g_mean, block.count) for g_mean in _targets(block.y_near[:, 0]))
 
     return sum(ordered_map(of_block, _blocks(left), n_jobs)) / left.count.sum()
 

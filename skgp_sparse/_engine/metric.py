@@ -1,10 +1,11 @@
-"""A process whose inputs are seen in a metric, ``x -> W x``."""
+"""Inputs that are seen in a metric, ``x -> W x``, and a process whose inputs are."""
 
 from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
 
+from skgp_sparse import kernels
 from skgp_sparse._engine.process import Process, float64
 
 
@@ -28,21 +29,37 @@ class ProcessInMetric(Process):
     n_rows_kept = property(attrgetter("process.n_rows_kept"))
     factor = property(attrgetter("process.factor"))
 
+    def sees(self, rows):
+        """A table in the metric."""
+        return rows.seen_in(self.metric)
+
     def mean(self, X, n_jobs=1):
         """Mean, in the shape of that of the process."""
-        return self.process.mean(self._seen(X), n_jobs)
+        return self.process.mean(in_metric(self.metric, X), n_jobs)
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean and latent variance."""
-        return self.process.mean_and_variance(self._seen(X), n_jobs)
+        return self.process.mean_and_variance(in_metric(self.metric, X), n_jobs)
 
     def covariance(self, X):
         """Latent covariance."""
-        return self.process.covariance(self._seen(X))
+        return self.process.covariance(in_metric(self.metric, X))
 
     def deviations(self, X, n_samples, random_state):
         """Latent samples minus the mean."""
-        return self.process.deviations(self._seen(X), n_samples, random_state)
+        return self.process.deviations(in_metric(self.metric, X), n_samples, random_state)
 
-    def _seen(self, X):
-        return float64(X) @ self.metric.T
+
+def in_metric(metric, X):
+    """Inputs in a metric, float64; None: as they are."""
+    return float64(X) if metric is None else float64(X) @ metric.T
+
+
+def scale_of(kernel, metric, d):
+    """Units (r,) in which near is near, in a metric of d columns: the length scales of a kernel."""
+    return kernels.length_scales(kernel, np.ones(d if metric is None else len(metric)))
+
+
+def seen(metric, scale, X):
+    """Inputs in a metric, in units in which near is near."""
+    return in_metric(metric, X) / scale

@@ -15,8 +15,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import kriging, process
+from skgp_sparse._engine.metric import in_metric, scale_of, seen
 from skgp_sparse._engine.nearest import DistinctRows
-from skgp_sparse._engine.process import JOINT_ROWS, Process, float64
+from skgp_sparse._engine.process import JOINT_ROWS, Process
 from skgp_sparse._engine.visited_rows import JoinedRows, TableRows
 from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
 from skgp_sparse._ground.parallel import ordered_map, slices
@@ -59,8 +60,7 @@ class NeighborsPosterior(Process):
     @classmethod
     def of(cls, prior, rows, k, metric=None, factor=1.0):
         """That of known rows, near in units of the length scales of the kernel."""
-        width = rows.n_features if metric is None else len(metric)
-        scale = kernels.length_scales(prior, np.ones(width))
+        scale = scale_of(prior, metric, rows.n_features)
         return cls(prior, rows, rows.variances(prior), min(k, rows.n_places), scale, metric, factor)
 
     # of the predicted variances
@@ -118,17 +118,17 @@ class NeighborsPosterior(Process):
         """The same process given other rows; searches of pieces that stay are used again."""
         other = replace(self, rows=rows, noise=None)
         if "search" in vars(self):
-            see = partial(_seen, self.metric, self.scale)
+            see = partial(seen, self.metric, self.scale)
             vars(other)["search"] = rows.search(see, self.search.parts)
         return other
 
     def inputs(self, X):
         """Inputs in the metric, float64."""
-        return _in_metric(self.metric, X)
+        return in_metric(self.metric, X)
 
     def around(self, X, n_jobs=1):
         """Distinct rows, and the numbers (n, k) of those that are nearest to the rows of X."""
-        return self.search.around(_seen(self.metric, self.scale, X), self.k, n_jobs)
+        return self.search.around(seen(self.metric, self.scale, X), self.k, n_jobs)
 
     def noise_of(self, rows):
         """D of distinct rows."""
@@ -137,7 +137,7 @@ class NeighborsPosterior(Process):
     @cached_property
     def search(self):
         """Of the nearest rows."""
-        return self.rows.search(partial(_seen, self.metric, self.scale))
+        return self.rows.search(partial(seen, self.metric, self.scale))
 
     def __getstate__(self):
         return {name: one for name, one in vars(self).items() if name != "search"}
@@ -156,12 +156,3 @@ class NeighborsPosterior(Process):
 
         blocks = slices(len(X), kriging.block_size(near.shape[1]))
         return [np.concatenate(one) for one in zip(*ordered_map(of_block, blocks, n_jobs))]
-
-
-def _in_metric(metric, X):
-    return float64(X) if metric is None else float64(X) @ metric.T
-
-
-def _seen(metric, scale, X):
-    """Inputs in units in which near is near."""
-    return _in_metric(metric, X) / scale

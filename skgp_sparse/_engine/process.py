@@ -52,6 +52,10 @@ class Process(ABC):
     metric = None
     factor = 1.0
 
+    def sees(self, rows):
+        """A table as the process and its objective see it."""
+        return rows
+
     @abstractmethod
     def mean(self, X, n_jobs=1):
         """Mean (n, p), one column for each target or process."""

@@ -184,6 +184,7 @@ def _alone(job):
 
 
 def _with_rows(fit, rows):
+    rows = None if rows is None else fit.posterior.sees(rows)
     return fit._replace(objective=replace(fit.objective, rows=rows))
 
 

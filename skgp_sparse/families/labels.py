@@ -94,9 +94,14 @@ class ClassLabels(SiteFamily):
 
     def attributes(self, fits, units):
         """The classes, and what the posteriors were given."""
-        kinds = [fit.posterior.kind for fit in fits]
-        kind = kinds[0] if len(kinds) == 1 else kinds
-        return {"classes_": self.classes, "n_classes_": len(self.classes), "posterior_": kind}
+        processes = [fit.posterior for fit in fits]
+        learned = {
+            "posterior_": [process.kind for process in processes],
+            "metric_": [process.metric for process in processes],
+        }
+        if len(fits) == 1:
+            learned = {name: one for name, (one,) in learned.items()}
+        return {"classes_": self.classes, "n_classes_": len(self.classes), **learned}
 
     def judge(self, view, part):
         """Logarithms of the probabilities of the labels (n,)."""

@@ -52,8 +52,7 @@ def check_parameters(estimator, name):
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
     check_kernel(estimator.kernel, name)
-    if "metric" in given:
-        check_metric(estimator, name)
+    check_metric(estimator, name)
     check_solver(estimator.solver, name)
     m, n_jobs, optimizer = estimator.n_inducing, estimator.n_jobs, estimator.optimizer
     is_size = isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1
@@ -108,13 +107,11 @@ def check_metric(parameters, name):
         check_number(metric, "metric", name, Integral, low=1)
     if metric in ("auto", "ard"):
         return
-    reason = None
-    if not (isinstance(parameters.likelihood, str) and parameters.likelihood == "gaussian"):
-        reason = f"needs likelihood='gaussian'. Got likelihood={parameters.likelihood!r}"
-    elif kernel is not None and not (kernel.is_stationary() and kernels.differentiable(kernel)):
-        reason = f"mixes columns of stationary kernels that have a derivative rule. Got {kernel}"
-    if reason is not None:
-        raise ValueError(f"{name}: metric={metric!r} {reason}. Change this, or set metric='ard'.")
+    if kernel is not None and not (kernel.is_stationary() and kernels.differentiable(kernel)):
+        raise ValueError(
+            f"{name}: metric={metric!r} mixes columns of stationary kernels that have a derivative "
+            f"rule. Got {kernel}. Change this, or set metric='ard'."
+        )
 
 
 def check_no_alpha(parameters, name):
@@ -144,9 +141,8 @@ def can_learn_later(estimator):
         reason = strategy.refuses_later_rows()
         if strategy.keeps_rows and not is_gaussian(estimator.likelihood):
             reason = f"posterior={strategy.name!r} has Gaussian noise only there"
-        metric = getattr(estimator, "metric", "ard")
-        if metric not in ("auto", "ard") and not strategy.keeps_rows:
-            reason = f"metric={metric!r} is learned from all rows at once"
+        if estimator.metric not in ("auto", "ard") and not strategy.keeps_rows:
+            reason = f"metric={estimator.metric!r} is learned from all rows at once"
     except ValueError:  # which partial_fit will say
         return True
     if reason is not None:

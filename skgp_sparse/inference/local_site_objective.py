@@ -23,6 +23,7 @@ from skgp_sparse._engine.process import Process
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.parallel import slices
 from skgp_sparse.inference.contracts import Conclusion, Objective
+from skgp_sparse.inference.neighbors_objective import MetricPrior
 from skgp_sparse.inference.parameters import ParameterBlock, kernel_block
 
 _TOGETHER = 1 << 14  # rows of a sweep that are predicted together
@@ -49,6 +50,10 @@ class LocalSiteObjective(Objective):
         Rows that are left out; None: all of them.
     total : float
         How many rows there are, counted by weight.
+    metric : ndarray of shape (r, d) or None
+        W; None: inputs as they are.
+    prior : MetricPrior or None
+        Of the metric, where it is learned.
     posterior : Process or None
     n_jobs : int
     moves_sites : bool
@@ -61,6 +66,8 @@ class LocalSiteObjective(Objective):
     rows: Table | None
     chosen: np.ndarray | None
     total: float
+    metric: np.ndarray | None = None
+    prior: MetricPrior | None = None
     posterior: Process | None = None
     n_jobs: int = 1
     moves_sites: bool = False
@@ -72,39 +79,44 @@ class LocalSiteObjective(Objective):
         return self.total
 
     def blocks(self, kernel, move_basis=False):
-        """The kernel, and the likelihood if it has parameters."""
+        """The kernel, the metric if it is learned, and the likelihood if it has parameters."""
         blocks, likelihood = [kernel_block(kernel)], self.likelihood
+        if self.prior is not None:
+            blocks.append(ParameterBlock("metric", self.metric, scale=self.prior.units))
         if len(likelihood.theta):
             blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
         return blocks
 
-    def at(self, likelihood=None):
-        """The same objective with other parameters of the likelihood."""
-        if likelihood is None:
-            return self
-        return replace(self, likelihood=self.likelihood.with_theta(likelihood))
+    def at(self, metric=None, likelihood=None):
+        """The same objective in another metric, with other parameters of the likelihood."""
+        changes = {} if metric is None else {"metric": metric}
+        if likelihood is not None:
+            changes["likelihood"] = self.likelihood.with_theta(likelihood)
+        return replace(self, **changes) if changes else self
 
     def value(self, kernel, inner_state=None):
         """The log density."""
         objective = self._followed(kernel)
-        J = left_out.value(kernel, objective.left, None, self.n_jobs, objective._densities)
-        return self._share * J
+        J = left_out.value(kernel, objective.left, self.metric, self.n_jobs, objective._densities)
+        return self._share * J - self._price()[0]
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with a gradient for each block, sites held."""
         one, share = self._followed(kernel), self._share
-        J, theta_bar, _ = left_out.value_and_gradient(
-            kernel, one.left, None, self.n_jobs, one._densities
+        J, theta_bar, metric_bar = left_out.value_and_gradient(
+            kernel, one.left, self.metric, self.n_jobs, one._densities
         )
-        gradient = {"kernel": share * theta_bar}
+        price, of_metric = self._price()
+        gradient = {"kernel": share * theta_bar, "metric": share * metric_bar - of_metric}
         if len(self.likelihood.theta):
             gradient["likelihood"] = share * one._slopes(kernel)
-        return Evaluation(share * J, gradient, 0.0)
+        return Evaluation(share * J - price, gradient, 0.0)
 
     def conclude(self, kernel, inner_state=None):
-        """`Conclusion` at a kernel."""
-        objective = replace(self._followed(kernel), moves_sites=True)
-        return Conclusion(self.value(kernel), self.posterior, 0.0, objective)
+        """`Conclusion` at a kernel, whose value has no penalty."""
+        held = replace(self._followed(kernel), prior=None)
+        objective = replace(held, moves_sites=True)
+        return Conclusion(held.value(kernel), self.posterior, 0.0, objective)
 
     def settled(self, kernel, most=_MOST, tol=_TOL):
         """The same objective after some sweeps, at most until the sites are short of `tol`.
@@ -135,6 +147,10 @@ class LocalSiteObjective(Objective):
         """Of all rows in those that are left out."""
         return self.total / self.left.count.sum()
 
+    def _price(self):
+        """The penalty of the metric, and its gradient."""
+        return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())
+
     def _followed(self, kernel):
         """The same objective with the sites at a kernel, if they move."""
         return self.settled(kernel) if self.moves_sites else self
@@ -148,7 +164,7 @@ class LocalSiteObjective(Objective):
         if self.near.n_rows * (self.near.near.shape[1] + 1) ** 2 > _KEPT:
             return [None] * len(groups)
         lefts = (self.near.left_out(rows, self.sites, total) for rows in groups)
-        return [left_out.kernel_matrices(kernel, left, None, self.n_jobs) for left in lefts]
+        return [left_out.kernel_matrices(kernel, left, self.metric, self.n_jobs) for left in lefts]
 
     def _swept(self, kernel, sites, matrices):
         """The next sites, and how far from them these are, in nats."""
@@ -166,7 +182,7 @@ class LocalSiteObjective(Objective):
 
     def _cavities(self, kernel, left, matrices=None):
         """Mean and variance (s,) of rows that are left out."""
-        mean, variance = left_out.moments(kernel, left, None, self.n_jobs, matrices)
+        mean, variance = left_out.moments(kernel, left, self.metric, self.n_jobs, matrices)
         return mean[:, 0], np.maximum(variance, _ROUNDING * variance.max())
 
     def _densities(self, block, local, noise):

@@ -21,6 +21,11 @@ class MetricPrior(NamedTuple):
     units: np.ndarray  # (r, d) of its entries
     nats: np.ndarray  # (r, d) per row and target, of an entry's squared distance from the start
 
+    def price(self, metric, size):
+        """The penalty of a metric where so many targets are known, and its gradient."""
+        moved, price = (metric - self.start) / self.units, self.nats * size
+        return np.sum(price * moved**2), 2.0 * price * moved / self.units
+
 
 @dataclass(frozen=True, eq=False)
 class NeighborsObjective(Objective):
@@ -79,8 +84,4 @@ class NeighborsObjective(Objective):
 
     def _price(self):
         """The penalty of the metric, and its gradient."""
-        if self.prior is None:
-            return 0.0, 0.0
-        start, units, nats = self.prior
-        moved, price = (self.metric - start) / units, nats * self.size()
-        return np.sum(price * moved**2), 2.0 * price * moved / units
+        return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())

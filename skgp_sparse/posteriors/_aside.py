@@ -56,7 +56,7 @@ class Aside:
     def __init__(self, rows, random_state):
         self.rows, self.random_state, self.candidates = rows, random_state, []
         sample, count = self.sample(_SHARE * _MOST)
-        drawn = copies(count, min(_MOST, len(rows) // _SHARE), random_state)
+        drawn = copies(count, min(_MOST, max(len(rows) // _SHARE, 1)), random_state)
         self.chosen, self.count = sample[drawn > 0], drawn[drawn > 0]
         self.block, self.clock = rows.block(self.chosen), perf_counter()
         self.noise = np.broadcast_to(self.block.noise, len(self.chosen)).astype(float)

@@ -36,6 +36,7 @@ _EXACT_QUIET = 5500  # ... the same where there is little noise: 1 GB of memory 
 _EXACT_OPAQUE = 500  # ... and where the kernel's gradient is an array of n x n x p
 _AUTO_ROWS, _AUTO_LABELS = 500, 200  # the number of inducing points above
 _OF_INDUCING_POINTS = "bound", "n_inducing", "inducing_init", "solver"  # ask for them, if set
+_UNMIXED = "auto", "ard"  # metrics that mix no columns, unless neighbours see to it
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
 _START_ROWS = 500  # of the exact fit that finds the first hyperparameters
 _START_LABELS = 250  # the same where rows have sites, as an evaluation is an inner loop then ...
@@ -135,7 +136,7 @@ def narrowed(family, rows, kernel):
 def job_of(family, rows, kernel, model, name):
     """The `Job` of a table, with the parameters of the estimator of a `Family`."""
     given, n = family.parameters, len(rows)
-    metric = _metric(getattr(given, "metric", "ard"), rows.n_features, family.name)
+    metric = _metric(family, rows.n_features)
     size, limits = _sizes(given.n_inducing, kernel, family.has_sites)
     initialise, are_given = family.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
@@ -166,8 +167,14 @@ def job_of(family, rows, kernel, model, name):
     )
 
 
-def _metric(metric, d, name):
+def _metric(family, d):
     """The metric that is asked for, which has at most as many rows as there are columns."""
+    metric, name = family.parameters.metric, family.name
+    if metric not in _UNMIXED and family.has_sites and family.likelihood.n_latent > 1:
+        raise ValueError(
+            f"{name}: metric={metric!r} needs one latent value per row, and a softmax has one per "
+            "class. Set metric to 'ard', or multi_class to 'one_vs_rest'."
+        )
     if isinstance(metric, Integral) and metric > d:
         raise ValueError(
             f"{name}: metric={metric} is the rank of a matrix with a column for each of the {d} "
@@ -183,7 +190,7 @@ def tolerance(tol):
 
 def in_metric(strategy, metric):
     """The strategy in the metric that is asked for, which neighbours learn themselves."""
-    has_one = metric in ("auto", "ard") or isinstance(strategy, Auto | Neighbors)
+    has_one = metric in _UNMIXED or isinstance(strategy, Auto | Neighbors)
     return strategy if has_one else InLearnedMetric(strategy)
 
 

@@ -6,7 +6,10 @@ from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import begin
-from skgp_sparse.posteriors._local_search import LocalSearch
+from skgp_sparse.posteriors._local_search import FEW, FIT, LocalSearch
+from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
+
+_FEW = 4  # distinct rows up to which none can be held aside, and no metric is learned
 
 
 class InLearnedMetric(Strategy):
@@ -34,9 +37,9 @@ class InLearnedMetric(Strategy):
                 "optimizer='fmin_l_bfgs_b'. Set metric to 'ard', or pass arrays and leave the "
                 "optimizer as it is."
             )
-        search = LocalSearch(job._replace(is_free=False), Aside(job.rows, random_state))
-        starts = [job.kernel, begin(job, random_state).kernel]
-        local = search.learn(starts).local
+        if job.are_few(_FEW):
+            return self.strategy.fit(job, random_state)
+        local = _learned(job._replace(is_free=False), random_state)
         if local.metric is None:
             return self.strategy.fit(job, random_state)
         fit = self.strategy.fit(_seen_in(job, local.metric, local.kernel), random_state)
@@ -46,6 +49,14 @@ class InLearnedMetric(Strategy):
     def refuses(self, family):
         """What the other strategy refuses."""
         return self.strategy.refuses(family)
+
+
+def _learned(job, random_state):
+    """The model of neighbours that predicts rows held aside best, its kernel and metric."""
+    aside, begun = Aside(job.rows, random_state), begin(job, random_state)
+    if job.model.has_sites:
+        return SiteSearch(begun, FEW, FIT, random_state).trial(aside).local
+    return LocalSearch(job, aside).learn([job.kernel, begun.kernel]).local
 
 
 def _seen_in(job, metric, kernel):

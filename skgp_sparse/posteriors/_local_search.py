@@ -26,7 +26,7 @@ from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
 from skgp_sparse.posteriors._aside import Judgement
 from skgp_sparse.posteriors._calibration import variance_factor
-from skgp_sparse.posteriors._metric_starts import full, low_rank
+from skgp_sparse.posteriors._metric_starts import full, low_rank, rank, wants_full
 from skgp_sparse.solvers import Fit
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
@@ -36,7 +36,6 @@ _LEFT_OUT, _LEFT_OUT_AT_FIRST = 4000, 2000  # rows that are left out in a run
 _ITERATIONS = 15  # of a run
 _SMOOTHNESS = (1.5, 0.5, 2.5)  # of a Matérn kernel; the first one to begin with
 _FEW_ROWS = 50_000  # of a table whose rows held aside are no neighbours of one another
-_MOST_COLUMNS = 200  # of which a full metric is tried
 _CENTRAL = 0.93  # of the rows held aside, at least, are in intervals of 95 %
 _LEAST_FACTOR = 1e-6  # of all variances: noise may be next to nothing
 _WORTH = 0.01  # nats per row that many neighbours have to gain
@@ -83,15 +82,15 @@ class LocalSearch:
 
     def learn(self, starts):
         """The best `Trial`, with the neighbours of a prediction."""
-        best = max(map(self._begun, starts), key=_density)
-        if self._rank or (self._may_mix() and not self.is_over()):
+        best = max(map(self._begun, starts), key=density_of)
+        if rank(self.job) or (wants_full(self.job) and not self.is_over()):
             mixed = self.judged(self.climbed(self.climbed(self._with_metric(best.local))))
-            best = mixed if self._rank else max(best, mixed, key=_density)
+            best = mixed if rank(self.job) else max(best, mixed, key=density_of)
         if self.job.is_free:
             first = best.local
             for nu in takewhile(lambda _: not self.is_over(), _SMOOTHNESS):
                 other = self.climbed(first._replace(kernel=with_nu(first.kernel, nu)))
-                best = max(best, self.judged(other), key=_density)
+                best = max(best, self.judged(other), key=density_of)
         if self.k is not None:
             return self.judged(best.local, self.k)
         for k in (FEW, MANY):
@@ -171,26 +170,14 @@ class LocalSearch:
             kernel = with_nu(kernel, _SMOOTHNESS[0])
         return self.judged(self.climbed(LocalModel(kernel), _LEFT_OUT_AT_FIRST))
 
-    @property
-    def _rank(self):
-        """That of the metric which is wanted; None: any."""
-        return None if isinstance(self.job.metric, str) else self.job.metric
-
-    def _may_mix(self):
-        """Whether a full metric is wanted."""
-        wanted, d = self.job.metric, self.job.rows.n_features
-        return d > 1 and (
-            wanted == "full" or (wanted == "auto" and self.job.is_free and d <= _MOST_COLUMNS)
-        )
-
     def _with_metric(self, local):
         """The model whose metric may be learned."""
-        if self._rank is None:
+        if not rank(self.job):
             kernel, prior = full(local.kernel, self.job.rows.n_features)
         else:
             left = self._left(*self.aside.others(_LEFT_OUT_AT_FIRST), local, self.k_fit)
             with arithmetic():
-                kernel, prior = low_rank(local.kernel, left, self._rank, self.n_jobs)
+                kernel, prior = low_rank(local.kernel, left, rank(self.job), self.n_jobs)
         return local._replace(kernel=kernel, metric=prior.start, prior=prior)
 
     def _progress(self, iteration, value):
@@ -213,7 +200,8 @@ def with_nu(kernel, nu):
     return clone(kernel).set_params(**dict.fromkeys(names, nu))
 
 
-def _density(trial):
+def density_of(trial):
+    """How likely a `Trial` makes the rows held aside."""
     return trial.density
 
 
@@ -221,10 +209,12 @@ def _name(local):
     """What a user calls a model."""
     nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
     smoothness = f"nu={nus[0]}, " if nus else ""
-    metric = "" if local.metric is None else f"{_kind_of(local.metric)} metric, "
-    return f"neighbors ({smoothness}{metric}{local.k} neighbors)"
+    return f"neighbors ({smoothness}{name_of(local.metric)}{local.k} neighbors)"
 
 
-def _kind_of(metric):
+def name_of(metric):
+    """What a user calls a metric, before a comma; nothing where there is none."""
+    if metric is None:
+        return ""
     r, d = metric.shape
-    return "full" if r == d else f"rank-{r}"
+    return "full metric, " if r == d else f"rank-{r} metric, "

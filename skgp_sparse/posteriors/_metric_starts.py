@@ -13,13 +13,27 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.left_out import gradient_outer_product
 from skgp_sparse.inference.neighbors_objective import MetricPrior
 
-_NATS = 0.01  # per row, of a squared distance of an entry of the metric from its start
+_MOST_COLUMNS = 200  # of which a full metric is tried, unless it is asked for
+_NATS = 0.01  # per row, of a squared distance of an entry of the metric from its start ...
+NATS_WITH_SITES = 0.1  # ... of a full one where rows have a likelihood
 
 
-def full(kernel, d):
+def rank(job):
+    """That of the metric which a job asks for; None: any."""
+    return None if isinstance(job.metric, str) else job.metric
+
+
+def wants_full(job):
+    """Whether a job asks for a full metric."""
+    d, may_mix = job.rows.n_features, job.is_free and not job.model.has_sites
+    is_tried = job.metric == "auto" and may_mix and d <= _MOST_COLUMNS
+    return d > 1 and (job.metric == "full" or is_tried)
+
+
+def full(kernel, d, nats=_NATS):
     """The kernel, and the `MetricPrior` of a metric (d, d) that may well rescale columns."""
     scale, unmixed = kernels.length_scales(kernel, np.ones(d)), np.eye(d)
-    return kernel, MetricPrior(unmixed, scale[:, None] / scale, _NATS * (1.0 - unmixed))
+    return kernel, MetricPrior(unmixed, scale[:, None] / scale, nats * (1.0 - unmixed))
 
 
 def low_rank(kernel, left, r, n_jobs=1):

@@ -5,6 +5,7 @@ from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalModel, LocalSearch
+from skgp_sparse.posteriors._metric_starts import wants_full
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
 
 
@@ -47,7 +48,11 @@ class Neighbors(Strategy):
             if job.settings.solver.begins_small:
                 job = begin(job, random_state)
             search = SiteSearch(job, self._k or FEW, self.n_neighbors_fit, random_state)
-            return search.conclude(search.learn(job.rows))
+            if not (wants_full(job) and job.settings.solver.moves):
+                return search.conclude(search.learn(job.rows))
+            aside = Aside(job.rows, random_state)
+            fit = search.conclude(search.trial(aside).local)
+            return fit._replace(selection=tuple(aside.candidates))
         aside, starts = Aside(job.rows, random_state), [job.kernel]
         search = LocalSearch(job, aside, self._k, self.n_neighbors_fit)
         if not job.settings.solver.moves:

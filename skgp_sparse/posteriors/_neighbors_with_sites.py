@@ -3,7 +3,9 @@
 1. Hyperparameters of a small exact fit, or those of an earlier fit where they are better.
 2. In turn, sweeps over at most 20,000 rows find their sites, and some iterations maximise the
    density of rows that are left out, with sites and neighbours held.
-3. Sweeps over all rows find the sites that predictions are given. Those of many rows begin where
+3. Where columns may be mixed, the same in a metric. One of a rank that the user asks for is kept in
+   any case, a full one if it predicts rows that are held aside better.
+4. Sweeps over all rows find the sites that predictions are given. Those of many rows begin where
    the sites of the 20,000 predict them.
 """
 
@@ -14,12 +16,20 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.local_sites import SiteRows, targets_and_noise
+from skgp_sparse._engine.metric import scale_of
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
-from skgp_sparse.posteriors._local_search import Trial
+from skgp_sparse.posteriors._local_search import Trial, density_of, name_of
+from skgp_sparse.posteriors._metric_starts import (
+    NATS_WITH_SITES,
+    full,
+    low_rank,
+    rank,
+    wants_full,
+)
 from skgp_sparse.solvers import Fit
 
 _TRAINED = 20_000  # rows whose sites training knows
@@ -44,6 +54,8 @@ class LocalSites(NamedTuple):
 
     objective: LocalSiteObjective
     kernel: object
+
+    metric = property(lambda self: self.objective.metric)
 
 
 class SiteSearch:
@@ -70,14 +82,17 @@ class SiteSearch:
             rows = rows.sampled(rows.sample(_TRAINED, self.random_state))
         with arithmetic():
             local = self._start(SiteRows.of(rows)[0])
-            return self._climbed(local) if self.job.settings.solver.moves else local
+            if not self.job.settings.solver.moves:
+                return local
+            local = self._climbed(local)
+            return self._mixed(local) if rank(self.job) else local
 
     def trial(self, aside):
-        """The `Trial` of what it learns from the rows that are not held aside."""
-        local = self.learn(aside.table_of_others(_TRAINED))
-        name, (objective, kernel) = f"neighbors ({self.k} neighbors)", local
-        process = posterior_of(objective, kernel, objective.near.X, self.k)
-        return Trial(local, aside.judge_process(name, process, self.n_jobs, objective.likelihood))
+        """The best `Trial` of what it learns from the rows that are not held aside."""
+        best = self._judged(self.learn(aside.table_of_others(_TRAINED)), aside)
+        if not wants_full(self.job) or self.is_over():
+            return best
+        return max(best, self._judged(self._mixed(best.local), aside), key=density_of)
 
     def conclude(self, local):
         """The `Fit` to all rows of the job."""
@@ -107,13 +122,32 @@ class SiteSearch:
             return starts[0]
         return max(starts, key=lambda start: start.objective.value(start.kernel))
 
+    def _mixed(self, local):
+        """The `LocalSites` in a metric that is learned."""
+        objective, kernel = local
+        with arithmetic():
+            if rank(self.job):
+                left = replace(objective, chosen=self._chosen(objective)).left
+                kernel, prior = low_rank(kernel, left, rank(self.job), self.n_jobs)
+            else:
+                kernel, prior = full(kernel, self.job.rows.n_features, NATS_WITH_SITES)
+            objective = replace(objective, metric=prior.start, prior=prior)
+            return self._climbed(LocalSites(self._seen_from(objective, kernel, _NEXT), kernel))
+
+    def _judged(self, local, aside):
+        """The `Trial` of sites and hyperparameters."""
+        objective, kernel = local
+        name = f"neighbors ({name_of(objective.metric)}{self.k} neighbors)"
+        process = posterior_of(objective, kernel, objective.near.X, self.k)
+        return Trial(local, aside.judge_process(name, process, self.n_jobs, objective.likelihood))
+
     def _climbed(self, local):
         """The `LocalSites` after some runs."""
         (objective, kernel), settings = local, self.job.settings
         for index in range(self.effort.runs):
             if index:
                 objective = self._seen_from(objective, kernel, _NEXT)
-            objective = replace(objective, chosen=self._chosen(objective.near))
+            objective = replace(objective, chosen=self._chosen(objective))
             function, first = VectorFunction(objective, kernel), objective.value(kernel)
             most = min(self.effort.iterations, settings.max_iter - self.n_iter)
             maximum = climb(function, settings, max_iter=most)
@@ -132,9 +166,9 @@ class SiteSearch:
         most, tol = _LAST, _TOL
         if everything.n_rows > _TRAINED:
             most, tol = _LAST_OF_MANY, _TOL_OF_MANY
-        objective = self._objective(everything, objective.likelihood, sites)
+        objective = replace(objective, near=everything, sites=sites)
         objective = self._seen_from(objective, kernel, most, tol)
-        return replace(objective, chosen=self._chosen(everything))
+        return replace(objective, chosen=self._chosen(objective))
 
     def _predicted_sites(self, objective, kernel, everything):
         """Sites (2, n) of all rows, predicted from those that are known."""
@@ -144,11 +178,11 @@ class SiteSearch:
         place, y, offset = everything.place, everything.y, everything.offset
         return next_sites(objective.likelihood, y, mean[place, 0], variance[place], offset)
 
-    def _chosen(self, near):
-        """Rows that are left out; None: all of them."""
-        if near.n_rows <= self.effort.left_out:
-            return None
-        return np.sort(self.random_state.choice(near.n_rows, self.effort.left_out, replace=False))
+    def _chosen(self, objective):
+        """Rows that are left out, twice as many in a metric; None: all of them."""
+        n, most = objective.near.n_rows, self.effort.left_out
+        most *= 1 if objective.metric is None else 2
+        return None if n <= most else np.sort(self.random_state.choice(n, most, replace=False))
 
     def _objective(self, near, likelihood, sites):
         rows = self.job.rows
@@ -157,8 +191,9 @@ class SiteSearch:
 
     def _seen_from(self, objective, kernel, most, tol=_TOL):
         """The objective with the neighbours at a kernel, after sweeps."""
-        scale = kernels.length_scales(kernel, np.ones(objective.near.X.shape[1]))
-        near = objective.near.with_neighbors(self.k_fit, scale, self.n_jobs)
+        near, metric = objective.near, objective.metric
+        scale = scale_of(kernel, metric, near.X.shape[1])
+        near = near.with_neighbors(self.k_fit, scale, self.n_jobs, metric)
         return replace(objective, near=near, chosen=None).settled(kernel, most, tol)
 
 
@@ -166,4 +201,4 @@ def posterior_of(objective, kernel, X, k):
     """`NeighborsPosterior` given k places with their sites; X has the places as they are kept."""
     targets, noise = targets_and_noise(*objective.near.at_places(objective.sites))
     places = DistinctRows(X, targets[:, None], noise, np.ones(len(X)), None)
-    return NeighborsPosterior.of(kernel, places, k)
+    return NeighborsPosterior.of(kernel, places, k, objective.metric)
