@@ -142,7 +142,7 @@ class SiteSearch:
         return Trial(local, aside.judge_process(name, process, self.n_jobs, objective.likelihood))
 
     def _climbed(self, local):
-        """The `LocalSites` after some runs."""
+        """The `LocalSites` after some runs, with sites at the kernel of the last one."""
         (objective, kernel), settings = local, self.job.settings
         for index in range(self.effort.runs):
             if index:
@@ -156,7 +156,7 @@ class SiteSearch:
             is_little = maximum.value - first < _LITTLE * objective.size()
             if is_little or self.is_over() or self.n_iter >= settings.max_iter:
                 break
-        return LocalSites(replace(objective, chosen=None), kernel)
+        return LocalSites(self._seen_from(objective, kernel, _NEXT), kernel)
 
     def _of_all(self, objective, kernel, everything):
         """The objective with the sites of all rows at a kernel."""
