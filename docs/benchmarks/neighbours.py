@@ -288,7 +288,8 @@ def method_row(entries, name, method, columns):
         return None
     found = of_splits(entries, name, method)
     n = round(average(found, "n")) if found else None
-    posterior = ", ".join(sorted({one.get("posterior") or "" for one in found.values()}))
+    named = np.hstack([one.get("posterior") or "" for one in found.values()] or [""])
+    posterior = ", ".join(sorted(set(named)))
     values = [number(average(found, what), what) for what in columns]
     return [name, method, n, len(found), *values, posterior or None]
 

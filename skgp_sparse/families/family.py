@@ -13,7 +13,7 @@ from skgp_sparse.families.choices import resolve_inducing
 from skgp_sparse.posteriors._choice import agree, job_of
 from skgp_sparse.rows.part import Units
 
-_SMALL = 1 << 21  # entries of an array (rows, m)
+_SMALL = 1 << 23  # numbers: arrays that problems side by side may have
 
 
 class Family(ABC):
@@ -125,11 +125,12 @@ def fit_all(jobs, random_states, n_jobs, watched):
     """
     threads, count = resolve_n_jobs(n_jobs), len(jobs)
     # threads within an evaluation gain little
-    side_by_side = count > 1 and n_jobs is None and not watched and all(map(_is_small, jobs))
+    at_once = min(threads, count)
+    side_by_side = count > 1 and n_jobs is None and not watched and _are_small(jobs, at_once)
     run = partial(ordered_map, n_jobs=threads) if side_by_side else map
     jobs, candidates = agree(jobs, random_states, run)
     pairs = list(zip(jobs, random_states))
-    seconds = jobs[0].settings.deadline.left() * min(threads, count) / count
+    seconds = jobs[0].settings.deadline.left() * at_once / count
     if side_by_side:
         results = run(lambda pair: _fit_quietly(*pair, seconds), pairs)
     elif count == 1 or n_jobs is None or threads == 1 or not jobs[0].rows.in_memory:
@@ -169,12 +170,13 @@ def _fit_elsewhere(job, random_state, seconds):
     return _with_rows(fit, None), warnings
 
 
-def _is_small(job):
-    """Whether its arrays (rows, m) are, of which an evaluation holds some ten.
+def _are_small(jobs, at_once):
+    """Whether the arrays (rows, m) of jobs at the same time are; an evaluation holds some ten.
 
     Those of rows that have to be read never are.
     """
-    return job.rows.in_memory and len(job.rows) * job.points.size <= _SMALL
+    sizes = [len(job.rows) * job.points.size for job in jobs]
+    return jobs[0].rows.in_memory and at_once * max(sizes) <= _SMALL
 
 
 def _alone(job):
