@@ -389,8 +389,11 @@ def render():
     about = (
         "Means in units of std(y); tables of one score: over the splits that all methods with "
         "several splits share; the others: over all splits of a method. n: training rows; MB: "
-        "resident memory of the process at most, data included. Seconds are upper limits where "
-        "other programs ran beside."
+        "resident memory of the process at most, data included. The default fits and the other "
+        "processes had the machine for themselves; seconds of the earlier version and of boosting "
+        "are upper limits, because other programs ran beside. VNNGP has the 20 epochs of the "
+        "example in its documentation, after which it has not converged: its scores say what that "
+        "example reaches, not what the model can."
     )
     parts = [about, *summary(entries)]
     for what, names in BY_METHOD.items():
