@@ -3,6 +3,7 @@
 from skgp_sparse import fitted as fitted
 from skgp_sparse._version import __version__
 from skgp_sparse.classification import SparseGPClassifier
+from skgp_sparse.gplvm import BayesianGPLVM
 from skgp_sparse.regression import SparseGPRegressor
 
-__all__ = ["SparseGPClassifier", "SparseGPRegressor", "__version__"]
+__all__ = ["BayesianGPLVM", "SparseGPClassifier", "SparseGPRegressor", "__version__"]

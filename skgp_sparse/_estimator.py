@@ -4,8 +4,6 @@
 are is up to the `Family` of the estimator.
 """
 
-from contextlib import contextmanager
-
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
@@ -21,7 +19,7 @@ from skgp_sparse._ground.sklearn_compat import (
     with_callbacks,
 )
 from skgp_sparse._ground.warnings import about, warn
-from skgp_sparse._version import __version__
+from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
 from skgp_sparse.families.family import fit_all, inducing_points_of, selection_of
 from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.families.streams import advance
@@ -35,7 +33,6 @@ from skgp_sparse.rows.checks import (
 )
 from skgp_sparse.rows.door import as_passed, check_query, opened, read, read_chunk
 
-_OF_VERSION = "skgp_sparse_version"  # in pickles
 _KEPT = (
     "kernel",
     "bound",
@@ -46,19 +43,7 @@ _KEPT = (
 )  # parameters on which sums and sites of earlier rows depend
 
 
-@contextmanager
-def _unchanged_on_failure(estimator):
-    """Whatever interrupts a fit, the estimator is as it was before."""
-    before = vars(estimator).copy()
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
-
-
-class SparseGP(CallbackSupportMixin, BaseEstimator):
+class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """One or several fitted processes; several where classes become binary problems.
 
     A subclass says what its rows are (`_family`).
@@ -66,7 +51,7 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
 
     def _fit(self, X, y, sample_weight, offset=None):
         # NumPy need not warn: the results are checked
-        with _unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
+        with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
             return self._fit_rows(X, y, sample_weight, offset)
 
     @with_callbacks
@@ -91,7 +76,7 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
 
     def _learn(self, X, y, sample_weight, offset=None, **known):
         """Learn from rows that arrive later; `known` is handed to the family."""
-        with _unchanged_on_failure(self), np.errstate(all="ignore"):
+        with unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
             self._check_kept()
             family = self._family(**known).on_the_clock()
@@ -217,20 +202,10 @@ class SparseGP(CallbackSupportMixin, BaseEstimator):
         return hasattr(self, "kernel_")
 
     def __getstate__(self):
-        state = {**super().__getstate__(), _OF_VERSION: __version__}
+        state = super().__getstate__()
         if "_fits" in state:
             state["_fits"] = [_as_kept(fit) for fit in state["_fits"]]
         return state
-
-    def __setstate__(self, state):
-        version = state.get(_OF_VERSION, "before 0.1.0")
-        if version != __version__:
-            raise ValueError(
-                f"This pickle of {type(self).__name__} was made by skgp_sparse {version}, and this "
-                f"is {__version__}, whose fitted estimators may be different. Install the version "
-                "that made it, or fit again."
-            )
-        super().__setstate__({key: one for key, one in state.items() if key != _OF_VERSION})
 
     def _mean_value(self, kernels, eval_gradient, shared):
         """Mean bound of the problems at their kernels, and its gradient if asked for.

@@ -21,6 +21,7 @@ from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.moments import Moments
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
+from skgp_sparse._engine.normal_inputs import InducingPosterior, Normals
 from skgp_sparse._engine.per_row import PerRow
 from skgp_sparse._engine.posterior import Posterior, Posteriors
 from skgp_sparse._engine.problem import Options
@@ -33,6 +34,8 @@ from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.families.streams import StreamState, Watch
 from skgp_sparse.families.views import LabelView, ResponseView, TargetView
+from skgp_sparse.gplvm import BayesianGPLVM
+from skgp_sparse.inference.latent_queries import LatentModel
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.neighbors_objective import NeighborsObjective
@@ -48,6 +51,7 @@ from skgp_sparse.solvers import Fit
 
 _NEIGHBORS = (DistinctRows, JoinedRows, LeaveOneOut, LocalSiteObjective, NeighborsObjective)
 _NEIGHBORS += (NeighborsPosterior, ProcessInMetric, SiteRows, TableRows)
+_LATENT = (InducingPosterior, LatentModel, Normals)
 _VIEWS = (LabelView, ResponseView, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)
@@ -64,7 +68,7 @@ _OBJECTIVES += (
 )
 _OBJECTIVES += (Softmax, Units, Variational, join_rows)
 _STREAMS = (Knowledge, Moments, Part, Reservoir, RunningSums, StreamState, Sums, Watch)
-_PARTS = _VIEWS + _PROCESSES + _NEIGHBORS + _OBJECTIVES + _STREAMS
+_PARTS = _LATENT + _VIEWS + _PROCESSES + _NEIGHBORS + _OBJECTIVES + _STREAMS
 _OF_USERS = {
     bounds: "Titsias TitsiasNew Artemev FITC PEP DTC",
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
@@ -80,7 +84,10 @@ for _room in (likelihoods, posteriors):
     for _name in _room.__all__:
         getattr(_room, _name).__module__ = _room.__name__
 
-PATHS = [f"{one.__module__}.{one.__name__}" for one in (SparseGPClassifier, SparseGPRegressor)]
+PATHS = [
+    f"{one.__module__}.{one.__name__}"
+    for one in (BayesianGPLVM, SparseGPClassifier, SparseGPRegressor)
+]
 PATHS += [f"{__name__}.{part.__name__}" for part in _PARTS]
 PATHS += [f"{room.__name__}.{name}" for room, names in _OF_USERS.items() for name in names.split()]
 PATHS += ["skgp_sparse.dask.DaskSparseGPClassifier", "skgp_sparse.dask.DaskSparseGPRegressor"]

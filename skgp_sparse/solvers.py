@@ -73,7 +73,7 @@ class LBFGS(BaseEstimator, Solver):
         else:
             function = VectorFunction(objective, kernel, settings.move_basis and _can_move(kernel))
             maximum = climb(function, settings)
-        _warn_unless_converged(maximum, settings)
+        warn_unless_converged(maximum, settings)
         objective, kernel = function.at(maximum.x)
         if model is not None:
             _warn_of_residual(objective, kernel)
@@ -116,7 +116,7 @@ class Stochastic(BaseEstimator, Solver):
             if not search.stopped:
                 state = search.climb(state, stage)
         if search.unfinished:
-            _warn_unless_converged(search.unfinished, settings)
+            warn_unless_converged(search.unfinished, settings)
         if self.batch_size:
             state = stochastic.climb_by_minibatches(search, state, self.batch_size)
         conclusion = search.conclude(state)
@@ -275,7 +275,8 @@ def _warn_of_residual(objective, kernel):
         )
 
 
-def _warn_unless_converged(maximum, settings):
+def warn_unless_converged(maximum, settings):
+    """Warn that the search for a `Maximum` ended before it converged."""
     if not maximum.converged:
         warn(
             f"The optimizer stopped after {maximum.n_iter} iterations without converging "

@@ -11,6 +11,7 @@ import skgp_sparse
 import skgp_sparse.dask as on_cluster
 import skgp_sparse.onnx as in_onnx
 from skgp_sparse import (
+    BayesianGPLVM,
     SparseGPClassifier,
     SparseGPRegressor,
     bounds,
@@ -32,6 +33,7 @@ MODULES = [
     *(m.name for m in pkgutil.walk_packages(skgp_sparse.__path__, "skgp_sparse.")),
 ]
 CLASSES = [
+    BayesianGPLVM,
     SparseGPRegressor,
     SparseGPClassifier,
     on_cluster.DaskSparseGPRegressor,
@@ -124,7 +126,7 @@ METHODS = [(cls, name) for cls in CLASSES for name in public_methods(cls)]
 
 @pytest.mark.parametrize("cls", CLASSES, ids=path_of)
 def test_docstrings_of_classes_are_complete(cls):
-    is_estimator = issubclass(cls, (SparseGPRegressor, SparseGPClassifier))
+    is_estimator = issubclass(cls, (BayesianGPLVM, SparseGPRegressor, SparseGPClassifier))
     required = REQUIRED_OF_ESTIMATORS if is_estimator else set()
     assert defects(path_of(cls), IGNORED - required) == []
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor, fitted
+from skgp_sparse import BayesianGPLVM, SparseGPClassifier, SparseGPRegressor, fitted
 from skgp_sparse.families import sites
 from skgp_sparse.posteriors import InducingPoints
 
 PARTS = """
     CollapsedObjective DecoupledPosterior DistinctRows ExactObjective ExpectationPropagation Fit
-    Groups InducingBasis InducingFeatures Inner InnerState Jitter JoinedRows Knowledge LabelView
-    LeaveOneOut LocalSiteObjective Moments NeighborsObjective NeighborsPosterior Options Part
-    PerRow Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows RowsPosterior
-    RunningSums SiteObjective SiteRows Softmax Starts StreamState Sums TableRows TargetView
-    Units Variational Watch join_rows
+    Groups InducingBasis InducingFeatures InducingPosterior Inner InnerState Jitter JoinedRows
+    Knowledge LabelView LatentModel LeaveOneOut LocalSiteObjective Moments NeighborsObjective
+    NeighborsPosterior Normals Options Part PerRow Posterior Posteriors ProcessInMetric
+    Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective SiteRows Softmax Starts
+    StreamState Sums TableRows TargetView Units Variational Watch join_rows
 """
 OF_USERS = {
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",
@@ -26,6 +26,7 @@ OF_USERS = {
     "posteriors": "AllRows Candidate Exact InducingPoints Neighbors",
     "solvers": "LBFGS Minibatches Stochastic",
     "classification": "SparseGPClassifier",
+    "gplvm": "BayesianGPLVM",
     "dask": "DaskSparseGPClassifier DaskSparseGPRegressor",
     "regression": "SparseGPRegressor",
 }
@@ -54,6 +55,7 @@ FITS = [
     *(classifier(n_inducing=99, bound=one).fit(X, LABELS) for one in ("vfe", "gfitc-ep", "pep")),
     classifier(n_inducing=99, multi_class="softmax", likelihood="probit").fit(X, LABELS),
     classifier(likelihood="logit").fit(X, LABELS),
+    BayesianGPLVM(n_inducing=5, n_restarts_optimizer=0, tol=1.0).fit(X),
 ]
 
 

@@ -22,6 +22,8 @@ minibatch
     Gradients from some of the rows, with the posterior of the weights held.
 running_sums
     Sums over rows that keep coming, in any units of the targets.
+normal_inputs
+    The same where inputs have a normal distribution each.
 collapsed_sites
     Rows with Gaussian sites: everything O(n) of an inner iteration.
 exact, exact_sites

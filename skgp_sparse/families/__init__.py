@@ -11,5 +11,6 @@
 - `multiclass`: classes become problems, and their answers become one
 - `choices`: names become objects; kernels and initialisers by default
 - `parameter_checks`: parameters that cannot be used
+- `latent_fits`: columns that share latent inputs
 - `evidence_bounds`: bounds of the exact evidence
 """

@@ -89,11 +89,7 @@ class Family(ABC):
 
     def on_the_clock(self):
         """The same family, whose call has begun; where progress is printed, its end is, too."""
-        limit = self.parameters.time_limit
-        if limit is not None:
-            text = f"[{self.name}] time_limit={limit:g} is over: the fit ends before it converges"
-            tell = partial(print, text) if self.parameters.verbose else None
-            self.deadline = Deadline(limit, tell)
+        self.deadline = deadline_of(self.parameters, self.name)
         return self
 
     def units_of(self, rows):
@@ -115,6 +111,15 @@ class Family(ABC):
     def initialiser(self, n_inducing, n_features):
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
         return resolve_inducing(self.parameters.inducing_init, n_inducing, n_features, self.name)
+
+
+def deadline_of(parameters, name):
+    """The `Deadline` of a call that begins now."""
+    limit = parameters.time_limit
+    if limit is None:
+        return Deadline()
+    text = f"[{name}] time_limit={limit:g} is over: the fit ends before it converges"
+    return Deadline(limit, partial(print, text) if parameters.verbose else None)
 
 
 def fit_all(jobs, random_states, n_jobs, watched):

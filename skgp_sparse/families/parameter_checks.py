@@ -35,12 +35,32 @@ def check_kernel(kernel, name):
 
 def check_parameters(estimator, name):
     """Raise unless every parameter that needs no data to be judged is of the right kind."""
-    given = estimator.get_params(deep=False)
-    for parameter in _LOWEST.keys() & given.keys():
-        check_number(given[parameter], parameter, name, Integral, _LOWEST[parameter])
+    check_search(estimator, name)
+    check_metric(estimator, name)
+    check_solver(estimator.solver, name)
+    given, m, optimizer = (
+        estimator.get_params(deep=False),
+        estimator.n_inducing,
+        estimator.optimizer,
+    )
     for parameter in _SWITCHES & given.keys():
         value = given[parameter]
         require(isinstance(value, BOOLS), parameter, value, name, "True or False")
+    if given.get("n_targets") is not None:
+        check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
+    is_size = isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1
+    is_size |= isinstance(m, str) and m == "auto"
+    require(is_size, "n_inducing", m, name, '"auto" or an int in the range [1, inf)')
+    is_known = optimizer is None or callable(optimizer)
+    is_known |= isinstance(optimizer, str) and optimizer == "fmin_l_bfgs_b"
+    require(is_known, "optimizer", optimizer, name, "'fmin_l_bfgs_b', a callable or None")
+
+
+def check_search(estimator, name):
+    """Raise unless the kernel is one, and how hyperparameters are looked for can be followed."""
+    given = estimator.get_params(deep=False)
+    for parameter in _LOWEST.keys() & given.keys():
+        check_number(given[parameter], parameter, name, Integral, _LOWEST[parameter])
     if isinstance(estimator.tol, str):
         require(estimator.tol == "auto", "tol", estimator.tol, name, '"auto" or a float')
     else:
@@ -49,20 +69,41 @@ def check_parameters(estimator, name):
         check_number(estimator.verbose, "verbose", name, Integral, low=0)
     if estimator.time_limit is not None:
         check_number(estimator.time_limit, "time_limit", name, Real, low=0)
-    if given.get("n_targets") is not None:
-        check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
     check_kernel(estimator.kernel, name)
-    check_metric(estimator, name)
-    check_solver(estimator.solver, name)
-    m, n_jobs, optimizer = estimator.n_inducing, estimator.n_jobs, estimator.optimizer
-    is_size = isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1
-    is_size |= isinstance(m, str) and m == "auto"
-    require(is_size, "n_inducing", m, name, '"auto" or an int in the range [1, inf)')
+    n_jobs = estimator.n_jobs
     is_count = n_jobs is None or (isinstance(n_jobs, Integral) and n_jobs != 0)
     require(is_count, "n_jobs", n_jobs, name, "None or an int other than 0")
-    is_known = optimizer is None or callable(optimizer)
-    is_known |= isinstance(optimizer, str) and optimizer == "fmin_l_bfgs_b"
-    require(is_known, "optimizer", optimizer, name, "'fmin_l_bfgs_b', a callable or None")
+
+
+def check_latent(estimator, name):
+    """Raise unless the parameters of a model with latent inputs can be used."""
+    check_search(estimator, name)
+    check_number(estimator.n_components, "n_components", name, Integral, low=1)
+    check_number(estimator.n_inducing, "n_inducing", name, Integral, low=1)
+    noise, kernel = estimator.noise_variance, estimator.kernel
+    if isinstance(noise, str):
+        require(noise == "learn", "noise_variance", noise, name, '"learn" or a float')
+        noise = None
+    else:
+        check_number(noise, "noise_variance", name, Real, low=np.finfo(float).tiny)
+    if kernel is None:
+        return
+    for parameter, value in kernel.get_params().items():
+        if parameter.endswith("length_scale") and np.size(value) not in (1, estimator.n_components):
+            raise ValueError(
+                f"{name}: a part of kernel={kernel} has {np.size(value)} length scales. It needs "
+                f"one, or one for each of the {estimator.n_components} components."
+            )
+    if not kernels.differentiable(kernel):
+        raise ValueError(
+            f"{name} moves the positions of the rows, so that the kernel must be differentiable. A "
+            f"part of {kernel} has no derivative rule. Add one with skgp_sparse.kernels.register."
+        )
+    if noise is not None and kernels.has_noise(kernel):
+        raise ValueError(
+            f"{name}: the noise is given twice, by noise_variance={noise!r} and by a WhiteKernel "
+            f"in kernel={kernel}. Set noise_variance to 'learn', or remove the WhiteKernel."
+        )
 
 
 def check_quantiles(quantiles, name):

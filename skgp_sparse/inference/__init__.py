@@ -30,6 +30,10 @@ parameters
     Named blocks of parameters as one vector, an objective as a function of it.
 optimizers
     L-BFGS with a measured diagonal, which survives failed evaluations.
+latent_objective
+    Rows whose inputs are latent, or known up to their noise: their bound.
+latent_starts, latent_queries
+    Where the fit of a GP-LVM begins; where new rows are in its latent space.
 starts
     Fits of few rows: where they begin, restarts included, and where they end.
 """

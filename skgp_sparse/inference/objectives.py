@@ -84,7 +84,9 @@ class CollapsedObjective(SparseFit):
 
     def blocks(self, kernel, move_basis=False):
         """The kernel, and the inducing points if they may move."""
-        basis = [basis_block(kernel, self.basis.parameters, self.rows)] if move_basis else []
+        basis = (
+            [basis_block(kernel, self.basis.parameters, self.rows.scale())] if move_basis else []
+        )
         return [kernel_block(kernel), *basis]
 
     def at(self, basis=None):

@@ -123,9 +123,8 @@ def kernel_block(kernel):
     return ParameterBlock("kernel", kernel.theta, limits=np.reshape(kernel.bounds, (-1, 2)))
 
 
-def basis_block(kernel, Z, rows):
+def basis_block(kernel, Z, spread):
     """Inducing points, in units of the length scales or, if shorter, of the spread of the rows."""
-    spread = rows.scale()
     scale = _STEP * np.minimum(kernels.length_scales(kernel, spread), spread)
     return ParameterBlock("basis", Z, np.median(Z, axis=0), scale)
 

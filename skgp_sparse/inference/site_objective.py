@@ -104,7 +104,7 @@ class SiteObjective(ExactFit, SparseFit):
         if len(likelihood.theta):
             blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
         if move_basis:
-            blocks.append(basis_block(kernel, self.basis.parameters, self.rows))
+            blocks.append(basis_block(kernel, self.basis.parameters, self.rows.scale()))
         return blocks
 
     def at(self, basis=None, likelihood=None):

@@ -22,12 +22,15 @@ The public functions and the registry are in `_nodes`, and the interface of rule
 without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
-precision.
+precision.  `_expectations` is about a kernel whose first argument has a normal distribution: the
+terms of a closed form are in `_normal_terms`, and pairs of them in `_normal_pairs`;
+`_nodes_of_normals` integrates every other kernel.
 """
 
 from sklearn.gaussian_process import kernels as _sk
 
 from . import _composites, _fallback, _formulas, _nodes, _pairwise
+from ._expectations import expectation_width, expectations
 from ._nodes import (
     diagonal,
     differentiable,
@@ -48,6 +51,8 @@ __all__ = [
     "diagonal",
     "differentiable",
     "evaluate",
+    "expectation_width",
+    "expectations",
     "footprint",
     "has_noise",
     "length_scales",

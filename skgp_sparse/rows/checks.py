@@ -180,6 +180,19 @@ def check_offset(offset, X, is_taken, name):
     return offset
 
 
+def check_std(std, X, argument, name):
+    """Standard deviations of the entries of X, as an array of its shape."""
+    std = check_array(std, dtype=np.float64, input_name=argument)
+    if std.shape != X.shape:
+        raise ValueError(
+            f"{name}: {argument} must have a standard deviation for each entry of X, which has the "
+            f"shape {X.shape}. Got an array of shape {std.shape}."
+        )
+    must = "standard deviations, which are not negative"
+    require(std.min(initial=0.0) >= 0, argument, std.min(initial=0.0), name, must)
+    return std
+
+
 @on_numpy
 def check_truth(y, X, p, name):
     """Targets (n,) or (n, p) of the rows of X, as many as a model has; raises otherwise."""

@@ -1,0 +1,443 @@
+"""The estimator `BayesianGPLVM`."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skgp_sparse._engine.normal_inputs import Normals
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._estimator import progress_of
+from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.sklearn_compat import (
+    CallbackSupportMixin,
+    IterationReporter,
+    has_callbacks,
+    with_callbacks,
+)
+from skgp_sparse._ground.warnings import warn
+from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
+from skgp_sparse.families.choices import resolve_bound
+from skgp_sparse.families.family import deadline_of
+from skgp_sparse.families.latent_fits import LatentSettings, LatentUnits, fit_latent, in_order
+from skgp_sparse.families.parameter_checks import check_latent
+from skgp_sparse.inference.latent_queries import LatentModel, locate
+from skgp_sparse.rows import checks
+from skgp_sparse.solvers import warn_unless_converged
+
+_JITTER = 1e-6  # as positions move, inducing points may come close to each other
+_TOL = 1e-4  # the tolerance of "auto", in nats per entry of X that was observed
+
+
+class BayesianGPLVM(
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    VersionedPickle,
+    CallbackSupportMixin,
+    BaseEstimator,
+):
+    r"""Bayesian Gaussian process latent variable model: nonlinear principal components.
+
+    Every column of X is an unknown function of a few latent components, with Gaussian noise. The
+    functions are Gaussian processes with one kernel, and each row has a latent position whose
+    prior is N(0, I). The positions are integrated out approximately, with a normal distribution
+    ``q`` for each row, and ``m`` inducing points ``Z`` stand for the functions [1]_. The fit
+    maximises
+
+    .. math:: \sum_d \log N(x_d; 0, \ldots) - \tfrac12 \sum_{i,d} \log(1 + r_i / \sigma^2)
+        - \sum_i \mathrm{KL}[q_i \| N(0, I)],
+
+    a lower bound of the log marginal likelihood, over all of ``q``, ``Z`` and the hyperparameters.
+    The second term is that of the tighter bound of [2]_, appendix B.5, where :math:`r_i` is the
+    variance that the inducing points leave unexplained. Components that the data do not need switch
+    themselves off: ``q`` returns to the prior. An iteration takes O(n m² d) time for n rows and d
+    components, and a fit needs O(n d + m²) memory beyond the data.
+
+    Missing entries are NaN, in `fit` and in `transform`. They are integrated out.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        The number of latent components.
+    kernel : kernel object, default=None
+        The kernel of the functions. If None is passed, the kernel ``ConstantKernel() * RBF()`` with
+        one length scale for each component is used, whose initial values are computed from the
+        data. Sums of constants times `RBF`, `DotProduct` and constants have closed forms. Every
+        other kernel with a derivative rule is integrated numerically, which takes 9 to 128 times as
+        long. A `WhiteKernel` in it models the noise.
+    bound : str or Bound, default="auto"
+        The training objective. It can be "titsias" (also called "vfe"), which is the bound of [1]_,
+        "titsias_new", "artemev", "dtc", or an instance of `skgp_sparse.bounds.Bound` that does not
+        count residual variance as noise. "auto" is "titsias_new".
+    n_inducing : int, default=50
+        The number of inducing points. If it is at least the number of rows, every row has one.
+    noise_variance : float or "learn", default="learn"
+        The variance of the noise, the same in all columns, in units of X².
+    n_restarts_optimizer : int, default=2
+        The number of further starts of the optimizer. The bound has many optima, and the highest
+        one is kept. Every start begins at the principal components, with other inducing points. The
+        initial variances of ``q`` are 0.01, 0.1 and 1 in turns, of which large ones often keep
+        fewer components.
+    max_iter : int, default=3000
+        The maximum number of L-BFGS iterations of each start.
+    tol : float or "auto", default="auto"
+        The tolerance of the stopping criterion. A start ends when ten iterations have improved the
+        bound by less than `tol` nats per entry of X in total. "auto" is 1e-4.
+    time_limit : float, default=None
+        Seconds after which no further start begins, and the optimizer stops after the iteration
+        that is under way. None means no limit; with one, the result depends on the speed of the
+        machine.
+    random_state : int, RandomState instance or None, default=None
+        Controls the choice of the initial inducing points, and the initial positions beyond the
+        rank of X. Pass an int for reproducible results across multiple function calls.
+    n_jobs : int, default=None
+        The number of threads that process blocks of rows. None means as many threads as BLAS may
+        use. The results do not depend on it.
+    verbose : int, default=0
+        Controls the verbosity. If it is positive, the bound is printed every `verbose` iterations.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Means of the latent positions of the training rows.
+    embedding_std_ : ndarray of shape (n_samples, n_components)
+        Standard deviations of these positions.
+    relevances_ : ndarray of shape (n_components,)
+        What a row says about each component, as the mean divergence of its position from the prior,
+        in nats. It is 0 for a component that is switched off. Components are sorted by it, and the
+        largest position in absolute value of each component is positive.
+    kernel_ : kernel object
+        The kernel with optimised hyperparameters, noise included, of the columns of X without their
+        means and divided by `scale_`.
+    noise_variance_ : float
+        The variance of the noise, in units of X².
+    inducing_points_ : ndarray of shape (m, n_components)
+        The inducing points, in the latent space.
+    n_inducing_ : int
+        The number of inducing points.
+    mean_ : ndarray of shape (n_features,)
+        Means of the columns, missing entries left out.
+    scale_ : float
+        Root mean square of all entries without the means of their columns.
+    log_marginal_likelihood_value_ : float
+        The value of the bound, for the standardised entries of all rows.
+    n_iter_ : int
+        The number of iterations of the start that was kept.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (``n_features_in_``,)
+        Names of features seen during `fit`. Defined only when X has feature names that are all
+        strings.
+
+    See Also
+    --------
+    sklearn.decomposition.FactorAnalysis : A linear model with one noise variance for each column.
+
+    Notes
+    -----
+    ``fit_transform`` is `fit` followed by `transform`. It differs from `embedding_` by what the fit
+    lacks to its optimum.
+
+    References
+    ----------
+    .. [1] Titsias and Lawrence (2010). "Bayesian Gaussian process latent variable model." AISTATS.
+    .. [2] Titsias (2025). "New bounds for sparse variational Gaussian processes." ICML.
+
+    Examples
+    --------
+    A circle in three dimensions has two components, and a missing entry is found again:
+
+    >>> import numpy as np
+    >>> from skgp_sparse import BayesianGPLVM
+    >>> t = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    >>> X = np.column_stack([np.cos(t), np.sin(t), np.cos(t) + np.sin(t)])
+    >>> X += 0.01 * np.random.RandomState(0).normal(size=X.shape)
+    >>> model = BayesianGPLVM(n_inducing=15, random_state=0).fit(X)
+    >>> position = model.transform([[0.6, 0.8, np.nan]])
+    >>> model.inverse_transform(position).round(1)
+    array([[0.6, 0.8, 1.4]])
+    """
+
+    def __init__(
+        self,
+        n_components=2,
+        kernel=None,
+        *,
+        bound="auto",
+        n_inducing=50,
+        noise_variance="learn",
+        n_restarts_optimizer=2,
+        max_iter=3000,
+        tol="auto",
+        time_limit=None,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.bound = bound
+        self.n_inducing = n_inducing
+        self.noise_variance = noise_variance
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X, y=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, in which NaN marks missing entries.
+        y : None
+            Ignored. It exists for the interface of scikit-learn.
+
+        Returns
+        -------
+        self : BayesianGPLVM
+            The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If a parameter cannot be used, or if a column has no entry.
+        """
+        with unchanged_on_failure(self), np.errstate(all="ignore"):
+            return self._fit(X)
+
+    def transform(self, X, return_std=False):
+        """Find the latent positions of rows, each on its own.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, in which NaN marks missing entries. A row without any entry is at the prior.
+        return_std : bool, default=False
+            If True, the standard deviations of the positions are returned along with the means.
+
+        Returns
+        -------
+        positions : ndarray of shape (n_samples, n_components)
+            Means of the latent positions.
+        std : ndarray of shape (n_samples, n_components)
+            Their standard deviations. Only returned when `return_std` is True.
+        """
+        mean, variance = self._locate(X)[0].inputs
+        return (mean, np.sqrt(variance)) if return_std else mean
+
+    def inverse_transform(self, X, X_std=None, return_std=False):
+        """Predict rows at latent positions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Latent positions, or their means.
+        X_std : array-like of shape (n_samples, n_components), default=None
+            Standard deviations of the positions. Predictions are expectations over the positions
+            then. None means that the positions are known.
+        return_std : bool, default=False
+            If True, the standard deviations of the entries, noise included, are returned along with
+            the means.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features)
+            Means of the entries, in units of the training rows.
+        std : ndarray of shape (n_samples, n_features)
+            Standard deviations of the entries. Only returned when `return_std` is True.
+
+        Raises
+        ------
+        ValueError
+            If X does not have as many columns as there are components, or `X_std` another shape
+            than X, or a negative entry.
+        """
+        check_is_fitted(self)
+        inputs = self._positions(X, X_std)
+        with np.errstate(all="ignore"):
+            mean, variance = self._model.responses(inputs, resolve_n_jobs(self.n_jobs))
+        mean = self.mean_ + self.scale_ * mean
+        if not return_std:
+            return mean
+        return mean, np.sqrt(self.scale_**2 * variance + self.noise_variance_)
+
+    def score_samples(self, X):
+        """Compute a lower bound of the log density of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows. A row with missing entries is judged by the others.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Bounds in nats, of densities in units of X.
+        """
+        places, mask = self._locate(X)
+        return places.value - mask.sum(axis=1) * np.log(self.scale_)
+
+    def score(self, X, y=None):
+        """Compute the mean of `score_samples`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored. It exists for the interface of scikit-learn.
+
+        Returns
+        -------
+        float
+            Mean bound of the log density of a row, in nats.
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples=1, random_state=0):
+        """Draw rows from the fitted model, at positions that are drawn from the prior.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=0
+            Determines random number generation. Pass an int for reproducible results across
+            multiple function calls.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows, with their noise.
+        """
+        check_is_fitted(self)
+        checks.check_number(n_samples, "n_samples", f"{type(self).__name__}.sample", Integral, 1)
+        random_state = check_random_state(random_state)
+        positions = random_state.normal(size=(n_samples, self.embedding_.shape[1]))
+        mean, std = self.inverse_transform(positions, return_std=True)
+        return mean + std * random_state.normal(size=mean.shape)
+
+    @with_callbacks
+    def _fit(self, X):
+        name = type(self).__name__
+        check_latent(self, name)
+        bound = resolve_bound(self.bound, name)
+        if np.any(bound.noise_share):
+            raise ValueError(
+                f"{name}: bound={self.bound!r} counts residual variance as noise, which has no "
+                "closed form for latent positions. Use 'titsias_new', 'titsias' or 'artemev'."
+            )
+        given, X = X, self._rows(X, reset=True)
+        units = LatentUnits.of(X)
+        reporter = IterationReporter(self, given, None, self.max_iter)
+        settings = self._settings(units, progress_of(self, reporter), name)
+        y, mask = units.standardised(X)
+        random_state = check_random_state(self.random_state)
+        fit = in_order(fit_latent(y, mask, bound, self, settings, random_state))
+        warn_unless_converged(fit.maximum, settings)
+        self._store(fit, units)
+        reporter.end()
+        return self
+
+    def _settings(self, units, progress, name):
+        """How the fit is looked for."""
+        is_learned = isinstance(self.noise_variance, str)
+        memory = get_config()["working_memory"] * 2**20
+        is_told = self.verbose or has_callbacks(self)
+        return LatentSettings(
+            n_restarts=self.n_restarts_optimizer,
+            max_iter=self.max_iter,
+            tol=_TOL if checks.is_auto(self.tol) else self.tol,
+            noise=None if is_learned else self.noise_variance / units.scale**2,
+            options=Options(Jitter(_JITTER), resolve_n_jobs(self.n_jobs), memory),
+            progress=progress if is_told else None,
+            deadline=deadline_of(self, name),
+        )
+
+    def _store(self, fit, units):
+        """Set the fitted attributes."""
+        objective = fit.objective
+        with single_threaded_blas():
+            conclusion = objective.conclude(fit.kernel)
+        self.mean_, self.scale_ = units
+        self.embedding_ = objective.inputs.mean
+        self.embedding_std_ = np.sqrt(objective.inputs.variance)
+        self.relevances_ = objective.divergences().mean(axis=0)
+        self.kernel_ = fit.kernel
+        self.inducing_points_ = objective.inducing_points
+        self.n_inducing_ = len(self.inducing_points_)
+        self.log_marginal_likelihood_value_ = float(conclusion.value)
+        self.n_iter_ = max(fit.maximum.n_iter, 1)
+        self._model = LatentModel(
+            fit.kernel, objective.bound, conclusion.posterior, objective.inputs
+        )
+        self.noise_variance_ = float(self._model.noise * self.scale_**2)
+
+    def _rows(self, X, reset):
+        """Rows as an array, in which missing entries are NaN."""
+        name = type(self).__name__
+        checks.check_in_memory(name, X=X)
+        checks.check_readable(name, X=X)
+        checks.check_numbers(X, "X", name)
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if reset else 1,
+        )
+        empty = np.flatnonzero(np.isnan(X).all(axis=0)) if reset else ()
+        if len(empty):
+            raise ValueError(
+                f"{name}: column {empty[0]} of X has no entry that is not NaN. Remove the "
+                f"{len(empty)} columns of this kind."
+            )
+        return X
+
+    def _locate(self, X):
+        """`Places` of rows, and which entries they have."""
+        check_is_fitted(self)
+        y, mask = LatentUnits(self.mean_, self.scale_).standardised(self._rows(X, reset=False))
+        with single_threaded_blas(), np.errstate(all="ignore"):
+            places = locate(self._model, y, mask, resolve_n_jobs(self.n_jobs))
+        stuck = np.count_nonzero(~places.converged)
+        if stuck:
+            warn(
+                f"The positions of {stuck} rows have not converged. Their entries may be far from "
+                "those of all training rows.",
+                ConvergenceWarning,
+            )
+        return places, mask
+
+    def _positions(self, X, X_std):
+        """Latent positions with their variances."""
+        name, shape = f"{type(self).__name__}.inverse_transform", self.embedding_.shape
+        X = check_array(X, dtype=np.float64, input_name="X")
+        if X.shape[1] != shape[1]:
+            raise ValueError(
+                f"{name}: X must have a column for each of the {shape[1]} components. Got an array "
+                f"of shape {X.shape}."
+            )
+        if X_std is None:
+            return Normals(X, np.zeros_like(X))
+        return Normals(X, checks.check_std(X_std, X, "X_std", name) ** 2)
+
+    @property
+    def _n_features_out(self):
+        return self.embedding_.shape[1]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,186 @@
+"""Rows whose inputs have a distribution: ball arithmetic, laws, and the regression that it extends.
+
+``data/gplvm.npz`` holds the inputs of each case, statistics, bounds with their gradients,
+predictions, and bounds of new rows.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from conftest import BOUNDS, agree
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from test_expectations import CASES, ORACLE, SCOPE
+
+from skgp_sparse._engine import collapsed, normal_inputs
+from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.normal_inputs import Gaps, LatentProblem, Normals
+from skgp_sparse._engine.problem import Options, Problem
+from skgp_sparse._engine.table import Rows
+from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse.inference.latent_objective import LatentObjective
+
+OBJECTIVES = ("dtc", "vfe", "artemev", "titsias_new")
+
+
+class Golden(NamedTuple):
+    """A case, as an objective at its kernel."""
+
+    ref: dict
+    kernel: object
+    objective: LatentObjective
+    has_prior: bool  # whether the KL is a part of the bound
+
+    def at(self, bound):
+        """The objective with another bound."""
+        return LatentObjective(**{**vars(self.objective), "bound": BOUNDS[bound]})
+
+
+def table(y, noise=0.0, weight=None):
+    return Rows(np.empty((len(y), 0)), y, noise, weight, np.zeros(y.shape[1]), np.ones(y.shape[1]))
+
+
+@cache
+def golden(name):
+    ref = {key.split("/")[1]: ORACLE[key] for key in ORACLE if key.split("/")[0] == name}
+    kernel, noise, y = eval(str(ref["kernel"]), SCOPE), ref["noise_variance"], ref["Y"]
+    if noise.ndim == 0:
+        kernel, noise = kernel + WhiteKernel(float(noise)), 0.0
+    is_fixed, prior = "inputs_fixed" in ref, Normals(ref["prior_mean"], ref["prior_var"])
+    if is_fixed:
+        prior = Normals(ref["mu"], ref["S"])
+    with np.errstate(all="ignore"):  # inputs that are known
+        shift = np.nan_to_num((ref["mu"] - prior.mean) / np.sqrt(prior.variance))
+        log_ratio = np.nan_to_num(np.log(ref["S"] / prior.variance))
+    objective = LatentObjective(
+        rows=table(y, noise, ref.get("weight")),
+        bound=None,
+        basis=InducingBasis(ref["Z"]),
+        prior=prior,
+        shift=shift,
+        log_ratio=log_ratio,
+        gaps=Gaps.of_mask(ref.get("mask", np.ones(y.shape, dtype=bool))),
+        options=Options(Jitter(float(ref["jitter"]), relative=False)),
+    )
+    return Golden(ref, kernel, objective, not is_fixed)
+
+
+def tolerances(name):
+    return (1e-8, 1e-5) if name == "ill_conditioned" else (1e-10, 1e-8)
+
+
+@pytest.mark.parametrize("bound", OBJECTIVES)
+@pytest.mark.parametrize("name", CASES)
+def test_bounds_and_gradients_agree_with_ball_arithmetic(name, bound):
+    case, (tolerance, of_gradient) = golden(name), tolerances(name)
+    ref, objective, kernel = case.ref, case.at(bound), case.kernel
+    agree(objective.value(kernel), ref[f"bound_{bound}"], tolerance)
+    found = objective.value_and_gradient(kernel, inputs=True)
+    agree(found.value, ref[f"bound_{bound}"], tolerance)
+    theta_bar = found.gradient["kernel"]
+    if ref["noise_variance"].ndim == 0:
+        agree(theta_bar[-1], ref[f"grad_{bound}_log_noise"], of_gradient)
+        theta_bar = theta_bar[:-1]
+    agree(theta_bar, ref[f"grad_{bound}_theta"], of_gradient)
+    agree(found.gradient["basis"], ref[f"grad_{bound}_Z"], of_gradient)
+    root = np.sqrt(objective.prior.variance)
+    agree(found.gradient["shift"], root * ref[f"grad_{bound}_mu"], of_gradient)
+    agree(found.gradient["log_ratio"], ref[f"grad_{bound}_log_S"], of_gradient)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_predictions_agree_with_ball_arithmetic(name):
+    case, (tolerance, _) = golden(name), tolerances(name)
+    posterior = case.at("vfe").conclude(case.kernel).posterior
+    inputs = Normals(case.ref["mu_test"], case.ref["S_test"])
+    mean, variance = normal_inputs.mean_and_variance(case.kernel, posterior, inputs)
+    agree(mean, case.ref["pred_mean"], tolerance)
+    agree(variance, case.ref["pred_var"], tolerance)
+
+
+@pytest.mark.parametrize("bound", ["vfe", "titsias_new"])
+@pytest.mark.parametrize("name", [name for name in CASES if f"{name}/Y_new" in ORACLE])
+def test_bounds_of_new_rows_agree_with_ball_arithmetic(name, bound):
+    case, (tolerance, of_gradient) = golden(name), tolerances(name)
+    ref, mean, variance = case.ref, case.ref["mu_new"], case.ref["S_new"]
+    posterior = case.at(bound).conclude(case.kernel).posterior
+    gaps = Gaps.of_mask(ref["mask_new"])
+    outer = normal_inputs.outer_products(posterior, gaps)
+    value, gradient = normal_inputs.log_likelihoods(
+        case.kernel,
+        BOUNDS[bound],
+        posterior,
+        outer,
+        table(ref["Y_new"]).everything(),
+        Normals(mean, variance),
+        gaps,
+    )
+    divergence = 0.5 * np.sum(mean**2 + variance - np.log(variance) - 1.0, axis=1)
+    of_log = variance * gradient["variance"] - 0.5 * (variance - 1.0)
+    agree(value - divergence, ref[f"row_bound_{bound}"], tolerance)
+    agree(gradient["mean"] - mean, ref[f"grad_row_bound_{bound}_mu"], of_gradient)
+    agree(of_log, ref[f"grad_row_bound_{bound}_log_S"], of_gradient)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_newer_bounds_are_tighter(name):
+    case = golden(name)
+    values = [case.at(bound).value(case.kernel) for bound in ("vfe", "artemev", "titsias_new")]
+    ceiling = [float(case.ref["log_evidence"])] if "log_evidence" in case.ref else []
+    assert values + ceiling == sorted(values + ceiling)
+
+
+def problem(n=300, p=3, d=2, m=7, seed=0, with_gaps=True):
+    rng = np.random.RandomState(seed)
+    mask = rng.uniform(size=(n, p)) > 0.2 if with_gaps else np.ones((n, p), dtype=bool)
+    rows = table(rng.normal(size=(n, p)) * mask, rng.uniform(0.1, 0.3, n), rng.uniform(0.5, 2, n))
+    inputs = Normals(rng.normal(size=(n, d)), rng.uniform(0.01, 0.5, (n, d)))
+    kernel = ConstantKernel(1.3) * RBF([0.9, 1.4]) + WhiteKernel(0.1)
+    basis = InducingBasis(rng.normal(size=(m, d)))
+    return LatentProblem(kernel, basis, rows, BOUNDS["titsias_new"], inputs, Gaps.of_mask(mask))
+
+
+@pytest.mark.parametrize("bound", OBJECTIVES)
+def test_known_inputs_are_those_of_regression(bound):
+    latent = problem(n=60, with_gaps=False)._replace(bound=BOUNDS[bound])
+    X = latent.inputs.mean
+    latent = latent._replace(inputs=Normals(X, np.zeros_like(X)))
+    rows = Rows(X, *[getattr(latent.rows, name) for name in ("y", "noise", "weight")],
+                latent.rows.y_mean, latent.rows.y_scale)  # fmt: skip
+    exact = Problem(latent.kernel, latent.basis, rows, latent.bound, latent.options)
+    found, expected = normal_inputs.value_and_gradient(latent), collapsed.value_and_gradient(exact)
+    agree(found.value, expected.value, 1e-12)
+    agree(found.theta_bar, expected.theta_bar, 1e-10)
+    agree(found.Z_bar, expected.Z_bar, 1e-10)
+
+
+def test_neither_blocks_nor_threads_nor_memory_matter(monkeypatch):
+    whole = normal_inputs.value_and_gradient(problem())
+    monkeypatch.setattr("skgp_sparse._engine.table._BLOCK_BYTES", 64 * 28 * 8)
+    latent = problem()
+    assert len(latent.layout().blocks) > 3
+    for options in (Options(n_jobs=2), Options(memory=1e5)):
+        found = normal_inputs.value_and_gradient(latent._replace(options=options))
+        agree(found.value, whole.value, 1e-12)
+        for name, bar in whole.gradient.items():
+            agree(found.gradient[name], bar, 1e-10)
+
+
+def test_rows_without_observations_say_nothing_about_their_inputs():
+    latent = problem(n=40)
+    patterns = latent.gaps.patterns.copy()
+    patterns[3] = 0.0
+    gradient = normal_inputs.value_and_gradient(
+        latent._replace(gaps=latent.gaps._replace(patterns=patterns))
+    ).gradient
+    assert not gradient["mean"][3].any() and not gradient["variance"][3].any()
+    assert gradient["mean"][4].any()
+
+
+def test_repeated_columns_share_their_gaps():
+    mask = np.array([[1, 1, 0], [0, 0, 1], [1, 1, 1]], dtype=bool)
+    gaps = Gaps.of_mask(mask)
+    assert gaps.patterns.shape == (3, 2) and gaps.of_column[0] == gaps.of_column[1]
+    agree(gaps.patterns[:, gaps.of_column], mask, 0)
+    assert Gaps.of_mask(mask[2:]).patterns is None
