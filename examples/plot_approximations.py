@@ -5,7 +5,7 @@ The exact process and its approximations
 The exact process, and what becomes of it at the same hyperparameters: the Nyström approximation
 (Williams and Seeger 2001), random Fourier features (Rahimi and Recht 2007) with 10 and with 50
 columns, FITC (Snelson and Ghahramani 2006), and the variational posterior (Titsias 2009). Nyström,
-FITC and the variational posterior have the same seven inducing points.
+FITC and the variational posterior have the same nine inducing points.
 
 Nyström puts ``Q = Kfu Kuu^-1 Kuf`` in the place of the kernel matrix of the rows. If the kernel
 stays as it is elsewhere, some variances are negative (orange). If it is Q there, too, variances
@@ -25,10 +25,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skgp_sparse import SparseGPRegressor
 
 SNELSON = Path(__file__).parent / "data" / "snelson.csv"
-SIGNAL, LENGTH, NOISE = 0.712, 0.773, 0.0715  # of the exact process of every fifth row
+SIGNAL, LENGTH, NOISE = 0.712, 0.597, 0.0715  # of the exact process of every fifth row
 KERNEL = ConstantKernel(SIGNAL) * RBF(LENGTH) + WhiteKernel(NOISE)
 BLUE, ORANGE, GREY = "#30638e", "#d1495b", "#555555"
-Z = np.linspace(0.3, 5.7, 7)[:, None]
+Z = np.linspace(0.2, 5.8, 9)[:, None]
 GRID = np.linspace(-2.0, 8.0, 400)[:, None]
 
 
