@@ -10,8 +10,8 @@ points.
 
 With ``--data FOLDER``, also the bicycles over Brooklyn Bridge of the same paper, from the file
 nyc_bicycle_2016.npz (arrays ``X``, two temperatures, and ``y``, counts): bounds over the iterations
-of a fit. As in the paper, ``v`` is below 0.01 with few inducing points. The 210 rows of this file are
-30 days, each of them seven times, and 30 distinct inducing points are all there can be. With 32,
+of a fit. As in the paper, ``v`` is below 0.01 with few inducing points. The 210 rows of this file
+are 30 days, each of them seven times, and there are 30 distinct inducing points at most. With 32,
 both bounds are therefore the full process here, which they are not in the paper.
 """
 
@@ -131,7 +131,7 @@ def draw(models, X, y, traces):
         axis.set(title=f"bicycles, {size} inducing points", xlabel="iteration")
         axis.set_yscale("symlog", linthresh=1e3)
         axis.set_ylim(-3e4, -1e3)
-    axes[-1, -1].legend(fontsize=9)
+    axes[-1, -1].legend(*axes[-1, 0].get_legend_handles_labels(), fontsize=9)
     return figure
 
 
