@@ -8,7 +8,7 @@ points as the basis of its covariance, and a larger basis for its mean. Here
 points and covariance stay as they are.
 
 Above: eight inducing points, for both or for the covariance only; the exact process with the same
-hyperparameters is dashed. Below: the prior basis, which is ``k(x, z)`` for the inducing points (red)
+hyperparameters is dashed. Below: the prior basis, ``k(x, z)`` for the inducing points (red)
 and ``k(x, a) - q(x, a)`` for other points (blue). The latter is what they add: it is zero at all
 inducing points. The posterior basis has the covariances of ``f(x)`` and ``f(z)`` given all rows, in
 units of the variance of ``f(z)``. The blue line is what the larger basis has added to the mean.
