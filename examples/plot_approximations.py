@@ -8,7 +8,7 @@ columns, FITC (Snelson and Ghahramani 2006), and the variational posterior (Tits
 FITC and the variational posterior have the same nine inducing points.
 
 Nyström puts ``Q = Kfu Kuu^-1 Kuf`` in the place of the kernel matrix of the rows. If the kernel
-stays as it is elsewhere, some variances are negative (orange). If it is Q there, too, variances
+stays as it is elsewhere, some variances are negative (red). If it is Q there, too, variances
 collapse to zero away from the inducing points (dotted). Few random features are too certain where
 there are no rows. FITC and the variational posterior have neither defect: what the inducing points
 leave unexplained stays in the variance.
