@@ -123,16 +123,12 @@ def print_table(posteriors, X_test, y_test):
 
 def draw(posteriors, X, y):
     """One panel per posterior, but for the collapsed one, which is in that of Nyström."""
-    figure, axes = plt.subplots(
-        2, 3, figsize=(12, 6.2), sharex=True, sharey=True, layout="constrained"
-    )
+    figure, axes = plt.subplots(2, 3, figsize=(12, 6.2), sharey=True, layout="constrained")
     for axis, (title, predict) in zip(axes.flat, posteriors.items()):
         draw_band(axis, predict)
         draw_edges(axis, posteriors["exact"], "--", "exact")
         axis.plot(X, y, "o", color="black", markersize=2.5)
-        axis.set_title(title, loc="left", fontweight="bold")
-        axis.set(xlim=(GRID[0, 0], GRID[-1, 0]), ylim=(-3.2, 3.2))
-        axis.spines[["top", "right"]].set_visible(False)
+        axis.set(title=title, xlim=(-2, 8), ylim=(-3.2, 3.2))
         if title in ("Nyström", "FITC", "variational"):
             axis.plot(Z, np.full(len(Z), -2.9), "|", color=ORANGE, markersize=14)
     draw_edges(axes[0, 1], posteriors["Nyström, collapsed"], ":", "Q everywhere", "black")
@@ -146,17 +142,15 @@ def draw_band(axis, predict):
     std = np.sqrt(np.maximum(variance, 0.0))
     axis.fill_between(x, mean - 2 * std, mean + 2 * std, color=BLUE, alpha=0.22, linewidth=0)
     axis.plot(x, mean, color=BLUE, linewidth=1.8)
-    if np.any(variance < 0):
-        axis.fill_between(x, -3.2, 3.2, where=variance < 0, color=ORANGE, alpha=0.25, linewidth=0,
-                          label="negative variance")  # fmt: skip
+    stripes = {"where": variance < 0, "label": "negative variance", "linewidth": 0}
+    axis.fill_between(x, -3.2, 3.2, color=ORANGE, alpha=0.25, **stripes)
 
 
 def draw_edges(axis, predict, style, label, colour=GREY):
     """Two standard deviations, as lines."""
     mean, variance = predict(GRID)
     edges = mean[:, None] + 2 * np.sqrt(np.maximum(variance, 0.0))[:, None] * [-1.0, 1.0]
-    lines = axis.plot(GRID, edges, style, color=colour, linewidth=1.0)
-    lines[0].set_label(label)
+    axis.plot(GRID, edges, style, color=colour, linewidth=1.0, label=[label, None])
 
 
 def main():

@@ -144,7 +144,8 @@ def draw(X, y, model):
 def draw_natural(axis, V, y, batch=50, steps=1000):
     """Gaps against passes over the rows."""
     n = len(y)
-    axis.plot([1, 1], natural_gradients(V, y, n, lambda t: 1.0, 2) + 1e-9, "k-", label="all rows")
+    at_once = np.maximum(natural_gradients(V, y, n, lambda t: 1.0, 2), 1e-9)
+    axis.plot([1, 1], at_once, "k-", label="all rows, ρ = 1")
     shares = {"ρ = 0.1": lambda t: 0.1, "ρ = 1 / (t + 1)": lambda t: 1.0 / (t + 1.0)}
     for colour, (label, share) in zip((ORANGE, BLUE), shares.items()):
         gaps = natural_gradients(V, y, batch, share, steps)

@@ -35,6 +35,7 @@ PUBLISHED = {
     "titsias": "0.108   0.331  0.617",
 }
 COLOURS = {"exact": "#555555", "titsias_new": "#30638e", "titsias": "#d1495b"}
+GRID = np.linspace(-0.7, 6.7, 300)[:, None]
 
 
 def load(path=SNELSON):
@@ -66,12 +67,9 @@ def print_table(models):
     """Values, hyperparameters, and those of the paper."""
     print("objective      value   σ²      σf²    ℓ       published")
     for name, model in models.items():
-        value, (noise, signal, length) = (
-            model.log_marginal_likelihood_value_,
-            hyperparameters(model),
-        )
-        ours = f"{value:>7.2f}   {noise:.4f}  {signal:.3f}  {length:.3f}"
-        print(f"{name:<12} {ours}   {PUBLISHED[name]}")
+        noise, signal, length = hyperparameters(model)
+        ours = f"{noise:.4f}  {signal:.3f}  {length:.3f}   {PUBLISHED[name]}"
+        print(f"{name:<12} {model.log_marginal_likelihood_value_:>7.2f}   {ours}")
 
 
 # %%
@@ -112,8 +110,7 @@ def factors(model, X):
 
 def draw(models, X, y):
     """Two posteriors, two traces, and a histogram."""
-    layout = "aaabbb;ccddee"
-    figure, axes = plt.subplot_mosaic(layout, figsize=(12, 7), layout="constrained")
+    figure, axes = plt.subplot_mosaic("aaabbb;ccddee", figsize=(12, 7), layout="constrained")
     bounds = ("titsias", "titsias_new")
     for axis, name in zip((axes["a"], axes["b"]), bounds):
         draw_posterior(axis, models[name], COLOURS[name])
@@ -124,12 +121,11 @@ def draw(models, X, y):
         for axis, values in zip((axes["c"], axes["d"]), trace(X, y, model, name)):
             axis.plot(values, color=COLOURS[name], label=name)
             axis.set(xlabel="iteration", xlim=(0, 12))
-    axes["c"].set_title("objective")
-    axes["d"].set_title("noise variance σ²")
+    axes["c"].set(title="objective")
+    axes["d"].set(title="noise variance σ²")
     axes["d"].legend()
-    shares = [factors(models[name], X) for name in bounds]
-    colours = [COLOURS[name] for name in bounds]
-    axes["e"].hist(shares, np.linspace(0, 1, 11), label=bounds, color=colours)
+    colours, v = zip(*((COLOURS[name], factors(models[name], X)) for name in bounds))
+    axes["e"].hist(v, np.linspace(0, 1, 11), label=bounds, color=colours)
     axes["e"].set(title="$v_i = 1 / (1 + r_i / σ^2)$", ylabel="rows")
     axes["e"].legend(loc="upper left")
     return figure
@@ -137,8 +133,7 @@ def draw(models, X, y):
 
 def draw_posterior(axis, model, colour):
     """Mean and two standard deviations of the targets, and the inducing points."""
-    x = np.linspace(-0.7, 6.7, 300)
-    mean, std = model.predict(x[:, None], return_std=True)
+    x, (mean, std) = GRID[:, 0], model.predict(GRID, return_std=True)
     axis.fill_between(x, mean - 2 * std, mean + 2 * std, color=colour, alpha=0.22, linewidth=0)
     axis.plot(x, mean, color=colour, linewidth=1.8)
     axis.plot(model.inducing_points_, np.full(model.n_inducing_, -3.0), "|", color="black", ms=14)
@@ -146,10 +141,9 @@ def draw_posterior(axis, model, colour):
 
 def draw_edges(axis, model):
     """Two standard deviations of the exact process, dashed."""
-    x = np.linspace(-0.7, 6.7, 300)
-    mean, std = model.predict(x[:, None], return_std=True)
+    mean, std = model.predict(GRID, return_std=True)
     edges = mean[:, None] + 2 * std[:, None] * [-1, 1]
-    axis.plot(x, edges, "--", color=COLOURS["exact"], linewidth=0.8)
+    axis.plot(GRID, edges, "--", color=COLOURS["exact"], linewidth=0.8)
 
 
 def main():
