@@ -17,7 +17,7 @@ import numpy as np
 _RANK = 1e-8  # singular values below this share of the largest one are 0
 _BEYOND = 0.01  # standard deviation of the means beyond the rank
 _SLOW = 100
-_RECIPES = (0.01, 0), (0.1, _SLOW), (1.0, 0)  # variance of q and slow iterations, in turns
+_RECIPES = (0.01, 0), (0.1, _SLOW), (1.0, _SLOW)  # variance of q and slow iterations, in turns
 
 
 class LatentStart(NamedTuple):
