@@ -343,7 +343,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             tags.target_tags.positive_only = domain_of(self.likelihood).is_never_negative
         return tags
 
-    def fit(self, X, y=None, sample_weight=None, offset=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None, X_std=None):
         """Fit hyperparameters, inducing points and the parameters of the likelihood.
 
         Parameters
@@ -361,6 +361,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             Known offset of the latent value of each row. For counts, it is the logarithm of the
             exposure: the time, area or population in which the events were counted. It is not
             available for ``likelihood="gaussian"``.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Known standard deviations of the errors of X, in units of X. The true input of each row
+            is then learned as a normal distribution, and `kernel` None means an `RBF` kernel in the
+            place of the `Matern` kernel, whose expectations have no closed form. The noise must be
+            Gaussian, `posterior` "auto" or "inducing", which then has 100 inducing points unless
+            `n_inducing` says otherwise, and the rows must be in memory. An iteration takes
+            O(n m² d) time. A scaler that precedes this estimator does not scale `X_std`.
 
         Returns
         -------
@@ -372,7 +379,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        return self._fit(X, y, sample_weight, offset)
+        return self._fit(X, y, sample_weight, offset, X_std)
 
     @available_if(can_learn_later)
     def partial_fit(self, X, y=None, sample_weight=None, classes=None, offset=None):
@@ -436,7 +443,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         return self._learn(X, y, sample_weight, offset)
 
-    def predict(self, X, return_std=False, return_cov=False, latent=False, offset=None):
+    def predict(self, X, return_std=False, return_cov=False, latent=False, offset=None, X_std=None):
         """Predict with the posterior, or with the prior if the model is not fitted.
 
         Parameters
@@ -458,6 +465,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             of y without its noise. They include the `WhiteKernel`, which is part of the process.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Known standard deviations of the errors of X. Mean and standard deviation are then those
+            of predictions at inputs that are distributed as ``N(X, X_std²)``. It is available if
+            `posterior_` is "inducing" and the noise is Gaussian. After a fit to rows with the same
+            errors and without `X_std`, the errors would count twice.
 
         Returns
         -------
@@ -475,11 +487,15 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         RuntimeError
             If both `return_std` and `return_cov` are True.
         ValueError
-            If the covariance of responses that are not Gaussian is requested.
+            If the covariance of responses that are not Gaussian is requested, or if there is
+            `X_std` where it is not available.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         X, view, offset = self._question(X, offset)
+        if X_std is not None:
+            expected = self._expected(X, X_std, view, latent, return_cov)
+            return expected if return_std else expected[0]
         if return_cov and not (latent or view.has_covariance):
             raise ValueError(
                 f"return_cov=True is available for likelihood={self.likelihood!r} only with "
@@ -697,6 +713,20 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def _family(self):
         kind = GaussianNoise if is_gaussian(self.likelihood) else Responses
         return kind(self, type(self).__name__)
+
+    def _expected(self, X, X_std, view, latent, return_cov):
+        """Mean and standard deviation at inputs that are known up to their errors."""
+        name = f"{type(self).__name__}.predict"
+        X_std = checks.check_std(X_std, X, "X_std", name)
+        if return_cov:
+            raise ValueError(f"{name}: X_std and return_cov cannot be combined. Use return_std.")
+        if not view.takes_normals:
+            raise ValueError(
+                f"{name}: X_std needs inducing points and likelihood='gaussian'. Set "
+                "posterior='inducing', n_inducing to less than the number of rows, and n_mean to "
+                "None."
+            )
+        return view.expected_mean_and_std(X, X_std, latent)
 
     def _training_rows(self, attribute):
         """The table of the training rows, for an attribute that needs them."""

@@ -78,6 +78,7 @@ class Posterior(Process):
     kind = property(lambda self: "exact" if self.TB is None else "inducing")
     width = property(attrgetter("features.size"))
     n_rows_kept = property(lambda self: self.width if self.TB is None else 0)
+    takes_normals = property(lambda self: self.TB is not None)
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""

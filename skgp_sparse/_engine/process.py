@@ -46,11 +46,14 @@ class Process(ABC):
         W, where inputs are seen as ``W x``.
     factor : float
         By which variances were calibrated.
+    takes_normals : bool
+        Whether `skgp_sparse._engine.normal_inputs` predicts where inputs have a distribution.
     """
 
     n_rows_kept = 0
     metric = None
     factor = 1.0
+    takes_normals = False
 
     def sees(self, rows):
         """A table as the process and its objective see it."""

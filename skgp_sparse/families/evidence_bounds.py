@@ -53,6 +53,11 @@ def evidence_bounds(fit, parameters, records, units, name):
             "posterior='exact', 'inducing' or 'rows', or judge the fit by log_predictive_density "
             "of rows that it has not seen."
         )
+    if fit.objective is not None and fit.objective.rows.X_std is not None:
+        raise ValueError(
+            f"{name} takes inputs as known, but fit was given X_std. Judge the fit by the density "
+            "of rows that it has not seen."
+        )
     bound = resolve_bound(parameters.bound, name)
     if records is not None:
         rows = replace(records.numbers(False), y_mean=units.mean, y_scale=units.scale)

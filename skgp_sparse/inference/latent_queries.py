@@ -23,8 +23,8 @@ from skgp_sparse._engine.normal_inputs import (
     Normals,
     explained,
     log_likelihoods,
-    mean_and_variance,
     outer_products,
+    predict_blocks,
 )
 from skgp_sparse._engine.table import Block
 from skgp_sparse._ground.linalg import row_dots
@@ -56,10 +56,7 @@ class LatentModel(NamedTuple):
 
     def responses(self, inputs, n_jobs=1):
         """Mean and variance (n, p) of the process at inputs that have a distribution."""
-        blocks = slices(len(inputs.mean), _ROWS)
-        run = partial(mean_and_variance, self.kernel, self.posterior)
-        parts = ordered_map(lambda rows: run(inputs.of(rows)), blocks, n_jobs)
-        return tuple(np.concatenate(part) for part in zip(*parts))
+        return predict_blocks(self.kernel, self.posterior, inputs, n_jobs)
 
 
 class Places(NamedTuple):

@@ -18,6 +18,7 @@ predicts:
 - `_learned_metric`: a metric that neighbours learn, for another posterior
 - `_contest`: which posterior predicts these rows best
 - `_neighbors_with_sites`: the same where rows have a likelihood
+- `_uncertain_inputs`: inducing points where inputs are known up to their standard deviations
 - `_choice`: names, and the rule of "auto"
 - `_moves`: rows that arrive later
 """

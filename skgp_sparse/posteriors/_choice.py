@@ -28,6 +28,7 @@ from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
 from skgp_sparse.rows.checks import check_number, is_auto, require
 from skgp_sparse.solvers import resolve_solver
 
@@ -124,6 +125,8 @@ def resolve_posterior(posterior, name):
 
 def narrowed(family, rows, kernel):
     """The strategy of a family, "auto" only where nothing else speaks for inducing points."""
+    if rows.X_std is not None:
+        return _for_uncertain_inputs(family)
     if not isinstance(family.strategy, Auto):
         return family.strategy
     is_free = all(is_auto(getattr(family.parameters, name)) for name in _OF_INDUCING_POINTS)
@@ -133,11 +136,24 @@ def narrowed(family, rows, kernel):
     return InducingPoints()
 
 
+def _for_uncertain_inputs(family):
+    """The strategy where `X_std` is given; raises where it cannot be used."""
+    strategy, is_open = UncertainInputs(), type(family.strategy) in (Auto, InducingPoints)
+    needs = strategy.refuses(family)
+    if not is_open:
+        needs = f"posterior='inducing', without n_mean. Got {family.parameters.posterior!r}"
+    if needs is not None:
+        raise ValueError(f"{family.name}: X_std needs {needs}.")
+    return strategy
+
+
 def job_of(family, rows, kernel, model, name):
     """The `Job` of a table, with the parameters of the estimator of a `Family`."""
     given, n = family.parameters, len(rows)
     metric = _metric(family, rows.n_features)
     size, limits = _sizes(given.n_inducing, kernel, family.has_sites)
+    if rows.X_std is not None and is_auto(given.n_inducing):
+        size = UncertainInputs.size(size)
     initialise, are_given = family.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
     memory = get_config()["working_memory"] * 2**20
