@@ -82,12 +82,12 @@ def main():
         for told, values in found.items():
             by_case.setdefault((case, told), []).append(values)
     rows = [[*key, *np.mean(values, axis=0).round(3)] for key, values in by_case.items()]
+    sizes = "; ".join(
+        f"{size:g} for {share:.0%} of the rows of {case}" for case, (size, share) in CASES.items()
+    )
     about = (
-        f"Means over {len(args.seeds)} seeds, 50 inducing points. Errors have standard deviations of "
-        + "; ".join(
-            f"{size:g} in {case} ({share:.0%} of the rows)" for case, (size, share) in CASES.items()
-        )
-        + f". Commit {common.commit(common.HERE)}, {common.machine()}, beside other programs."
+        f"Means over {len(args.seeds)} seeds, 50 inducing points. The errors have standard "
+        f"deviations of {sizes}. Commit {common.commit(common.HERE)}."
     )
     header = ["rows", "errors are", "RMSE", "log density", "coverage of 95 %"]
     common.write_report(
