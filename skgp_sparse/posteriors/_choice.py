@@ -28,7 +28,8 @@ from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.rows.checks import check_number, is_auto, require
+from skgp_sparse.posteriors._tight_variance import TightVariance
+from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import resolve_solver
 
 _EXACT_ROWS, _EXACT_LABELS = 2000, 300  # distinct rows up to which "auto" is the exact process ...
@@ -116,10 +117,24 @@ def resolve_posterior(posterior, name):
             check_number(posterior.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
         few = posterior.n_neighbors_fit
         check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
-    if not isinstance(posterior, InducingPoints) or posterior.n_mean is None:
-        return posterior
-    check_number(posterior.n_mean, "posterior__n_mean", name, Integral, low=1)
-    return LargerMean(posterior.n_mean)
+    return (
+        _of_inducing_points(posterior, name) if isinstance(posterior, InducingPoints) else posterior
+    )
+
+
+def _of_inducing_points(posterior, name):
+    """Inducing points, or what their parameters make of them."""
+    n_mean, tight = posterior.n_mean, posterior.tight_variance
+    require(isinstance(tight, BOOLS), "posterior__tight_variance", tight, name, "True or False")
+    if n_mean is None:
+        return TightVariance() if tight else posterior
+    check_number(n_mean, "posterior__n_mean", name, Integral, low=1)
+    if tight:
+        raise ValueError(
+            f"{name}: tight_variance=True needs one basis of inducing points, but n_mean={n_mean} "
+            "is a second one for the mean. Set n_mean to None, or tight_variance to False."
+        )
+    return LargerMean(n_mean)
 
 
 def narrowed(family, rows, kernel):
