@@ -615,6 +615,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             - `conjugate_gradients`: lower bound [1]_ with the log-determinant of [2]_,
               :math:`\log|Q+D| + \sum_i \log(1 + r_i/\sigma_i^2)`, and the quadratic term from
               conjugate gradients.
+            - `residual_neighbours`: lower bound with a closer log-determinant, in which what the
+              inducing points leave of a row is conditioned on up to 100 of the rows before it.
             - `nearest_neighbours`: lower bound with the log-determinant of the chain rule, in
               which every row is conditioned on up to 600 of those before it.
             - `upper`: upper bound with the log-determinant of the inducing points [3]_.

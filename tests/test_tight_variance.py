@@ -116,6 +116,15 @@ def test_at_all_rows_it_is_the_exact_process():
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
+def test_at_an_inducing_point_nothing_is_left_to_be_smaller_and_both_are_below_the_exact_one():
+    rows, Z = table(), np.random.RandomState(2).normal(size=(10, 2))
+    plain, tight = posteriors(rows, Z=Z)
+    truth = exact.posterior(KERNEL, exact.group_table(rows))[0]
+    usual, variance, wanted = (one.mean_and_variance(Z)[1] for one in (plain, tight, truth))
+    np.testing.assert_allclose(variance, usual, atol=1e-6)
+    assert np.all(usual < wanted)
+
+
 def test_the_bound_of_titsias_has_the_usual_variances():
     plain, tight = posteriors(table(), bounds.Titsias())
     np.testing.assert_array_equal(tight.covariance(AT), plain.covariance(AT))
