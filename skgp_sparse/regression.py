@@ -395,7 +395,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         After `fit`, calls go on from its result. Moves use L-BFGS on the sample, whatever `solver`
         is, and with another `likelihood` the first call does, too. Callbacks are not told of the
         progress. The posterior is given inducing points: the method does not exist with
-        ``posterior="exact"``, ``posterior="rows"`` or `n_mean`.
+        ``posterior="exact"``, ``posterior="rows"``, `n_mean` or `tight_variance`.
 
         With ``posterior="neighbors"``, all rows are kept in memory and in pickles. New rows are
         neighbours at once. When hyperparameters move, at the same events as above, they are fitted
