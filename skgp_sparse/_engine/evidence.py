@@ -111,8 +111,8 @@ def _chain_of_rows(kernel, X, D, scale, n_jobs):
 def _chain(kernel, features, others, X, D, scale, n_jobs):
     """``Σ log var(y_i | features, earlier rows)`` of all rows but the leading ones.
 
-    The rows are in a random order. Those given which a variance is are the nearest of the `others`:
-    earlier rows from this one on.
+    The rows are in a random order. Each is given the nearest of the earlier rows from number
+    `others` on.
     """
     total, known, n = 0.0, min(_LEADING, len(X)), len(X)
     while known < n:

@@ -117,9 +117,9 @@ def resolve_posterior(posterior, name):
             check_number(posterior.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
         few = posterior.n_neighbors_fit
         check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
-    return (
-        _of_inducing_points(posterior, name) if isinstance(posterior, InducingPoints) else posterior
-    )
+    if isinstance(posterior, InducingPoints):
+        return _of_inducing_points(posterior, name)
+    return posterior
 
 
 def _of_inducing_points(posterior, name):

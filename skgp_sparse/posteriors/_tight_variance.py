@@ -1,5 +1,7 @@
 """Inducing points whose rows have smaller variances given these than before any data."""
 
+import numpy as np
+
 from skgp_sparse._engine.tight_posterior import tightened
 from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._contract import Strategy
@@ -15,8 +17,8 @@ class TightVariance(Strategy):
         """The `Fit` at inducing points with smaller variances, unless the process is exact."""
         if not job.rows.in_memory:
             raise ValueError(
-                f"{job.name}: tight_variance=True needs all rows in memory. Pass arrays to an "
-                "estimator without a cluster, or set posterior to 'inducing'."
+                f"{job.name}: tight_variance=True needs all rows in memory. Pass arrays, "
+                "not a source or rows on a cluster, or set posterior to 'inducing'."
             )
         fit = InducingPoints().fit(job, random_state)
         if fit.posterior.kind == "exact":
@@ -33,7 +35,8 @@ class TightVariance(Strategy):
                 "needs likelihood='gaussian' for tight_variance. Got "
                 f"likelihood={given.likelihood!r}"
             )
-        if not family.bound.is_lower_bound:
+        bound = family.bound
+        if not bound.is_lower_bound or np.any(bound.noise_share):
             names = "'titsias', 'titsias_new' or 'artemev'"
             return f"needs the bound {names} for tight_variance. Got bound={given.bound!r}"
         return None
