@@ -28,6 +28,7 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.rows_posterior import RowsPosterior
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._engine.table import Rows
+from skgp_sparse._engine.tight_posterior import TightPosterior
 from skgp_sparse._engine.visited_rows import JoinedRows, TableRows
 from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.linalg import Jitter
@@ -54,6 +55,7 @@ _NEIGHBORS += (NeighborsPosterior, ProcessInMetric, SiteRows, TableRows)
 _LATENT = (InducingPosterior, LatentModel, Normals)
 _VIEWS = (LabelView, ResponseView, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
+_PROCESSES += (TightPosterior,)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)
 _OBJECTIVES += (
     InducingBasis,

@@ -402,7 +402,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         After `fit`, calls go on from its result. Moves use L-BFGS on the sample, whatever `solver`
         is, and with another `likelihood` the first call does, too. Callbacks are not told of the
         progress. The posterior is given inducing points: the method does not exist with
-        ``posterior="exact"``, ``posterior="rows"`` or `n_mean`.
+        ``posterior="exact"``, ``posterior="rows"``, `n_mean` or `tight_variance`.
 
         With ``posterior="neighbors"``, all rows are kept in memory and in pickles. New rows are
         neighbours at once. When hyperparameters move, at the same events as above, they are fitted
@@ -631,6 +631,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             - `conjugate_gradients`: lower bound [1]_ with the log-determinant of [2]_,
               :math:`\log|Q+D| + \sum_i \log(1 + r_i/\sigma_i^2)`, and the quadratic term from
               conjugate gradients.
+            - `residual_neighbours`: lower bound with a closer log-determinant, in which what the
+              inducing points leave of a row is conditioned on up to 100 of the rows before it.
             - `nearest_neighbours`: lower bound with the log-determinant of the chain rule, in
               which every row is conditioned on up to 600 of those before it.
             - `upper`: upper bound with the log-determinant of the inducing points [3]_.

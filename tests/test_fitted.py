@@ -18,7 +18,7 @@ PARTS = """
     Knowledge LabelView LatentModel LeaveOneOut LocalSiteObjective Moments NeighborsObjective
     NeighborsPosterior Normals Options Part PerRow Posterior Posteriors ProcessInMetric
     Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective SiteRows Softmax Starts
-    StreamState Sums TableRows TargetView Units Variational Watch join_rows
+    StreamState Sums TableRows TargetView TightPosterior Units Variational Watch join_rows
 """
 OF_USERS = {
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",
@@ -49,6 +49,7 @@ FITS = [
     regressor(n_inducing="auto").fit(X, np.column_stack([Y, Y**2])),
     regressor(posterior="rows").fit(X, Y),
     regressor(posterior=InducingPoints(n_mean=20), kernel=RBF() + WhiteKernel()).fit(X, Y),
+    regressor(posterior=InducingPoints(tight_variance=True)).fit(X, Y),
     *(regressor(likelihood=one).fit(X, COUNTS) for one in ("negative_binomial", "student_t")),
     *(regressor(likelihood=one, n_inducing="auto").fit(X, COUNTS) for one in ("poisson", "gamma")),
     *(classifier(multi_class=one).fit(X, LABELS) for one in ("softmax", "one_vs_one")),

@@ -195,6 +195,9 @@ REFUSALS = {
     "prediction is a DecoupledPosterior": lambda: regressor(
         posterior=InducingPoints(n_mean=40)
     ).fit(X, Y),
+    "prediction is a TightPosterior": lambda: regressor(
+        posterior=InducingPoints(tight_variance=True)
+    ).fit(X, Y),
     "likelihood OwnSigmoid": lambda: classifier(likelihood=OwnSigmoid()),
     "multi_class='softmax'.*'one_vs_rest'": lambda: classifier(3, multi_class="softmax"),
     "multi_class='one_vs_one'.*'one_vs_rest'": lambda: classifier(3, multi_class="one_vs_one"),

@@ -18,6 +18,7 @@ from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.posterior import Posterior, Posteriors, Prior
 from skgp_sparse._engine.process import Process
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
+from skgp_sparse._engine.tight_posterior import tightened
 from skgp_sparse.bounds import TitsiasNew
 
 CASE = make_case("matern_1.5", m=8, targets=2)
@@ -36,6 +37,10 @@ def _decoupled():
     problem = CASE.problem(TitsiasNew())
     small = problem._replace(basis=InducingBasis(CASE.Z[:4]))
     return decoupled.conclude(problem, small)[1]
+
+
+def _tight():
+    return tightened(_inducing(), CASE.rows().everything(), TitsiasNew())
 
 
 def _several(make):
@@ -76,6 +81,7 @@ PROCESSES = {
     ),
     "exact": (_exact, len(CASE.groups().X)),
     "decoupled": (_decoupled, 0),
+    "tight variance": (_tight, len(CASE.rows().everything().used().X)),
     "several": (lambda: _several(_inducing), 0),
     "several exact ones": (lambda: _several(_exact), len(CASE.groups().X)),
     "all rows": (_rows, len(np.unique(CASE.X, axis=0))),

@@ -239,7 +239,7 @@ def test_parameters_of_posterior_and_solver_are_set_and_cloned():
     assert copy.posterior is not model.posterior and copy.get_params()["posterior__n_mean"] == 30
     X, y = table()
     fitted = copy.fit(X, y)
-    assert fitted.posterior.get_params() == {"n_mean": 30} and fitted.solver is copy.solver
+    assert fitted.posterior.n_mean == 30 and fitted.solver is copy.solver
     loaded = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
     with pytest.raises(ValueError, match="Invalid parameter 'n_mean'"):

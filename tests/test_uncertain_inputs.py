@@ -114,9 +114,9 @@ def test_errors_are_routed():
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        ({"posterior": "exact"}, "X_std needs posterior='inducing', without n_mean"),
+        ({"posterior": "exact"}, "X_std needs posterior='inducing', without parameters"),
         ({"posterior": Neighbors()}, "X_std needs posterior='inducing'"),
-        ({"posterior": InducingPoints(n_mean=50)}, "without n_mean"),
+        ({"posterior": InducingPoints(n_mean=50)}, "without parameters"),
         ({"likelihood": "poisson"}, "X_std needs likelihood='gaussian'"),
         ({"bound": "fitc"}, "X_std needs bound='titsias_new'"),
         ({"metric": "full"}, "X_std needs metric='ard'"),

@@ -71,6 +71,24 @@ def default_regressor():
     return SparseGPRegressor(random_state=0)
 
 
+def of_inducing_points(m):
+    """An unfitted estimator with m inducing points, on one thread."""
+    return regressor(bound="auto", n_inducing=m, posterior="inducing", random_state=0, n_jobs=1)
+
+
+def held(model, posterior):
+    """The same with another posterior at the hyperparameters and inducing points of a fit."""
+    start = {} if posterior == "exact" else {"inducing_init": model.inducing_points_}
+    return model.__class__(model.kernel_, posterior=posterior, optimizer=None, n_jobs=1, **start)
+
+
+def tight_variance():
+    """Inducing points with the smaller variances of the whole posterior."""
+    from skgp_sparse.posteriors import InducingPoints
+
+    return InducingPoints(tight_variance=True)
+
+
 def objective(X, y, kernel, bound, n_jobs=None):
     """`f(theta, Z) -> value, theta_grad, Z_grad`, one evaluation as `fit` does it."""
     # ADAPT: to how rows, bounds and objectives are made, and to what `fit` wraps them in.

@@ -30,6 +30,8 @@ exact, exact_sites
     The exact process on few distinct rows; the same with Gaussian sites.
 decoupled
     A basis of its own for the mean.
+tight_posterior
+    Smaller variances given inducing points, by an n × n matrix.
 kernel_product, preconditioner, conjugate_gradients
     ``k(X, X)`` times vectors in tiles, a matrix close to it, and linear systems with both.
 rows_posterior

@@ -28,6 +28,7 @@ class EvidenceBounds(NamedTuple):
 
     own: float
     conjugate_gradients: float
+    residual_neighbours: float
     nearest_neighbours: float
     upper: float
     gap_per_row: float
@@ -64,7 +65,7 @@ def evidence_bounds(fit, parameters, records, units, name):
         check_columns(rows.y, len(units.scale), name)
         return _bounds(fit, parameters, with_noise_floor(rows, fit.kernel), bound, None)
     if fit.posterior.kind == "exact":
-        return EvidenceBounds(*4 * [float(fit.value)], 0.0)
+        return EvidenceBounds(*5 * [float(fit.value)], 0.0)
     if fit.objective is None or not fit.objective.rows.in_memory:
         raise ValueError(
             f"{name}: this estimator does not contain the training rows, because it was fitted on "
@@ -106,6 +107,6 @@ def _bounds(fit, parameters, rows, bound, value):
             ConvergenceWarning,
         )
     own = value if bound.is_lower_bound else -np.inf
-    lower = own, certificate.conjugate_gradients, certificate.nearest_neighbours
+    lower = own, *certificate[:3]
     gap = (certificate.upper - max(lower)) / (rows.total_weight() * rows.n_targets)
     return EvidenceBounds(*map(float, (*lower, certificate.upper, gap)))

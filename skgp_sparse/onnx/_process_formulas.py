@@ -53,7 +53,7 @@ def _check(process, name):
     if type(process) is not Posterior:
         raise NotImplementedError(
             f"A {name} whose prediction is a {type(process).__name__} cannot be converted to ONNX. "
-            "Set posterior to 'exact' or to 'inducing' (without n_mean) and metric to 'ard', and "
-            "fit again."
+            "Set posterior to 'exact' or to 'inducing' (without parameters) and metric to 'ard', "
+            "and fit again."
         )
     _kernel_formulas.check(process.kernel, name)

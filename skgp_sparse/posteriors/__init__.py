@@ -10,6 +10,7 @@ predicts:
 - `_exact`: all rows, exactly
 - `_inducing_points`: inducing points
 - `_larger_mean`: inducing points, and more of them for the mean
+- `_tight_variance`: inducing points, and the smaller variances of the bound that was maximised
 - `_all_rows`: all rows, by a solve
 - `_neighbors`: the rows that are nearest to a query
 - `_local_search`: the search for its hyperparameters, metric and smoothness

@@ -28,8 +28,9 @@ from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.posteriors._tight_variance import TightVariance
 from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
-from skgp_sparse.rows.checks import check_number, is_auto, require
+from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import resolve_solver
 
 _EXACT_ROWS, _EXACT_LABELS = 2000, 300  # distinct rows up to which "auto" is the exact process ...
@@ -117,10 +118,24 @@ def resolve_posterior(posterior, name):
             check_number(posterior.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
         few = posterior.n_neighbors_fit
         check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
-    if not isinstance(posterior, InducingPoints) or posterior.n_mean is None:
-        return posterior
-    check_number(posterior.n_mean, "posterior__n_mean", name, Integral, low=1)
-    return LargerMean(posterior.n_mean)
+    if isinstance(posterior, InducingPoints):
+        return _of_inducing_points(posterior, name)
+    return posterior
+
+
+def _of_inducing_points(posterior, name):
+    """Inducing points, or what their parameters make of them."""
+    n_mean, tight = posterior.n_mean, posterior.tight_variance
+    require(isinstance(tight, BOOLS), "posterior__tight_variance", tight, name, "True or False")
+    if n_mean is None:
+        return TightVariance() if tight else posterior
+    check_number(n_mean, "posterior__n_mean", name, Integral, low=1)
+    if tight:
+        raise ValueError(
+            f"{name}: tight_variance=True needs one basis of inducing points, but n_mean={n_mean} "
+            "is a second one for the mean. Set n_mean to None, or tight_variance to False."
+        )
+    return LargerMean(n_mean)
 
 
 def narrowed(family, rows, kernel):
@@ -141,7 +156,7 @@ def _for_uncertain_inputs(family):
     strategy, is_open = UncertainInputs(), type(family.strategy) in (Auto, InducingPoints)
     needs = strategy.refuses(family)
     if not is_open:
-        needs = f"posterior='inducing', without n_mean. Got {family.parameters.posterior!r}"
+        needs = f"posterior='inducing', without parameters. Got {family.parameters.posterior!r}"
     if needs is not None:
         raise ValueError(f"{family.name}: X_std needs {needs}.")
     return strategy

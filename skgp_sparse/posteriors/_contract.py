@@ -55,7 +55,7 @@ class Strategy(BaseEstimator, ABC):
     >>> from skgp_sparse.posteriors import InducingPoints, Strategy
     >>> posterior = InducingPoints(n_mean=2000)
     >>> isinstance(posterior, Strategy), posterior.name, posterior.get_params()
-    (True, 'inducing', {'n_mean': 2000})
+    (True, 'inducing', {'n_mean': 2000, 'tight_variance': False})
     """
 
     name = ""
