@@ -704,8 +704,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if hasattr(self, "kernel_"):
             fit = self._fits[0]
             reason = (
-                f"its posterior_ is {self.posterior_!r}, where inducing_points_ stand for the "
-                "rows. Set posterior='exact' or 'rows' if all rows should be kept"
+                f"its posterior_ is {self.posterior_!r}, which keeps none of the rows. Set "
+                "posterior='exact' or 'rows' if all rows should be kept"
             )
             if fit.posterior.n_rows_kept or fit.posterior.kind == "neighbors":
                 reason = "its rows came from a cluster or a large source"

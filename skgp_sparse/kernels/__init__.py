@@ -22,7 +22,7 @@ The public functions and the registry are in `_nodes`, and the interface of rule
 without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
-precision.
+precision.  `_spectra` draws the frequencies of stationary kernels.
 """
 
 from sklearn.gaussian_process import kernels as _sk
@@ -42,6 +42,7 @@ from ._nodes import (
 )
 from ._rules import KernelRule
 from ._single import single
+from ._spectra import spectrum
 
 __all__ = [
     "KernelRule",
@@ -55,6 +56,7 @@ __all__ = [
     "linearize_stack",
     "register",
     "single",
+    "spectrum",
     "stacked",
 ]
 

@@ -50,9 +50,9 @@ class ProcessGraph:
 
 
 def _check(process, name):
-    if type(process) is not Posterior:
+    if type(process) is not Posterior or process.kind not in ("exact", "inducing"):
         raise NotImplementedError(
-            f"A {name} whose prediction is a {type(process).__name__} cannot be converted to ONNX. "
+            f"A {name} whose prediction is a {type(process).__name__} ({process.kind}) cannot be converted to ONNX. "
             "Set posterior to 'exact' or to 'inducing' (without n_mean) and metric to 'ard', and "
             "fit again."
         )

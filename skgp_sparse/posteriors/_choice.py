@@ -23,6 +23,7 @@ from skgp_sparse.posteriors._all_rows import AllRows
 from skgp_sparse.posteriors._contest import agreed, contest
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
 from skgp_sparse.posteriors._larger_mean import LargerMean
@@ -98,6 +99,7 @@ def agree(jobs, random_states, run):
 BY_NAME = {
     "auto": Auto,
     "exact": Exact,
+    "fourier": FourierFeatures,
     "inducing": InducingPoints,
     "neighbors": Neighbors,
     "rows": AllRows,
@@ -116,6 +118,8 @@ def resolve_posterior(posterior, name):
             check_number(posterior.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
         few = posterior.n_neighbors_fit
         check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
+    if isinstance(posterior, FourierFeatures):
+        posterior.check(name)
     if not isinstance(posterior, InducingPoints) or posterior.n_mean is None:
         return posterior
     check_number(posterior.n_mean, "posterior__n_mean", name, Integral, low=1)
@@ -138,6 +142,7 @@ def job_of(family, rows, kernel, model, name):
     given, n = family.parameters, len(rows)
     metric = _metric(family, rows.n_features)
     size, limits = _sizes(given.n_inducing, kernel, family.has_sites)
+    size = family.strategy.width or size
     initialise, are_given = family.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
     memory = get_config()["working_memory"] * 2**20

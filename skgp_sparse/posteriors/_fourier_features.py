@@ -1,0 +1,114 @@
+"""Random Fourier features: cosines and sines at frequencies drawn from a stationary kernel."""
+
+from numbers import Integral
+
+from skgp_sparse import kernels
+from skgp_sparse._engine import fourier_draws
+from skgp_sparse._engine.fourier_basis import FourierBasis
+from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._job import begin, best_start
+from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
+
+_KERNELS = (
+    "RBF, Matern, RationalQuadratic and ConstantKernel, their sums, products and powers up to 4, "
+    "and WhiteKernel"
+)
+
+
+class FourierFeatures(Strategy):
+    r"""The posterior is that of a linear model of random Fourier features.
+
+    The process is :math:`f(x) = \sum_i a_i \cos \omega_i^\top x + b_i \sin \omega_i^\top x` with
+    independent normal weights and frequencies :math:`\omega_i` from the spectral density of the
+    kernel [1]_. Its covariance is the mean of :math:`\cos \omega_i^\top (x - z)` over the
+    frequencies, which comes closer to the kernel with more of them. Everything else is exact: all
+    Gaussian objectives coincide, and with a likelihood `bound` says how sites are found.
+
+    An evaluation takes O(n m²) time and O(m²) memory for n rows and m features. A prediction takes
+    O(m) time per query, and O(m²) with its standard deviation.
+
+    Parameters
+    ----------
+    n_components : int, default=500
+        The number of features m, an even number: a cosine and a sine for each of m / 2 frequencies.
+        The terms of a sum of kernels share them evenly.
+    draws : {"sobol", "orthogonal", "random"}, default="sobol"
+        How frequencies are drawn.
+
+        - "sobol": quantiles of a scrambled Sobol sequence, which fills the space evenly [2]_.
+        - "orthogonal": as many as there are columns are orthogonal to each other [3]_.
+        - "random": independently of each other.
+    learn_frequencies : bool, default=False
+        Whether frequencies are optimised together with the hyperparameters [4]_. Otherwise they
+        move with the length scales of the kernel only.
+
+    References
+    ----------
+    .. [1] Rahimi and Recht (2007). "Random features for large-scale kernel machines." NIPS.
+    .. [2] Yang, Sindhwani, Avron and Mahoney (2014). "Quasi-Monte Carlo feature maps for
+       shift-invariant kernels." ICML.
+    .. [3] Yu, Suresh, Choromanski, Holtmann-Rice and Kumar (2016). "Orthogonal random features."
+       NIPS.
+    .. [4] Lázaro-Gredilla, Quiñonero-Candela, Rasmussen and Figueiras-Vidal (2010). "Sparse
+       spectrum Gaussian process regression." JMLR 11.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import FourierFeatures
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, size=(500, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
+    >>> model = SparseGPRegressor(posterior=FourierFeatures(n_components=40), random_state=0)
+    >>> model.fit(X, y).posterior_, round(model.score(X, y), 2)
+    ('fourier', 0.98)
+    """
+
+    name = "fourier"
+
+    def __init__(self, n_components=500, draws="sobol", learn_frequencies=False):
+        self.n_components = n_components
+        self.draws = draws
+        self.learn_frequencies = learn_frequencies
+
+    @property
+    def width(self):
+        """The number of features of a row."""
+        return self.n_components
+
+    def check(self, name):
+        """Raise unless every parameter is of the right kind; `name` is that of the estimator."""
+        m, learns = self.n_components, self.learn_frequencies
+        check_number(m, "posterior__n_components", name, Integral, low=2)
+        require(m % 2 == 0, "posterior__n_components", m, name, "an even number")
+        names = sorted(fourier_draws.BY_NAME)
+        is_name = isinstance(self.draws, str) and self.draws in names
+        require(is_name, "posterior__draws", self.draws, name, f"one of {names}")
+        is_switch = isinstance(learns, BOOLS)
+        require(is_switch, "posterior__learn_frequencies", learns, name, "True or False")
+
+    def fit(self, job, random_state):
+        """The `Fit` with these features, however few rows there are."""
+        if job.settings.solver.begins_small:
+            job = begin(job, random_state)
+        rows, settings = job.rows, job.settings._replace(move_basis=self.learn_frequencies)
+        origin = rows.block(slice(1)).X[0]
+        frequencies = job.kernel, self.n_components // 2, self.draws
+        basis = FourierBasis.drawn(*frequencies, origin, random_state)
+        objective = job.model.in_basis(rows, basis, settings.options)
+        _, kernel = best_start(objective, job.kernel, objective, job)
+        return settings.solver.solve(objective, kernel, settings, random_state, job.model)
+
+    def refuses(self, family):
+        """Kernels whose spectral measure is not known, and parameters of inducing points."""
+        given = family.parameters
+        if given.kernel is not None and not kernels.spectrum(given.kernel):
+            return f"draws frequencies of {_KERNELS} only. Got kernel={given.kernel}"
+        for name in ("n_inducing", "inducing_init"):
+            if not is_auto(value := getattr(given, name)):
+                return (
+                    f"has no inducing points; the number of features is n_components of "
+                    f"FourierFeatures. Got {name}={value!r}"
+                )
+        return None
