@@ -71,6 +71,20 @@ def default_regressor():
     return SparseGPRegressor(random_state=0)
 
 
+def with_features(method, m):
+    """A seeded regressor: "inducing", "neighbors", or random features as "draws, how"."""
+    from skgp_sparse import SparseGPRegressor
+    from skgp_sparse.posteriors import FourierFeatures
+
+    if method == "neighbors":
+        return SparseGPRegressor(posterior="neighbors", random_state=0)
+    if method == "inducing":
+        return SparseGPRegressor(posterior="inducing", n_inducing=m, random_state=0)
+    draws, how = method.split(", ")
+    features = FourierFeatures(m, draws, learn_frequencies=how == "learned")
+    return SparseGPRegressor(posterior=features, random_state=0)
+
+
 def objective(X, y, kernel, bound, n_jobs=None):
     """`f(theta, Z) -> value, theta_grad, Z_grad`, one evaluation as `fit` does it."""
     # ADAPT: to how rows, bounds and objectives are made, and to what `fit` wraps them in.

@@ -18,7 +18,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine import fourier_draws
 from skgp_sparse._engine.basis import Basis, Features
 
-_UNIT = 1.0  # of a normal draw in the optimiser
+_UNIT = 0.1  # of normal draws in an optimiser
 
 
 @dataclass(frozen=True, eq=False)

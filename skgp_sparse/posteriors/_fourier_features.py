@@ -2,13 +2,18 @@
 
 from numbers import Integral
 
+import numpy as np
+
 from skgp_sparse import kernels
 from skgp_sparse._engine import fourier_draws
 from skgp_sparse._engine.fourier_basis import FourierBasis
+from skgp_sparse.inference.parameters import positions_of, value_or_minus_inf
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import begin, best_start
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 
+_SOME = 5000  # rows that tell the noise ...
+_LOUDER = 4.0  # ... which grows by this factor
 _KERNELS = (
     "RBF, Matern, RationalQuadratic and ConstantKernel, their sums, products and powers up to 4, "
     "and WhiteKernel"
@@ -97,7 +102,11 @@ class FourierFeatures(Strategy):
         frequencies = job.kernel, self.n_components // 2, self.draws
         basis = FourierBasis.drawn(*frequencies, origin, random_state)
         objective = job.model.in_basis(rows, basis, settings.options)
-        _, kernel = best_start(objective, job.kernel, objective, job)
+        kernel = job.kernel
+        if settings.solver.begins_small:
+            some = rows.sampled(rows.sample(_SOME, random_state))
+            kernel = _with_more_noise(kernel, objective.on(some))
+        _, kernel = best_start(objective, kernel, objective, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
     def refuses(self, family):
@@ -112,3 +121,22 @@ class FourierFeatures(Strategy):
                     f"FourierFeatures. Got {name}={value!r}"
                 )
         return None
+
+
+def _with_more_noise(kernel, objective):
+    """The kernel with its noise multiplied by 4 for as long as the objective rises.
+
+    The noise of an exact fit is too low for features, which cannot follow all that the kernel can:
+    from there, a search ends where the objective is low.
+    """
+    value = value_or_minus_inf(objective, kernel, False)
+    while True:
+        theta = kernel.theta
+        for positions in positions_of(kernel, "noise_level"):
+            theta[positions] += np.log(_LOUDER)
+        theta = np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T)
+        louder = kernel.clone_with_theta(theta)
+        before, value = value, value_or_minus_inf(objective, louder, False)
+        if not value > before:
+            return kernel
+        kernel = louder
