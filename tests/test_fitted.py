@@ -14,11 +14,11 @@ from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 
 PARTS = """
     CollapsedObjective DecoupledPosterior DistinctRows ExactObjective ExpectationPropagation Fit
-    FourierBasis Groups Harmonics InducingBasis InducingFeatures Inner InnerState Jitter JoinedRows Knowledge LabelView
-    LeaveOneOut LocalSiteObjective Moments NeighborsObjective NeighborsPosterior Options Part
-    PerRow Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows RowsPosterior
-    RunningSums SiteObjective SiteRows Softmax Starts StreamState Sums TableRows TargetView
-    Units Variational Watch join_rows
+    FourierBasis Groups Harmonics InducingBasis InducingFeatures Inner InnerState Jitter JoinedRows
+    Knowledge LabelView LeaveOneOut LocalSiteObjective Moments NeighborsObjective NeighborsPosterior
+    Options Part PerRow Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows
+    RowsPosterior RunningSums SiteObjective SiteRows Softmax Starts StreamState Sums TableRows
+    TargetView Units Variational Watch join_rows
 """
 OF_USERS = {
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",

@@ -52,8 +52,8 @@ class ProcessGraph:
 def _check(process, name):
     if type(process) is not Posterior or process.kind not in ("exact", "inducing"):
         raise NotImplementedError(
-            f"A {name} whose prediction is a {type(process).__name__} ({process.kind}) cannot be converted to ONNX. "
-            "Set posterior to 'exact' or to 'inducing' (without n_mean) and metric to 'ard', and "
-            "fit again."
+            f"A {name} whose prediction is a {type(process).__name__} (posterior_ is "
+            f"{process.kind!r}) cannot be converted to ONNX. Set posterior to 'exact' or to "
+            "'inducing' (without n_mean) and metric to 'ard', and fit again."
         )
     _kernel_formulas.check(process.kernel, name)
