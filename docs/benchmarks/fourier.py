@@ -115,9 +115,8 @@ def render():
 
 def table_of(entries, names, measure):
     found = {tuple(key.split("/")): entry for key, entry in entries.items()}
-    methods = [
-        one for one in METHODS if any((n, str(m), one) in found for n in names for m in SIZES)
-    ]
+    known = {method for name, _, method in found if name in names}
+    methods = [method for method in METHODS if method in known]
     lines = []
     for name in names:
         near = found.get((name, "0", "neighbors"))

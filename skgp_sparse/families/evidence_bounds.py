@@ -51,8 +51,8 @@ def evidence_bounds(fit, parameters, records, units, name):
     if fit.posterior.kind in _WITHOUT:
         raise ValueError(
             f"{name} needs a posterior whose bounds are known, but posterior_ is "
-            f"{fit.posterior.kind!r}. Set posterior='exact', 'inducing' or 'rows', or judge the fit "
-            "by log_predictive_density of rows that it has not seen."
+            f"{fit.posterior.kind!r}. Set posterior='exact', 'inducing' or 'rows', or judge "
+            "the fit by log_predictive_density of rows that it has not seen."
         )
     bound = resolve_bound(parameters.bound, name)
     if records is not None:
