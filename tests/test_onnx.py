@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.likelihoods import Logit, Probit
-from skgp_sparse.posteriors import AllRows, InducingPoints, Neighbors
+from skgp_sparse.posteriors import AllRows, FourierFeatures, InducingPoints, Neighbors
 
 skl2onnx = pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -191,6 +191,9 @@ REFUSALS = {
     "prediction is a RowsPosterior.*posterior": lambda: regressor(posterior=AllRows()).fit(X, Y),
     "prediction is a NeighborsPosterior.*posterior": lambda: regressor(
         posterior=Neighbors(20, 10)
+    ).fit(X, Y),
+    "posterior_ is 'fourier'": lambda: regressor(
+        posterior=FourierFeatures(20), n_inducing="auto"
     ).fit(X, Y),
     "prediction is a DecoupledPosterior": lambda: regressor(
         posterior=InducingPoints(n_mean=40)
