@@ -1,7 +1,7 @@
 """What the engine and training promise to those who extend them, each promise kept by an example.
 
-A table that is never an array, a basis of bumps, a likelihood with a parameter of
-its own, and tapes that travel: none of them is known to the package.
+A table that is never an array, a basis of bumps, a likelihood with a parameter of its own, and
+tapes that travel: none of them is known to the package.
 """
 
 import ast
