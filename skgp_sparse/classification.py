@@ -53,8 +53,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
         - "exact": all rows. An evaluation takes O(n³) time.
         - "inducing": the inducing points, or all rows where `n_inducing` makes every row one.
-        - "fourier": cosines and sines at random frequencies from the spectral density of the kernel,
-          which has to be stationary, however few rows there are; see `FourierFeatures`.
+        - "fourier": cosines and sines at random frequencies from the spectral density of the
+          kernel, which has to be stationary, however few rows there are; see `FourierFeatures`.
           `n_inducing` and `inducing_init` must be "auto".
         - "neighbors": for every query, the 100 training rows that are nearest to it, in units of
           the length scales; see `Neighbors`. The sites of all rows are those at which every row
@@ -171,8 +171,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     n_classes_ : int
         The number of classes in the training data.
     posterior_ : str, or list of str
-        What the posterior was given: "exact", "inducing", "fourier" or "neighbors". With several binary
-        problems, it is a list of one name per problem.
+        What the posterior was given: "exact", "inducing", "fourier" or "neighbors". With several
+        binary problems, it is a list of one name per problem.
     kernel_ : kernel object
         The kernel used for prediction, with optimised hyperparameters. With several binary
         problems, it is a `CompoundKernel` that contains one kernel per problem. With a softmax, it

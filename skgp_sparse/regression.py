@@ -84,9 +84,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "rows": all rows by a solve, with hyperparameters of 3000 rows and calibrated variances;
           see `AllRows`. A fit takes O(n²) time per iteration of the solve, and a prediction O(n)
           time per query.
-        - "fourier": cosines and sines at random frequencies from the spectral density of the kernel,
-          which has to be stationary; see `FourierFeatures`. A prediction takes O(m) time per query
-          for m features, and O(m²) with its standard deviation.
+        - "fourier": cosines and sines at random frequencies from the spectral density of the
+          kernel, which has to be stationary; see `FourierFeatures`. A prediction takes O(m) time
+          per query for m features, and O(m²) with its standard deviation.
         - "neighbors": for every query, the training rows that are nearest to it, in a metric that
           is learned from rows which are left out; see `Neighbors`. The time of a fit hardly grows
           with the number of rows, and a prediction takes O(k³) time for k neighbours, 50 to 200.
