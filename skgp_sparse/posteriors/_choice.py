@@ -23,7 +23,7 @@ from skgp_sparse.posteriors._all_rows import AllRows
 from skgp_sparse.posteriors._contest import agreed, contest
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._fourier_features import FourierFeatures
+from skgp_sparse.posteriors._fourier_features import FourierFeatures, check_features
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
 from skgp_sparse.posteriors._larger_mean import LargerMean
@@ -119,7 +119,7 @@ def resolve_posterior(posterior, name):
         few = posterior.n_neighbors_fit
         check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
     if isinstance(posterior, FourierFeatures):
-        posterior.check(name)
+        check_features(posterior, name)
     if not isinstance(posterior, InducingPoints) or posterior.n_mean is None:
         return posterior
     check_number(posterior.n_mean, "posterior__n_mean", name, Integral, low=1)

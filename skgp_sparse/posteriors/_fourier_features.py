@@ -82,17 +82,6 @@ class FourierFeatures(Strategy):
         """The number of features of a row."""
         return self.n_components
 
-    def check(self, name):
-        """Raise unless every parameter is of the right kind; `name` is that of the estimator."""
-        m, learns = self.n_components, self.learn_frequencies
-        check_number(m, "posterior__n_components", name, Integral, low=2)
-        require(m % 2 == 0, "posterior__n_components", m, name, "an even number")
-        names = sorted(fourier_draws.BY_NAME)
-        is_name = isinstance(self.draws, str) and self.draws in names
-        require(is_name, "posterior__draws", self.draws, name, f"one of {names}")
-        is_switch = isinstance(learns, BOOLS)
-        require(is_switch, "posterior__learn_frequencies", learns, name, "True or False")
-
     def fit(self, job, random_state):
         """The `Fit` with these features, however few rows there are."""
         if job.settings.solver.begins_small:
@@ -121,6 +110,18 @@ class FourierFeatures(Strategy):
                     f"FourierFeatures. Got {name}={value!r}"
                 )
         return None
+
+
+def check_features(features, name):
+    """Raise unless every parameter of these features is right; `name` is that of the estimator."""
+    m, draws, learns = features.n_components, features.draws, features.learn_frequencies
+    check_number(m, "posterior__n_components", name, Integral, low=2)
+    require(m % 2 == 0, "posterior__n_components", m, name, "an even number")
+    names = sorted(fourier_draws.BY_NAME)
+    is_name = isinstance(draws, str) and draws in names
+    require(is_name, "posterior__draws", draws, name, f"one of {names}")
+    is_switch = isinstance(learns, BOOLS)
+    require(is_switch, "posterior__learn_frequencies", learns, name, "True or False")
 
 
 def _with_more_noise(kernel, objective):
