@@ -136,6 +136,13 @@ def test_periods(posterior):
     assert_same_moments(model.fit(X[:, :1], Y), QUERIES[:, :1])
 
 
+def test_random_features():
+    given = {"posterior": FourierFeatures(20), "n_inducing": "auto"}
+    kernel = Matern([1.0, 2.0], nu=1.2) + 0.3 * RBF() + WhiteKernel(0.1)
+    assert_same_moments(regressor(kernel=kernel, **given).fit(X, np.column_stack([Y, Y**2])))
+    assert_same_labels(classifier(kernel=RBF(), **given))
+
+
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_have_the_type_of_classes(kind):
     assert_same_labels(classifier(labels=LABELS[kind], kernel=RBF()))
@@ -191,9 +198,6 @@ REFUSALS = {
     "prediction is a RowsPosterior.*posterior": lambda: regressor(posterior=AllRows()).fit(X, Y),
     "prediction is a NeighborsPosterior.*posterior": lambda: regressor(
         posterior=Neighbors(20, 10)
-    ).fit(X, Y),
-    "posterior_ is 'fourier'": lambda: regressor(
-        posterior=FourierFeatures(20), n_inducing="auto"
     ).fit(X, Y),
     "prediction is a DecoupledPosterior": lambda: regressor(
         posterior=InducingPoints(n_mean=40)
