@@ -302,6 +302,7 @@ def test_neighbours_among_rows_of_a_cluster(share, client, on_workers, table, mo
             model.predict(dX)
 
 
+@pytest.mark.second(share=0.1)
 def test_random_features_of_rows_of_a_cluster(client, on_workers, table):
     X, _, y = table
     features = {"n_inducing": "auto", "posterior": FourierFeatures(16)}

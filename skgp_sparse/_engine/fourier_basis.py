@@ -47,9 +47,9 @@ class FourierBasis(Basis):
     def drawn(kernel, n_frequencies, draws, origin, random_state):
         """The basis with random frequencies of a kernel, evenly shared by its terms."""
         terms, d = kernels.spectrum(kernel), len(origin)
-        counts, k = shares(terms, n_frequencies), max(len(term.factors) for term in terms)
+        counts, k = shares(terms, n_frequencies), max(1, *(len(term.factors) for term in terms))
         draw = fourier_draws.BY_NAME[draws]
-        parts = [draw(count, max(k, 1), d, random_state) for count in counts]
+        parts = [draw(count, k, d, random_state) for count in counts]
         normal, levels = map(np.concatenate, zip(*parts))
         return FourierBasis(normal, levels, counts, origin)
 

@@ -71,16 +71,12 @@ class FourierFeatures(Strategy):
     """
 
     name = "fourier"
+    width = property(lambda self: self.n_components)
 
     def __init__(self, n_components=500, draws="sobol", learn_frequencies=False):
         self.n_components = n_components
         self.draws = draws
         self.learn_frequencies = learn_frequencies
-
-    @property
-    def width(self):
-        """The number of features of a row."""
-        return self.n_components
 
     def fit(self, job, random_state):
         """The `Fit` with these features, however few rows there are."""
@@ -92,7 +88,7 @@ class FourierFeatures(Strategy):
         basis = FourierBasis.drawn(*frequencies, origin, random_state)
         objective = job.model.in_basis(rows, basis, settings.options)
         kernel = job.kernel
-        if settings.solver.begins_small:
+        if settings.solver.begins_small and not job.model.has_sites:
             some = rows.sampled(rows.sample(_SOME, random_state))
             kernel = _with_more_noise(kernel, objective.on(some))
         _, kernel = best_start(objective, kernel, objective, job)
@@ -130,14 +126,11 @@ def _with_more_noise(kernel, objective):
     The noise of an exact fit is too low for features, which cannot follow all that the kernel can:
     from there, a search ends where the objective is low.
     """
-    value = value_or_minus_inf(objective, kernel, False)
-    while True:
-        theta = kernel.theta
+    best, louder = -np.inf, kernel
+    while (value := value_or_minus_inf(objective, louder, False)) > best:
+        best, kernel, theta = value, louder, louder.theta
         for positions in positions_of(kernel, "noise_level"):
             theta[positions] += np.log(_LOUDER)
         theta = np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T)
         louder = kernel.clone_with_theta(theta)
-        before, value = value, value_or_minus_inf(objective, louder, False)
-        if not value > before:
-            return kernel
-        kernel = louder
+    return kernel
