@@ -6,12 +6,13 @@ a random tenth is held out: at most `--rows` of the training rows and 2,000 of t
 random. `temperature` is the temperature of the first station of beijing_air by the hour, the first
 `--rows` hours; a random tenth is held out. `srtm` are random rows of srtm_n27e086.
 
-Methods are `SparseGPRegressor(random_state=0)` with the default kernel: `inducing` has m inducing
+Methods are `SparseGPRegressor(random_state=0)`, in the table of seeds also 1 … 4, with the default kernel: `inducing` has m inducing
 points; the others are ``posterior=FourierFeatures(m, draws, learn_frequencies)``, with fixed or
 learned frequencies. Seconds are those of the processor, for the fit, with one BLAS thread.
 `neighbors` is there once for each table, for comparison. ::
 
     OPENBLAS_NUM_THREADS=1 python fourier.py --data DIR
+    OPENBLAS_NUM_THREADS=1 python fourier.py --data DIR --seeds
     python fourier.py --data DIR --datasets airfoil --m 50 --rows 500     # a trial
     python fourier.py --render                                            # the tables alone
 
@@ -22,6 +23,7 @@ results/fourier.json; entries that are there already are not computed again, unl
 import argparse
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 
 import common
@@ -32,6 +34,7 @@ STORE = common.RESULTS / "fourier.json"
 CHOICE = ("airfoil", "bike", "temperature")
 REPORT = ("concrete", "elevators", "kin40k", "pol", "cal_housing", "srtm")
 SIZES = (100, 300)
+SEEDS = (1, 2, 3, 4)
 DRAWS = ("random", "orthogonal", "sobol")
 METHODS = ("inducing", *(f"{draws}, {how}" for draws in DRAWS for how in ("fixed", "learned")))
 MOST_TESTED = 2000
@@ -68,10 +71,10 @@ def everything(folder, name, most):
 # -- measuring -------------------------------------------------------------------------
 
 
-def measure(folder, name, m, method, most):
+def measure(folder, name, m, method, most, seed=0):
     """Density, error and seconds of one fit."""
     X, y, y_test, X_test = rows_of(folder, name, most)
-    model = ours.with_features(method, m)
+    model = ours.with_features(method, m, seed)
     start = time.process_time()
     model.fit(X, y)
     seconds = time.process_time() - start
@@ -87,7 +90,17 @@ def measure(folder, name, m, method, most):
     }
 
 
+def run_seeds(args):
+    """Fixed frequencies of further seeds, on the tables of the choice."""
+    for name, m, draws, seed in product(CHOICE, SIZES, DRAWS, SEEDS):
+        how = args.data, name, m, f"{draws}, fixed", args.rows, seed
+        key = f"{name}/{m}/{draws}, fixed/{seed}"
+        common.once(STORE, key, lambda how=how: measure(*how), args.again)
+
+
 def run(args):
+    if args.seeds:
+        return run_seeds(args)
     for name in args.datasets:
         pairs = [(m, method) for m in args.m for method in args.methods]
         for m, method in [*pairs, (0, "neighbors")]:
@@ -102,6 +115,7 @@ def run(args):
 def render():
     entries = common.read_json(STORE)
     parts = [__doc__.split(" ::")[0].split("\n\n", 1)[1]]
+    parts += ["## Fixed frequencies: log density of five seeds", table_of_seeds(entries)]
     for title, names in (("chosen on", CHOICE), ("reported", REPORT)):
         for measure, what in (
             ("density", "log density"),
@@ -113,8 +127,29 @@ def render():
     common.write_report("fourier.md", "Random Fourier features beside inducing points", *parts)
 
 
+def table_of_seeds(entries):
+    """Mean and standard deviation over seeds, those of the tables of the choice together last."""
+    lines, means = [], []
+    for name, m in product(CHOICE, SIZES):
+        cells = [
+            [
+                entry["density"]
+                for key, entry in entries.items()
+                if key.startswith(f"{name}/{m}/{draws}, fixed")
+            ]
+            for draws in DRAWS
+        ]
+        if all(map(len, cells)):
+            means.append([np.mean(one) for one in cells])
+            spreads = [f"{np.mean(one):.3f} ± {np.std(one):.3f}" for one in cells]
+            lines.append([name, str(m), *spreads])
+    if means:
+        lines.append(["mean", "", *map(float, np.mean(means, axis=0))])
+    return common.table(["table", "m", *DRAWS], lines)
+
+
 def table_of(entries, names, measure):
-    found = {tuple(key.split("/")): entry for key, entry in entries.items()}
+    found = {tuple(key.split("/")): one for key, one in entries.items() if key.count("/") == 2}
     known = {method for name, _, method in found if name in names}
     methods = [method for method in METHODS if method in known]
     lines = []
@@ -122,9 +157,9 @@ def table_of(entries, names, measure):
         near = found.get((name, "0", "neighbors"))
         for m in SIZES:
             cells = [found.get((name, str(m), method)) for method in methods]
-            known = next((one for one in cells if one), None)
-            if known:
-                about = [f"{name} ({known['n']:,} × {known['d']})", str(m)]
+            first = next((one for one in cells if one), None)
+            if first:
+                about = [f"{name} ({first['n']:,} × {first['d']})", str(m)]
                 lines.append([*about, *(one and one[measure] for one in (*cells, near))])
     return common.table(["table", "m", *methods, "neighbors"], lines)
 
@@ -136,6 +171,7 @@ def parse():
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--m", nargs="+", type=int, default=list(SIZES))
     parser.add_argument("--rows", type=int, default=5000)
+    parser.add_argument("--seeds", action="store_true", help="only the table of seeds")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--render", action="store_true", help="only the tables")
     args = parser.parse_args()

@@ -71,18 +71,18 @@ def default_regressor():
     return SparseGPRegressor(random_state=0)
 
 
-def with_features(method, m):
+def with_features(method, m, seed=0):
     """A seeded regressor: "inducing", "neighbors", or random features as "draws, how"."""
     from skgp_sparse import SparseGPRegressor
     from skgp_sparse.posteriors import FourierFeatures
 
     if method == "neighbors":
-        return SparseGPRegressor(posterior="neighbors", random_state=0)
+        return SparseGPRegressor(posterior="neighbors", random_state=seed)
     if method == "inducing":
-        return SparseGPRegressor(posterior="inducing", n_inducing=m, random_state=0)
+        return SparseGPRegressor(posterior="inducing", n_inducing=m, random_state=seed)
     draws, how = method.split(", ")
     features = FourierFeatures(m, draws, learn_frequencies=how == "learned")
-    return SparseGPRegressor(posterior=features, random_state=0)
+    return SparseGPRegressor(posterior=features, random_state=seed)
 
 
 def objective(X, y, kernel, bound, n_jobs=None):
