@@ -72,12 +72,16 @@ class FourierFeatures(Strategy):
     """
 
     name = "fourier"
-    width = property(lambda self: self.n_components)
 
     def __init__(self, n_components=500, draws="sobol", learn_frequencies=False):
         self.n_components = n_components
         self.draws = draws
         self.learn_frequencies = learn_frequencies
+
+    @property
+    def width(self):
+        """The number of features of a row."""
+        return self.n_components
 
     def fit(self, job, random_state):
         """The `Fit` with these features, however few rows there are."""
