@@ -14,6 +14,7 @@ from skgp_sparse import bounds, likelihoods, posteriors, solvers
 from skgp_sparse._engine.decoupled import DecoupledPosterior
 from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.exact_sites import join_rows
+from skgp_sparse._engine.fourier_basis import FourierBasis, Harmonics
 from skgp_sparse._engine.inducing_basis import InducingBasis, InducingFeatures
 from skgp_sparse._engine.left_out import LeaveOneOut
 from skgp_sparse._engine.local_sites import SiteRows
@@ -68,13 +69,13 @@ _OBJECTIVES += (
     SiteObjective,
     Starts,
 )
-_OBJECTIVES += (Softmax, Units, Variational, join_rows)
+_OBJECTIVES += (FourierBasis, Harmonics, Softmax, Units, Variational, join_rows)
 _STREAMS = (Knowledge, Moments, Part, Reservoir, RunningSums, StreamState, Sums, Watch)
 _PARTS = _LATENT + _VIEWS + _PROCESSES + _NEIGHBORS + _OBJECTIVES + _STREAMS
 _OF_USERS = {
     bounds: "Titsias TitsiasNew Artemev FITC PEP DTC",
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    posteriors: "AllRows Candidate Exact InducingPoints Neighbors",
+    posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     solvers: "LBFGS Minibatches Stochastic",
     kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared Matern "
     "PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",

@@ -84,6 +84,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "rows": all rows by a solve, with hyperparameters of 3000 rows and calibrated variances;
           see `AllRows`. A fit takes O(n²) time per iteration of the solve, and a prediction O(n)
           time per query.
+        - "fourier": cosines and sines at random frequencies from the spectral density of the
+          kernel, which has to be stationary; see `FourierFeatures`. A prediction takes O(m) time
+          per query for m features, and O(m²) with its standard deviation.
         - "neighbors": for every query, the training rows that are nearest to it, in a metric that
           is learned from rows which are left out; see `Neighbors`. The time of a fit hardly grows
           with the number of rows, and a prediction takes O(k³) time for k neighbours, 50 to 200.
@@ -95,7 +98,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           "inducing" for 300 to 2000 distinct rows.
 
         Where `n_inducing` makes every row an inducing point, the process is exact in any case, and
-        all bounds coincide. With "rows" and "neighbors", `bound` must be "auto".
+        all bounds coincide, unless `posterior` is "fourier", which has features in any case. All
+        bounds coincide for these, too, and `n_inducing` and `inducing_init` must be "auto". With
+        "rows" and "neighbors", `bound` must be "auto".
     n_inducing : int or "auto", default="auto"
         The number of inducing points. If it is at least the number of distinct rows, every row
         becomes an inducing point and the model is exact. "auto" uses the exact process for up to
@@ -213,19 +218,20 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
     inducing_points_ : ndarray of shape (m, n_features) or (m, r)
         The inducing points, in the units of X; those of ``X @ metric_.T`` if `metric_` is not None.
-        Not defined if `posterior_` is "neighbors", and `n_inducing_` neither.
+        Not defined if `posterior_` is "neighbors" or "fourier", and `n_inducing_` neither.
     metric_ : ndarray of shape (r, n_features) or None
         What the kernel sees is ``X @ metric_.T``, with r = n_features unless `metric` is a rank.
         None: X itself.
     variance_factor_ : float
         The number by which all predicted variances are multiplied, so that rows that were held
-        aside are most likely. It is 1 if `posterior_` is "exact" or "inducing", or `optimizer` is
-        None.
-    posterior_ : {"exact", "inducing", "neighbors", "rows"}
-        What the posterior is given: all rows exactly, inducing points, the rows nearest to each
-        query, or all rows by a solve.
+        aside are most likely. It is 1 if `posterior_` is "exact", "inducing" or "fourier", or
+        `optimizer` is None.
+    posterior_ : {"exact", "inducing", "fourier", "neighbors", "rows"}
+        What the posterior is given: all rows exactly, inducing points, random features, the rows
+        nearest to each query, or all rows by a solve.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets. If
+        `posterior_` is "fourier", it is the log marginal likelihood of the linear model. If
         `posterior_` is "neighbors", it is the leave-one-out log density of random rows, times the
         number of all rows.
     likelihood_ : Likelihood or None
@@ -736,8 +742,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if hasattr(self, "kernel_"):
             fit = self._fits[0]
             reason = (
-                f"its posterior_ is {self.posterior_!r}, where inducing_points_ stand for the "
-                "rows. Set posterior='exact' or 'rows' if all rows should be kept"
+                f"its posterior_ is {self.posterior_!r}, which keeps none of the rows. Set "
+                "posterior='exact' or 'rows' if all rows should be kept"
             )
             if fit.posterior.n_rows_kept or fit.posterior.kind == "neighbors":
                 reason = "its rows came from a cluster or a large source"

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.likelihoods import Logit, Probit
-from skgp_sparse.posteriors import AllRows, InducingPoints, Neighbors
+from skgp_sparse.posteriors import AllRows, FourierFeatures, InducingPoints, Neighbors
 
 skl2onnx = pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -134,6 +134,13 @@ def test_labels_and_probabilities(n_classes, likelihood, bound, kernel, n_induci
 def test_periods(posterior):
     model = regressor(kernel=ExpSineSquared(1.5, 3.0) * RBF(5.0), posterior=posterior)
     assert_same_moments(model.fit(X[:, :1], Y), QUERIES[:, :1])
+
+
+def test_random_features():
+    given = {"posterior": FourierFeatures(20), "n_inducing": "auto"}
+    kernel = Matern([1.0, 2.0], nu=1.2) + 0.3 * RBF() + WhiteKernel(0.1)
+    assert_same_moments(regressor(kernel=kernel, **given).fit(X, np.column_stack([Y, Y**2])))
+    assert_same_labels(classifier(kernel=RBF(), **given))
 
 
 @pytest.mark.parametrize("kind", LABELS)

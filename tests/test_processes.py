@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, decoupled, exact
 from skgp_sparse._engine import process as contract
+from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.nearest import distinct_rows
@@ -27,6 +28,13 @@ AT = np.unique(CASE.X, axis=0)[:12] + 0.05
 
 def _inducing():
     return collapsed.posterior(CASE.problem(TitsiasNew()))[0]
+
+
+def _features():
+    kernel = ConstantKernel(2.0) * RBF(0.7) + WhiteKernel(0.1)
+    basis = FourierBasis.drawn(kernel, 4, "sobol", CASE.X[0], np.random.RandomState(0))
+    problem = CASE.problem(TitsiasNew())._replace(kernel=kernel, basis=basis)
+    return collapsed.posterior(problem)[0]
 
 
 def _exact():
@@ -79,6 +87,7 @@ PROCESSES = {
         lambda: ProcessInMetric(_inducing(), np.eye(CASE.X.shape[1]) + 0.2),
         0,
     ),
+    "random features": (_features, 0),
     "exact": (_exact, len(CASE.groups().X)),
     "decoupled": (_decoupled, 0),
     "tight variance": (_tight, len(CASE.rows().everything().used().X)),

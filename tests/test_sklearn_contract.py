@@ -23,7 +23,7 @@ from skgp_sparse.bounds import PEP
 from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.metrics import log_predictive_density_scorer
-from skgp_sparse.posteriors import AllRows, InducingPoints, Neighbors
+from skgp_sparse.posteriors import AllRows, FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -62,7 +62,11 @@ def estimators():
         SparseGPClassifier(posterior=Neighbors(8, 5), max_iter=5, multi_class="one_vs_one"),
         SparseGPRegressor(likelihood="student_t", posterior=Neighbors(8, 5), max_iter=5),
     ]
-    return sparse + labels + numbers + neighbors
+    features = [
+        SparseGPRegressor(posterior=FourierFeatures(10, learn_frequencies=True), max_iter=3),
+        SparseGPClassifier(RBF(), posterior=FourierFeatures(10), optimizer=None),
+    ]
+    return sparse + labels + numbers + neighbors + features
 
 
 def expected_failures(estimator):

@@ -147,7 +147,9 @@ def test_predictions_that_need_known_inputs(fitted):
     X, y, X_std = sine()
     with pytest.raises(ValueError, match="X_std and return_cov cannot be combined"):
         fitted.predict(X, return_cov=True, X_std=X_std)
-    for other in (SparseGPRegressor(), model(posterior="exact", optimizer=None).fit(X, y)):
+    features = SparseGPRegressor(posterior="fourier", optimizer=None).fit(X, y)
+    exact = model(posterior="exact", optimizer=None).fit(X, y)
+    for other in (SparseGPRegressor(), exact, features):
         with pytest.raises(ValueError, match="X_std needs inducing points"):
             other.predict(X, X_std=X_std)
     with pytest.raises(ValueError, match="fit was given X_std"):

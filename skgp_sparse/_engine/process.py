@@ -36,8 +36,8 @@ class Process(ABC):
         Of the process before any data. No variance is larger than this kernel's, unless sites have
         negative precisions.
     kind : str
-        What the data are given by: "prior" (no data), "exact", "inducing", "neighbors"
-        or "rows".
+        What the data are given by: "prior" (no data), "exact", "inducing", "fourier",
+        "neighbors" or "rows".
     width : int
         Numbers that a prediction computes per query (and process).
     n_rows_kept : int

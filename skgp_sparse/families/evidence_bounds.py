@@ -17,6 +17,7 @@ from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._choice import tolerance
 from skgp_sparse.rows.checks import check_columns
 
+_WITHOUT = "neighbors", "fourier"  # kinds of posteriors that bound no exact evidence
 _RESIDUAL = 1e-3  # of the solve: it costs the bounds about its square over the noise
 
 
@@ -48,11 +49,11 @@ def evidence_bounds(fit, parameters, records, units, name):
     name : str
         For errors.
     """
-    if fit.posterior.kind == "neighbors":
+    if fit.posterior.kind in _WITHOUT:
         raise ValueError(
-            f"{name} needs a posterior whose bounds are known, but posterior_ is 'neighbors'. Set "
-            "posterior='exact', 'inducing' or 'rows', or judge the fit by log_predictive_density "
-            "of rows that it has not seen."
+            f"{name} needs a posterior whose bounds are known, but posterior_ is "
+            f"{fit.posterior.kind!r}. Set posterior='exact', 'inducing' or 'rows', or judge "
+            "the fit by log_predictive_density of rows that it has not seen."
         )
     if fit.objective is not None and fit.objective.rows.X_std is not None:
         raise ValueError(

@@ -70,7 +70,7 @@ class LatentObjective(Objective):
     def blocks(self, kernel, move_basis=False):
         """Kernel, inducing points if they may move, and ``q`` of all rows."""
         mean = self.inputs.mean
-        basis = [basis_block(kernel, self.basis.parameters, mean.std(axis=0) + _LEAST_SPREAD)]
+        basis = [basis_block(kernel, self.basis, mean.std(axis=0) + _LEAST_SPREAD)]
         of_rows = [ParameterBlock("shift", self.shift), ParameterBlock("log_ratio", self.log_ratio)]
         return [kernel_block(kernel), *(basis if move_basis else []), *of_rows]
 

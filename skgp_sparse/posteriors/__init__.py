@@ -9,6 +9,7 @@ predicts:
 - `_job`: what is fitted, and how every fit begins
 - `_exact`: all rows, exactly
 - `_inducing_points`: inducing points
+- `_fourier_features`: random features
 - `_larger_mean`: inducing points, and more of them for the mean
 - `_tight_variance`: inducing points, and the smaller variances of the bound that was maximised
 - `_all_rows`: all rows, by a solve
@@ -27,7 +28,9 @@ predicts:
 from skgp_sparse.posteriors._all_rows import AllRows
 from skgp_sparse.posteriors._contract import Candidate, Strategy
 from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._neighbors import Neighbors
 
-__all__ = ["AllRows", "Candidate", "Exact", "InducingPoints", "Neighbors", "Strategy"]
+__all__ = ["AllRows", "Candidate", "Exact", "FourierFeatures", "InducingPoints"]
+__all__ += ["Neighbors", "Strategy"]

@@ -23,6 +23,7 @@ from skgp_sparse.posteriors._all_rows import AllRows
 from skgp_sparse.posteriors._contest import agreed, contest
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._fourier_features import FourierFeatures, check_features
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
 from skgp_sparse.posteriors._larger_mean import LargerMean
@@ -100,6 +101,7 @@ def agree(jobs, random_states, run):
 BY_NAME = {
     "auto": Auto,
     "exact": Exact,
+    "fourier": FourierFeatures,
     "inducing": InducingPoints,
     "neighbors": Neighbors,
     "rows": AllRows,
@@ -118,6 +120,8 @@ def resolve_posterior(posterior, name):
             check_number(posterior.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
         few = posterior.n_neighbors_fit
         check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
+    if isinstance(posterior, FourierFeatures):
+        check_features(posterior, name)
     if isinstance(posterior, InducingPoints):
         return _of_inducing_points(posterior, name)
     return posterior
@@ -167,6 +171,7 @@ def job_of(family, rows, kernel, model, name):
     given, n = family.parameters, len(rows)
     metric = _metric(family, rows.n_features)
     size, limits = _sizes(given.n_inducing, kernel, family.has_sites)
+    size = family.strategy.width or size
     if rows.X_std is not None and is_auto(given.n_inducing):
         size = UncertainInputs.size(size)
     initialise, are_given = family.initialiser(size, rows.n_features)

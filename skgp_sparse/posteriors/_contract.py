@@ -49,6 +49,8 @@ class Strategy(BaseEstimator, ABC):
         Whether rows that arrive later are kept, as predictions need them.
     has_bound : bool
         Whether a fit depends on `bound`, where not every row is an inducing point.
+    width : int or None
+        The number of features of a row; None: that of the inducing points that are wanted.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Strategy(BaseEstimator, ABC):
     name = ""
     keeps_rows = False
     has_bound = True
+    width = None
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod
