@@ -8,7 +8,6 @@ would be worse than to ignore `X_std`: what the targets say about inputs would c
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.normal_inputs import Gaps, Normals
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._ground.linalg import Jitter
@@ -29,18 +28,19 @@ class UncertainInputs(Strategy):
     def fit(self, job, random_state):
         """The `Fit` from hyperparameters of few rows, whose inputs are taken as known."""
         job = begin(job, random_state)
-        points, rows, p = job.points, job.rows, job.rows.n_targets
-        Z = points.initialise(rows, job.kernel, random_state)
+        rows, options = job.rows, job.settings.options._replace(jitter=_JITTER)
+        Z = job.points.initialise(rows, job.kernel, random_state)
+        known = job.model.sparse(rows, Z, options)
         X = rows.everything().X
         objective = LatentObjective(
             rows=rows,
-            bound=job.model.bound,
-            basis=InducingBasis(Z),
+            bound=known.bound,
+            basis=known.basis,
             prior=Normals(X, rows.X_std**2),
             shift=np.zeros_like(X),
             log_ratio=np.zeros_like(X),
-            gaps=Gaps.everything(p),
-            options=job.settings.options._replace(jitter=_JITTER),
+            gaps=Gaps.everything(rows.n_targets),
+            options=options,
         )
         fit = LBFGS().solve(objective, job.kernel, job.settings, random_state, job.model)
         given = fit.posterior
