@@ -23,6 +23,7 @@ from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
+from skgp_sparse.posteriors import FourierFeatures
 
 SNELSON = Path(__file__).parent / "data" / "snelson.csv"
 SIGNAL, LENGTH, NOISE = 0.712, 0.597, 0.0715  # of the exact process of every fifth row
@@ -56,9 +57,14 @@ def of_package(X, y, **parameters):
     return predict
 
 
+def random_features(X, y, n_components):
+    """Random Fourier features, drawn once."""
+    features = FourierFeatures(n_components, draws="random")
+    return of_package(X, y, posterior=features, random_state=0)
+
+
 # %%
-# What it leaves out: the Nyström approximation, which is no process, and random features with the
-# frequencies of the kernel, drawn once.
+# What it leaves out: the Nyström approximation, which is no process.
 
 
 def nystrom(X, y, collapsed=False):
@@ -72,23 +78,6 @@ def nystrom(X, y, collapsed=False):
         k = q if collapsed else kernel
         weights = np.linalg.solve(q(X, X) + NOISE * np.eye(len(X)), k(X, queries)).T
         return weights @ y, np.diag(k(queries, queries)) - np.sum(weights * k(queries, X), axis=1)
-
-    return predict
-
-
-def random_features(X, y, n_components, seed=0):
-    """A linear model of cosines and sines: k(x, z) is about Σ cos(ω (x - z)) 2 SIGNAL / M."""
-    omega = np.random.RandomState(seed).normal(size=n_components // 2) / LENGTH
-
-    def features(A):
-        waves = np.hstack([np.cos(A * omega), np.sin(A * omega)])
-        return np.sqrt(2.0 * SIGNAL / n_components) * waves
-
-    def predict(queries):
-        P, P_queries = features(X), features(queries)
-        precision = np.eye(P.shape[1]) + P.T @ P / NOISE
-        mean = P_queries @ np.linalg.solve(precision, P.T @ y / NOISE)
-        return mean, np.sum(P_queries * np.linalg.solve(precision, P_queries.T).T, axis=1)
 
     return predict
 
