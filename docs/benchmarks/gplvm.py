@@ -1,0 +1,382 @@
+"""Latent inputs: `BayesianGPLVM` beside GPflow's, new rows, missing entries, time and memory.
+
+fits
+    Three-phase oil flow (1,000 training rows of 12 columns; q = 10 components), its 100 rows that
+    GPflow uses (oil100; q = 2 and 5), and 500 handwritten digits of 64 columns (q = 10), with the
+    bounds "titsias" and "titsias_new": the bound per row for centred columns, divided by the root
+    mean square of all entries; the bounds of the starts, of which the highest is kept; components
+    with a divergence from the prior of more than 0.05 nats per row; errors of the nearest other
+    row, positions in units of the length scales, in all components and in the two most relevant
+    ones. Seconds are CPU seconds: they count all threads, and no other programs.
+gpflow
+    GPflow's BayesianGPLVM (the bound of Titsias and Lawrence 2010) by its L-BFGS on the same tables,
+    from the first of our starts ("ours") and from that of its notebook ("notebook": variances 1,
+    length scales, variance and noise 1, random rows as inducing points), at most 3,000 iterations
+    and `--limit` CPU seconds, of which compilation is no part. "At our time" is its bound when it had
+    used the CPU seconds of our fit, all starts included.
+rows
+    200 validation rows of oil flow, complete and with half of their entries missing, in a model of
+    all 1,000 training rows (q = 10, m = 50): CPU milliseconds per row of `transform`, errors in
+    units of the root mean square beside those of the column means, and how many entries are in
+    intervals of 95 %. And fits with missing training entries, and the positions that `transform`
+    gives the training rows beside `embedding_`.
+large
+    10,000 rows of 50 columns, smooth functions of five components with noise: q = 5, m = 20, one start, 500
+    iterations; and the peak of the memory that NumPy reports (`tracemalloc`) in fits of few
+    iterations to 5,000, 10,000 and 20,000 rows, beyond the table. ::
+
+    python gplvm.py --data DIR --peers-python PYTHON
+    python gplvm.py --data DIR --parts fits --tables oil100-2 --seeds 0       # a trial
+    python gplvm.py --data DIR --render                                      # the tables alone
+
+Each measurement is one entry of results/gplvm.json; entries that are there already are not measured
+again, unless with `--again`.
+"""
+
+import argparse
+import time
+import tracemalloc
+import warnings
+from functools import partial
+from typing import NamedTuple
+
+import common
+import numpy as np
+import ours
+from sklearn.datasets import load_digits
+
+STORE = common.RESULTS / "gplvm.json"
+BOUNDS = ("titsias_new", "titsias")
+ON = 0.05  # nats per row, above which a component is on
+NEW_ROWS = 200
+
+
+class Case(NamedTuple):
+    table: str
+    q: int
+    m: int
+
+
+CASES = {
+    "oilflow-50": Case("oilflow", 10, 50),
+    "oilflow-20": Case("oilflow", 10, 20),
+    "oil100-2": Case("oil100", 2, 20),
+    "oil100-5": Case("oil100", 5, 20),
+    "digits-50": Case("digits", 10, 50),
+}
+
+
+def once(args, key, measure):
+    about = {"commit": common.commit(common.HERE.parents[1]), "machine": common.machine()}
+    common.once(STORE, key, lambda: measure() | about, args.again)
+
+
+def table(args, name):
+    """Rows and their labels."""
+    if name == "digits":
+        X, labels = load_digits(return_X_y=True)
+        return X[:500], labels[:500]
+    X, labels, masks = common.labelled(args.data, "oilflow")
+    if name == "oil100":
+        with np.load(f"{args.data}/oilflow.npz") as f:
+            rows = f["gpflow_rows"]
+    else:
+        rows = masks[:, 0] if name == "new rows" else ~masks[:, 0]
+    return X[rows], labels[rows]
+
+
+def standardised(Y, train):
+    """Rows as the model sees them, and their unit."""
+    centred = train - train.mean(axis=0)
+    scale = np.sqrt(np.mean(centred**2))
+    return (Y - train.mean(axis=0)) / scale, scale
+
+
+def nearest_errors(positions, labels):
+    """Rows whose nearest other row has another label."""
+    squares = np.sum(positions**2, axis=1)
+    D = squares[:, None] + squares - 2.0 * positions @ positions.T
+    np.fill_diagonal(D, np.inf)
+    return int(np.sum(labels[D.argmin(axis=1)] != labels))
+
+
+def what_is_found(mean, relevances, length_scales, labels):
+    """Components that are on, and errors of the nearest row."""
+    scaled, order = mean / length_scales, np.argsort(-np.asarray(relevances), kind="stable")
+    return {
+        "on": int(np.sum(np.asarray(relevances) > ON)),
+        "errors": nearest_errors(scaled, labels),
+        "errors_two": nearest_errors(scaled[:, order[:2]], labels),
+    }
+
+
+# -- fits ------------------------------------------------------------------------------
+
+
+def fits(args):
+    for seed in args.seeds:
+        for name in args.tables:
+            for bound in BOUNDS:
+                key = f"fits/{name}/{bound}/{seed}"
+                once(args, key, partial(measure_fit, args, CASES[name], bound, seed))
+
+
+def measure_fit(args, case, bound, seed):
+    X, labels = table(args, case.table)
+    model = ours.gplvm(case.q, case.m, bound, random_state=seed)
+    with ours.latent_starts() as starts:
+        model.fit(X)
+    found = {
+        "bound": model.log_marginal_likelihood_value_ / len(X),
+        "starts": [[value / len(X), *rest] for value, *rest in starts],
+        "seconds": sum(seconds for *_, seconds in starts),
+    }
+    scales = model.kernel_.k1.k2.length_scale
+    return found | what_is_found(model.embedding_, model.relevances_, scales, labels)
+
+
+def fits_table():
+    header = ["table, q, m", "program, bound", "seed or start", "bound per row", "of all starts"]
+    header += ["components on", "errors, all", "errors, two", "iterations", "CPU s"]
+    rows = []
+    for name, (table, q, m) in CASES.items():
+        rows += [[f"{table}, {q}, {m}", *row] for row in rows_of(name)]
+    return common.table(header, rows)
+
+
+def rows_of(name):
+    """Ours, then GPflow's."""
+    entries = common.read_json(STORE)
+    for key, entry in sorted(entries.items()):
+        part, case, *rest = key.split("/")
+        errors = [entry.get(what) for what in ("on", "errors", "errors_two")]
+        if part == "fits" and case == name:
+            starts = " / ".join(f"{value:.2f}" for value, *_ in entry["starts"])
+            iterations = " / ".join(str(count) for _, count, _ in entry["starts"])
+            yield [f"ours, {rest[0]}", rest[1], entry["bound"], starts, *errors, iterations,
+                   round(entry["seconds"], 1)]  # fmt: skip
+    for key, entry in sorted(entries.items()):
+        part, case, *rest = key.split("/")
+        if part == "gpflow" and case == name:
+            errors = [entry.get(what) for what in ("on", "errors", "errors_two")]
+            at_ours = bound_at(entry["trace"], ours_seconds(entries, name))
+            yield ["GPflow, titsias", rest[0], entry["bound"], f"at our time {at_ours:.2f}",
+                   *errors, entry["iterations"], round(entry["seconds"], 1)]  # fmt: skip
+
+
+def ours_seconds(entries, name):
+    """CPU seconds of our default fit."""
+    return entries.get(f"fits/{name}/titsias_new/0", {"seconds": np.inf})["seconds"]
+
+
+def bound_at(trace, seconds):
+    """The last bound of a trace of (seconds, bound) until then."""
+    known = [value for at, value in trace if at <= seconds]
+    return known[-1] if known else np.nan
+
+
+# -- GPflow ----------------------------------------------------------------------------
+
+
+def gpflow(args):
+    for start in ("ours", "notebook") if args.peers_python else ():
+        for name in args.tables:
+            run = partial(measure_gpflow, args, CASES[name], start)
+            once(args, f"gpflow/{name}/{start}", run)
+
+
+def measure_gpflow(args, case, start):
+    X, labels = table(args, case.table)
+    Y = standardised(X, X)[0]
+    mean, variance, length_scales, Z = ours.latent_start(Y, case.q, case.m)
+    problem = {"Y": Y, "mean": mean, "variance_of_q": variance, "Z": Z, "noise": 0.05}
+    problem |= {"lengthscales": length_scales}
+    if start == "notebook":
+        rows = np.random.RandomState(0).permutation(len(Y))[: case.m]
+        problem |= {"variance_of_q": 1.0, "Z": mean[rows], "noise": 1.0}
+        problem |= {"lengthscales": np.ones(case.q)}
+    options = {"iterations": 3000, "limit": args.limit}
+    found = common.run_peer(args.peers_python, "gpflow-gplvm", problem, **options)
+    mean, variance, scales = (np.array(found.pop(what)) for what in ("mean", "s", "lengthscales"))
+    relevances = 0.5 * np.mean(mean**2 + variance - np.log(variance) - 1.0, axis=0)
+    trace = [[seconds, bound / len(Y)] for seconds, bound in found.pop("trace")]
+    found = {**found, "bound": found["bound"] / len(Y), "trace": trace[:: len(trace) // 200 + 1]}
+    return found | what_is_found(mean, relevances, scales, labels)
+
+
+# -- new rows and missing entries ------------------------------------------------------
+
+
+def rows(args):
+    once(args, "rows/new", partial(measure_rows, args))
+    for share in (0.1, 0.3, 0.5):
+        once(args, f"rows/training/{share}", partial(measure_training_gaps, args, share))
+
+
+def measure_rows(args):
+    X, new = table(args, "oilflow")[0], table(args, "new rows")[0][:NEW_ROWS]
+    model = ours.gplvm(10, 50, random_state=0).fit(X)
+    rng = np.random.RandomState(0)
+    gaps = np.where(rng.uniform(size=new.shape) < 0.5, np.nan, new)
+    back = np.abs(model.transform(X[:NEW_ROWS]) - model.embedding_[:NEW_ROWS])
+    found = {"bound": model.log_marginal_likelihood_value_ / len(X), "score": model.score(new)}
+    found |= {"back_median": float(np.median(back)), "back_most": float(back.max())}
+    found |= {"back_far": int(np.sum(back.max(axis=1) > 0.01))}
+    found |= {f"complete_{k}": v for k, v in judged(model, new, new, X).items()}
+    return found | {f"half_{k}": v for k, v in judged(model, gaps, new, X).items()}
+
+
+def judged(model, given, truth, train):
+    """What `transform` costs, and errors of the missing entries, or of all if none is missing."""
+    begun = time.process_time()
+    positions = model.transform(given, return_std=True)
+    seconds = time.process_time() - begun
+    mean, std = model.inverse_transform(*positions, return_std=True)
+    asked = np.isnan(given) if np.isnan(given).any() else np.ones(given.shape, dtype=bool)
+    error, means = mean - truth, np.nanmean(train, axis=0) - truth
+    unit = standardised(train, np.where(np.isnan(train), np.nanmean(train, axis=0), train))[1]
+    return {
+        "ms": 1000.0 * seconds / len(given),
+        "rmse": float(np.sqrt(np.mean(error[asked] ** 2)) / unit),
+        "rmse_of_means": float(np.sqrt(np.mean(means[asked] ** 2)) / unit),
+        "covered": float(np.mean(np.abs(error[asked]) < 1.96 * std[asked])),
+    }
+
+
+def measure_training_gaps(args, share):
+    """Entries that were missing in training, and were found by `inverse_transform(embedding_)`."""
+    X = table(args, "oil100")[0]
+    gaps = np.random.RandomState(0).uniform(size=X.shape) < share
+    begun = time.process_time()
+    model = ours.gplvm(5, 20, random_state=0).fit(np.where(gaps, np.nan, X))
+    seconds = time.process_time() - begun
+    mean = model.inverse_transform(model.embedding_, model.embedding_std_)
+    unit = model.scale_
+    return {
+        "rmse": float(np.sqrt(np.mean((mean - X)[gaps] ** 2)) / unit),
+        "rmse_of_means": float(np.sqrt(np.mean((model.mean_ - X)[gaps] ** 2)) / unit),
+        "seconds": seconds,
+    }
+
+
+def rows_tables():
+    entries = common.read_json(STORE)
+    if one := entries.get("rows/new"):
+        lines = [
+            [name, *(one[f"{key}_{what}"] for what in ("ms", "rmse", "rmse_of_means", "covered"))]
+            for name, key in {"complete": "complete", "half of the entries missing": "half"}.items()
+        ]
+        header = [f"{NEW_ROWS} new rows", "CPU ms per row", "RMSE", "of column means", "in 95 %"]
+        yield common.table(header, lines)
+        yield (
+            f"The model has the bound {one['bound']:.2f} per row. The mean of `score_samples` is "
+            f"{one['score']:.2f} in units of the entries. `transform` gives the first {NEW_ROWS} "
+            f"training rows positions that differ from `embedding_` by {one['back_median']:.1e} at "
+            f"the median and by {one['back_most']:.2f} at most; {one['back_far']} rows differ by "
+            "more than 0.01."
+        )
+    lines = [
+        [f"{float(key.split('/')[2]):.0%}", entry["rmse"], entry["rmse_of_means"], entry["seconds"]]
+        for key, entry in sorted(entries.items())
+        if key.startswith("rows/training")
+    ]
+    if lines:
+        header = ["oil100, q = 5, m = 20: missing", "RMSE", "of column means", "CPU s of the fit"]
+        yield common.table(header, lines)
+
+
+# -- many rows -------------------------------------------------------------------------
+
+
+def large(args):
+    once(args, "large/fit", partial(measure_large, 10_000))
+    for n in (5_000, 10_000, 20_000):
+        once(args, f"large/memory/{n}", partial(measure_memory, n))
+
+
+def smooth_table(n, p=50, q=5):
+    rng = np.random.RandomState(0)
+    latent = rng.normal(size=(n, q))
+    waves = np.sin(latent @ rng.normal(size=(q, 60)) / np.sqrt(q) + rng.uniform(0, 6, 60))
+    return waves @ rng.normal(size=(60, p)) / np.sqrt(30) + 0.3 * rng.normal(size=(n, p))
+
+
+def measure_large(n):
+    X = smooth_table(n)
+    options = {"n_restarts_optimizer": 0, "max_iter": 500, "tol": 0.0, "random_state": 0}
+    clock, begun = time.perf_counter(), time.process_time()
+    model = ours.gplvm(5, 20, **options).fit(X)
+    seconds = {"wall": time.perf_counter() - clock, "seconds": time.process_time() - begun}
+    bound = model.log_marginal_likelihood_value_ / n
+    return seconds | {"iterations": model.n_iter_, "bound": bound}
+
+
+def measure_memory(n):
+    X = smooth_table(n)
+    options = {"n_restarts_optimizer": 0, "max_iter": 60, "tol": 0.0, "random_state": 0}
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    ours.gplvm(5, 20, **options).fit(X)
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    return {"peak": peak / 2**20, "per_row": peak / n, "table": X.nbytes / 2**20}
+
+
+def large_tables():
+    entries = common.read_json(STORE)
+    if one := entries.get("large/fit"):
+        yield (
+            f"10,000 rows of 50 columns, q = 5, m = 20: {one['iterations']} iterations of one start "
+            f"took {one['seconds']:.0f} CPU seconds, and {one['wall']:.0f} seconds of the clock "
+            f"beside other programs. The bound is {one['bound']:.2f} per row."
+        )
+    lines = [
+        [key.split("/")[2], entry["table"], entry["peak"], round(entry["per_row"])]
+        for key, entry in sorted(entries.items(), key=lambda pair: len(pair[0]))
+        if key.startswith("large/memory")
+    ]
+    if lines:
+        header = ["rows", "table (MiB)", "peak of the fit beyond it (MiB)", "bytes per row"]
+        yield common.table(header, lines)
+
+
+# -- command line ----------------------------------------------------------------------
+
+PARTS = {"fits": fits, "gpflow": gpflow, "rows": rows, "large": large}
+
+
+def render():
+    entries = common.read_json(STORE)
+    about = (
+        "GP-LVMs. Bounds are in nats per row, for centred columns divided by the root mean square "
+        "of all entries. Errors are rows whose nearest other row has another label. Seconds are CPU "
+        "seconds. Ours is the best of three starts, whose bounds are given one after the other."
+    )
+    parts = ["## Fits", fits_table(), "## New rows and missing entries", *rows_tables()]
+    parts += ["## Many rows", *large_tables(), *common.about_runs(entries)]
+    common.write_report("gplvm.md", "Latent inputs", about, *parts)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    common.add_data(parser)
+    common.add_peers(parser)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--tables", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    parser.add_argument("--limit", type=float, default=120.0, help="CPU seconds of GPflow")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--render", action="store_true", help="only the tables")
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    warnings.simplefilter("ignore")  # max_iter=500 is part of the question
+    for part in args.parts if not args.render else []:
+        PARTS[part](args)
+    render()
+
+
+if __name__ == "__main__":
+    main()
