@@ -38,8 +38,8 @@ predict there; SVGP takes ``labels`` from the problem, 1 for classification and 
 (the only one of GPyTorch). With ``--anneal 1``, the step size of Adam falls to zero along a cosine
 over the limit, and that of the natural gradients with it, to a tenth.
 
-``gpflow-gplvm`` is the Bayesian GP-LVM: ``Y``, the ``mean`` of q, one number ``variance_of_q``, ``Z``,
-``lengthscales`` and ``noise`` are its problem, and ``--limit`` is in CPU seconds.
+``gpflow-gplvm`` is the Bayesian GP-LVM. Its problem is ``Y``, the ``mean`` of q, one number
+``variance_of_q``, ``Z``, ``lengthscales`` and ``noise``, and ``--limit`` is in CPU seconds.
 
 ``gpytorch-fit-predict`` and ``gpboost-fit-predict`` want ``X``, ``y`` and ``X_test`` only. The one
 is the exact process with conjugate gradients, in float32, at GPyTorch's default settings, the other
