@@ -4,8 +4,8 @@ Two of twelve dimensions: three-phase oil flow
 
 Twelve gamma-ray measurements of a pipe say how much oil, water and gas is in their way (Bishop and
 James 1993, simulated). The flow in the pipe is of one of three kinds, which are the colours, and
-which no model is told. A Bayesian GP-LVM is asked for six components, and switches off those that
-it does not need. Its two most relevant components are shown beside the principal components.
+which no model is told. A Bayesian GP-LVM has six components, and switches off those that it does
+not need. Its two most relevant components are shown beside the principal components.
 
 Then half of the measurements of other rows are deleted, and predicted from the other half.
 """
