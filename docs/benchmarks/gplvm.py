@@ -259,24 +259,28 @@ def measure_rows(args):
     found = {"bound": model.log_marginal_likelihood_value_ / len(X), "score": model.score(new)}
     found |= {"back_median": float(np.median(back)), "back_most": float(back.max())}
     found |= {"back_far": int(np.sum(back.max(axis=1) > 0.01))}
-    found |= {f"complete_{k}": v for k, v in judged(model, new, new, X).items()}
-    return found | {f"half_{k}": v for k, v in judged(model, gaps, new, X).items()}
+    found |= {f"complete_{k}": v for k, v in judged(model, new, new).items()}
+    return found | {f"half_{k}": v for k, v in judged(model, gaps, new).items()}
 
 
-def judged(model, given, truth, train):
+def judged(model, given, truth):
     """What `transform` costs, and errors of the missing entries, or of all if none is missing."""
     begun = time.process_time()
     positions = model.transform(given, return_std=True)
     seconds = time.process_time() - begun
     mean, std = model.inverse_transform(*positions, return_std=True)
     asked = np.isnan(given) if np.isnan(given).any() else np.ones(given.shape, dtype=bool)
-    error, means = mean - truth, np.nanmean(train, axis=0) - truth
-    unit = standardised(train, np.where(np.isnan(train), np.nanmean(train, axis=0), train))[1]
+    found = errors_of_entries(model, mean, truth, asked)
+    covered = np.abs(mean - truth)[asked] < 1.96 * std[asked]
+    return found | {"ms": 1000.0 * seconds / len(given), "covered": float(covered.mean())}
+
+
+def errors_of_entries(model, mean, truth, asked):
+    """Root mean squares of errors and of deviations from the column means, in the model's unit."""
+    both = {"rmse": mean, "rmse_of_means": np.broadcast_to(model.mean_, truth.shape)}
     return {
-        "ms": 1000.0 * seconds / len(given),
-        "rmse": float(np.sqrt(np.mean(error[asked] ** 2)) / unit),
-        "rmse_of_means": float(np.sqrt(np.mean(means[asked] ** 2)) / unit),
-        "covered": float(np.mean(np.abs(error[asked]) < 1.96 * std[asked])),
+        name: common.rmse(truth[asked], prediction[asked]) / model.scale_
+        for name, prediction in both.items()
     }
 
 
@@ -288,12 +292,7 @@ def measure_training_gaps(args, share):
     model = ours.gplvm(5, 20, random_state=0).fit(np.where(gaps, np.nan, X))
     seconds = time.process_time() - begun
     mean = model.inverse_transform(model.embedding_, model.embedding_std_)
-    unit = model.scale_
-    return {
-        "rmse": float(np.sqrt(np.mean((mean - X)[gaps] ** 2)) / unit),
-        "rmse_of_means": float(np.sqrt(np.mean((model.mean_ - X)[gaps] ** 2)) / unit),
-        "seconds": seconds,
-    }
+    return errors_of_entries(model, mean, X, gaps) | {"seconds": seconds}
 
 
 def rows_tables():
