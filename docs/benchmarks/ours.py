@@ -818,7 +818,7 @@ def latent_starts():
 
 
 def latent_start(Y, q, m):
-    """Means, variance, length scales and inducing points of the first start, for centred Y."""
+    """Means, length scales and inducing points of the first start, for centred Y."""
     # ADAPT: to how starts are made.
     from skgp_sparse import inducing
     from skgp_sparse.inference.latent_starts import latent_starts
@@ -826,4 +826,4 @@ def latent_start(Y, q, m):
     random_state = np.random.RandomState(0)
     start = next(latent_starts(Y, q, 1, random_state))
     Z = inducing.k_means(start.mean, m, ConstantKernel() * RBF(start.length_scale), random_state)
-    return start.mean, start.variance, start.length_scale, Z
+    return start.mean, start.length_scale, Z
