@@ -13,8 +13,8 @@ gpflow
     tables, from our start with variances of q of 0.01 and 0.1, and from that of its notebook:
     principal components, variances of q and length scales of 1, noise variance 0.01, random rows as
     inducing points (it uses BFGS there, whose matrix would be too large here). At most 3,000
-    iterations and `--limit` CPU seconds, without compilation. "At our time" is its bound when it had
-    used the CPU seconds of our fit, all starts included; a dash says that it was stopped before.
+    iterations and `--limit` CPU seconds, without compilation. "At our time" is its bound when it
+    had used the CPU seconds of our fit, all starts included; a dash says that it stopped before.
 starts
     oil100 with twelve starts and three seeds: bounds by the initial variance of q, in turns.
 rows
