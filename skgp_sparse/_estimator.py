@@ -49,16 +49,16 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     A subclass says what its rows are (`_family`).
     """
 
-    def _fit(self, X, y, sample_weight, offset=None):
+    def _fit(self, X, y, sample_weight, offset=None, X_std=None):
         # NumPy need not warn: the results are checked
         with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
-            return self._fit_rows(X, y, sample_weight, offset)
+            return self._fit_rows(X, y, sample_weight, offset, X_std)
 
     @with_callbacks
-    def _fit_rows(self, X, y, sample_weight, offset):
+    def _fit_rows(self, X, y, sample_weight, offset, X_std):
         check_parameters(self, type(self).__name__)
         family, earlier = self._family().on_the_clock(), self._earlier()
-        records = self._read(family.rules, X, y, sample_weight, offset)
+        records = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         family.progress = progress_of(self, reporter)
         jobs = family.jobs(records, earlier)
@@ -94,9 +94,9 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
             self._stream = stream
         return self
 
-    def _read(self, rules, X, y, sample_weight, offset, reset=True):
+    def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
         """All rows, as `Records`."""
-        return read(self, rules, X, y, sample_weight, offset, reset)
+        return read(self, rules, X, y, sample_weight, offset, reset, X_std)
 
     def _earlier(self):
         """What an earlier fit may be gone on from."""
@@ -245,6 +245,11 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         objective, reason = self._fits[0].objective, None
         if objective is None:
             reason = "it was fitted on a cluster, or loaded from a pickle (or copied)"
+        elif objective.rows.X_std is not None:
+            raise ValueError(
+                f"{type(self).__name__}.partial_fit takes inputs as known, but fit was given "
+                "X_std. Call fit with all rows and their X_std."
+            )
         elif not objective.rows.in_memory:
             reason = "they came from a source of rows that is too large for memory"
         if reason is not None:

@@ -48,11 +48,14 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     likelihood : {"probit", "logit"} or Binary, default="probit"
         The sigmoid, as a name or as an instance of a class of `skgp_sparse.likelihoods`. It is not
         used with more than two classes and ``multi_class="softmax"``.
-    posterior : {"auto", "exact", "inducing", "neighbors"} or Strategy, default="auto"
+    posterior : str or Strategy, default="auto"
         What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`:
 
         - "exact": all rows. An evaluation takes O(n³) time.
         - "inducing": the inducing points, or all rows where `n_inducing` makes every row one.
+        - "fourier": cosines and sines at random frequencies from the spectral density of the
+          kernel, which has to be stationary, however few rows there are; see `FourierFeatures`.
+          `n_inducing` and `inducing_init` must be "auto".
         - "neighbors": for every query, the 100 training rows that are nearest to it, in units of
           the length scales; see `Neighbors`. The sites of all rows are those at which every row
           has the cavity that its neighbours predict. The hyperparameters maximise the density of
@@ -168,8 +171,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     n_classes_ : int
         The number of classes in the training data.
     posterior_ : str, or list of str
-        What the posterior was given: "exact", "inducing" or "neighbors". With several binary
-        problems, it is a list of one name per problem.
+        What the posterior was given: "exact", "inducing", "fourier" or "neighbors". With several
+        binary problems, it is a list of one name per problem.
     kernel_ : kernel object
         The kernel used for prediction, with optimised hyperparameters. With several binary
         problems, it is a `CompoundKernel` that contains one kernel per problem. With a softmax, it
@@ -178,7 +181,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The inducing points, in the units of X. With several binary problems, it is a list of one
         array per problem. With a softmax, all classes share them.
         They are those of ``X @ metric_.T`` where `metric_` is not None. Not defined if a posterior
-        is "neighbors", and `n_inducing_` neither.
+        is "neighbors" or "fourier", and `n_inducing_` neither.
     metric_ : ndarray of shape (r, n_features), None, or list of these
         What the kernel sees is ``X @ metric_.T``, with r = n_features unless `metric` is a rank.
         None: X itself. With several binary problems, it is a list of one per problem.

@@ -14,6 +14,7 @@ from skgp_sparse import bounds, likelihoods, posteriors, solvers
 from skgp_sparse._engine.decoupled import DecoupledPosterior
 from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.exact_sites import join_rows
+from skgp_sparse._engine.fourier_basis import FourierBasis, Harmonics
 from skgp_sparse._engine.inducing_basis import InducingBasis, InducingFeatures
 from skgp_sparse._engine.left_out import LeaveOneOut
 from skgp_sparse._engine.local_sites import SiteRows
@@ -28,6 +29,7 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.rows_posterior import RowsPosterior
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._engine.table import Rows
+from skgp_sparse._engine.tight_posterior import TightPosterior
 from skgp_sparse._engine.visited_rows import JoinedRows, TableRows
 from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.linalg import Jitter
@@ -54,6 +56,7 @@ _NEIGHBORS += (NeighborsPosterior, ProcessInMetric, SiteRows, TableRows)
 _LATENT = (InducingPosterior, LatentModel, Normals)
 _VIEWS = (LabelView, ResponseView, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
+_PROCESSES += (TightPosterior,)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)
 _OBJECTIVES += (
     InducingBasis,
@@ -66,13 +69,13 @@ _OBJECTIVES += (
     SiteObjective,
     Starts,
 )
-_OBJECTIVES += (Softmax, Units, Variational, join_rows)
+_OBJECTIVES += (FourierBasis, Harmonics, Softmax, Units, Variational, join_rows)
 _STREAMS = (Knowledge, Moments, Part, Reservoir, RunningSums, StreamState, Sums, Watch)
 _PARTS = _LATENT + _VIEWS + _PROCESSES + _NEIGHBORS + _OBJECTIVES + _STREAMS
 _OF_USERS = {
     bounds: "Titsias TitsiasNew Artemev FITC PEP DTC",
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    posteriors: "AllRows Candidate Exact InducingPoints Neighbors",
+    posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     solvers: "LBFGS Minibatches Stochastic",
     kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared Matern "
     "PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",

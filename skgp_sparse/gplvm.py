@@ -366,21 +366,19 @@ class BayesianGPLVM(
 
     def _store(self, fit, units):
         """Set the fitted attributes."""
-        objective = fit.objective
+        latent = fit.objective
         with single_threaded_blas():
-            conclusion = objective.conclude(fit.kernel)
+            conclusion = latent.conclude(fit.kernel)
         self.mean_, self.scale_ = units
-        self.embedding_ = objective.inputs.mean
-        self.embedding_std_ = np.sqrt(objective.inputs.variance)
-        self.relevances_ = objective.divergences().mean(axis=0)
+        self.embedding_ = latent.inputs.mean
+        self.embedding_std_ = np.sqrt(latent.inputs.variance)
+        self.relevances_ = latent.divergences().mean(axis=0)
         self.kernel_ = fit.kernel
-        self.inducing_points_ = objective.inducing_points
+        self.inducing_points_ = latent.inducing_points
         self.n_inducing_ = len(self.inducing_points_)
         self.log_marginal_likelihood_value_ = float(conclusion.value)
         self.n_iter_ = max(fit.maximum.n_iter, 1)
-        self._model = LatentModel(
-            fit.kernel, objective.bound, conclusion.posterior, objective.inputs
-        )
+        self._model = LatentModel(fit.kernel, latent.bound, conclusion.posterior, latent.inputs)
         self.noise_variance_ = float(self._model.noise * self.scale_**2)
 
     def _rows(self, X, reset):

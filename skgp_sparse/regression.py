@@ -84,6 +84,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "rows": all rows by a solve, with hyperparameters of 3000 rows and calibrated variances;
           see `AllRows`. A fit takes O(n²) time per iteration of the solve, and a prediction O(n)
           time per query.
+        - "fourier": cosines and sines at random frequencies from the spectral density of the
+          kernel, which has to be stationary; see `FourierFeatures`. A prediction takes O(m) time
+          per query for m features, and O(m²) with its standard deviation.
         - "neighbors": for every query, the training rows that are nearest to it, in a metric that
           is learned from rows which are left out; see `Neighbors`. The time of a fit hardly grows
           with the number of rows, and a prediction takes O(k³) time for k neighbours, 50 to 200.
@@ -95,7 +98,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           "inducing" for 300 to 2000 distinct rows.
 
         Where `n_inducing` makes every row an inducing point, the process is exact in any case, and
-        all bounds coincide. With "rows" and "neighbors", `bound` must be "auto".
+        all bounds coincide, unless `posterior` is "fourier", which has features in any case. All
+        bounds coincide for these, too, and `n_inducing` and `inducing_init` must be "auto". With
+        "rows" and "neighbors", `bound` must be "auto".
     n_inducing : int or "auto", default="auto"
         The number of inducing points. If it is at least the number of distinct rows, every row
         becomes an inducing point and the model is exact. "auto" uses the exact process for up to
@@ -213,19 +218,20 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
     inducing_points_ : ndarray of shape (m, n_features) or (m, r)
         The inducing points, in the units of X; those of ``X @ metric_.T`` if `metric_` is not None.
-        Not defined if `posterior_` is "neighbors", and `n_inducing_` neither.
+        Not defined if `posterior_` is "neighbors" or "fourier", and `n_inducing_` neither.
     metric_ : ndarray of shape (r, n_features) or None
         What the kernel sees is ``X @ metric_.T``, with r = n_features unless `metric` is a rank.
         None: X itself.
     variance_factor_ : float
         The number by which all predicted variances are multiplied, so that rows that were held
-        aside are most likely. It is 1 if `posterior_` is "exact" or "inducing", or `optimizer` is
-        None.
-    posterior_ : {"exact", "inducing", "neighbors", "rows"}
-        What the posterior is given: all rows exactly, inducing points, the rows nearest to each
-        query, or all rows by a solve.
+        aside are most likely. It is 1 if `posterior_` is "exact", "inducing" or "fourier", or
+        `optimizer` is None.
+    posterior_ : {"exact", "inducing", "fourier", "neighbors", "rows"}
+        What the posterior is given: all rows exactly, inducing points, random features, the rows
+        nearest to each query, or all rows by a solve.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets. If
+        `posterior_` is "fourier", it is the log marginal likelihood of the linear model. If
         `posterior_` is "neighbors", it is the leave-one-out log density of random rows, times the
         number of all rows.
     likelihood_ : Likelihood or None
@@ -343,7 +349,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             tags.target_tags.positive_only = domain_of(self.likelihood).is_never_negative
         return tags
 
-    def fit(self, X, y=None, sample_weight=None, offset=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None, X_std=None):
         """Fit hyperparameters, inducing points and the parameters of the likelihood.
 
         Parameters
@@ -361,6 +367,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             Known offset of the latent value of each row. For counts, it is the logarithm of the
             exposure: the time, area or population in which the events were counted. It is not
             available for ``likelihood="gaussian"``.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Known standard deviations of the errors of X, in units of X. The true input of each row
+            is then learned as a normal distribution, and `kernel` None means an `RBF` kernel in the
+            place of the `Matern` kernel, whose expectations have no closed form. The noise must be
+            Gaussian, `posterior` "auto" or "inducing", which then has 100 inducing points unless
+            `n_inducing` says otherwise, and the rows must be in memory. An iteration takes
+            O(n m² d) time. A scaler that precedes this estimator does not scale `X_std`.
 
         Returns
         -------
@@ -372,7 +385,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        return self._fit(X, y, sample_weight, offset)
+        return self._fit(X, y, sample_weight, offset, X_std)
 
     @available_if(can_learn_later)
     def partial_fit(self, X, y=None, sample_weight=None, classes=None, offset=None):
@@ -395,7 +408,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         After `fit`, calls go on from its result. Moves use L-BFGS on the sample, whatever `solver`
         is, and with another `likelihood` the first call does, too. Callbacks are not told of the
         progress. The posterior is given inducing points: the method does not exist with
-        ``posterior="exact"``, ``posterior="rows"`` or `n_mean`.
+        ``posterior="exact"``, ``posterior="rows"``, `n_mean` or `tight_variance`.
 
         With ``posterior="neighbors"``, all rows are kept in memory and in pickles. New rows are
         neighbours at once. When hyperparameters move, at the same events as above, they are fitted
@@ -436,7 +449,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         return self._learn(X, y, sample_weight, offset)
 
-    def predict(self, X, return_std=False, return_cov=False, latent=False, offset=None):
+    def predict(self, X, return_std=False, return_cov=False, latent=False, offset=None, X_std=None):
         """Predict with the posterior, or with the prior if the model is not fitted.
 
         Parameters
@@ -458,6 +471,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             of y without its noise. They include the `WhiteKernel`, which is part of the process.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Known standard deviations of the errors of X. Mean and standard deviation are then those
+            of predictions at inputs that are distributed as ``N(X, X_std²)``. It is available if
+            `posterior_` is "inducing" and the noise is Gaussian. After a fit to rows with the same
+            errors and without `X_std`, the errors would count twice.
 
         Returns
         -------
@@ -475,11 +493,15 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         RuntimeError
             If both `return_std` and `return_cov` are True.
         ValueError
-            If the covariance of responses that are not Gaussian is requested.
+            If the covariance of responses that are not Gaussian is requested, or if there is
+            `X_std` where it is not available.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         X, view, offset = self._question(X, offset)
+        if X_std is not None:
+            expected = self._expected(X, X_std, view, latent, return_cov)
+            return expected if return_std else expected[0]
         if return_cov and not (latent or view.has_covariance):
             raise ValueError(
                 f"return_cov=True is available for likelihood={self.likelihood!r} only with "
@@ -615,6 +637,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             - `conjugate_gradients`: lower bound [1]_ with the log-determinant of [2]_,
               :math:`\log|Q+D| + \sum_i \log(1 + r_i/\sigma_i^2)`, and the quadratic term from
               conjugate gradients.
+            - `residual_neighbours`: lower bound with a closer log-determinant, in which what the
+              inducing points leave of a row is conditioned on up to 100 of the rows before it.
             - `nearest_neighbours`: lower bound with the log-determinant of the chain rule, in
               which every row is conditioned on up to 600 of those before it.
             - `upper`: upper bound with the log-determinant of the inducing points [3]_.
@@ -698,14 +722,28 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         kind = GaussianNoise if is_gaussian(self.likelihood) else Responses
         return kind(self, type(self).__name__)
 
+    def _expected(self, X, X_std, view, latent, return_cov):
+        """Mean and standard deviation at inputs that are known up to their errors."""
+        name = f"{type(self).__name__}.predict"
+        X_std = checks.check_std(X_std, X, "X_std", name)
+        if return_cov:
+            raise ValueError(f"{name}: X_std and return_cov cannot be combined. Use return_std.")
+        if not view.takes_normals:
+            raise ValueError(
+                f"{name}: X_std needs inducing points and likelihood='gaussian'. Set "
+                "posterior='inducing', n_inducing to less than the number of rows, and n_mean to "
+                "None."
+            )
+        return view.expected_mean_and_std(X, X_std, latent)
+
     def _training_rows(self, attribute):
         """The table of the training rows, for an attribute that needs them."""
         reason = "it is not fitted"
         if hasattr(self, "kernel_"):
             fit = self._fits[0]
             reason = (
-                f"its posterior_ is {self.posterior_!r}, where inducing_points_ stand for the "
-                "rows. Set posterior='exact' or 'rows' if all rows should be kept"
+                f"its posterior_ is {self.posterior_!r}, which keeps none of the rows. Set "
+                "posterior='exact' or 'rows' if all rows should be kept"
             )
             if fit.posterior.n_rows_kept or fit.posterior.kind == "neighbors":
                 reason = "its rows came from a cluster or a large source"

@@ -105,9 +105,10 @@ class Stochastic(BaseEstimator, Solver):
 
     def solve(self, objective, kernel, settings, random_state, model=None):
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
-        stages = stochastic.stages(len(objective.inducing_points), len(objective.rows))
-        on_parts = self.batch_size or any(stage.stand_for_all for stage in stages)
-        if model is None or not on_parts:
+        if model is None:
+            return LBFGS().solve(objective, kernel, settings, random_state)
+        stages = stochastic.stages(objective.basis.size, len(objective.rows))
+        if not (self.batch_size or any(stage.stand_for_all for stage in stages)):
             return LBFGS().solve(objective, kernel, settings, random_state, model)
         move_basis = settings.move_basis and _can_move(kernel)
         search = stochastic.Search(objective, model, settings, move_basis, random_state)

@@ -174,7 +174,7 @@ def test_only_estimators_touch_what_is_private_of_estimators(module):
 
 @pytest.mark.parametrize("module", ["skgp_sparse.regression", "skgp_sparse.classification"])
 def test_estimators_name_no_strategy(module):
-    classes = {"Exact", "InducingPoints", "AllRows", "LargerMean", "Auto"}
+    classes = {"Exact", "InducingPoints", "AllRows", "LargerMean", "TightVariance", "Auto"}
     assert not classes & {n.id for n in ast.walk(TREES[module]) if isinstance(n, ast.Name)}
 
 

@@ -41,7 +41,7 @@ from skgp_sparse.dask import (
 )
 from skgp_sparse.dask._distributed_rows import DaskTable
 from skgp_sparse.inference import samples, stochastic
-from skgp_sparse.posteriors import Neighbors
+from skgp_sparse.posteriors import FourierFeatures, Neighbors
 from skgp_sparse.rows import part
 from skgp_sparse.rows.part import Units
 from skgp_sparse.solvers import Minibatches
@@ -300,6 +300,18 @@ def test_neighbours_among_rows_of_a_cluster(share, client, on_workers, table, mo
     else:
         with pytest.raises(TypeError, match="which are on a cluster: it predicts arrays"):
             model.predict(dX)
+
+
+@pytest.mark.second(share=0.1)
+def test_random_features_of_rows_of_a_cluster(client, on_workers, table):
+    X, _, y = table
+    features = {"n_inducing": "auto", "posterior": FourierFeatures(16)}
+    given = {**QUICK, **features, "optimizer": None}
+    given["kernel"] = RBF([1.0, 1.0]) + WhiteKernel(1e-2)
+    local = SparseGPRegressor(**given).fit(X, y)
+    model = DaskSparseGPRegressor(**given).fit(*lazily(X, y, rows=700))
+    for mine, its in zip(model.predict(X, return_std=True), local.predict(X, return_std=True)):
+        assert mine == pytest.approx(its, abs=1e-6)
 
 
 def test_the_exact_process_of_few_distinct_rows(client, on_workers, table):

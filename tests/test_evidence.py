@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine import collapsed, exact
+from skgp_sparse._engine import collapsed, evidence, exact, rows_posterior
 from skgp_sparse._engine.evidence import certify
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
@@ -70,6 +70,7 @@ def test_bounds_are_in_order(kernel, p, heteroscedastic):
         own(kernel, rows, Z, bounds.Titsias()),
         own(kernel, rows, Z, bounds.TitsiasNew()),
         certificate.conjugate_gradients,
+        certificate.residual_neighbours,
         truth,
         certificate.upper,
     ]
@@ -97,7 +98,7 @@ def test_whole_weights_are_copies(weighted):
 def test_bounds_of_all_rows_as_inducing_points_are_exact(kernel):
     rows = table(300)
     truth, certificate = exact_evidence(kernel, rows), found(kernel, rows, rows.X)
-    for value in certificate[:3]:
+    for value in certificate[:4]:
         assert value == pytest.approx(truth, abs=1e-3 * abs(truth))
 
 
@@ -107,6 +108,29 @@ def test_bounds_hold_for_a_solve_that_did_not_end():
     assert certificate.residual > 1e-3
     assert certificate.conjugate_gradients <= truth <= certificate.upper
     assert certificate.nearest_neighbours <= truth
+
+
+def test_residual_neighbours_are_the_second_line_without_rows_and_dense_algebra_with_all(
+    monkeypatch,
+):
+    noise = np.random.RandomState(1).uniform(0.01, 0.5, size=60)
+    kernel, rows = KERNELS[2], table(60, noise=noise)
+    Z, D = np.random.RandomState(2).normal(size=(8, 2)), noise + 0.05
+    at_once = found(kernel, rows, Z, tol=1e-12)
+    monkeypatch.setattr(evidence, "_LEADING", 1)
+    monkeypatch.setattr(rows_posterior, "_NEAREST", 0)
+    without = found(kernel, rows, Z, tol=1e-12)
+    assert without.residual_neighbours == pytest.approx(without.conjugate_gradients, rel=1e-12)
+    monkeypatch.setattr(rows_posterior, "_NEAREST", 60)
+    monkeypatch.setattr(evidence, "_GROWTH", 1.0)
+    K, across = kernels.evaluate(kernel, rows.X, rows.X), kernels.evaluate(kernel, rows.X, Z)
+    Q = across @ np.linalg.solve(kernels.evaluate(kernel, Z, Z) + 1.5e-8 * np.eye(8), across.T)
+    log_det = np.linalg.slogdet(Q + np.diag(D))[1]
+    log_det += np.linalg.slogdet(np.eye(60) + (K - Q) / np.sqrt(D * D[:, None]))[1]
+    square = np.vdot(rows.y, np.linalg.solve(K + np.diag(D), rows.y))
+    dense = -0.5 * (60 * np.log(2 * np.pi) + log_det + square)
+    for certificate in (at_once, found(kernel, rows, Z, tol=1e-12)):
+        assert certificate.residual_neighbours == pytest.approx(dense, rel=1e-9)
 
 
 @pytest.mark.second
@@ -130,8 +154,9 @@ def test_of_an_estimator():
     model = SparseGPRegressor(n_inducing=30, random_state=0).fit(X, y)
     certificate = model.evidence_bounds()
     assert certificate.own == model.log_marginal_likelihood_value_
-    assert certificate.own <= certificate.conjugate_gradients <= certificate.upper
-    lower = max(certificate[:3])
+    assert certificate.own <= certificate.conjugate_gradients <= certificate.residual_neighbours
+    lower = max(certificate[:4])
+    assert lower <= certificate.upper
     assert certificate.gap_per_row == pytest.approx((certificate.upper - lower) / len(X))
     again = model.evidence_bounds(X, y)
     np.testing.assert_allclose(again, certificate, rtol=1e-6)

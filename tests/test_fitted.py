@@ -10,20 +10,21 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import BayesianGPLVM, SparseGPClassifier, SparseGPRegressor, fitted
 from skgp_sparse.families import sites
-from skgp_sparse.posteriors import InducingPoints
+from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 
 PARTS = """
     CollapsedObjective DecoupledPosterior DistinctRows ExactObjective ExpectationPropagation Fit
-    Groups InducingBasis InducingFeatures InducingPosterior Inner InnerState Jitter JoinedRows
-    Knowledge LabelView LatentModel LeaveOneOut LocalSiteObjective Moments NeighborsObjective
-    NeighborsPosterior Normals Options Part PerRow Posterior Posteriors ProcessInMetric
-    Reservoir ResponseView Rows RowsPosterior RunningSums SiteObjective SiteRows Softmax Starts
-    StreamState Sums TableRows TargetView Units Variational Watch join_rows
+    FourierBasis Groups Harmonics InducingBasis InducingFeatures InducingPosterior Inner
+    InnerState Jitter JoinedRows Knowledge LabelView LatentModel LeaveOneOut LocalSiteObjective
+    Moments NeighborsObjective NeighborsPosterior Normals Options Part PerRow Posterior
+    Posteriors ProcessInMetric Reservoir ResponseView Rows RowsPosterior RunningSums
+    SiteObjective SiteRows Softmax Starts StreamState Sums TableRows TargetView TightPosterior
+    Units Variational Watch join_rows
 """
 OF_USERS = {
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",
     "likelihoods": "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    "posteriors": "AllRows Candidate Exact InducingPoints Neighbors",
+    "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     "solvers": "LBFGS Minibatches Stochastic",
     "classification": "SparseGPClassifier",
     "gplvm": "BayesianGPLVM",
@@ -49,6 +50,8 @@ FITS = [
     regressor(n_inducing="auto").fit(X, np.column_stack([Y, Y**2])),
     regressor(posterior="rows").fit(X, Y),
     regressor(posterior=InducingPoints(n_mean=20), kernel=RBF() + WhiteKernel()).fit(X, Y),
+    regressor(posterior=InducingPoints(tight_variance=True)).fit(X, Y),
+    regressor(posterior=FourierFeatures(10), n_inducing="auto").fit(X, Y),
     *(regressor(likelihood=one).fit(X, COUNTS) for one in ("negative_binomial", "student_t")),
     *(regressor(likelihood=one, n_inducing="auto").fit(X, COUNTS) for one in ("poisson", "gamma")),
     *(classifier(multi_class=one).fit(X, LABELS) for one in ("softmax", "one_vs_one")),

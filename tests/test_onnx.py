@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.likelihoods import Logit, Probit
-from skgp_sparse.posteriors import AllRows, InducingPoints, Neighbors
+from skgp_sparse.posteriors import AllRows, FourierFeatures, InducingPoints, Neighbors
 
 skl2onnx = pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -136,6 +136,13 @@ def test_periods(posterior):
     assert_same_moments(model.fit(X[:, :1], Y), QUERIES[:, :1])
 
 
+def test_random_features():
+    given = {"posterior": FourierFeatures(20), "n_inducing": "auto"}
+    kernel = Matern([1.0, 2.0], nu=1.2) + 0.3 * RBF() + WhiteKernel(0.1)
+    assert_same_moments(regressor(kernel=kernel, **given).fit(X, np.column_stack([Y, Y**2])))
+    assert_same_labels(classifier(kernel=RBF(), **given))
+
+
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_have_the_type_of_classes(kind):
     assert_same_labels(classifier(labels=LABELS[kind], kernel=RBF()))
@@ -194,6 +201,9 @@ REFUSALS = {
     ).fit(X, Y),
     "prediction is a DecoupledPosterior": lambda: regressor(
         posterior=InducingPoints(n_mean=40)
+    ).fit(X, Y),
+    "prediction is a TightPosterior": lambda: regressor(
+        posterior=InducingPoints(tight_variance=True)
     ).fit(X, Y),
     "likelihood OwnSigmoid": lambda: classifier(likelihood=OwnSigmoid()),
     "multi_class='softmax'.*'one_vs_rest'": lambda: classifier(3, multi_class="softmax"),

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, decoupled, exact
 from skgp_sparse._engine import process as contract
+from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.nearest import distinct_rows
@@ -18,6 +19,7 @@ from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.posterior import Posterior, Posteriors, Prior
 from skgp_sparse._engine.process import Process
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
+from skgp_sparse._engine.tight_posterior import tightened
 from skgp_sparse.bounds import TitsiasNew
 
 CASE = make_case("matern_1.5", m=8, targets=2)
@@ -28,6 +30,13 @@ def _inducing():
     return collapsed.posterior(CASE.problem(TitsiasNew()))[0]
 
 
+def _features():
+    kernel = ConstantKernel(2.0) * RBF(0.7) + WhiteKernel(0.1)
+    basis = FourierBasis.drawn(kernel, 4, "sobol", CASE.X[0], np.random.RandomState(0))
+    problem = CASE.problem(TitsiasNew())._replace(kernel=kernel, basis=basis)
+    return collapsed.posterior(problem)[0]
+
+
 def _exact():
     return exact.posterior(CASE.kernel, CASE.groups())[0]
 
@@ -36,6 +45,10 @@ def _decoupled():
     problem = CASE.problem(TitsiasNew())
     small = problem._replace(basis=InducingBasis(CASE.Z[:4]))
     return decoupled.conclude(problem, small)[1]
+
+
+def _tight():
+    return tightened(_inducing(), CASE.rows().everything(), TitsiasNew())
 
 
 def _several(make):
@@ -74,8 +87,10 @@ PROCESSES = {
         lambda: ProcessInMetric(_inducing(), np.eye(CASE.X.shape[1]) + 0.2),
         0,
     ),
+    "random features": (_features, 0),
     "exact": (_exact, len(CASE.groups().X)),
     "decoupled": (_decoupled, 0),
+    "tight variance": (_tight, len(CASE.rows().everything().used().X)),
     "several": (lambda: _several(_inducing), 0),
     "several exact ones": (lambda: _several(_exact), len(CASE.groups().X)),
     "all rows": (_rows, len(np.unique(CASE.X, axis=0))),

@@ -23,7 +23,7 @@ from skgp_sparse.bounds import PEP
 from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.metrics import log_predictive_density_scorer
-from skgp_sparse.posteriors import AllRows, InducingPoints, Neighbors
+from skgp_sparse.posteriors import AllRows, FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -62,7 +62,11 @@ def estimators():
         SparseGPClassifier(posterior=Neighbors(8, 5), max_iter=5, multi_class="one_vs_one"),
         SparseGPRegressor(likelihood="student_t", posterior=Neighbors(8, 5), max_iter=5),
     ]
-    return sparse + labels + numbers + neighbors
+    features = [
+        SparseGPRegressor(posterior=FourierFeatures(10, learn_frequencies=True), max_iter=3),
+        SparseGPClassifier(RBF(), posterior=FourierFeatures(10), optimizer=None),
+    ]
+    return sparse + labels + numbers + neighbors + features
 
 
 def expected_failures(estimator):
@@ -239,7 +243,7 @@ def test_parameters_of_posterior_and_solver_are_set_and_cloned():
     assert copy.posterior is not model.posterior and copy.get_params()["posterior__n_mean"] == 30
     X, y = table()
     fitted = copy.fit(X, y)
-    assert fitted.posterior.get_params() == {"n_mean": 30} and fitted.solver is copy.solver
+    assert fitted.posterior.n_mean == 30 and fitted.solver is copy.solver
     loaded = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
     with pytest.raises(ValueError, match="Invalid parameter 'n_mean'"):

@@ -71,6 +71,48 @@ def default_regressor():
     return SparseGPRegressor(random_state=0)
 
 
+def of_inducing_points(m):
+    """An unfitted estimator with m inducing points, on one thread."""
+    return regressor(bound="auto", n_inducing=m, posterior="inducing", random_state=0, n_jobs=1)
+
+
+def held(model, posterior):
+    """The same with another posterior at the hyperparameters and inducing points of a fit."""
+    start = {} if posterior == "exact" else {"inducing_init": model.inducing_points_}
+    return model.__class__(model.kernel_, posterior=posterior, optimizer=None, n_jobs=1, **start)
+
+
+def tight_variance():
+    """Inducing points with the smaller variances of the whole posterior."""
+    from skgp_sparse.posteriors import InducingPoints
+
+    return InducingPoints(tight_variance=True)
+
+
+def with_features(method, m, seed=0):
+    """A seeded regressor: "inducing", "neighbors", or random features as "draws, how"."""
+    from skgp_sparse import SparseGPRegressor
+    from skgp_sparse.posteriors import FourierFeatures
+
+    if method == "neighbors":
+        return SparseGPRegressor(posterior="neighbors", random_state=seed)
+    if method == "inducing":
+        return SparseGPRegressor(posterior="inducing", n_inducing=m, random_state=seed)
+    draws, how = method.split(", ")
+    features = FourierFeatures(m, draws, learn_frequencies=how == "learned")
+    return SparseGPRegressor(posterior=features, random_state=seed)
+
+
+def error_of_features(X, m, draws, seed):
+    """Root mean squared error of the kernel matrix that m random features make of Matern 5/2."""
+    from skgp_sparse._engine.fourier_basis import FourierBasis
+    from skgp_sparse._engine.problem import Options
+
+    kernel, rng = Matern(np.sqrt(X.shape[1]), nu=2.5), np.random.RandomState(seed)
+    V = FourierBasis.drawn(kernel, m // 2, draws, X[0], rng).at(kernel, Options()).raw(X)
+    return np.sqrt(np.mean((V @ V.T - kernel(X)) ** 2))
+
+
 def objective(X, y, kernel, bound, n_jobs=None):
     """`f(theta, Z) -> value, theta_grad, Z_grad`, one evaluation as `fit` does it."""
     # ADAPT: to how rows, bounds and objectives are made, and to what `fit` wraps them in.

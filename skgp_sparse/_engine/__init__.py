@@ -12,6 +12,8 @@ basis
     The contract of a basis, and of its features at one kernel.
 inducing_basis
     The basis of inducing points.
+fourier_basis, fourier_draws
+    The basis of random Fourier features; standard draws of their frequencies.
 problem
     What an evaluation is asked, and what it answers.
 visits
@@ -30,6 +32,8 @@ exact, exact_sites
     The exact process on few distinct rows; the same with Gaussian sites.
 decoupled
     A basis of its own for the mean.
+tight_posterior
+    Smaller variances given inducing points, by an n × n matrix.
 kernel_product, preconditioner, conjugate_gradients
     ``k(X, X)`` times vectors in tiles, a matrix close to it, and linear systems with both.
 rows_posterior

@@ -4,11 +4,11 @@ Given features ``V`` of the rows (n, m), a process is ``f = V w + rest`` with ``
 rest is independent between rows, of variance ``r``, the residual. Whatever the features are, the
 statistics, the objectives, their gradients and the predictions of the engine follow from these two.
 
-Inducing points (`skgp_sparse._engine.inducing_basis`) are the basis that is shipped. Features come
-from a kernel matrix in two steps, ``V = K Tᵀ``, of which the second one, whitening, is the same for
-all rows: this is why a gradient reaches the rows through `through_whitening` and `pull`, and the
-whitening itself, once for all rows, through `pull_whitening`. A basis without the second step
-leaves these as they are here.
+Features of inducing points (`skgp_sparse._engine.inducing_basis`) come from a kernel matrix in two
+steps, ``V = K Tᵀ``, of which the second one, whitening, is the same for all rows: this is why a
+gradient reaches the rows through `through_whitening` and `pull`, and the whitening itself, once for
+all rows, through `pull_whitening`. A basis without the second step, as that of random Fourier
+features (`skgp_sparse._engine.fourier_basis`), leaves these as they are here.
 """
 
 from abc import ABC, abstractmethod
@@ -35,11 +35,22 @@ class Basis(ABC):
         What an optimiser may move beside the kernel: the inducing points Z (m, d), say.
     size : int
         Number of features m.
+    points : ndarray of shape (m, d) or None
+        Inducing points; None: there are none.
     """
+
+    points = None
 
     @abstractmethod
     def moved(self, parameters):
         """The same basis with other parameters."""
+
+    @abstractmethod
+    def units(self, kernel, spread):
+        """Centre and unit of the parameters in an optimiser, of shapes that broadcast to theirs.
+
+        `spread` (d,) is that of the inputs.
+        """
 
     @abstractmethod
     def at(self, kernel, options):
@@ -58,10 +69,13 @@ class Features(ABC):
     complete : bool
         Whether the features are the whole process, so that the residual is 0. Otherwise it is what
         they leave of the kernel's diagonal: ``r = k(x, x) - ‖V‖²``.
+    kind : str
+        What the data are given by; see `Process`.
     """
 
     jitter = 0.0
     complete = False
+    kind = "inducing"
 
     def for_prediction(self, mean_only=False):
         """The same without what only gradients want, and variances if only means are wanted."""

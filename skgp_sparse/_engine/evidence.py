@@ -7,11 +7,13 @@ residual ``e = y - K̂ v``,
 
     2 yᵀv - vᵀK̂v   ≤   yᵀ K̂⁻¹ y   ≤   2 yᵀv - vᵀK̂v + eᵀ (Q + D)⁻¹ e
     log |Q + D|     ≤   log |K̂|     ≤   log |Q + D| + Σ log(1 + r_i/D_i)
-                                    ≤   Σ log( var(f_i | some earlier rows) + D_i )
+    log |K̂|     ≤   log |Q + D| + Σ log(1 + var(g_i | some earlier rows)/D_i)
+    log |K̂|     ≤   Σ log( var(f_i | some earlier rows) + D_i )
 
 The first line is exact at ``v = K̂⁻¹ y`` and holds as ``K̂ ⪰ Q + D``. The second one is that of
-Titsias (2009, 2025); the third one is the chain rule, in which fewer rows to condition on can only
-enlarge a variance. Proofs are in docs/maths.md.
+Titsias (2009, 2025). The others are the chain rule, in which fewer rows to condition on can only
+enlarge a variance: of the residual process g, of covariance ``K - Q``, which is closer than the
+second line, and of the process f itself. Proofs are in docs/maths.md.
 """
 
 from typing import NamedTuple
@@ -23,6 +25,7 @@ from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
+from skgp_sparse._ground.linalg import cholesky, log_det_from_cholesky
 from skgp_sparse._ground.normal import LOG_2PI
 
 _LEADING = 500  # rows that come first in the chain rule
@@ -32,8 +35,9 @@ _GROWTH = 1.25  # of the rows that are known, from one link of the chain to the 
 class Certificate(NamedTuple):
     """Bounds of the exact log marginal likelihood, of the standardised targets."""
 
-    conjugate_gradients: float  # lower: the third line replaced by the second
-    nearest_neighbours: float  # lower: the third line
+    conjugate_gradients: float  # lower: the second line
+    residual_neighbours: float  # lower: the third line
+    nearest_neighbours: float  # lower: the fourth line
     upper: float
     residual: float  # of the solve, relative
 
@@ -75,30 +79,45 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2
     Q = preconditioner(kernel, features, X, D, n_jobs, with_residual=False)
     least = np.vdot(y, solution.x) + np.vdot(solution.x, solution.residual)  # 2 yᵀv - vᵀ(y - e)
     most = least + np.vdot(solution.residual, Q(solution.residual))
-    nystrom = Q.log_det()
+    nystrom, near_to = Q.log_det(), (X, D, kernels.length_scales(kernel, scale), n_jobs)
     log_dets = (
         nystrom + np.log1p(Q.residual / D).sum(),
-        _chain(kernel, X, D, scale, n_jobs),
+        nystrom + _chain_of_residuals(kernel, features, *near_to),
+        _chain_of_rows(kernel, *near_to),
         nystrom,
     )
-    pairs = zip(log_dets, (most, most, least))
+    pairs = zip(log_dets, (most, most, most, least))
     values = (-0.5 * (n_targets * (constant + log_det) + square) for log_det, square in pairs)
     return Certificate(*values, solution.relative)
 
 
-def _chain(kernel, X, D, scale, n_jobs):
-    """``Σ log var(y_i | earlier rows)``: leading ones, and those nearest of the others.
+def _chain_of_residuals(kernel, features, X, D, scale, n_jobs):
+    """``Σ log(1 + var(g_i | earlier rows)/D_i)``: leading ones, and the nearest of all."""
+    known = min(_LEADING, len(X))
+    C = features.rest_covariance(X[:known], features.whiten(features.raw(X[:known])))
+    C.flat[:: known + 1] += D[:known]
+    first = log_det_from_cholesky(cholesky(C, n_jobs)) - np.log(D).sum()
+    return first + _chain(kernel, features, 0, X, D, scale, n_jobs)
 
-    The rows are in a random order.
-    """
-    n = len(X)
-    known = min(_LEADING, n)
+
+def _chain_of_rows(kernel, X, D, scale, n_jobs):
+    """``Σ log var(y_i | earlier rows)``: leading ones, and those nearest of the others."""
+    known = min(_LEADING, len(X))
     features, _ = leading_rows(kernel, X[:known], D[:known], n_jobs)
-    scale = kernels.length_scales(kernel, scale)
-    total = -2.0 * np.log(features.T.diagonal()).sum()
+    first = -2.0 * np.log(features.T.diagonal()).sum()
+    return first + _chain(kernel, features, known, X, D, scale, n_jobs)
+
+
+def _chain(kernel, features, others, X, D, scale, n_jobs):
+    """``Σ log var(y_i | features, earlier rows)`` of all rows but the leading ones.
+
+    The rows are in a random order. Each is given the nearest of the earlier rows from number
+    `others` on.
+    """
+    total, known, n = 0.0, min(_LEADING, len(X)), len(X)
     while known < n:
         stop = min(max(int(_GROWTH * known), known + 1), n)
-        earlier = np.arange(min(_LEADING, n), known)
+        earlier = np.arange(others, known)
         before = RowsPosterior(kernel, X[:known], D[:known], None, features, earlier, scale)
         new = X[known:stop]
         variance = before.variance(new, before.nearest(new, n_jobs), n_jobs)

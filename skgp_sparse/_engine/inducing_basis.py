@@ -1,6 +1,7 @@
 """The basis of inducing points: ``V = Kfu L⁻ᵀ`` with ``Kuu + jitter I = L Lᵀ`` and ``T = L⁻¹``."""
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -8,6 +9,8 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.basis import Basis, Features
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground import linalg
+
+_STEP = 3.0  # unit of Z in an optimiser, in length scales or, if shorter, spreads
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,12 @@ class InducingBasis(Basis):
         return InducingBasis(parameters)
 
     size = property(lambda self: len(self.parameters))
+    points = property(attrgetter("parameters"))
+
+    def units(self, kernel, spread):
+        """Median of the inducing points, and length scales or, if shorter, spreads."""
+        shorter = np.minimum(kernels.length_scales(kernel, spread), spread)
+        return np.median(self.parameters, axis=0), _STEP * shorter
 
     def at(self, kernel, options):
         """Factorise the kernel at the inducing points."""

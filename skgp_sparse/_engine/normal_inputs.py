@@ -37,10 +37,11 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.basis import Basis, Features
 from skgp_sparse._engine.collapsed import core_of
 from skgp_sparse._engine.problem import Evaluation, Options
-from skgp_sparse._engine.table import Table
+from skgp_sparse._engine.table import Table, row_blocks
 from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.linalg import inverse_from_triangle, row_dots, weighted_gram
 from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.parallel import ordered_map
 
 _TINY = np.finfo(float).tiny
 _FOOTPRINT = 2  # arrays of the largest kind that `kernels.expectations` holds
@@ -110,9 +111,17 @@ class InducingPosterior(NamedTuple):
     of_column: np.ndarray  # (p,) the group that shares B
     v: np.ndarray  # (m, p)
     u: np.ndarray  # (m, p)
+    TB: np.ndarray  # (g, m, m) LB⁻¹
     Binv: np.ndarray  # (g, m, m)
     A: np.ndarray  # (g, m, m)
     Kinv: np.ndarray  # (m, m)
+
+    @classmethod
+    def of(cls, features, of_column, v, u, TB):
+        """The matrices that follow from a posterior in whitened features."""
+        Binv = np.array([inverse_from_triangle(one) for one in TB])
+        A = np.array([features.T.T @ one @ features.T for one in Binv])
+        return cls(features, of_column, v, u, TB, Binv, A, inverse_from_triangle(features.T))
 
 
 class LatentBlock(NamedTuple):
@@ -177,6 +186,15 @@ def conclude(problem):
     return value, posterior._replace(features=features.for_prediction()), features.jitter
 
 
+def mean_noise_and_residual(problem, rows):
+    """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
+    features = problem.basis.at(problem.kernel, problem.options)
+    Kinv, block = inverse_from_triangle(features.T), problem.rows.block(rows)
+    inputs = problem.inputs.of(rows)
+    seen = _see(problem.kernel, problem.bound, features, Kinv, block, inputs)
+    return np.mean(1.0 / seen.precision), np.mean(seen.residual)
+
+
 def log_likelihoods(kernel, bound, posterior, outer, block, inputs, gaps):
     """Bounds (n,) of the log likelihood of each row, the posterior held, and their gradient.
 
@@ -215,6 +233,24 @@ def mean_and_variance(kernel, posterior, inputs):
     return mean, variance + rest[:, None]
 
 
+def predict(process, inputs, n_jobs=1):
+    """Mean and variance (n, p) of a `Posterior` of inducing points at such inputs."""
+    one_group = np.zeros(process.u.shape[1], dtype=int)
+    posterior = InducingPosterior.of(process.features, one_group, None, process.u, process.TB[None])
+    return predict_blocks(process.kernel, posterior, inputs, n_jobs)
+
+
+def predict_blocks(kernel, posterior, inputs, n_jobs=1):
+    """`mean_and_variance` by blocks of rows, which bound its memory."""
+    width = kernels.expectation_width(kernel, *posterior.features.Z.shape)
+
+    def run(rows):
+        return mean_and_variance(kernel, posterior, inputs.of(rows))
+
+    parts = ordered_map(run, row_blocks(len(inputs.mean), width), n_jobs)
+    return tuple(np.concatenate(part) for part in zip(*parts))
+
+
 def explained(kernel, posterior, inputs):
     """Mean and variance (n, p) that the features have, and the variance that they leave (n,)."""
     expected = kernels.expectations(kernel, *inputs, posterior.features.Z)
@@ -241,19 +277,16 @@ def _solve(problem, features, gradient):
     sums = Sums(sums[0] + features.T @ CaC @ features.T.T, *sums[1:])
     of_column = problem.gaps.of_column
     columns = [np.flatnonzero(of_column == g) for g in range(of_column.max() + 1)]
-    v, Binv, value = np.empty(sums.Vay.shape), [], -0.5 * np.sum(sums.yay)
+    v, TB, value = np.empty(sums.Vay.shape), [], -0.5 * np.sum(sums.yay)
     for g, mine in enumerate(columns):
         of_group = Sums(sums.VaV[g], sums.Vay[:, mine])
         core = core_of(of_group, problem.options.n_jobs)
         value += len(mine) * -0.5 * (sums.log_noise[g] + core.log_det) + 0.5 * np.sum(core.c**2)
         v[:, mine] = core.v
-        Binv.append(inverse_from_triangle(core.TB))
+        TB.append(core.TB)
     sizes = np.bincount(of_column)
     penalty, slope = problem.bound.reduce(sizes @ sums.phi, sizes @ sums.n)
-    A = np.array([features.T.T @ one @ features.T for one in Binv])
-    posterior = InducingPosterior(
-        features, of_column, v, features.weights(v), np.array(Binv), A, Kinv
-    )
+    posterior = InducingPosterior.of(features, of_column, v, features.weights(v), np.array(TB))
     return value - penalty, posterior, slope, layout, seen
 
 

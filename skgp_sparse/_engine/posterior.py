@@ -75,9 +75,10 @@ class Posterior(Process):
     u: np.ndarray
     TB: np.ndarray | None
 
-    kind = property(lambda self: "exact" if self.TB is None else "inducing")
+    kind = property(lambda self: "exact" if self.TB is None else self.features.kind)
     width = property(attrgetter("features.size"))
     n_rows_kept = property(lambda self: self.width if self.TB is None else 0)
+    takes_normals = property(lambda self: self.kind == "inducing")
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""

@@ -36,8 +36,8 @@ class Process(ABC):
         Of the process before any data. No variance is larger than this kernel's, unless sites have
         negative precisions.
     kind : str
-        What the data are given by: "prior" (no data), "exact", "inducing", "neighbors"
-        or "rows".
+        What the data are given by: "prior" (no data), "exact", "inducing", "fourier",
+        "neighbors" or "rows".
     width : int
         Numbers that a prediction computes per query (and process).
     n_rows_kept : int
@@ -46,11 +46,14 @@ class Process(ABC):
         W, where inputs are seen as ``W x``.
     factor : float
         By which variances were calibrated.
+    takes_normals : bool
+        Whether `skgp_sparse._engine.normal_inputs` predicts where inputs have a distribution.
     """
 
     n_rows_kept = 0
     metric = None
     factor = 1.0
+    takes_normals = False
 
     def sees(self, rows):
         """A table as the process and its objective see it."""

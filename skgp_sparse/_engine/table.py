@@ -80,11 +80,14 @@ class Table(ABC):
         problems may read them at the same time.
     travels : bool
         Whether a pickle of the table has its rows, or says where they are.
+    X_std : ndarray of shape (n, d) or None
+        Known standard deviations of the inputs, which are known exactly otherwise.
     """
 
     in_memory = False
     travels = True
     merged = False
+    X_std = None
 
     @abstractmethod
     def __len__(self):
@@ -345,6 +348,8 @@ class Rows(Table):
         The user's own X and y, where those above are another form of them.
     merged : bool
         Whether weights are numbers of equal rows, and nothing else.
+    X_std : ndarray of shape (n, d) or None
+        Known standard deviations of the inputs.
     """
 
     X: np.ndarray
@@ -357,6 +362,7 @@ class Rows(Table):
     offset: np.ndarray | None = None
     original: tuple | None = None
     merged: bool = False
+    X_std: np.ndarray | None = None
 
     in_memory = True
 
@@ -404,4 +410,5 @@ class Rows(Table):
             weight=at(self.weight, rows),
             offset=at(self.offset, rows),
             original=None,
+            X_std=at(self.X_std, rows),
         )

@@ -61,9 +61,14 @@ class OnCluster:
                 self._fits = [fit._replace(objective=None) for fit in self._fits]
         return self
 
-    def _read(self, rules, X, y, sample_weight, offset, reset=True):
+    def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
         if not any(map(is_lazy, (X, y, sample_weight, offset))):
-            return super()._read(rules, X, y, sample_weight, offset, reset)
+            return super()._read(rules, X, y, sample_weight, offset, reset, X_std)
+        if X_std is not None:
+            raise ValueError(
+                f"{rules.name}: X_std is available for rows in memory. Pass arrays, such as "
+                "X.compute()."
+            )
         columns = {"y": y, "sample_weight": sample_weight, "offset": offset}
         alpha = getattr(self, "alpha", None)
         records = read_partitions(self.client_, rules, self._held, X, **columns, alpha=alpha)

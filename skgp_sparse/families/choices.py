@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
@@ -153,7 +153,11 @@ def resolve_multi_class(multi_class, n_classes, name):
 def resolve_kernel(kernel, alpha, rows):
     """A clone of the kernel, or the default one, with the noise that is to be learned."""
     y_variance = rows.target_variance()
-    signal = default_signal(rows.scale(), y_variance) if kernel is None else clone(kernel)
+    is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
+    if kernel is None:
+        signal = default_signal(rows.scale(), y_variance, is_smooth=is_smooth)
+    else:
+        signal = clone(kernel)
     probe = rows.block(slice(0, 1)).X
     kernels.evaluate(signal, probe, probe)  # length scales for other columns are refused here
     noise_is_known = alpha is not None and kernel is not None
@@ -203,8 +207,8 @@ def _moments_of_piece(rows, piece):
     return moments_of(centred, rows.weights(piece))
 
 
-def default_signal(scale, y_variance, limits=(1e-3, 1e4)):
-    """``ConstantKernel() * Matern(ARD, nu=2.5)`` in the units of the data."""
+def default_signal(scale, y_variance, limits=(1e-3, 1e4), is_smooth=False):
+    """``ConstantKernel() * Matern(ARD, nu=2.5)``, or `RBF`, in the units of the data."""
     typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
     lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
     if not (np.isfinite(lengths).all() and lengths.min() >= np.finfo(float).tiny):
@@ -213,7 +217,7 @@ def default_signal(scale, y_variance, limits=(1e-3, 1e4)):
             "Rescale X, or pass a kernel."
         )
     variance = ConstantKernel(y_variance, (limits[0] * y_variance, limits[1] * y_variance))
-    return variance * Matern(typical, lengths, nu=2.5)
+    return variance * (RBF(typical, lengths) if is_smooth else Matern(typical, lengths, nu=2.5))
 
 
 def same_structure(kernel, other):

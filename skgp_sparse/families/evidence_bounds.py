@@ -17,6 +17,7 @@ from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._choice import tolerance
 from skgp_sparse.rows.checks import check_columns
 
+_WITHOUT = "neighbors", "fourier"  # kinds of posteriors that bound no exact evidence
 _RESIDUAL = 1e-3  # of the solve: it costs the bounds about its square over the noise
 
 
@@ -28,6 +29,7 @@ class EvidenceBounds(NamedTuple):
 
     own: float
     conjugate_gradients: float
+    residual_neighbours: float
     nearest_neighbours: float
     upper: float
     gap_per_row: float
@@ -47,10 +49,15 @@ def evidence_bounds(fit, parameters, records, units, name):
     name : str
         For errors.
     """
-    if fit.posterior.kind == "neighbors":
+    if fit.posterior.kind in _WITHOUT:
         raise ValueError(
-            f"{name} needs a posterior whose bounds are known, but posterior_ is 'neighbors'. Set "
-            "posterior='exact', 'inducing' or 'rows', or judge the fit by log_predictive_density "
+            f"{name} needs a posterior whose bounds are known, but posterior_ is "
+            f"{fit.posterior.kind!r}. Set posterior='exact', 'inducing' or 'rows', or judge "
+            "the fit by log_predictive_density of rows that it has not seen."
+        )
+    if fit.objective is not None and fit.objective.rows.X_std is not None:
+        raise ValueError(
+            f"{name} takes inputs as known, but fit was given X_std. Judge the fit by the density "
             "of rows that it has not seen."
         )
     bound = resolve_bound(parameters.bound, name)
@@ -59,7 +66,7 @@ def evidence_bounds(fit, parameters, records, units, name):
         check_columns(rows.y, len(units.scale), name)
         return _bounds(fit, parameters, with_noise_floor(rows, fit.kernel), bound, None)
     if fit.posterior.kind == "exact":
-        return EvidenceBounds(*4 * [float(fit.value)], 0.0)
+        return EvidenceBounds(*5 * [float(fit.value)], 0.0)
     if fit.objective is None or not fit.objective.rows.in_memory:
         raise ValueError(
             f"{name}: this estimator does not contain the training rows, because it was fitted on "
@@ -101,6 +108,6 @@ def _bounds(fit, parameters, rows, bound, value):
             ConvergenceWarning,
         )
     own = value if bound.is_lower_bound else -np.inf
-    lower = own, certificate.conjugate_gradients, certificate.nearest_neighbours
+    lower = own, *certificate[:3]
     gap = (certificate.upper - max(lower)) / (rows.total_weight() * rows.n_targets)
     return EvidenceBounds(*map(float, (*lower, certificate.upper, gap)))

@@ -206,4 +206,4 @@ def _start_at(fit, kernel):
         return None
     theta = np.clip(fit.kernel.theta, *np.reshape(kernel.bounds, (-1, 2)).T)
     features = getattr(fit.posterior, "features", None)
-    return kernel.clone_with_theta(theta), None if features is None else features.Z
+    return kernel.clone_with_theta(theta), getattr(features, "Z", None)

@@ -148,18 +148,18 @@ def in_order(fit):
     The bound depends neither on the order of components nor on their signs, where the kernel has
     one length scale for each, or treats all of them alike.
     """
-    objective, kernel = fit.objective, clone(fit.kernel)
-    order = np.argsort(-objective.divergences().sum(axis=0), kind="stable")
-    mean = objective.inputs.mean
+    latent, kernel = fit.objective, clone(fit.kernel)
+    order = np.argsort(-latent.divergences().sum(axis=0), kind="stable")
+    mean = latent.inputs.mean
     signs = np.where(mean[np.abs(mean).argmax(axis=0), np.arange(mean.shape[1])] < 0, -1.0, 1.0)
     for name, value in kernel.get_params().items():
         of_columns = name.split("__")[-1] in ("length_scale", "length_scale_bounds")
         has_one_each = np.ndim(value) == (2 if name.endswith("bounds") else 1)
         if of_columns and has_one_each and len(value) == len(order):
             kernel.set_params(**{name: np.asarray(value)[order]})
-    moved = objective.at(
-        basis=(objective.inducing_points * signs)[:, order],
-        shift=(objective.shift * signs)[:, order],
-        log_ratio=objective.log_ratio[:, order],
+    moved = latent.at(
+        basis=(latent.inducing_points * signs)[:, order],
+        shift=(latent.shift * signs)[:, order],
+        log_ratio=latent.log_ratio[:, order],
     )
     return fit._replace(objective=moved, kernel=kernel)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from skgp_sparse._engine import process
+from skgp_sparse._engine.normal_inputs import Normals, predict
 from skgp_sparse._engine.posterior import noise_variance
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.normal import log_normal_density
@@ -27,6 +29,7 @@ class TargetView(NamedTuple):
 
     takes_offset = False
     has_covariance = True
+    takes_normals = property(lambda self: self.process.takes_normals)
 
     def check(self, y, name):
         """Any number may be a target."""
@@ -43,6 +46,16 @@ class TargetView(NamedTuple):
         """Mean and standard deviation, both (n,) or (n, p)."""
         mean, std = self._mean_and_std(X, latent)
         return self._shaped(mean), self._shaped(std)
+
+    def expected_mean_and_std(self, X, X_std, latent):
+        """The same where inputs are known up to their standard deviations."""
+        inputs = Normals(process.float64(X), process.float64(X_std) ** 2)
+        with np.errstate(all="ignore"), single_threaded_blas():
+            mean, variance = predict(self.process, inputs, resolve_n_jobs(self.n_jobs))
+            if not latent:
+                variance = variance + _noise(self.process.kernel, X)[:, None]
+            mean, std = mean * self.y_scale + self.y_mean, np.sqrt(variance) * self.y_scale
+        return self._shaped(_finite(mean)), self._shaped(_finite(std))
 
     def covariance(self, X, latent):
         """Joint covariance (n, n) or (n, n, p)."""
@@ -133,6 +146,7 @@ class ResponseView(NamedTuple):
 
     takes_offset = True
     has_covariance = False
+    takes_normals = False
 
     def check(self, y, name):
         """Raise if a target is outside the domain of the likelihood."""

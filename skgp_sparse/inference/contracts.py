@@ -6,6 +6,8 @@ The docstrings list every member that callers use; `tests/test_architecture.py` 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+from skgp_sparse._engine.inducing_basis import InducingBasis
+
 
 class Conclusion(NamedTuple):
     """What an objective says at the end of a fit."""
@@ -21,8 +23,8 @@ class Objective(ABC):
 
     Attributes
     ----------
-    inducing_points : ndarray of shape (m, d)
-        Parameters of the basis.
+    inducing_points : ndarray of shape (m, d) or None
+        None: there are none.
     rows : Table
     """
 
@@ -67,7 +69,12 @@ class ExactFit(Objective):
 
 
 class SparseFit(Objective):
-    """An objective at inducing points, whose rows may be many."""
+    """An objective in a basis, such as inducing points, whose rows may be many.
+
+    Attributes
+    ----------
+    basis : Basis
+    """
 
     @abstractmethod
     def on(self, rows):
@@ -105,8 +112,12 @@ class Model(ABC):
         """`ExactFit` whose inducing points are the distinct rows; `rough` to start from."""
 
     @abstractmethod
+    def in_basis(self, rows, basis, options):
+        """`SparseFit` in a `Basis`."""
+
     def sparse(self, rows, Z, options):
         """`SparseFit` at inducing points Z."""
+        return self.in_basis(rows, InducingBasis(Z), options)
 
     @abstractmethod
     def kinds(self, rows):

@@ -18,6 +18,7 @@ from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Conclusion, Objective
 from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
 
+_FEW_ROWS = 200  # that tell noise and residual
 _LEAST_SPREAD = 1e-3  # of means, where all of them are alike
 
 
@@ -69,7 +70,7 @@ class LatentObjective(Objective):
     def blocks(self, kernel, move_basis=False):
         """Kernel, inducing points if they may move, and ``q`` of all rows."""
         mean = self.inputs.mean
-        basis = [basis_block(kernel, self.basis.parameters, mean.std(axis=0) + _LEAST_SPREAD)]
+        basis = [basis_block(kernel, self.basis, mean.std(axis=0) + _LEAST_SPREAD)]
         of_rows = [ParameterBlock("shift", self.shift), ParameterBlock("log_ratio", self.log_ratio)]
         return [kernel_block(kernel), *(basis if move_basis else []), *of_rows]
 
@@ -99,6 +100,11 @@ class LatentObjective(Objective):
         """`Conclusion` at a kernel, with an `InducingPosterior`."""
         value, posterior, jitter = normal_inputs.conclude(self.problem(kernel))
         return Conclusion(value - self.divergences().sum(), posterior, jitter, self)
+
+    def noise_and_residual(self, kernel):
+        """Mean noise and mean residual variance over at most some hundred rows."""
+        rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
+        return normal_inputs.mean_noise_and_residual(self.problem(kernel), rows)
 
     def problem(self, kernel):
         """The question of an evaluation."""

@@ -23,8 +23,8 @@ from skgp_sparse._engine.normal_inputs import (
     Normals,
     explained,
     log_likelihoods,
-    mean_and_variance,
     outer_products,
+    predict_blocks,
 )
 from skgp_sparse._engine.table import Block
 from skgp_sparse._ground.linalg import row_dots
@@ -56,10 +56,7 @@ class LatentModel(NamedTuple):
 
     def responses(self, inputs, n_jobs=1):
         """Mean and variance (n, p) of the process at inputs that have a distribution."""
-        blocks = slices(len(inputs.mean), _ROWS)
-        run = partial(mean_and_variance, self.kernel, self.posterior)
-        parts = ordered_map(lambda rows: run(inputs.of(rows)), blocks, n_jobs)
-        return tuple(np.concatenate(part) for part in zip(*parts))
+        return predict_blocks(self.kernel, self.posterior, inputs, n_jobs)
 
 
 class Places(NamedTuple):
@@ -75,26 +72,26 @@ class Places(NamedTuple):
         return self.slope <= _LOOSE
 
 
-def locate(model, Y, mask, n_jobs=1):
+def locate(fitted, Y, mask, n_jobs=1):
     """The `Places` of new rows.
 
     Parameters
     ----------
-    model : LatentModel
+    fitted : LatentModel
     Y : ndarray of shape (n, p)
         Standardised targets, 0 where they are missing.
     mask : ndarray of shape (n, p)
         Whether a target was observed.
     n_jobs : int
     """
-    candidates = _candidates(model)
+    candidates = _candidates(fitted)
     complete = mask.all(axis=1)
     places = Places(
-        Normals(*np.empty((2, len(Y), model.training.mean.shape[1]))), *np.empty((2, len(Y)))
+        Normals(*np.empty((2, len(Y), fitted.training.mean.shape[1]))), *np.empty((2, len(Y)))
     )
     for has_gaps in (False, True):
         rows = np.flatnonzero(complete != has_gaps)
-        run = partial(_locate_block, model, candidates, Y, mask, has_gaps)
+        run = partial(_locate_block, fitted, candidates, Y, mask, has_gaps)
         blocks = [rows[part] for part in slices(len(rows), _ROWS)]
         for block, found in zip(blocks, ordered_map(run, blocks, n_jobs)):
             places.inputs.mean[block], places.inputs.variance[block] = found.inputs
@@ -113,14 +110,14 @@ class _Candidates(NamedTuple):
     precision: float
 
 
-def _candidates(model):
+def _candidates(fitted):
     """The `_Candidates` of a model: evenly spaced training rows if there are many."""
-    n = len(model.training.mean)
-    inputs = model.training.of(np.linspace(0, n - 1, min(n, _MOST_CANDIDATES)).astype(int))
-    mean, variance, rest = explained(model.kernel, model.posterior, inputs)
-    phi = model.bound.reduce(model.bound.penalty(rest / model.noise)[0], 1.0)[0]
+    n = len(fitted.training.mean)
+    inputs = fitted.training.of(np.linspace(0, n - 1, min(n, _MOST_CANDIDATES)).astype(int))
+    mean, variance, rest = explained(fitted.kernel, fitted.posterior, inputs)
+    phi = fitted.bound.reduce(fitted.bound.penalty(rest / fitted.noise)[0], 1.0)[0]
     base = -_divergences(*inputs)
-    return _Candidates(inputs, mean, variance + mean**2, base, phi, 1.0 / model.noise)
+    return _Candidates(inputs, mean, variance + mean**2, base, phi, 1.0 / fitted.noise)
 
 
 def _best_candidates(candidates, y, mask, count):
@@ -131,11 +128,11 @@ def _best_candidates(candidates, y, mask, count):
     return np.argsort(-score, axis=1, kind="stable")[:, :count]
 
 
-def _locate_block(model, candidates, Y, mask, has_gaps, rows):
+def _locate_block(fitted, candidates, Y, mask, has_gaps, rows):
     """The `Places` of some rows, all of which have gaps, or none."""
     y, mask = Y[rows], mask[rows].astype(np.float64)
     gaps = Gaps(mask, np.arange(y.shape[1])) if has_gaps else Gaps.everything(y.shape[1])
-    function = partial(_bound, model, outer_products(model.posterior, gaps), y, gaps)
+    function = partial(_bound, fitted, outer_products(fitted.posterior, gaps), y, gaps)
     count = _STARTS_WITH_GAPS if has_gaps else _STARTS
     best = None
     for start in _best_candidates(candidates, y, mask, count).T:
@@ -152,13 +149,13 @@ def _locate_block(model, candidates, Y, mask, has_gaps, rows):
     return Places(Normals(mean, np.exp(log_variance)), value, slope)
 
 
-def _bound(model, outer, y, gaps, x, rows):
+def _bound(fitted, outer, y, gaps, x, rows):
     """The bounds of some rows at (μ, log s), and their gradient."""
     mean, log_variance = np.split(x, 2, axis=1)
     inputs = Normals(np.ascontiguousarray(mean), np.exp(log_variance))
     block = Block(None, y[rows], 0.0, 1.0)
     value, gradient = log_likelihoods(
-        model.kernel, model.bound, model.posterior, outer, block, inputs, gaps.of(rows)
+        fitted.kernel, fitted.bound, fitted.posterior, outer, block, inputs, gaps.of(rows)
     )
     of_mean = gradient["mean"] - mean
     of_log = inputs.variance * gradient["variance"] - 0.5 * np.expm1(log_variance)

@@ -7,7 +7,6 @@ import numpy as np
 from skgp_sparse._engine import collapsed, decoupled, exact
 from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.exact import Groups
-from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Conclusion, ExactFit, Model, Objective, SparseFit
@@ -75,8 +74,8 @@ class CollapsedObjective(SparseFit):
 
     @property
     def inducing_points(self):
-        """Parameters of the basis (m, d)."""
-        return self.basis.parameters
+        """Those of the basis (m, d), None if it has none."""
+        return self.basis.points
 
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
@@ -84,9 +83,7 @@ class CollapsedObjective(SparseFit):
 
     def blocks(self, kernel, move_basis=False):
         """The kernel, and the inducing points if they may move."""
-        basis = (
-            [basis_block(kernel, self.basis.parameters, self.rows.scale())] if move_basis else []
-        )
+        basis = [basis_block(kernel, self.basis, self.rows.scale())] if move_basis else []
         return [kernel_block(kernel), *basis]
 
     def at(self, basis=None):
@@ -189,9 +186,9 @@ class GaussianModel(Model):
         """Objective whose inducing points are the distinct rows; nothing in it is iterative."""
         return ExactObjective(exact.group_table(rows), options.n_jobs, rows)
 
-    def sparse(self, rows, Z, options):
-        """Objective at inducing points Z."""
-        return CollapsedObjective(rows, self.bound, InducingBasis(Z), options)
+    def in_basis(self, rows, basis, options):
+        """Objective in a basis."""
+        return CollapsedObjective(rows, self.bound, basis, options)
 
     def kinds(self, rows):
         """None: all rows are alike."""

@@ -9,10 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse import kernels
 from skgp_sparse._engine.problem import Evaluation
-
-_STEP = 3.0  # unit of Z in the optimiser, in length scales or, if shorter, spreads
 
 
 class ParameterBlock(NamedTuple):
@@ -123,10 +120,9 @@ def kernel_block(kernel):
     return ParameterBlock("kernel", kernel.theta, limits=np.reshape(kernel.bounds, (-1, 2)))
 
 
-def basis_block(kernel, Z, spread):
-    """Inducing points, in units of the length scales or, if shorter, of the spread of the rows."""
-    scale = _STEP * np.minimum(kernels.length_scales(kernel, spread), spread)
-    return ParameterBlock("basis", Z, np.median(Z, axis=0), scale)
+def basis_block(kernel, basis, spread):
+    """The parameters of a basis, such as inducing points, in its units; inputs have this spread."""
+    return ParameterBlock("basis", basis.parameters, *basis.units(kernel, spread))
 
 
 def raise_noise(kernel, objective):

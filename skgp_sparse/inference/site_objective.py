@@ -86,8 +86,8 @@ class SiteObjective(ExactFit, SparseFit):
 
     @property
     def inducing_points(self):
-        """Parameters of the basis (m, d)."""
-        return self.basis.parameters
+        """Those of the basis (m, d), None if it has none."""
+        return self.basis.points
 
     @property
     def inner_iterations(self):
@@ -104,7 +104,7 @@ class SiteObjective(ExactFit, SparseFit):
         if len(likelihood.theta):
             blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
         if move_basis:
-            blocks.append(basis_block(kernel, self.basis.parameters, self.rows.scale()))
+            blocks.append(basis_block(kernel, self.basis, self.rows.scale()))
         return blocks
 
     def at(self, basis=None, likelihood=None):
@@ -262,10 +262,10 @@ class SiteModel(Model):
             project = collapsed_sites.project_rows
         return SiteObjective(rows, self.method, basis, options, inner, project)
 
-    def sparse(self, rows, Z, options):
-        """Objective at inducing points Z."""
+    def in_basis(self, rows, basis, options):
+        """Objective in a basis."""
         project = partial(collapsed_sites.project_rows, frozen_sites=self.frozen_sites)
-        return SiteObjective(rows, self.method, InducingBasis(Z), options, self.inner, project)
+        return SiteObjective(rows, self.method, basis, options, self.inner, project)
 
 
 def _with_more(chosen, of_kind, missing, random_state):

@@ -88,7 +88,7 @@ class Search:
 
     def __init__(self, objective, model, settings, move_basis, random_state):
         self.settings, self.move_basis = settings, move_basis
-        self.rows, self.width = objective.rows, len(objective.inducing_points)
+        self.rows, self.width = objective.rows, objective.basis.size
         self.minibatch_view = objective.minibatch_view()
         self.samples = Samples(self.rows, model.kinds(self.rows), random_state)
         self.started, self.seen = time.perf_counter(), 0

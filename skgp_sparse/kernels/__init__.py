@@ -22,9 +22,10 @@ The public functions and the registry are in `_nodes`, and the interface of rule
 without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
-precision.  `_expectations` is about a kernel whose first argument has a normal distribution: the
-terms of a closed form are in `_normal_terms`, and pairs of them in `_normal_pairs`;
-`_nodes_of_normals` integrates every other kernel.
+precision.  `_spectra` draws the frequencies of stationary kernels.  `_expectations` is about a
+kernel whose first argument has a normal distribution: the terms of a closed form are in
+`_normal_terms`, and pairs of them in `_normal_pairs`; `_nodes_of_normals` integrates every other
+kernel.
 """
 
 from sklearn.gaussian_process import kernels as _sk
@@ -45,6 +46,7 @@ from ._nodes import (
 )
 from ._rules import KernelRule
 from ._single import single
+from ._spectra import spectrum
 
 __all__ = [
     "KernelRule",
@@ -60,6 +62,7 @@ __all__ = [
     "linearize_stack",
     "register",
     "single",
+    "spectrum",
     "stacked",
 ]
 

@@ -21,7 +21,7 @@ from ._nodes_of_normals import NodeExpectations, rule_of
 from ._normal_terms import ClosedExpectations
 
 
-class Term(NamedTuple):
+class ClosedTerm(NamedTuple):
     """A product of constants, and of one other kernel at most."""
 
     constant: float
@@ -110,7 +110,7 @@ def _terms(kernel, start):
         return []
     if type(kernel) is _sk.ConstantKernel:
         free = () if kernel.hyperparameter_constant_value.fixed else (start,)
-        return [Term(float(kernel.constant_value), None, free, start)]
+        return [ClosedTerm(float(kernel.constant_value), None, free, start)]
     if type(kernel) in (_sk.RBF, _sk.DotProduct):
-        return [Term(1.0, kernel, (), start)]
+        return [ClosedTerm(1.0, kernel, (), start)]
     raise _NoClosedForm

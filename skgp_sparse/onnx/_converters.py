@@ -27,9 +27,10 @@ def register():
     classifiers need ``zipmap=False``, because ONNX has no dictionaries of double precision.
 
     An estimator that has no formulas in ONNX raises `NotImplementedError` when it is converted.
-    There are formulas for posteriors that are exact or given inducing points (without ``n_mean``),
-    for sums, products and powers of stationary kernels, for all likelihoods of regression, and for
-    the probabilities of two classes or, with ``multi_class="one_vs_rest"``, of several.
+    There are formulas for posteriors that are exact, given inducing points (without parameters) or
+    random features, for sums, products and powers of stationary kernels, for all likelihoods of
+    regression, and for the probabilities of two classes or, with ``multi_class="one_vs_rest"``, of
+    several.
 
     Examples
     --------

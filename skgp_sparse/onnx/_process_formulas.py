@@ -3,7 +3,8 @@
     mean = K u,     variance = k** + noise - ‖K Tᵀ‖² + ‖K (TB T)ᵀ‖²
 
 with the kernel matrix K between queries and the inducing points, or all rows of an exact process,
-where the last term is absent. The kernels are stationary, so that ``k**`` is a number.
+where the last term is absent. The kernels are stationary, so that ``k**`` is a number. Random
+features take the place of K where there are some, and only the last term is left of the variance.
 """
 
 import numpy as np
@@ -28,7 +29,7 @@ class ProcessGraph:
     def __init__(self, ops, process, X, name):
         _check(process, name)
         self.ops, self.process = ops, process
-        self.K = _kernel_formulas.cross(ops, process.kernel, X, process.features.Z)
+        self.K = _raw_features(ops, process.features, X)
 
     def mean(self):
         """Mean (n, p)."""
@@ -36,12 +37,16 @@ class ProcessGraph:
 
     def variance(self):
         """Variance (n, 1), that of the white noise of the kernel included."""
+        noise = kernels.diagonal(self.process.kernel, np.zeros((1, 1)))[1]
+        return self.ops.Add(self.ops.Max(self._latent(), 0.0), float(np.squeeze(noise)))
+
+    def _latent(self):
         ops, features, TB = self.ops, self.process.features, self.process.TB
-        signal, noise, _ = kernels.diagonal(self.process.kernel, features.Z[:1])
-        variance = ops.Sub(float(np.squeeze(signal)), self._norms(features.T))
-        if TB is not None:
-            variance = ops.Add(variance, self._norms(TB @ features.T))
-        return ops.Add(ops.Max(variance, 0.0), float(np.squeeze(noise)))
+        if features.complete:
+            return self._norms(TB)
+        signal = kernels.diagonal(self.process.kernel, features.Z[:1])[0]
+        rest = ops.Sub(float(np.squeeze(signal)), self._norms(features.T))
+        return rest if TB is None else ops.Add(rest, self._norms(TB @ features.T))
 
     def _norms(self, T):
         """Squared norms (n, 1) of ``K Tᵀ``."""
@@ -49,11 +54,22 @@ class ProcessGraph:
         return ops.row_norms(ops.MatMul(self.K, np.ascontiguousarray(T.T)), len(T))
 
 
+def _raw_features(ops, features, X):
+    """Kernel functions, or cosines and sines (n, m)."""
+    if not features.complete:
+        return _kernel_formulas.cross(ops, features.kernel, X, features.Z)
+    offsets = ops.Sub(X, features.basis.origin[None])
+    phase = ops.MatMul(offsets, np.ascontiguousarray(features.frequencies.T))
+    waves = ops.Concat(ops.Cos(phase), ops.Sin(phase), axis=1)
+    return ops.Mul(waves, np.tile(features.amplitudes, 2)[None])
+
+
 def _check(process, name):
     if type(process) is not Posterior:
         raise NotImplementedError(
             f"A {name} whose prediction is a {type(process).__name__} cannot be converted to ONNX. "
-            "Set posterior to 'exact' or to 'inducing' (without n_mean) and metric to 'ard', and "
-            "fit again."
+            "Set posterior to 'exact', 'fourier' or 'inducing' (without parameters) and metric to "
+            "'ard', and fit again."
         )
-    _kernel_formulas.check(process.kernel, name)
+    if not process.features.complete:
+        _kernel_formulas.check(process.kernel, name)

@@ -9,7 +9,9 @@ predicts:
 - `_job`: what is fitted, and how every fit begins
 - `_exact`: all rows, exactly
 - `_inducing_points`: inducing points
+- `_fourier_features`: random features
 - `_larger_mean`: inducing points, and more of them for the mean
+- `_tight_variance`: inducing points, and the smaller variances of the bound that was maximised
 - `_all_rows`: all rows, by a solve
 - `_neighbors`: the rows that are nearest to a query
 - `_local_search`: the search for its hyperparameters, metric and smoothness
@@ -18,6 +20,7 @@ predicts:
 - `_learned_metric`: a metric that neighbours learn, for another posterior
 - `_contest`: which posterior predicts these rows best
 - `_neighbors_with_sites`: the same where rows have a likelihood
+- `_uncertain_inputs`: inducing points where inputs are known up to their standard deviations
 - `_choice`: names, and the rule of "auto"
 - `_moves`: rows that arrive later
 """
@@ -25,7 +28,9 @@ predicts:
 from skgp_sparse.posteriors._all_rows import AllRows
 from skgp_sparse.posteriors._contract import Candidate, Strategy
 from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._neighbors import Neighbors
 
-__all__ = ["AllRows", "Candidate", "Exact", "InducingPoints", "Neighbors", "Strategy"]
+__all__ = ["AllRows", "Candidate", "Exact", "FourierFeatures", "InducingPoints"]
+__all__ += ["Neighbors", "Strategy"]

@@ -23,12 +23,15 @@ from skgp_sparse.posteriors._all_rows import AllRows
 from skgp_sparse.posteriors._contest import agreed, contest
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._fourier_features import FourierFeatures, check_features
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.rows.checks import check_number, is_auto, require
+from skgp_sparse.posteriors._tight_variance import TightVariance
+from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
+from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import resolve_solver
 
 _EXACT_ROWS, _EXACT_LABELS = 2000, 300  # distinct rows up to which "auto" is the exact process ...
@@ -98,6 +101,7 @@ def agree(jobs, random_states, run):
 BY_NAME = {
     "auto": Auto,
     "exact": Exact,
+    "fourier": FourierFeatures,
     "inducing": InducingPoints,
     "neighbors": Neighbors,
     "rows": AllRows,
@@ -116,14 +120,32 @@ def resolve_posterior(posterior, name):
             check_number(posterior.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
         few = posterior.n_neighbors_fit
         check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
-    if not isinstance(posterior, InducingPoints) or posterior.n_mean is None:
-        return posterior
-    check_number(posterior.n_mean, "posterior__n_mean", name, Integral, low=1)
-    return LargerMean(posterior.n_mean)
+    if isinstance(posterior, FourierFeatures):
+        check_features(posterior, name)
+    if isinstance(posterior, InducingPoints):
+        return _of_inducing_points(posterior, name)
+    return posterior
+
+
+def _of_inducing_points(posterior, name):
+    """Inducing points, or what their parameters make of them."""
+    n_mean, tight = posterior.n_mean, posterior.tight_variance
+    require(isinstance(tight, BOOLS), "posterior__tight_variance", tight, name, "True or False")
+    if n_mean is None:
+        return TightVariance() if tight else posterior
+    check_number(n_mean, "posterior__n_mean", name, Integral, low=1)
+    if tight:
+        raise ValueError(
+            f"{name}: tight_variance=True needs one basis of inducing points, but n_mean={n_mean} "
+            "is a second one for the mean. Set n_mean to None, or tight_variance to False."
+        )
+    return LargerMean(n_mean)
 
 
 def narrowed(family, rows, kernel):
     """The strategy of a family, "auto" only where nothing else speaks for inducing points."""
+    if rows.X_std is not None:
+        return _for_uncertain_inputs(family)
     if not isinstance(family.strategy, Auto):
         return family.strategy
     is_free = all(is_auto(getattr(family.parameters, name)) for name in _OF_INDUCING_POINTS)
@@ -133,11 +155,25 @@ def narrowed(family, rows, kernel):
     return InducingPoints()
 
 
+def _for_uncertain_inputs(family):
+    """The strategy where `X_std` is given; raises where it cannot be used."""
+    strategy, is_open = UncertainInputs(), type(family.strategy) in (Auto, InducingPoints)
+    needs = strategy.refuses(family)
+    if not is_open:
+        needs = f"posterior='inducing', without parameters. Got {family.parameters.posterior!r}"
+    if needs is not None:
+        raise ValueError(f"{family.name}: X_std needs {needs}.")
+    return strategy
+
+
 def job_of(family, rows, kernel, model, name):
     """The `Job` of a table, with the parameters of the estimator of a `Family`."""
     given, n = family.parameters, len(rows)
     metric = _metric(family, rows.n_features)
     size, limits = _sizes(given.n_inducing, kernel, family.has_sites)
+    size = family.strategy.width or size
+    if rows.X_std is not None and is_auto(given.n_inducing):
+        size = UncertainInputs.size(size)
     initialise, are_given = family.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
     memory = get_config()["working_memory"] * 2**20

@@ -49,18 +49,21 @@ class Strategy(BaseEstimator, ABC):
         Whether rows that arrive later are kept, as predictions need them.
     has_bound : bool
         Whether a fit depends on `bound`, where not every row is an inducing point.
+    width : int or None
+        The number of features of a row; None: that of the inducing points that are wanted.
 
     Examples
     --------
     >>> from skgp_sparse.posteriors import InducingPoints, Strategy
     >>> posterior = InducingPoints(n_mean=2000)
     >>> isinstance(posterior, Strategy), posterior.name, posterior.get_params()
-    (True, 'inducing', {'n_mean': 2000})
+    (True, 'inducing', {'n_mean': 2000, 'tight_variance': False})
     """
 
     name = ""
     keeps_rows = False
     has_bound = True
+    width = None
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod

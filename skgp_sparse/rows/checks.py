@@ -30,7 +30,7 @@ class Rules(NamedTuple):
     n_targets: int | None = None  # that were announced
 
     @on_numpy
-    def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False):
+    def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False, X_std=None):
         """The `Part` of some rows, or of all of them, or an error."""
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
@@ -58,7 +58,9 @@ class Rules(NamedTuple):
                 "The number of targets seen in `y` is different from the parameter `n_targets`. "
                 f"Got {y.shape[1]} != {self.n_targets}."
             )
-        return Part(X, y, weight, offset, check_alpha(alpha, len(X), self.name))
+        if X_std is not None:
+            X_std = check_std(X_std, X, "X_std", self.name)
+        return Part(X, y, weight, offset, check_alpha(alpha, len(X), self.name), X_std)
 
 
 def is_lazy(value):

@@ -19,7 +19,7 @@ from skgp_sparse.rows.survey import survey
 from skgp_sparse.sources import is_source
 
 
-def read(estimator, rules, X, y, sample_weight=None, offset=None, reset=True):
+def read(estimator, rules, X, y, sample_weight=None, offset=None, reset=True, X_std=None):
     """All rows that an estimator is fitted to, as `Records`.
 
     Parameters
@@ -30,8 +30,9 @@ def read(estimator, rules, X, y, sample_weight=None, offset=None, reset=True):
     X : array-like of shape (n, d), or OpenSource
     y, sample_weight, offset : array-like or None
     reset : bool
+    X_std : array-like of shape (n, d) or None
     """
-    given = {"y": y, "sample_weight": sample_weight, "offset": offset}
+    given = {"y": y, "sample_weight": sample_weight, "offset": offset, "X_std": X_std}
     alpha = getattr(estimator, "alpha", None)
     check_in_memory(rules.name, X=X, **given)
     if isinstance(X, OpenSource):

@@ -56,6 +56,7 @@ class Part(NamedTuple):
     weight: np.ndarray | None = None  # (n,)
     offset: np.ndarray | None = None  # (n,) known, of the latent value
     noise: float | np.ndarray = 0.0  # known variance, in units of y²
+    X_std: np.ndarray | None = None  # (n, d) known standard deviations of the inputs
 
     def take(self, rows):
         """Some of the rows."""
@@ -93,6 +94,7 @@ class Part(NamedTuple):
         """Sorted distinct rows, weighted."""
         columns = [0.0 if column is None else column for column in (self.noise, self.offset)]
         columns = [np.broadcast_to(column, len(self.X)) for column in columns]
+        columns += [] if self.X_std is None else [self.X_std]
         rows = np.column_stack([self.X, self.y, *columns])
         _, first, index = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         total = np.bincount(index.ravel(), self.weight, minlength=len(first))
@@ -113,13 +115,14 @@ class Part(NamedTuple):
             offset=offset,
             original=original and (np.array(original.X), np.array(original.y)),
             merged=merged,
+            X_std=self.X_std,
         )
 
 
 def part_of(rows):
     """The `Part` of a table of arrays."""
     offset = None if rows.offset is None else rows.offset * rows.y_scale[0]
-    return Part(rows.X, rows.y, rows.weight, offset, rows.noise)
+    return Part(rows.X, rows.y, rows.weight, offset, rows.noise, rows.X_std)
 
 
 class Records(ABC):

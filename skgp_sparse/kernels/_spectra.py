@@ -1,0 +1,189 @@
+"""Frequencies of stationary kernels, as functions of standard draws and hyperparameters.
+
+By Bochner's theorem, a stationary kernel is ``k(x, z) = c E[cos(w . (x - z))]`` with frequencies w
+from its spectral measure.  Those of three kernels are scale mixtures of normal vectors e,
+
+    w = radius(u) * e / length_scale,        u uniform in (0, 1),
+
+    RBF                  radius = 1
+    Matern               radius = sqrt(2 nu / q),    q the quantile u of chi^2 with 2 nu degrees
+    RationalQuadratic    radius = sqrt(g / alpha),   g the quantile u of Gamma(alpha)
+
+Matern's are those of Student's t distribution.  A draw (e, u) stays, and its frequency moves with
+the hyperparameters, so that a frequency has derivatives.
+
+The frequency of a product is the sum of those of its factors, and a sum is a mixture.  An
+expression is expanded into a sum of such products, the terms.  White noise is none of them.
+"""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaincinv
+from sklearn.gaussian_process import kernels as _sk
+
+from ._nodes import assemble
+
+_STEP = 1e-3  # of log alpha
+
+
+class Factor(NamedTuple):
+    """A kernel of variance one that is no sum or product, and where its hyperparameters are."""
+
+    kernel: object
+    place: slice  # in theta of the expression
+
+    def radii(self, level):
+        """Return ``radius(u)`` for uniform numbers u."""
+        return _RADII[type(self.kernel)](self.kernel, level)
+
+    def frequencies(self, normal, level):
+        """Return frequencies (k, d) of draws ``e`` (k, d) and ``u`` (k,)."""
+        return self.radii(level)[:, None] * normal / self.kernel.length_scale
+
+    def pull(self, normal, level, bar):
+        """Return the gradients with respect to the hyperparameters and ``e`` from `bar` (k, d)."""
+        kernel = self.kernel
+        direction = bar * normal / kernel.length_scale  # sums to the gradient of the radius
+        slopes = {"length_scale": -self.radii(level) @ direction}
+        if np.ndim(kernel.length_scale) == 0:
+            slopes["length_scale"] = slopes["length_scale"].sum()
+        if hasattr(kernel, "alpha"):
+            slopes["alpha"] = _slope_in_alpha(kernel, level) @ direction.sum(axis=1)
+        return assemble(kernel, slopes), self.radii(level)[:, None] * bar / kernel.length_scale
+
+
+class Term(NamedTuple):
+    """A product of constants and of kernels of variance one."""
+
+    constants: tuple = ()  # of `Factor`
+    factors: tuple = ()  # of `Factor`
+
+    def variance(self):
+        """Return the product of the constants."""
+        return float(np.prod([one.kernel.constant_value for one in self.constants]))
+
+    def frequencies(self, normal, level):
+        """Return frequencies (k, d) of draws (k, ., d) and (k, .), one for each factor at least."""
+        parts = (
+            factor.frequencies(normal[:, j], level[:, j]) for j, factor in enumerate(self.factors)
+        )
+        return sum(parts, start=np.zeros_like(normal[:, 0]))
+
+    def pull(self, normal, level, bar, log_variance_bar, theta_bar):
+        """Add to `theta_bar`, and return the gradient with respect to the normal draws."""
+        normal_bar = np.zeros_like(normal)
+        for one in self.constants:
+            theta_bar[one.place] += assemble(one.kernel, {"constant_value": log_variance_bar})
+        for j, factor in enumerate(self.factors):
+            slopes, normal_bar[:, j] = factor.pull(normal[:, j], level[:, j], bar)
+            theta_bar[factor.place] += slopes
+        return normal_bar
+
+
+def spectrum(kernel):
+    """Return the terms of a kernel expression, from whose spectral measures one can draw.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+
+    Returns
+    -------
+    list of Term or None
+        The terms, whose sum is the kernel without its white noise.  It is None if a part of the
+        expression is no RBF, Matern, RationalQuadratic, ConstantKernel or WhiteKernel, nor a sum,
+        product or power with a whole exponent of these.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
+    >>> from skgp_sparse import kernels
+    >>> term, constant = kernels.spectrum(2.0 * RBF() * RBF(3.0) + ConstantKernel() + WhiteKernel())
+    >>> term.variance(), len(term.factors), len(constant.factors)
+    (2.0, 2, 0)
+    >>> kernels.spectrum(RBF() + DotProduct()) is None
+    True
+    """
+    try:
+        return _terms(kernel, 0)
+    except KeyError:
+        return None
+
+
+def _terms(kernel, start):
+    """The terms of a part whose hyperparameters begin at `start` in theta."""
+    return _EXPANSIONS[type(kernel)](kernel, start)
+
+
+def _of_sum(kernel, start):
+    return _terms(kernel.k1, start) + _terms(kernel.k2, start + kernel.k1.n_dims)
+
+
+def _of_product(kernel, start):
+    pair = _terms(kernel.k1, start), _terms(kernel.k2, start + kernel.k1.n_dims)
+    return [_joined(terms) for terms in product(*pair)]
+
+
+def _of_power(kernel, start):
+    exponent = _WHOLE[float(kernel.exponent)]
+    return [_joined(terms) for terms in product(_terms(kernel.kernel, start), repeat=exponent)]
+
+
+def _of_constant(kernel, start):
+    return [Term(constants=(_factor(kernel, start),))]
+
+
+def _of_leaf(kernel, start):
+    return [Term(factors=(_factor(kernel, start),))]
+
+
+def _factor(kernel, start):
+    return Factor(kernel, slice(start, start + kernel.n_dims))
+
+
+def _joined(terms):
+    """The product of terms."""
+    return Term(*(sum(parts, start=()) for parts in zip(*terms)))
+
+
+def _normal(kernel, level):
+    return np.ones_like(level)
+
+
+def _student(kernel, level):
+    if kernel.nu == np.inf:
+        return _normal(kernel, level)
+    return np.sqrt(kernel.nu / gammaincinv(kernel.nu, level))
+
+
+def _root_of_gamma(kernel, level):
+    return _root_of_quantile(kernel.alpha, level)
+
+
+def _root_of_quantile(alpha, level):
+    return np.sqrt(gammaincinv(alpha, level) / alpha)
+
+
+def _slope_in_alpha(kernel, level):
+    """Derivative of the radius by log alpha: differences of fourth order, good to ten digits."""
+    at = [_root_of_quantile(kernel.alpha * np.exp(step * _STEP), level) for step in (1, -1, 2, -2)]
+    return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP)
+
+
+_WHOLE = {float(exponent): exponent for exponent in (1, 2, 3, 4)}  # more make too many terms
+_RADII = {  # by exact type: a subclass may have another formula
+    _sk.RBF: _normal,
+    _sk.Matern: _student,
+    _sk.RationalQuadratic: _root_of_gamma,
+}
+_EXPANSIONS = {
+    **dict.fromkeys(_RADII, _of_leaf),
+    _sk.ConstantKernel: _of_constant,
+    _sk.WhiteKernel: lambda kernel, start: [],
+    _sk.Sum: _of_sum,
+    _sk.Product: _of_product,
+    _sk.Exponentiation: _of_power,
+}

@@ -1,0 +1,141 @@
+"""Random Fourier features: cosines and sines at frequencies drawn from a stationary kernel."""
+
+from numbers import Integral
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse._engine import fourier_draws
+from skgp_sparse._engine.fourier_basis import FourierBasis
+from skgp_sparse.inference.parameters import positions_of, value_or_minus_inf
+from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._job import begin, best_start
+from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
+
+_SOME = 5000  # rows that tell the noise ...
+_LOUDER = 4.0  # ... which grows by this factor
+_KERNELS = (
+    "RBF, Matern, RationalQuadratic and ConstantKernel, their sums, products and powers up to 4, "
+    "and WhiteKernel"
+)
+
+
+class FourierFeatures(Strategy):
+    r"""The posterior is that of a linear model of random Fourier features.
+
+    The process is :math:`f(x) = \sum_i a_i \cos \omega_i^\top x + b_i \sin \omega_i^\top x` with
+    independent normal weights and frequencies :math:`\omega_i` from the spectral density of the
+    kernel [1]_. Its covariance is the mean of :math:`\cos \omega_i^\top (x - z)` over the
+    frequencies, which comes closer to the kernel with more of them. Everything else is exact: all
+    Gaussian objectives coincide, and with a likelihood `bound` says how sites are found.
+
+    An evaluation takes O(n m²) time and O(m²) memory for n rows and m features. A prediction takes
+    O(m) time per query, and O(m²) with its standard deviation.
+
+    Parameters
+    ----------
+    n_components : int, default=500
+        The number of features m, an even number: a cosine and a sine for each of m / 2 frequencies.
+        The terms of a sum of kernels share them evenly.
+    draws : {"sobol", "orthogonal", "random"}, default="sobol"
+        How frequencies are drawn.
+
+        - "sobol": quantiles of a scrambled Sobol sequence, which fills the space evenly [2]_.
+        - "orthogonal": as many as there are columns are orthogonal to each other [3]_.
+        - "random": independently of each other.
+    learn_frequencies : bool, default=False
+        Whether frequencies are optimised together with the hyperparameters [4]_. Otherwise they
+        move with the length scales of the kernel only. Learned frequencies overfit where they are
+        many numbers beside the rows: compare log densities of rows that are held out.
+
+    References
+    ----------
+    .. [1] Rahimi and Recht (2007). "Random features for large-scale kernel machines." NIPS.
+    .. [2] Yang, Sindhwani, Avron and Mahoney (2014). "Quasi-Monte Carlo feature maps for
+       shift-invariant kernels." ICML.
+    .. [3] Yu, Suresh, Choromanski, Holtmann-Rice and Kumar (2016). "Orthogonal random features."
+       NIPS.
+    .. [4] Lázaro-Gredilla, Quiñonero-Candela, Rasmussen and Figueiras-Vidal (2010). "Sparse
+       spectrum Gaussian process regression." JMLR 11.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import FourierFeatures
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, size=(500, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
+    >>> model = SparseGPRegressor(posterior=FourierFeatures(n_components=40), random_state=0)
+    >>> model.fit(X, y).posterior_, round(model.score(X, y), 2)
+    ('fourier', 0.98)
+    """
+
+    name = "fourier"
+
+    def __init__(self, n_components=500, draws="sobol", learn_frequencies=False):
+        self.n_components = n_components
+        self.draws = draws
+        self.learn_frequencies = learn_frequencies
+
+    @property
+    def width(self):
+        """The number of features of a row."""
+        return self.n_components
+
+    def fit(self, job, random_state):
+        """The `Fit` with these features, however few rows there are."""
+        if job.settings.solver.begins_small:
+            job = begin(job, random_state)
+        rows, settings = job.rows, job.settings._replace(move_basis=self.learn_frequencies)
+        origin = rows.block(slice(1)).X[0]
+        frequencies = job.kernel, self.n_components // 2, self.draws
+        basis = FourierBasis.drawn(*frequencies, origin, random_state)
+        objective = job.model.in_basis(rows, basis, settings.options)
+        kernel = job.kernel
+        if settings.solver.begins_small and not job.model.has_sites:
+            some = rows.sampled(rows.sample(_SOME, random_state))
+            kernel = _with_more_noise(kernel, objective.on(some))
+        _, kernel = best_start(objective, kernel, objective, job)
+        return settings.solver.solve(objective, kernel, settings, random_state, job.model)
+
+    def refuses(self, family):
+        """Kernels whose spectral measure is not known, and parameters of inducing points."""
+        given = family.parameters
+        if given.kernel is not None and not kernels.spectrum(given.kernel):
+            return f"draws frequencies of {_KERNELS} only. Got kernel={given.kernel}"
+        for name in ("n_inducing", "inducing_init"):
+            if not is_auto(value := getattr(given, name)):
+                return (
+                    f"has no inducing points; the number of features is n_components of "
+                    f"FourierFeatures. Got {name}={value!r}"
+                )
+        return None
+
+
+def check_features(features, name):
+    """Raise unless every parameter of these features is right; `name` is that of the estimator."""
+    m, draws, learns = features.n_components, features.draws, features.learn_frequencies
+    check_number(m, "posterior__n_components", name, Integral, low=2)
+    require(m % 2 == 0, "posterior__n_components", m, name, "an even number")
+    names = sorted(fourier_draws.BY_NAME)
+    is_name = isinstance(draws, str) and draws in names
+    require(is_name, "posterior__draws", draws, name, f"one of {names}")
+    is_switch = isinstance(learns, BOOLS)
+    require(is_switch, "posterior__learn_frequencies", learns, name, "True or False")
+
+
+def _with_more_noise(kernel, objective):
+    """The kernel with its noise multiplied by 4 for as long as the objective rises.
+
+    The noise of an exact fit is too low for features, which cannot follow all that the kernel can:
+    from there, a search ends where the objective is low.
+    """
+    best, louder = -np.inf, kernel
+    while (value := value_or_minus_inf(objective, louder, False)) > best:
+        best, kernel, theta = value, louder, louder.theta
+        for positions in positions_of(kernel, "noise_level"):
+            theta[positions] += np.log(_LOUDER)
+        theta = np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T)
+        louder = kernel.clone_with_theta(theta)
+    return kernel

@@ -1,0 +1,46 @@
+"""Inducing points whose rows have smaller variances given these than before any data."""
+
+import numpy as np
+
+from skgp_sparse._engine.tight_posterior import tightened
+from skgp_sparse.inference.parameters import arithmetic
+from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._inducing_points import InducingPoints
+
+
+class TightVariance(Strategy):
+    """What `InducingPoints` with `tight_variance` is: the whole posterior of a tighter bound."""
+
+    name = "inducing"
+
+    def fit(self, job, random_state):
+        """The `Fit` at inducing points with smaller variances, unless the process is exact."""
+        if not job.rows.in_memory:
+            raise ValueError(
+                f"{job.name}: tight_variance=True needs all rows in memory. Pass arrays, "
+                "not a source or rows on a cluster, or set posterior to 'inducing'."
+            )
+        fit = InducingPoints().fit(job, random_state)
+        if fit.posterior.kind == "exact":
+            return fit
+        with arithmetic():
+            rows = fit.objective.rows.everything()
+            return fit._replace(posterior=tightened(fit.posterior, rows, fit.objective.bound))
+
+    def refuses(self, family):
+        """Likelihoods, and objectives that are no variational bound."""
+        given = family.parameters
+        if family.has_sites:
+            return (
+                "needs likelihood='gaussian' for tight_variance. Got "
+                f"likelihood={given.likelihood!r}"
+            )
+        bound = family.bound
+        if not bound.is_lower_bound or np.any(bound.noise_share):
+            names = "'titsias', 'titsias_new' or 'artemev'"
+            return f"needs the bound {names} for tight_variance. Got bound={given.bound!r}"
+        return None
+
+    def refuses_later_rows(self):
+        """Variances that need all rows."""
+        return "tight_variance=True takes all rows at once"

@@ -1,0 +1,68 @@
+r"""Inducing points for rows whose inputs are known up to their standard deviations.
+
+The true input of a row is ``x_i ~ N(X_i, X_std_i²)``, and a normal ``q(x_i)`` is learned for each
+row under this prior, together with hyperparameters and inducing points. To hold ``q`` at the prior
+would be worse than to ignore `X_std`: what the targets say about inputs would count as noise.
+"""
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.normal_inputs import Gaps, Normals
+from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse.inference.latent_objective import LatentObjective
+from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._job import begin
+from skgp_sparse.solvers import LBFGS
+
+_POINTS = 100  # at most, where nobody asked for a number: time is that of m² exponentials per row
+_JITTER = Jitter(1e-6)
+
+
+class UncertainInputs(Strategy):
+    """What "inducing" and "auto" are where `X_std` is given."""
+
+    name = "inducing"
+
+    def fit(self, job, random_state):
+        """The `Fit` from hyperparameters of few rows, whose inputs are taken as known."""
+        job = begin(job, random_state)
+        rows, options = job.rows, job.settings.options._replace(jitter=_JITTER)
+        Z = job.points.initialise(rows, job.kernel, random_state)
+        known = job.model.sparse(rows, Z, options)
+        X = rows.everything().X
+        objective = LatentObjective(
+            rows=rows,
+            bound=known.bound,
+            basis=known.basis,
+            prior=Normals(X, rows.X_std**2),
+            shift=np.zeros_like(X),
+            log_ratio=np.zeros_like(X),
+            gaps=Gaps.everything(rows.n_targets),
+            options=options,
+        )
+        fit = LBFGS().solve(objective, job.kernel, job.settings, random_state, job.model)
+        given = fit.posterior
+        posterior = Posterior(fit.kernel, given.features, given.u, given.TB[0])
+        return fit._replace(posterior=posterior)
+
+    @staticmethod
+    def size(n_inducing):
+        """The number of inducing points where nobody asked for one."""
+        return min(n_inducing, _POINTS)
+
+    def refuses(self, family):
+        """Everything that needs inputs which are known, or moves no parameters of rows."""
+        given = family.parameters
+        if family.has_sites:
+            return f"likelihood='gaussian'. Got likelihood={given.likelihood!r}"
+        if np.any(family.bound.noise_share):
+            return f"bound='titsias_new', 'titsias', 'artemev' or 'dtc'. Got bound={given.bound!r}"
+        if given.metric not in ("auto", "ard"):
+            return f"metric='ard'. Got metric={given.metric!r}"
+        if given.optimizer != "fmin_l_bfgs_b":
+            return f"optimizer='fmin_l_bfgs_b'. Got optimizer={given.optimizer!r}"
+        if given.kernel is not None and not kernels.differentiable(given.kernel):
+            return f"a kernel with a derivative rule. Got kernel={given.kernel}"
+        return None
