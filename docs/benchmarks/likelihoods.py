@@ -2,8 +2,6 @@
 
 Parts, each of which can be run alone (`--parts`):
 
-- `bicycles`: section 5.4 of Titsias (2025), daily bicycle counts in New York (April 2016), from the
-  minimum and maximum temperature; log density of a test row by number of inducing points.
 - `rentals`: hourly bicycle rentals (17,379 rows), ten per cent held out.
 - `outliers`: two tables, with and without 5 % of the training targets shifted by 20 standard
   deviations.
@@ -13,7 +11,7 @@ Parts, each of which can be run alone (`--parts`):
 - `cost`: one evaluation by likelihood, beside a probit one. ::
 
     python likelihoods.py --data DIR --peers-python PYTHON
-    python likelihoods.py --data DIR --parts bicycles outliers
+    python likelihoods.py --data DIR --parts rentals outliers
     python likelihoods.py --render
 
 Each result is one entry of results/likelihoods.json; entries that are there are not computed again,
@@ -41,10 +39,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 STORE = common.RESULTS / "likelihoods.json"
-SIZES = (8, 16, 32)
-SPLITS = range(5)
-BOUNDS = ("titsias", "titsias_new")
-PUBLISHED = {"titsias": (-36.4, -16.6, -8.6), "titsias_new": (-9.7, -9.3, -8.2)}
 OUTLIERS, SHIFT = 0.05, 20.0
 WAYS = ("softmax", "one_vs_rest", "one_vs_one", "GaussianProcessClassifier")
 TABLES = ("iris", "wine", "digits", "usps")
@@ -53,51 +47,11 @@ COST = {"n": 10_000, "d": 4, "m": 200}
 REPEATS = 7
 
 
-def splits_of(n, splits, share=0.1):
-    """Masks of test rows, drawn at random."""
-    for split in splits:
-        test = np.zeros(n, dtype=bool)
-        test[np.random.RandomState(split).permutation(n)[: round(share * n)]] = True
-        yield split, test
-
-
-# -- bicycles in New York --------------------------------------------------------------
-
-
-def bicycles(args):
-    X, y = common.load(args.data, "nyc_bicycle_2016")
-    for split, test in splits_of(len(y), SPLITS):
-        for bound in BOUNDS:
-            for m in SIZES:
-                run = partial(count, X, y, test, bound, m)
-                common.once(STORE, f"bicycles/{bound}/{m}/{split}", run, args.again)
-        run = partial(count, X, y, test, "titsias_new", len(y))
-        common.once(STORE, f"bicycles/exact/{split}", run, args.again)
-
-
-def count(X, y, test, bound, m):
-    model = ours.regressor(bound=bound, n_inducing=m, likelihood="poisson", random_state=0)
-    seconds = common.seconds_of(lambda: model.fit(X[~test], y[~test]))
-    density = model.log_predictive_density(X[test], y[test])
-    return {"seconds": seconds, "density": float(np.mean(density)), "m": int(model.n_inducing_)}
-
-
-def bicycles_table(entries):
-    rows = []
-    for bound in BOUNDS:
-        for m, published in zip(SIZES, PUBLISHED[bound]):
-            found = [entries.get(f"bicycles/{bound}/{m}/{split}") for split in SPLITS]
-            used = max(one["m"] for one in found if one is not None)
-            rows.append([bound, m, used, *mean_of(found, "density"), published])
-    found = [entries.get(f"bicycles/exact/{split}") for split in SPLITS]
-    rows.append(["exact", "all", 30, *mean_of(found, "density"), -5.06])
-    header = ["bound", "m", "m used", "log density", "± (splits)", "published"]
-    note = (
-        "The 210 rows are 30 days, each seven times. With m = 32, the model is the exact process, "
-        "and test rows are copies of training rows, which must also be so in the paper."
-    )
-    title = "## Bicycles in New York (Titsias 2025, section 5.4)"
-    return title, note, common.table(header, rows)
+def tenth(n):
+    """Mask of a random tenth of the rows."""
+    test = np.zeros(n, dtype=bool)
+    test[np.random.RandomState(0).permutation(n)[: round(0.1 * n)]] = True
+    return test
 
 
 def mean_of(found, name):
@@ -110,7 +64,7 @@ def mean_of(found, name):
 
 def rentals(args):
     X, y = common.load(args.data, "bikeshare_counts")
-    (_, test), *_ = splits_of(len(y), [0])
+    test = tenth(len(y))
     data = X[~test], y[~test], X[test], y[test]
     for name in ("poisson", "negative_binomial", "gaussian"):
         common.once(STORE, f"rentals/{name}", lambda n=name: rental(data, n), args.again)
@@ -396,7 +350,6 @@ def cost_table(entries):
 
 
 PARTS = {
-    "bicycles": (bicycles, bicycles_table),
     "rentals": (rentals, rentals_table),
     "outliers": (outliers, outliers_table),
     "classes": (classes, classes_table),

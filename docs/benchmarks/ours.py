@@ -64,6 +64,13 @@ def regressor(kernel=None, bound="titsias", n_inducing=None, **options):
     return SparseGPRegressor(kernel, bound=bound, **options)
 
 
+def with_larger_mean(n_mean):
+    """Inducing points, `n_mean` of them for the mean."""
+    from skgp_sparse.posteriors import InducingPoints
+
+    return InducingPoints(n_mean=n_mean)
+
+
 def default_regressor():
     """`SparseGPRegressor()`, seeded and nothing else."""
     from skgp_sparse import SparseGPRegressor

@@ -23,9 +23,6 @@ units. All cores for everybody, one method after the other. Parts, which can be 
   solver="stochastic" is L-BFGS on all rows; instead, the samples below n are measured (marked).
 - `classes`: htru2, adult and beijing_air with its target above the median, m = 200: seconds and
   log loss of the classifier; the same is marked.
-- `titsias2025`: kin40k and keggdirected, Matern 3/2 with one length scale, splits and units as in
-  quality_titsias2025.py, m = 1024. solver="stochastic" is L-BFGS on all rows there; `minibatches`
-  are the samples below n, then batches of 2 m rows.
 - `million`: a default fit with 500 inducing points to a million rows of srtm_n27e086. ::
 
     python stochastic.py --data DIR --peers-python PATH
@@ -49,7 +46,6 @@ import common
 import numpy as np
 import ours
 import quality_defaults
-import quality_titsias2025
 
 from skgp_sparse.solvers import Minibatches
 
@@ -59,16 +55,10 @@ OTHER_HALF = "srtm_n27e086_b"
 CROSSING = ("beijing_air", "flights", "srtm_n27e086")
 FACTORS = (100, 200, 400, 800, 1600)  # rows per inducing point
 CLASSES = ("htru2", "adult", "beijing_air")
-TITSIAS = ("kin40k", "keggdirected")
-PUBLISHED = {
-    "titsias": {"kin40k": 0.108, "keggdirected": 1.042},
-    "titsias_new": {"kin40k": 0.152, "keggdirected": 1.044},
-}
 SIZES = {
     "density": (200, 500),
     "crossing": (100, 200),
     "classes": (200,),
-    "titsias2025": (1024,),
     "million": (500,),
 }
 MILLION = 1_000_000
@@ -436,53 +426,6 @@ def in_order(entries, part, names, methods):
     return [(key, entries[key]) for key in found]
 
 
-# -- the tables of Titsias (2025) ------------------------------------------------------
-
-TITSIAS_METHODS = ("stochastic", "minibatches")
-
-
-def titsias2025(args):
-    tables = [name for name in args.datasets or TITSIAS if name in TITSIAS]
-    methods = [method for method in args.methods if method in TITSIAS_METHODS]
-    for name, m in product(tables, args.m or SIZES["titsias2025"]):
-        for bound, method in product(PUBLISHED, methods):
-            run = partial(titsias_fit, args, name, m, bound, method)
-            common.once(
-                STORE, f"titsias2025/{name}/{m}/{args.seed}/{bound}/{method}", run, args.again
-            )
-
-
-def titsias_fit(args, name, m, bound, method):
-    X, y, *test = quality_titsias2025.split_data(args.data, name, args.seed)
-    data = X[: args.rows], y[: args.rows], *test
-    how = {"solver": "stochastic", "random_state": 0}
-    if method == "minibatches":
-        how["solver"] = Minibatches(2 * m)
-        fewer = ours.samples_below(len(data[0]), m)
-    else:
-        fewer = contextlib.nullcontext()
-    model = ours.regressor(ours.one_scale_kernel(), bound, m, **how)
-    with fewer:
-        found = fitted(model, data, args.limit, 0)
-    return found | {"kernel": str(model.kernel_)}
-
-
-def titsias_table(entries):
-    rows = []
-    for key, entry in in_order(entries, "titsias2025", TITSIAS, TITSIAS_METHODS):
-        _, name, m, _, bound, method = key.split("/")
-        label = method if entry["is_stochastic"] else f"{method} (is the full batch)"
-        found = [*entry["last"][1:], with_limit(entry), entry["steps"], entry["passes"]]
-        rows.append([name, m, bound, label, PUBLISHED[bound][name], *found])
-    header = ["data set", "m", "bound", "method", "published", "log density", "RMSE", "seconds"]
-    yield "## Titsias (2025)"
-    yield (
-        "Average test log-likelihood, 64 % of the rows for training; the random splits are ours, "
-        "not those of the paper. >: ended by the time limit."
-    )
-    yield common.table([*header, "steps", "passes"], rows)
-
-
 # -- a million rows --------------------------------------------------------------------
 
 
@@ -571,7 +514,6 @@ PARTS = {
     "density": (density, density_tables),
     "crossing": (crossing, crossing_table),
     "classes": (classes, classes_table),
-    "titsias2025": (titsias2025, titsias_table),
     "million": (of_a_million, million_table),
 }
 
