@@ -217,7 +217,7 @@ def measure_gpflow(args, case, start):
     mean, variance, scales = (np.array(found.pop(what)) for what in ("mean", "s", "lengthscales"))
     relevances = 0.5 * np.mean(mean**2 + variance - np.log(variance) - 1.0, axis=0)
     trace = [[seconds, bound / len(Y)] for seconds, bound in found.pop("trace")]
-    found = {**found, "bound": found["bound"] / len(Y), "trace": trace[:: len(trace) // 200 + 1]}
+    found = {**found, "bound": found["bound"] / len(Y), "trace": trace[:: len(trace) // 50 + 1]}
     return found | what_is_found(mean, relevances, scales, labels)
 
 
