@@ -54,9 +54,9 @@ class BayesianGPLVM(
 
     a lower bound of the log marginal likelihood, over all of ``q``, ``Z`` and the hyperparameters.
     The second term is that of the tighter bound of [2]_, appendix B.5, where :math:`r_i` is the
-    variance that the inducing points leave unexplained. Components that the data do not need switch
-    themselves off: ``q`` returns to the prior. An iteration takes O(n m² d) time for n rows and d
-    components, and a fit needs O(n d + m²) memory beyond the data.
+    variance that the inducing points leave unexplained. Components that the data do not need can
+    switch themselves off: ``q`` returns to the prior. An iteration takes O(n m² d) time for n rows
+    and d components, and a fit needs O(n d + m²) memory beyond the data.
 
     Missing entries are NaN, in `fit` and in `transform`. They are integrated out.
 

@@ -18,6 +18,7 @@ FIGURES = (
     "plot_decoupled",
     "plot_m_step",
     "plot_natural_gradients",
+    "plot_oil_flow",
     "plot_one_site",
     "plot_tighter_bound",
 )
@@ -154,3 +155,15 @@ def test_a_larger_mean():
     assert_allclose(at_Z, module.KERNEL.k1(Z))
     assert_allclose(added, 0.0, atol=1e-12)
     assert_allclose(np.diag(module.posterior_basis(models["coupled"])), 1.0)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_oil_flow():
+    module = example("plot_oil_flow")
+    X, flow, new = module.load(150, 20)
+    model = module.fit(X, n_components=3, n_inducing=12, max_iter=30)
+    ours, principal = model.embedding_[:, :2], module.PCA(2).fit_transform(X)
+    assert module.nearest_errors(ours, flow) < 0.5 * module.nearest_errors(principal, flow)
+    truth, mean, _, column = module.find_again(model, new)
+    rmse, rmse_of_means = (np.sqrt(np.mean((truth - p) ** 2)) for p in (mean, model.mean_[column]))
+    assert rmse < 0.7 * rmse_of_means

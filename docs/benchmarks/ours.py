@@ -835,3 +835,44 @@ def samples_below(n, m):
 def one_scale_kernel(nu=1.5):
     """Constant times Matern with one length scale for all features, plus noise; all 1."""
     return ConstantKernel(1.0) * Matern(1.0, nu=nu) + WhiteKernel(1.0)
+
+
+def gplvm(q, m, bound="auto", **options):
+    """An unfitted model with latent inputs."""
+    from skgp_sparse import BayesianGPLVM
+
+    return BayesianGPLVM(q, bound=bound, n_inducing=m, **options)
+
+
+@contextlib.contextmanager
+def latent_starts():
+    """A list to which each start of a fit in this context adds bound, iterations, CPU seconds."""
+    # ADAPT: to who climbs from a start.
+    from skgp_sparse.families import latent_fits
+
+    found, climb = [], latent_fits._climb_from
+
+    def traced(*given):
+        begun = time.process_time()
+        fit = climb(*given)
+        seconds = time.process_time() - begun
+        found.append([float(fit.maximum.value), fit.maximum.n_iter, seconds])
+        return fit
+
+    latent_fits._climb_from = traced
+    try:
+        yield found
+    finally:
+        latent_fits._climb_from = climb
+
+
+def latent_start(Y, q, m):
+    """Means, length scales and inducing points of the first start, for centred Y."""
+    # ADAPT: to how starts are made.
+    from skgp_sparse import inducing
+    from skgp_sparse.inference.latent_starts import latent_starts
+
+    random_state = np.random.RandomState(0)
+    start = next(latent_starts(Y, q, 1, random_state))
+    Z = inducing.k_means(start.mean, m, ConstantKernel() * RBF(start.length_scale), random_state)
+    return start.mean, start.length_scale, Z

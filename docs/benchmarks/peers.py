@@ -11,6 +11,7 @@ problem in an ``.npz`` file and read one line of JSON from its standard output::
     python peers.py gpflow-race problem.npz --limit 240 --batch 256
     python peers.py gpflow-sgpr-anytime problem.npz --limit 120
     python peers.py gpflow-svgp-anytime problem.npz --limit 120 --batch 256
+    python peers.py gpflow-gplvm problem.npz --iterations 3000 --limit 120
     python peers.py gpytorch-svgp-anytime problem.npz --limit 120 --batch 2000 --anneal 1
     python peers.py gpytorch-fit-predict problem.npz --iterations 500 --limit 240 --rate 0.1
     python peers.py gpboost-fit-predict problem.npz
@@ -36,6 +37,9 @@ of them. Those that end in ``anytime`` want ``X_test`` and ``y_test``, too, and 
 predict there; SVGP takes ``labels`` from the problem, 1 for classification and 0 for regression
 (the only one of GPyTorch). With ``--anneal 1``, the step size of Adam falls to zero along a cosine
 over the limit, and that of the natural gradients with it, to a tenth.
+
+``gpflow-gplvm`` is the Bayesian GP-LVM. Its problem is ``Y``, the ``mean`` of q, one number
+``variance_of_q``, ``Z``, ``lengthscales`` and ``noise``, and ``--limit`` is in CPU seconds.
 
 ``gpytorch-fit-predict`` and ``gpboost-fit-predict`` want ``X``, ``y`` and ``X_test`` only. The one
 is the exact process with conjugate gradients, in float32, at GPyTorch's default settings, the other
@@ -755,6 +759,46 @@ def gpflow_fit_predict(args):
     }
 
 
+def gpflow_gplvm(args):
+    """Bound, ``q`` and trace of (CPU seconds, bound) of the Bayesian GP-LVM."""
+    import gpflow
+
+    problem = read_problem(args.problem)
+    mean, scales = problem["mean"], problem["lengthscales"]
+    model = gpflow.models.BayesianGPLVM(
+        problem["Y"],
+        X_data_mean=mean,
+        X_data_var=np.full(mean.shape, float(problem["variance_of_q"])),
+        kernel=gpflow.kernels.SquaredExponential(lengthscales=scales),
+        inducing_variable=problem["Z"].copy(),
+    )
+    model.likelihood.variance.assign(float(problem["noise"]))
+    optimizer, variables = gpflow.optimizers.Scipy(), model.trainable_variables
+    loss = model.training_loss_closure(compile=False)
+    gpflow_compile(optimizer, loss, variables)
+    trace, start = [], time.process_time()
+
+    def watch(intermediate_result):
+        seconds = time.process_time() - start
+        trace.append((seconds, -float(intermediate_result.fun)))
+        if seconds >= args.limit:
+            raise StopIteration
+
+    limits = {"maxiter": args.iterations, "maxfun": 10 * args.iterations}
+    result = optimizer.minimize(loss, variables, callback=watch, options=limits)
+    return {
+        "trace": trace,
+        "bound": -float(result.fun),
+        "seconds": time.process_time() - start,
+        "iterations": int(result.nit),
+        "message": str(result.message),
+        "mean": model.X_data_mean.numpy().tolist(),
+        "s": model.X_data_var.numpy().tolist(),
+        "lengthscales": model.kernel.lengthscales.numpy().tolist(),
+        "versions": {name: version(name) for name in ("gpflow", "tensorflow", "numpy", "scipy")},
+    }
+
+
 # -- GPflow, classification ------------------------------------------------------------
 
 
@@ -1003,6 +1047,7 @@ COMMANDS = {
     "gpflow-race": gpflow_race,
     "gpflow-sgpr-anytime": gpflow_sgpr_anytime,
     "gpflow-svgp-anytime": gpflow_svgp_anytime,
+    "gpflow-gplvm": gpflow_gplvm,
     "gpflow-poisson": gpflow_poisson,
     "gpflow-softmax": gpflow_softmax,
     "gpytorch-eval": gpytorch_eval,
