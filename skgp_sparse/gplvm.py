@@ -86,8 +86,8 @@ class BayesianGPLVM(
     max_iter : int, default=3000
         The maximum number of L-BFGS iterations of each start.
     tol : float or "auto", default="auto"
-        The tolerance of the stopping criterion. A start ends when ten iterations have improved the
-        bound by less than `tol` nats per entry of X in total. "auto" is 1e-4.
+        The tolerance of the stopping criterion. A start ends when ten iterations together have
+        improved the bound by less than `tol` nats for each entry of X. "auto" is 1e-4.
     time_limit : float, default=None
         Seconds after which no further start begins, and the optimizer stops after the iteration
         that is under way. None means no limit; with one, the result depends on the speed of the

@@ -262,6 +262,8 @@ def test_data_that_cannot_be_used(fitted):
         fitted.inverse_transform(X)
     with pytest.raises(ValueError, match="X_std must have a standard deviation for each entry"):
         fitted.inverse_transform(fitted.embedding_, np.ones((2, 2)))
+    with pytest.raises(ValueError, match="X_std must have a standard deviation for each entry"):
+        fitted.inverse_transform(fitted.embedding_, 0.1)
     with pytest.raises(ValueError, match="not negative"):
         fitted.inverse_transform(fitted.embedding_, -fitted.embedding_std_)
     with pytest.raises(NotFittedError):
