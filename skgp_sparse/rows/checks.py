@@ -184,7 +184,7 @@ def check_offset(offset, X, is_taken, name):
 
 def check_std(std, X, argument, name):
     """Standard deviations of the entries of X, as an array of its shape."""
-    std = check_array(std, dtype=np.float64, ensure_2d=False, input_name=argument)
+    std = check_array(np.atleast_1d(std), dtype=np.float64, ensure_2d=False, input_name=argument)
     if std.shape != X.shape:
         raise ValueError(
             f"{name}: {argument} must have a standard deviation for each entry of X, which has the "
