@@ -377,7 +377,7 @@ def family_of(strategy, parameters):
     ids=str,
 )
 def test_what_concerns_inducing_points_asks_for_them(given):
-    rows = SimpleNamespace(in_memory=True)
+    rows = SimpleNamespace(in_memory=True, X_std=None)
     of_default, of_given = (
         narrowed(family_of(Auto(), parameters), rows, RBF()) for parameters in ({}, given)
     )
@@ -516,7 +516,7 @@ def test_progress_tells_the_residual(capsys):
     [
         (
             {"posterior": "all"},
-            "must be one of .*'auto', 'exact', 'inducing', 'neighbors', 'rows'.*Got 'all'",
+            "must be one of .*'exact', 'fourier', 'inducing', 'neighbors', 'rows'.*Got 'all'",
         ),
         ({"posterior": None}, "Got None instead"),
         (

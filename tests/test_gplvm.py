@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from test_sklearn_contract import _Recorder
 
 from skgp_sparse import BayesianGPLVM
 
@@ -286,6 +287,15 @@ def test_progress_is_printed(capsys):
     model(max_iter=3, n_restarts_optimizer=1, verbose=1).fit(curve(20)[0])
     lines = capsys.readouterr().out.splitlines()
     assert "start 1, iteration 1" in lines[0] and any("start 2, iteration 3" in l for l in lines)
+
+
+@pytest.mark.parametrize("at, iterations", [(None, 10), (3, 3)])
+def test_callbacks_see_every_iteration_and_can_stop_the_fit(at, iterations):
+    pytest.importorskip("sklearn.callback")
+    recorder = _Recorder(at=at, action=lambda: True)
+    fit = model(max_iter=5, n_restarts_optimizer=1).set_callbacks(recorder).fit(curve(20)[0])
+    assert recorder.iterations == iterations and recorder.setups == recorder.teardowns == 1
+    assert np.array_equal(recorder.fitted.embedding_, fit.embedding_)
 
 
 def test_time_limit_ends_the_fit(capsys):

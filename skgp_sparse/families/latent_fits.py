@@ -85,14 +85,14 @@ def fit_latent(y, mask, bound, given, settings, random_state):
     starts = latent_starts(y, given.n_components, count, random_state)
     with single_threaded_blas():
         for k, start in enumerate(starts):
-            if best is not None and settings.deadline.is_over():
-                break
             about = f"start {k + 1}" if count > 1 else ""
             tell = settings.progress and partial(settings.progress, about=about)
             own = settings._replace(progress=tell)
             fit = _climb_from(start, y, mask, bound, given, own, random_state)
             if best is None or fit.maximum.value > best.maximum.value:
                 best = fit
+            if fit.maximum.message == STOPPED:
+                break
     return best
 
 
