@@ -15,6 +15,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_sklearn_contract import _Recorder
 
 from skgp_sparse import BayesianGPLVM
+from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.normal_inputs import Gaps, Normals
+from skgp_sparse._engine.table import Rows
+from skgp_sparse.bounds import TitsiasNew
+from skgp_sparse.families.latent_fits import LatentFit, in_order
+from skgp_sparse.inference.latent_objective import LatentObjective
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -182,6 +188,26 @@ def test_noise_of_the_user_is_kept():
     agree(at.noise_variance_, 0.25, 1e-12)
     at = model(kernel=RBF() + DotProduct() + WhiteKernel(0.1), max_iter=50).fit(X)
     assert at.noise_variance_ < 0.1 * at.scale_**2
+
+
+def test_the_order_of_components_does_not_change_the_bound():
+    rng = np.random.RandomState(0)
+    n, kernel = 20, RBF([1.0, 2.0, 3.0]) + DotProduct() + WhiteKernel(0.1)
+    y = rng.normal(size=(n, 4))
+    objective = LatentObjective(
+        rows=Rows(np.empty((n, 0)), y, 0.0, None, np.zeros(4), np.ones(4)),
+        bound=TitsiasNew(),
+        basis=InducingBasis(rng.normal(size=(6, 3))),
+        prior=Normals(np.zeros((n, 3)), np.ones((n, 3))),
+        shift=rng.normal(size=(n, 3)) * [0.1, 2.0, -1.0],
+        log_ratio=rng.normal(size=(n, 3)),
+        gaps=Gaps.everything(4),
+    )
+    fit = LatentFit(objective, kernel, None)
+    ordered = in_order(fit)
+    agree(ordered.objective.value(ordered.kernel), objective.value(kernel), 1e-12)
+    assert np.all(np.diff(ordered.objective.divergences().sum(axis=0)) < 0)
+    assert not np.array_equal(ordered.kernel.k1.k1.length_scale, [1.0, 2.0, 3.0])
 
 
 def test_length_scales_follow_their_components():

@@ -109,7 +109,7 @@ class InducingPosterior(NamedTuple):
 
     features: Features
     of_column: np.ndarray  # (p,) the group that shares B
-    v: np.ndarray  # (m, p)
+    v: np.ndarray | None  # (m, p); None where only predictions are wanted
     u: np.ndarray  # (m, p)
     TB: np.ndarray  # (g, m, m) LB⁻¹
     Binv: np.ndarray  # (g, m, m)
@@ -141,6 +141,7 @@ class Errors(NamedTuple):
     weights: np.ndarray  # (n, k) in groups of columns that were observed together
     counts: np.ndarray  # (n, g) weights of observed entries in groups that share B
     we: np.ndarray  # (n, p) w o e
+    BV: np.ndarray  # (n, m) ``V B⁻¹``, summed over the groups with these counts
     q: np.ndarray  # (n,)
 
     n = property(lambda self: self.counts.sum(axis=1))
@@ -164,9 +165,8 @@ def value_and_gradient(problem, inputs=True):
     value, posterior, slope, layout, seen = _solve(problem, features, gradient=True)
     outer = outer_products(posterior, problem.gaps)
     run = partial(_second_visit, problem, posterior, outer, slope)
-    nothing = [True] * len(layout.blocks)
     (theta_bar, Z_bar, VtV), left = problem.rows.visit(
-        run, layout, _parts(problem, layout), seen, keep=nothing, spend=True
+        run, layout, _parts(problem, layout), seen, spend=True
     )
     sizes = np.bincount(posterior.of_column)
     S = VtV - 0.5 * np.tensordot(sizes, posterior.Binv, 1)
@@ -335,19 +335,17 @@ def _errors(posterior, outer, seen, block, gaps):
     np.add.at(together, (gaps.of_column, posterior.of_column), 1.0)
     counts, e = weights @ together, block.y - seen.V @ posterior.v
     we = weights[:, gaps.of_column] * e
-    within = np.stack([row_dots(seen.V @ Binv, seen.V) for Binv in posterior.Binv], axis=1)
+    BV = sum(one[:, None] * (seen.V @ Binv) for one, Binv in zip(counts.T, posterior.Binv))
     inner = seen.expected.inner(np.concatenate([posterior.A, outer]))
-    q = row_dots(we, e) + row_dots(counts, within + inner[:, : len(posterior.A)])
-    return Errors(weights, counts, we, q + row_dots(weights, inner[:, len(posterior.A) :]))
+    q = row_dots(we, e) + row_dots(BV, seen.V) + row_dots(counts, inner[:, : len(posterior.A)])
+    return Errors(weights, counts, we, BV, q + row_dots(weights, inner[:, len(posterior.A) :]))
 
 
 def _pull(posterior, outer, seen, row, reduce_slope):
     """Gradients wrt theta, Z and the rows through P and C, and ``t`` (n,)."""
     V, precision = seen.V, seen.precision[:, None]
     t = -row.n * reduce_slope * seen.slope * seen.precision
-    V_bar = (precision * row.we) @ posterior.v.T - 2.0 * t[:, None] * V
-    for of_group, Binv in zip(row.counts.T, posterior.Binv):
-        V_bar -= (precision * of_group[:, None]) * (V @ Binv)
+    V_bar = (precision * row.we) @ posterior.v.T - 2.0 * t[:, None] * V - precision * row.BV
     coef = np.hstack([-0.5 * precision * row.counts, -0.5 * precision * row.weights, -t[:, None]])
     matrices = np.concatenate([posterior.A, outer, posterior.Kinv[None]])
     cross_bar = posterior.features.through_whitening(V_bar, V_bar)

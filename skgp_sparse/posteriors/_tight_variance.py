@@ -17,8 +17,8 @@ class TightVariance(Strategy):
         """The `Fit` at inducing points with smaller variances, unless the process is exact."""
         if not job.rows.in_memory:
             raise ValueError(
-                f"{job.name}: tight_variance=True needs all rows in memory. Pass arrays, "
-                "not a source or rows on a cluster, or set posterior to 'inducing'."
+                "tight_variance=True needs all rows in memory. Pass arrays, not a source or rows "
+                "on a cluster, or set posterior to 'inducing'."
             )
         fit = InducingPoints().fit(job, random_state)
         if fit.posterior.kind == "exact":
