@@ -72,8 +72,9 @@ class BayesianGPLVM(
         long. A `WhiteKernel` in it models the noise.
     bound : str or Bound, default="auto"
         The training objective. It can be "titsias" (also called "vfe"), which is the bound of [1]_,
-        "titsias_new", "artemev", "dtc", or an instance of `skgp_sparse.bounds.Bound` that does not
-        count residual variance as noise. "auto" is "titsias_new".
+        "titsias_new", "artemev", "dtc", or an instance of `skgp_sparse.bounds.Bound` that neither
+        counts residual variance as noise nor has a penalty for blocks of rows. "auto" is
+        "titsias_new".
     n_inducing : int, default=50
         The number of inducing points. If it is at least the number of rows, every row has one.
     noise_variance : float or "learn", default="learn"
@@ -332,10 +333,11 @@ class BayesianGPLVM(
         name = type(self).__name__
         check_latent(self, name)
         bound = resolve_bound(self.bound, name)
-        if np.any(bound.noise_share):
+        if np.any(bound.noise_share) or bound.block_size > 1:
             raise ValueError(
-                f"{name}: bound={self.bound!r} counts residual variance as noise, which has no "
-                "closed form for latent positions. Use 'titsias_new', 'titsias' or 'artemev'."
+                f"{name}: bound={self.bound!r} counts residual variance as noise or sees rows "
+                "together, which has no closed form for latent positions. Use 'titsias_new', "
+                "'titsias' or 'artemev'."
             )
         given, X = X, self._rows(X, reset=True)
         units = LatentUnits.of(X)

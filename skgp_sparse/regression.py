@@ -49,11 +49,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         so that the features need not be scaled.
     bound : str or Bound, default="auto"
         The training objective of inducing points. It can be "titsias" (also called "vfe"),
-        "titsias_new", "artemev", "fitc" (also called "gfitc-ep"), "pep", "dtc", or an instance of
-        `skgp_sparse.bounds.Bound` such as ``PEP(alpha=0.3)``. A grid search can set the parameter
-        of such an instance as ``bound__alpha``. "auto" is "titsias_new". Any other value asks for
-        inducing points; see `posterior`. With a `likelihood` other than "gaussian",
-        "titsias" and "titsias_new" (also called "artemev") are the variational bounds of [1]_,
+        "titsias_new", "titsias_blocks", "artemev", "fitc" (also called "gfitc-ep"), "pep", "dtc",
+        or an instance of `skgp_sparse.bounds.Bound` such as ``PEP(alpha=0.3)``. A grid search can
+        set the parameter of such an instance as ``bound__alpha``. "auto" is "titsias_new". Any
+        other value asks for inducing points; see `posterior`. With a `likelihood` other than
+        "gaussian", "titsias" and "titsias_new" (also called "artemev") are the variational bounds of [1]_,
         eq. 20 and 23, "gfitc-ep" is expectation propagation, and "pep" is power expectation
         propagation, where powers below 0.01 count as 0, which is "titsias". Other bounds are not
         available then, and "student_t" has the variational bounds only.

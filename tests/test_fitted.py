@@ -13,16 +13,16 @@ from skgp_sparse.families import sites
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 
 PARTS = """
-    CollapsedObjective DecoupledPosterior DistinctRows ExactObjective ExpectationPropagation Fit
-    FourierBasis Groups Harmonics InducingBasis InducingFeatures InducingPosterior Inner
+    BlockObjective CollapsedObjective DecoupledPosterior DistinctRows ExactObjective
+    ExpectationPropagation Fit FourierBasis Groups Harmonics InducingBasis InducingFeatures InducingPosterior Inner
     InnerState Jitter JoinedRows Knowledge LabelView LatentModel LeaveOneOut LocalSiteObjective
-    Moments NeighborsObjective NeighborsPosterior Normals Options Part PerRow Posterior
+    Moments NearRows NeighborsObjective NeighborsPosterior Normals Options Part PerRow Posterior
     Posteriors ProcessInMetric Reservoir ResponseView Rows RowsPosterior RunningSums
     SiteObjective SiteRows Softmax Starts StreamState Sums TableRows TargetView TightPosterior
     Units Variational Watch join_rows
 """
 OF_USERS = {
-    "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",
+    "bounds": "Artemev DTC FITC PEP Titsias TitsiasBlocks TitsiasNew",
     "likelihoods": "Gamma Logit NegativeBinomial Poisson Probit StudentT",
     "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     "solvers": "LBFGS Minibatches Stochastic",

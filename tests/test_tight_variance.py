@@ -6,11 +6,12 @@ from scipy.linalg import sqrtm
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine import collapsed, exact
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.problem import Problem
+from skgp_sparse._engine import exact
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.residual_groups import near_rows
 from skgp_sparse._engine.table import Rows
 from skgp_sparse._engine.tight_posterior import tightened
+from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.posteriors import InducingPoints
 from skgp_sparse.rows import part
 from skgp_sparse.sources import Arrays
@@ -27,15 +28,23 @@ def table(n=80, noise=0.0, weight=None, spread=1.0):
     return Rows(X, y, noise, weight, np.zeros(1), np.ones(1))
 
 
+def objective_of(rows, bound, Z):
+    return GaussianModel(bound).sparse(rows, Z, Options(), KERNEL)
+
+
 def posteriors(rows, bound=None, m=10, Z=None):
     """Without and with the smaller variances."""
     bound, Z = bound or bounds.TitsiasNew(), rows.X[:m] if Z is None else Z
-    plain = collapsed.posterior(Problem(KERNEL, InducingBasis(Z), rows, bound))[0]
-    return plain, tightened(plain, rows.everything(), bound)
+    objective = objective_of(rows, bound, Z)
+    plain = objective.conclude(KERNEL).posterior
+    return plain, tightened(plain, objective.rows_in_order(), bound)
 
 
-def dense(rows, Z, is_tight):
-    """Covariance at AT of ``p(f*|f, u) q(f|u) q(u)``, with the covariance F v Fᵀ of q(f|u)."""
+def dense(rows, Z, slopes):
+    """Covariance at AT of ``p(f*|f, u) q(f|u) q(u)``, with the covariance F v Fᵀ of q(f|u).
+
+    `slopes` gives v (n, n) from ``N^-½ R N^-½``.
+    """
     X, noise = rows.X, 0.05 + rows.noise * np.ones(len(rows.X))
     K = kernels.evaluate(KERNEL, Z, Z)
     K += 1e-8 * np.mean(np.diag(K)) * np.eye(len(Z))
@@ -44,29 +53,50 @@ def dense(rows, Z, is_tight):
     joint = kernels.evaluate(KERNEL, both, both) - across @ np.linalg.solve(K, across.T)
     R, b, rest = joint[: len(X), : len(X)], joint[len(X) :, : len(X)], joint[len(X) :, len(X) :]
     root = np.diag(np.sqrt(noise))
-    F = root @ sqrtm(np.linalg.solve(root, np.linalg.solve(root, R).T)).real
-    v = 1.0 / (1.0 + is_tight * np.diag(R) / noise)
+    residual = np.linalg.solve(root, np.linalg.solve(root, R).T)
+    F = root @ sqrtm(residual).real
     A = np.linalg.solve(R, b.T).T  # b R⁻¹
-    given_u = rest - A @ b.T + A @ (F * v) @ F.T @ A.T
+    given_u = rest - A @ b.T + A @ F @ slopes(residual) @ F.T @ A.T
     precision = K + across[: len(X)].T @ np.diag(1.0 / noise) @ across[: len(X)]
     return given_u + across[len(X) :] @ np.linalg.solve(precision, across[len(X) :].T)
 
 
+def slopes_of(near):
+    """``M_b⁻¹`` of groups of rows, zero between two of them."""
+
+    def slopes(residual):
+        v = np.zeros_like(residual)
+        for group in (*near.whole, near.rest):
+            at = np.ix_(group, group)
+            v[at] = np.linalg.inv(np.eye(len(group)) + residual[at])
+        return v
+
+    return slopes
+
+
+BLOCKS = bounds.TitsiasBlocks(12)  # six of them, and eight rows
+
+
+@pytest.mark.parametrize("bound", [bounds.TitsiasNew(), BLOCKS], ids=str)
 @pytest.mark.parametrize("heteroscedastic", [False, True])
-def test_the_covariance_is_that_of_dense_algebra(heteroscedastic):
+def test_the_covariance_is_that_of_dense_algebra(heteroscedastic, bound):
     noise = np.random.RandomState(1).uniform(0.01, 0.5, size=80) if heteroscedastic else 0.0
     rows = table(noise=noise)
     Z = np.random.RandomState(2).normal(size=(10, 2))  # no rows, so that R can be inverted
-    plain, tight = posteriors(rows, Z=Z)
-    np.testing.assert_allclose(tight.covariance(AT), dense(rows, Z, True), atol=1e-8)
-    np.testing.assert_allclose(plain.covariance(AT), dense(rows, Z, False), atol=1e-8)
+    plain, tight = posteriors(rows, bound, Z=Z)
+    size = bound.block_size
+    scale = np.array([0.7, 1.1])  # of the kernel
+    slopes = slopes_of(near_rows(rows, scale, size))
+    np.testing.assert_allclose(tight.covariance(AT), dense(rows, Z, slopes), atol=1e-8)
+    usual = dense(rows, Z, lambda residual: np.eye(len(residual)))
+    np.testing.assert_allclose(plain.covariance(AT), usual, atol=1e-8)
     mean, variance = tight.mean_and_variance(AT)
     np.testing.assert_array_equal(mean, plain.mean(AT))
     np.testing.assert_allclose(variance, np.diag(tight.covariance(AT)), atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    "bound", [bounds.Titsias(), bounds.TitsiasNew(), bounds.Artemev()], ids=str
+    "bound", [bounds.Titsias(), bounds.TitsiasNew(), bounds.Artemev(), BLOCKS], ids=str
 )
 @pytest.mark.parametrize("heteroscedastic", [False, True])
 def test_its_divergence_from_the_exact_process_is_the_gap_of_the_bound(bound, heteroscedastic):
@@ -75,7 +105,7 @@ def test_its_divergence_from_the_exact_process_is_the_gap_of_the_bound(bound, he
     _, tight = posteriors(rows, bound, Z=Z)
     groups = exact.group_table(rows)
     gap = exact.value(KERNEL, groups)
-    gap -= collapsed.value(Problem(KERNEL, InducingBasis(Z), rows, bound))
+    gap -= objective_of(rows, bound, Z).value(KERNEL)
     at = np.vstack([rows.X, Z])
     truth = exact.posterior(KERNEL, groups)[0]
     precision = np.linalg.inv(truth.covariance(at))

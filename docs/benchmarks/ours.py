@@ -80,7 +80,12 @@ def default_regressor():
 
 def of_inducing_points(m):
     """An unfitted estimator with m inducing points, on one thread."""
-    return regressor(bound="auto", n_inducing=m, posterior="inducing", random_state=0, n_jobs=1)
+    return bounded("auto", m)
+
+
+def bounded(bound, m):
+    """An unfitted model with m inducing points and this bound, on one thread."""
+    return regressor(bound=bound, n_inducing=m, posterior="inducing", random_state=0, n_jobs=1)
 
 
 def held(model, posterior):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +47,7 @@ BOUNDS = {
     "titsias": Offer(bounds.Titsias, _plain),
     "vfe": Offer(bounds.Titsias, _plain),
     "titsias_new": Offer(bounds.TitsiasNew, _spherical),
+    "titsias_blocks": Offer(bounds.TitsiasBlocks, None),
     "artemev": Offer(bounds.Artemev, _spherical),
     "fitc": Offer(bounds.FITC, _propagation),
     "gfitc-ep": Offer(bounds.FITC, _propagation),  # EP is exact for a Gaussian likelihood
@@ -65,6 +66,8 @@ def resolve_bound(bound, name):
     """The bound object of a string or an instance."""
     if isinstance(bound, bounds.PEP):
         check_number(bound.alpha, "bound__alpha", name, Real, low=0, high=1)
+    if isinstance(bound, bounds.TitsiasBlocks):
+        check_number(bound.block_size, "bound__block_size", name, Integral, low=1)
     if isinstance(bound, bounds.Bound):
         return clone(bound)
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"

@@ -12,7 +12,7 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.families.choices import resolve_bound, with_noise_floor
-from skgp_sparse.inference.objectives import CollapsedObjective
+from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._choice import tolerance
 from skgp_sparse.rows.checks import check_columns
@@ -89,7 +89,8 @@ def _bounds(fit, parameters, rows, bound, value):
 
     with single_threaded_blas(), arithmetic():
         if value is None:
-            value = CollapsedObjective(rows, bound, basis, options).value(kernel)
+            model, Z = GaussianModel(bound), basis.parameters
+            value = model.sparse(rows, Z, options, kernel).value(kernel)
         certificate = certify(
             kernel,
             basis.at(kernel, options).for_prediction(),

@@ -21,7 +21,7 @@ from skgp_sparse.families.choices import (
     with_noise_floor,
 )
 from skgp_sparse.families.family import Family
-from skgp_sparse.families.parameter_checks import check_strategy
+from skgp_sparse.families.parameter_checks import check_blocks, check_strategy
 from skgp_sparse.families.streams import joined, new_stream
 from skgp_sparse.families.views import TargetView
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
@@ -44,6 +44,7 @@ class GaussianNoise(Family):
         self.bound = resolve_bound(parameters.bound, name)
         self.strategy = resolve_posterior(parameters.posterior, name)
         check_strategy(self)
+        check_blocks(self)
         self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
     def jobs(self, records, earlier):

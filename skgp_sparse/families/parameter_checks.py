@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.families.choices import is_gaussian
+from skgp_sparse.families.choices import is_gaussian, resolve_bound
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import Minibatches, check_solver
@@ -174,6 +174,17 @@ def check_minibatches(parameters, method, name):
         )
 
 
+def check_blocks(family):
+    """Raise if near rows have a penalty together, and the solver sees a few random rows at once."""
+    given = family.parameters
+    if family.bound.block_size > 1 and isinstance(given.solver, Minibatches):
+        raise ValueError(
+            f"{family.name}: bound={given.bound!r} has a penalty for each block of near rows, "
+            f"which are not in one minibatch. Got solver={given.solver!r}. Set solver to 'auto', "
+            "or bound to 'titsias_new'."
+        )
+
+
 def can_learn_later(estimator):
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
@@ -182,6 +193,9 @@ def can_learn_later(estimator):
         reason = strategy.refuses_later_rows()
         if strategy.keeps_rows and not is_gaussian(estimator.likelihood):
             reason = f"posterior={strategy.name!r} has Gaussian noise only there"
+        bound = estimator.bound
+        if is_gaussian(estimator.likelihood) and resolve_bound(bound, name).block_size > 1:
+            reason = f"bound={bound!r} has a penalty for each block of near rows"
         if estimator.metric not in ("auto", "ard") and not strategy.keeps_rows:
             reason = f"metric={estimator.metric!r} is learned from all rows at once"
     except ValueError:  # which partial_fit will say
@@ -189,7 +203,7 @@ def can_learn_later(estimator):
     if reason is not None:
         raise AttributeError(
             f"{name}.partial_fit learns rows that arrive later with one basis of inducing points, "
-            f"but {reason}. Set posterior to 'inducing' and metric to 'ard', or call fit with all "
-            "rows."
+            f"but {reason}. Set posterior to 'inducing', metric to 'ard' and bound to 'auto', or "
+            "call fit with all rows."
         )
     return True

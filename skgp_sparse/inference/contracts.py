@@ -115,8 +115,8 @@ class Model(ABC):
     def in_basis(self, rows, basis, options):
         """`SparseFit` in a `Basis`."""
 
-    def sparse(self, rows, Z, options):
-        """`SparseFit` at inducing points Z."""
+    def sparse(self, rows, Z, options, kernel=None):
+        """`SparseFit` at inducing points Z, for a fit that begins at a kernel, if it is known."""
         return self.in_basis(rows, InducingBasis(Z), options)
 
     @abstractmethod

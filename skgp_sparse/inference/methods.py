@@ -62,7 +62,7 @@ class Spherical(Surrogate):
     Parameters
     ----------
     v : float
-        In (0, 1].
+        In [0, 1]; 0 for no penalty.
     """
 
     v: float

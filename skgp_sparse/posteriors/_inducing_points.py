@@ -79,7 +79,7 @@ class InducingPoints(Strategy):
     def objective(self, job, random_state):
         """The objective where the initialiser puts the inducing points."""
         Z = job.points.initialise(job.rows, job.kernel, random_state)
-        return job.model.sparse(job.rows, Z, job.settings.options)
+        return job.model.sparse(job.rows, Z, job.settings.options, job.kernel)
 
     def go_on(self, job, objective, random_state):
         """The `Fit` from this objective or, if that is higher, from a warm start."""

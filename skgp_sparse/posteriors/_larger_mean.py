@@ -38,7 +38,7 @@ class LargerMean(Strategy):
         given = family.parameters
         if family.has_sites:
             return f"needs likelihood='gaussian' for n_mean. Got likelihood={given.likelihood!r}"
-        if np.any(family.bound.noise_share):
+        if np.any(family.bound.noise_share) or family.bound.block_size > 1:
             names = "'titsias', 'titsias_new', 'artemev' or 'dtc'"
             return f"needs the bound {names} for n_mean. Got bound={given.bound!r}"
         return None

@@ -130,7 +130,8 @@ class Move(Solver):
         yield chosen, raise_noise(kernel, chosen)
         settings = settings._replace(n_restarts=0)
         model, kernel = fit_few(rows, self.initial, model, settings, random_state)
-        begun = model.sparse(rows, self.fresh(rows, kernel, random_state), settings.options)
+        Z = self.fresh(rows, kernel, random_state)
+        begun = model.sparse(rows, Z, settings.options, kernel)
         yield begun, raise_noise(kernel, begun)
 
 

@@ -24,8 +24,8 @@ class TightVariance(Strategy):
         if fit.posterior.kind == "exact":
             return fit
         with arithmetic():
-            rows = fit.objective.rows.everything()
-            return fit._replace(posterior=tightened(fit.posterior, rows, fit.objective.bound))
+            rows, bound = fit.objective.rows_in_order(), fit.objective.bound
+            return fit._replace(posterior=tightened(fit.posterior, rows, bound))
 
     def refuses(self, family):
         """Likelihoods, and objectives that are no variational bound."""
@@ -37,7 +37,7 @@ class TightVariance(Strategy):
             )
         bound = family.bound
         if not bound.is_lower_bound or np.any(bound.noise_share):
-            names = "'titsias', 'titsias_new' or 'artemev'"
+            names = "'titsias', 'titsias_new', 'titsias_blocks' or 'artemev'"
             return f"needs the bound {names} for tight_variance. Got bound={given.bound!r}"
         return None
 

@@ -30,7 +30,7 @@ class UncertainInputs(Strategy):
         job = begin(job, random_state)
         rows, options = job.rows, job.settings.options._replace(jitter=_JITTER)
         Z = job.points.initialise(rows, job.kernel, random_state)
-        known = job.model.sparse(rows, Z, options)
+        known = job.model.sparse(rows, Z, options, job.kernel)
         X = rows.everything().X
         objective = LatentObjective(
             rows=rows,
@@ -57,7 +57,7 @@ class UncertainInputs(Strategy):
         given = family.parameters
         if family.has_sites:
             return f"likelihood='gaussian'. Got likelihood={given.likelihood!r}"
-        if np.any(family.bound.noise_share):
+        if np.any(family.bound.noise_share) or family.bound.block_size > 1:
             return f"bound='titsias_new', 'titsias', 'artemev' or 'dtc'. Got bound={given.bound!r}"
         if given.metric not in ("auto", "ard"):
             return f"metric='ard'. Got metric={given.metric!r}"
