@@ -53,10 +53,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         or an instance of `skgp_sparse.bounds.Bound` such as ``PEP(alpha=0.3)``. A grid search can
         set the parameter of such an instance as ``bound__alpha``. "auto" is "titsias_new". Any
         other value asks for inducing points; see `posterior`. With a `likelihood` other than
-        "gaussian", "titsias" and "titsias_new" (also called "artemev") are the variational bounds of [1]_,
-        eq. 20 and 23, "gfitc-ep" is expectation propagation, and "pep" is power expectation
-        propagation, where powers below 0.01 count as 0, which is "titsias". Other bounds are not
-        available then, and "student_t" has the variational bounds only.
+        "gaussian", "titsias" and "titsias_new" (also called "artemev") are the variational bounds
+        of [1]_, eq. 20 and 23, "gfitc-ep" is expectation propagation, and "pep" is power
+        expectation propagation, where powers below 0.01 count as 0, which is "titsias". Other
+        bounds are not available then, and "student_t" has the variational bounds only.
     likelihood : str or Likelihood, default="gaussian"
         The distribution of a target given its latent value ``f``:
 

@@ -14,12 +14,12 @@ from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 
 PARTS = """
     BlockObjective CollapsedObjective DecoupledPosterior DistinctRows ExactObjective
-    ExpectationPropagation Fit FourierBasis Groups Harmonics InducingBasis InducingFeatures InducingPosterior Inner
-    InnerState Jitter JoinedRows Knowledge LabelView LatentModel LeaveOneOut LocalSiteObjective
-    Moments NearRows NeighborsObjective NeighborsPosterior Normals Options Part PerRow Posterior
-    Posteriors ProcessInMetric Reservoir ResponseView Rows RowsPosterior RunningSums
-    SiteObjective SiteRows Softmax Starts StreamState Sums TableRows TargetView TightPosterior
-    Units Variational Watch join_rows
+    ExpectationPropagation Fit FourierBasis Groups Harmonics InducingBasis InducingFeatures
+    InducingPosterior Inner InnerState Jitter JoinedRows Knowledge LabelView LatentModel LeaveOneOut
+    LocalSiteObjective Moments NearRows NeighborsObjective NeighborsPosterior Normals Options Part
+    PerRow Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows RowsPosterior
+    RunningSums SiteObjective SiteRows Softmax Starts StreamState Sums TableRows TargetView
+    TightPosterior Units Variational Watch join_rows
 """
 OF_USERS = {
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasBlocks TitsiasNew",
