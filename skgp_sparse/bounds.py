@@ -151,10 +151,10 @@ class TitsiasBlocks(TitsiasNew):
     all rows has the whole determinant. The blocks are those of Bui and Titsias (2025),
     arXiv:2507.02377.
 
-    With as many inducing points, errors are smaller than those of `TitsiasNew`, and an evaluation
-    takes 1.5 to 2 times as long. In the same time, more inducing points are mostly better. The
-    standard deviations are those of all inducing points, which are too large here: the bound is at
-    its best with ``posterior=InducingPoints(tight_variance=True)``.
+    With as many inducing points, errors are smaller than those of `TitsiasNew`, and a fit takes two
+    to three times as long. In the same time, more inducing points are mostly better. The usual
+    standard deviations are too large beside the noise that is learned here. Those of
+    ``posterior=InducingPoints(tight_variance=True)`` belong to the bound.
 
     It is available for Gaussian noise, known inputs and rows in memory. Rows are near in the length
     scales with which the fit begins. A row of weight w counts as w rows of one block.

@@ -76,20 +76,19 @@ def run(args):
 def lines(entries):
     """One line for each table: from `titsias_new` to blocks at m, and gains in as much time."""
     for name, n, m in TABLES:
-        start = f"{name}/{n}/{m}"
-        splits = [s for s in SPLITS if f"{start}/titsias_blocks {m}/{s}" in entries]
-        if not splits:
+        ways = [f"titsias_blocks {m}", *(f"titsias_new {round(m * more)}" for more in MORE)]
+        keys = [[f"{name}/{n}/{m}/{way}/{split}" for way in ways] for split in SPLITS]
+        found = [
+            [entries[key] for key in several] for several in keys if entries.keys() >= {*several}
+        ]
+        if not found:
             continue
-        blocks = [entries[f"{start}/titsias_blocks {m}/{s}"] for s in splits]
-        new = [[entries[f"{start}/titsias_new {round(m * k)}/{s}"] for k in MORE] for s in splits]
-        same = [several[0] for several in new]
+        blocks, same = ([several[k] for several in found] for k in (0, 1))
         pairs = [
             f"{_mean(same, what):.3f} → {_mean(blocks, what):.3f}" if what in same[0] else None
             for what in ("seconds", "rmse", "usual", "tight")
         ]
-        gains = [
-            _gain(blocks, new, *how) for how in (("usual", "seconds"), ("tight", "tight_seconds"))
-        ]
+        gains = _gain(found, "usual", "seconds"), _gain(found, "tight", "tight_seconds")
         yield [name, same[0]["n"], m, *pairs, *gains]
 
 
@@ -97,16 +96,16 @@ def _mean(entries, what):
     return np.mean([entry[what] for entry in entries])
 
 
-def _gain(blocks, new, what, time):
+def _gain(found, what, time):
     """Mean ± standard error over splits of what blocks gain on `titsias_new` in their time."""
-    if what not in blocks[0]:
+    if what not in found[0][0]:
         return None
     gains = []
-    for one, several in zip(blocks, new):
-        several = sorted(several, key=lambda entry: entry[time])
-        seconds = np.log([entry[time] for entry in several])
-        reached = np.interp(np.log(one[time]), seconds, [entry[what] for entry in several])
-        gains.append(one[what] - reached)
+    for blocks, *new in found:
+        new.sort(key=lambda entry: entry[time])
+        seconds = np.log([entry[time] for entry in new])
+        reached = np.interp(np.log(blocks[time]), seconds, [entry[what] for entry in new])
+        gains.append(blocks[what] - reached)
     error = np.std(gains, ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.nan
     return f"{np.mean(gains):+.3f} ± {error:.3f} ({len(gains)})"
 
