@@ -8,9 +8,9 @@ trust: ``skops.io.load(file, trusted=PATHS)``. Kernels, bounds and likelihoods o
 among them.
 """
 
-from sklearn.gaussian_process import kernels
+from sklearn.gaussian_process import kernels as sklearn_kernels
 
-from skgp_sparse import bounds, likelihoods, posteriors, solvers
+from skgp_sparse import bounds, kernels, likelihoods, posteriors, solvers
 from skgp_sparse._engine.decoupled import DecoupledPosterior
 from skgp_sparse._engine.exact import Groups
 from skgp_sparse._engine.exact_sites import join_rows
@@ -79,14 +79,19 @@ _OF_USERS = {
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
     posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     solvers: "LBFGS Minibatches Stochastic",
-    kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared Matern "
-    "PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
+    kernels: "Columns Sphere",
+    sklearn_kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared "
+    "Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
 }
 
 for _part in _PARTS:
     _part.__module__ = __name__
-for _room in (likelihoods, posteriors):
-    for _name in _room.__all__:
+for _room, _names in (
+    (kernels, _OF_USERS[kernels].split()),
+    (likelihoods, likelihoods.__all__),
+    (posteriors, posteriors.__all__),
+):
+    for _name in _names:
         getattr(_room, _name).__module__ = _room.__name__
 
 PATHS = [

@@ -6,6 +6,7 @@ from functools import partial
 
 from joblib import Parallel, delayed
 
+from skgp_sparse import kernels
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import about, collected, warn
@@ -47,6 +48,12 @@ class Family(ABC):
     has_sites = True
     progress = None
     deadline = Deadline()
+
+    def given_kernel(self):
+        """The user's kernel, whose columns by name have numbers; None: the default one."""
+        given = self.parameters
+        names = getattr(given, "feature_names_in_", None)
+        return None if given.kernel is None else kernels.named(given.kernel, names)
 
     @abstractmethod
     def jobs(self, records, earlier):

@@ -148,10 +148,10 @@ def check_metric(parameters, name):
         check_number(metric, "metric", name, Integral, low=1)
     if metric in ("auto", "ard"):
         return
-    if kernel is not None and not (kernel.is_stationary() and kernels.differentiable(kernel)):
+    if kernel is not None and not kernels.may_mix(kernel):
         raise ValueError(
             f"{name}: metric={metric!r} mixes columns of stationary kernels that have a derivative "
-            f"rule. Got {kernel}. Change this, or set metric='ard'."
+            f"rule and see all columns alike. Got {kernel}. Change this, or set metric='ard'."
         )
 
 

@@ -21,6 +21,8 @@ The public functions and the registry are in `_nodes`, and the interface of rule
 `_composites` contains sums, products and powers, and `_fallback` contains the code for kernels
 without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.
+`_mapped` contains kernels of inputs that are seen through a map: `Columns` is in `_columns`, and
+`Sphere` in `_sphere`.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
 precision.  `_spectra` draws the frequencies of stationary kernels.  `_expectations` is about a
 kernel whose first argument has a normal distribution: the terms of a closed form are in
@@ -31,13 +33,16 @@ kernel.
 from sklearn.gaussian_process import kernels as _sk
 
 from . import _composites, _fallback, _formulas, _nodes, _pairwise
+from ._columns import Columns, named
 from ._expectations import expectation_width, expectations
+from ._mapped import MappedKernel, MappedNode, may_mix
 from ._nodes import (
     diagonal,
     differentiable,
     evaluate,
     footprint,
     has_noise,
+    length_scale_places,
     length_scales,
     linearize,
     linearize_stack,
@@ -47,9 +52,13 @@ from ._nodes import (
 from ._rules import KernelRule
 from ._single import single
 from ._spectra import spectrum
+from ._sphere import Sphere
 
 __all__ = [
+    "Columns",
     "KernelRule",
+    "MappedKernel",
+    "Sphere",
     "diagonal",
     "differentiable",
     "evaluate",
@@ -57,9 +66,12 @@ __all__ = [
     "expectations",
     "footprint",
     "has_noise",
+    "length_scale_places",
     "length_scales",
     "linearize",
     "linearize_stack",
+    "may_mix",
+    "named",
     "register",
     "single",
     "spectrum",
@@ -83,4 +95,6 @@ _nodes.add_builder(_sk.WhiteKernel, _nodes.White)
 _nodes.add_builder(_sk.Sum, _composites.SumNode)
 _nodes.add_builder(_sk.Product, _composites.ProductNode)
 _nodes.add_builder(_sk.Exponentiation, _composites.PowerNode)
+_nodes.add_builder(Columns, MappedNode)
+_nodes.add_builder(Sphere, MappedNode)
 _nodes.add_builder(_sk.CompoundKernel, _refuse_compound)

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ._nodes import Node
+from ._nodes import Node, places_of, scales_of
 
 _ROWS = 64
 # kernel.diag and the diagonal of kernel(X, X) may be rounded differently
@@ -41,6 +41,12 @@ class Opaque(Node):
         noise = self.kernel.diag(X) - signal
         noise[np.abs(noise) <= _ROUNDING * np.abs(signal)] = 0.0
         return signal, noise if noise.any() else 0.0, partial(self._pull_diag, X)
+
+    def scales(self, d):
+        return scales_of(self.kernel, d)
+
+    def places(self, columns, start=0):
+        return places_of(self.kernel, columns, start)
 
     def _pull_cross(self, X, Z, G, inputs):
         def of_rows(rows):

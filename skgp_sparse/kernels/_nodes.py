@@ -55,6 +55,29 @@ class Node(ABC):
         below = sum(child.footprint() for child in self.children)
         return below + self.arrays if below or not self.children else 0
 
+    def scales(self, d):
+        """Return the length scales (d,) of every leaf that has some; inf where it sees none."""
+        return [scale for child in self.children for scale in child.scales(d)]
+
+    def may_mix(self):
+        """Return whether linear combinations of columns may take the place of the columns."""
+        return (
+            all(child.may_mix() for child in self.children)
+            if self.children
+            else self.differentiable
+        )
+
+    def places(self, columns, start=0):
+        """Return positions in theta and columns of every free ``length_scale``: a list of pairs.
+
+        `columns` are those that this node sees, and `start` is its place in theta.
+        """
+        found = []
+        for child in self.children:
+            found += child.places(columns, start)
+            start += child.kernel.n_dims
+        return found
+
     def leaves(self):
         """Return the leaf nodes below (or this one)."""
         return [leaf for child in self.children for leaf in child.leaves()] or [self]
@@ -84,6 +107,12 @@ class Leaf(Node):
         value, pull = self.rule.diag(self.kernel, X)
         return value, 0.0, partial(_pull_leaf_diag, self.kernel, pull)
 
+    def scales(self, d):
+        return scales_of(self.kernel, d)
+
+    def places(self, columns, start=0):
+        return places_of(self.kernel, columns, start)
+
 
 def _pull_leaf(kernel, pull, G, inputs):
     gradients, bar = pull(G, inputs)
@@ -92,6 +121,24 @@ def _pull_leaf(kernel, pull, G, inputs):
 
 def _pull_leaf_diag(kernel, pull, g_signal, g_noise, inputs):
     return _pull_leaf(kernel, pull, g_signal, inputs)
+
+
+def scales_of(kernel, d):
+    """Return the length scales (d,) of a leaf kernel in a list, which is empty if it has none."""
+    if not hasattr(kernel, "length_scale"):
+        return []
+    return [np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))]
+
+
+def places_of(kernel, columns, start):
+    """Return the place in theta of the ``length_scale`` of a leaf kernel, if it is free."""
+    found = []
+    for one in kernel.hyperparameters:
+        if not one.fixed:
+            if one.name == "length_scale":
+                found.append((np.arange(start, start + one.n_elements), columns))
+            start += one.n_elements
+    return found
 
 
 class White(Node):
@@ -434,7 +481,8 @@ def length_scales(kernel, X_scale):
     kernel : sklearn.gaussian_process.kernels.Kernel
         Kernel expression.
     X_scale : ndarray of shape (d,)
-        Standard deviations of the columns.  They are returned if no kernel has a length scale.
+        Standard deviations of the columns.  They are returned for columns of which no kernel has a
+        length scale.
 
     Returns
     -------
@@ -450,13 +498,32 @@ def length_scales(kernel, X_scale):
     >>> kernels.length_scales(RBF([3.0, 1.0]) + Matern(4.0), np.ones(2)).round(4).tolist()
     [2.4, 0.9701]
     """
-    leaves = [leaf.kernel for leaf in node(kernel).leaves()]
-    scales = [np.asarray(k.length_scale, float) for k in leaves if hasattr(k, "length_scale")]
+    scales = node(kernel).scales(len(X_scale))
     if not scales:
         return X_scale
-    scales = np.stack([np.broadcast_to(scale, np.shape(X_scale)) for scale in scales])
-    smallest = scales.min(axis=0)
-    return smallest / np.sqrt(np.sum((smallest / scales) ** 2, axis=0))
+    smallest = np.min(scales, axis=0)
+    with np.errstate(invalid="ignore"):  # inf / inf of columns that no kernel sees
+        together = smallest / np.sqrt(np.sum((smallest / scales) ** 2, axis=0))
+    return np.where(np.isinf(smallest), X_scale, together)
+
+
+def length_scale_places(kernel, d):
+    """Return where the free length scales of a kernel are, and of which columns they are.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    d : int
+        Number of input columns.
+
+    Returns
+    -------
+    list of tuple of (ndarray, ndarray)
+        Positions in ``kernel.theta`` and columns, one pair for each leaf with a ``length_scale``
+        that is free.  There is one position, or one for each column.
+    """
+    return node(kernel).places(np.arange(d))
 
 
 def _full(value, shape):

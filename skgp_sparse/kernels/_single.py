@@ -9,6 +9,7 @@ import numpy as np
 
 from ._composites import ProductNode, SumNode
 from ._formulas import ConstantRule, LengthScaleRule, length_scale
+from ._mapped import MappedNode
 from ._nodes import Leaf, White, node
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
@@ -43,6 +44,8 @@ def _tile(at, X):
         return 0.0
     if isinstance(at, SumNode | ProductNode):
         return _combined(at.combine, _tile(at.left, X), _tile(at.right, X))
+    if isinstance(at, MappedNode):
+        return _tile(at.child, at.kernel.see(X))
     rule = at.rule if isinstance(at, Leaf) else None
     if isinstance(rule, ConstantRule):
         return float(at.kernel.constant_value)

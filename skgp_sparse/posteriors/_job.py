@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse import kernels
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse.inference.contracts import Model, Solver
-from skgp_sparse.inference.parameters import positions_of, value_or_minus_inf
+from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.inference.starts import CheapSearch, fit_exact
 
 _ITERATIONS = 200  # of the small exact fit
@@ -112,10 +113,10 @@ def within_reach(learned, kernel, rows):
     Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
     objective has a slope: at most a few typical distances, or the other kernel's value.
     """
-    theta = learned.theta
-    for positions in positions_of(kernel, "length_scale"):
-        spread = rows.scale() if len(positions) > 1 else rows.scale().max()
-        longest = np.log(_LONGEST * spread * np.sqrt(rows.n_features))
+    theta, scale = learned.theta, rows.scale()
+    for positions, columns in kernels.length_scale_places(kernel, rows.n_features):
+        spread = scale[columns] if len(positions) > 1 else scale[columns].max()
+        longest = np.log(_LONGEST * spread * np.sqrt(len(columns)))
         longest = np.maximum(longest, kernel.theta[positions])
         theta[positions] = np.minimum(theta[positions], longest)
     return learned.clone_with_theta(theta)

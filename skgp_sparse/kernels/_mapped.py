@@ -1,0 +1,196 @@
+"""Kernels of inputs that are seen through a map: chosen columns, places on a sphere.
+
+A mapped kernel is ``k(x, z) = k'(m(x), m(z))``, with another kernel k' and a map m without
+hyperparameters of its own. It is valid wherever k' is. Gradients with respect to the inputs go back
+through the map.
+"""
+
+from abc import abstractmethod
+from functools import partial
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+
+from ._nodes import Node, node
+
+
+class MappedKernel(Kernel):
+    """Base class of kernels of inputs that are seen through a map.
+
+    The hyperparameters are those of `kernel`, with "kernel__" before their names.
+    """
+
+    @abstractmethod
+    def see(self, X):
+        """Return ``m(x)`` of points (..., d), as an array (..., d')."""
+
+    @abstractmethod
+    def pull(self, X, bar):
+        """Return the gradient with respect to points (..., d) from that of ``m(x)`` (..., d')."""
+
+    @abstractmethod
+    def sources(self, columns):
+        """Return the columns that ``m(x)`` consists of; None if it mixes them."""
+
+    @abstractmethod
+    def width(self, d):
+        """Return the number d' of columns that `kernel` sees of d."""
+
+    @abstractmethod
+    def scales(self, scale, d):
+        """Return length scales (d,) from those of ``m(x)`` (d',); inf where it sees nothing."""
+
+    def get_params(self, deep=True):
+        """Get the parameters of this kernel.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether the parameters of `kernel` are included.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
+        params = super().get_params(deep=False)
+        if deep:
+            inner = self.kernel.get_params().items()
+            params.update((f"kernel__{name}", value) for name, value in inner)
+        return params
+
+    @property
+    def hyperparameters(self):
+        """Those of `kernel`."""
+        return [
+            Hyperparameter(f"kernel__{one.name}", one.value_type, one.bounds, one.n_elements)
+            for one in self.kernel.hyperparameters
+        ]
+
+    @property
+    def theta(self):
+        """Logarithms of the free hyperparameters."""
+        return self.kernel.theta
+
+    @theta.setter
+    def theta(self, theta):
+        self.kernel.theta = theta
+
+    @property
+    def bounds(self):
+        """Their bounds."""
+        return self.kernel.bounds
+
+    @property
+    def requires_vector_input(self):
+        """True, because a map sees vectors."""
+        return True
+
+    def is_stationary(self):
+        """Return whether `kernel` is stationary."""
+        return self.kernel.is_stationary()
+
+    def __eq__(self, other):
+        if type(self) is not type(other):
+            return False
+        mine, its = self.get_params(deep=False), other.get_params(deep=False)
+        return all(np.array_equal(mine[name], its[name]) for name in mine)
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        Y : array-like of shape (m, d), default=None
+            None means `X`.
+        eval_gradient : bool, default=False
+            Whether the gradient with respect to theta is returned. `Y` must be None then.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+        K_gradient : ndarray of shape (n, n, p)
+            Only if `eval_gradient` is True.
+        """
+        Y = None if Y is None else self.see(np.atleast_2d(Y))
+        return self.kernel(self.see(np.atleast_2d(X)), Y, eval_gradient)
+
+    def diag(self, X):
+        """Return ``k(x, x)`` of every row of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self.kernel.diag(self.see(np.atleast_2d(X)))
+
+
+class MappedNode(Node):
+    """A kernel of inputs that are seen through a map."""
+
+    def __init__(self, kernel):
+        super().__init__(kernel, arrays=0)
+        self.children = (self.child,) = (node(kernel.kernel),)
+
+    def cross(self, X, Z):
+        K, pull = self.child.cross(self.kernel.see(X), self.kernel.see(Z))
+        return K, partial(_pull, self.kernel, Z, pull)
+
+    def value(self, X, Z):
+        seen = self.kernel.see(X)
+        return self.child.value(seen, seen if Z is X else self.kernel.see(Z))
+
+    def stack(self, P):
+        K, pull = self.child.stack(self.kernel.see(P))
+        return K, partial(_pull, self.kernel, P, pull)
+
+    def diag(self, X):
+        signal, noise, pull = self.child.diag(self.kernel.see(X))
+        return signal, noise, partial(_pull_diag, self.kernel, X, pull)
+
+    def may_mix(self):
+        return False
+
+    def places(self, columns, start=0):
+        columns = self.kernel.sources(columns)
+        return [] if columns is None else self.child.places(columns, start)
+
+    def scales(self, d):
+        return [self.kernel.scales(scale, d) for scale in self.child.scales(self.kernel.width(d))]
+
+
+def _pull(kernel, points, pull, G, inputs):
+    theta_bar, bar = pull(G, inputs)
+    return theta_bar, _through(kernel, points, bar, inputs)
+
+
+def _pull_diag(kernel, X, pull, g_signal, g_noise, inputs):
+    theta_bar, bar = pull(g_signal, g_noise, inputs)
+    return theta_bar, _through(kernel, X, bar, inputs)
+
+
+def _through(kernel, points, bar, inputs):
+    if not inputs or np.ndim(bar) == 0:  # 0 where the kernel is the same for all points
+        return 0.0
+    return kernel.pull(points, bar)
+
+
+def may_mix(kernel):
+    """Return whether linear combinations of columns may take the place of the columns.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+
+    Returns
+    -------
+    bool
+        True if it is stationary and differentiable, and no part sees the columns through a map.
+    """
+    return kernel.is_stationary() and node(kernel).may_mix()

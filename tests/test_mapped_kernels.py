@@ -1,0 +1,224 @@
+"""Kernels on chosen columns and on a sphere: rules, names of columns, and estimators with them."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    WhiteKernel,
+)
+from sklearn.model_selection import GridSearchCV
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
+from skgp_sparse.kernels import Columns, Sphere
+from skgp_sparse.posteriors._job import within_reach
+from skgp_sparse.rows.part import ArrayRecords, Part
+from skgp_sparse.testing import check_kernel_rule
+
+X = np.random.RandomState(0).uniform(0.1, 2.0, (30, 4))
+PLACES = np.random.RandomState(1).uniform([-180, -89], [180, 89], (30, 2))
+KERNELS = [
+    Columns(RBF([1.0, 2.0]), [0, 2]),
+    Columns(RBF(0.7), 3),
+    Columns(RBF(), 0) * Columns(Matern([1.0, 0.5], nu=2.5), [3, 1]) + WhiteKernel(0.1),
+    Columns(DotProduct(), [1]) + Columns(ExpSineSquared(periodicity=1.3), 2),
+    Columns(Columns(Matern(nu=1.2), [1]), [0, 3]),
+    Columns(Sphere(Matern(0.5, nu=1.5)), [1, 0]) * ConstantKernel(2.0),
+    Columns(ConstantKernel(2.0) * RBF([1.0, 2.0], "fixed"), [1, 2]) + RBF(),
+    Columns(RBF() + WhiteKernel(0.3), [0]) ** 2,
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_rules(kernel):
+    check_kernel_rule(kernel, X)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])
+def test_rule_of_places(nu):
+    check_kernel_rule(ConstantKernel(1.5) * Sphere(Matern(0.7, nu=nu)), PLACES)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_many_point_sets_at_once(kernel):
+    P = X[:24].reshape(4, 6, 4)
+    G = np.random.RandomState(2).normal(size=(4, 6, 6))
+    G = G + G.transpose(0, 2, 1)
+    K, pull = kernels.linearize_stack(kernel, P)
+    theta_bar, P_bar = pull(G.copy())
+    total = 0.0
+    for points, value, one, bar in zip(P, K, G, P_bar):
+        expected, pull = kernels.linearize(kernel, points, points)
+        np.testing.assert_allclose(value, expected, atol=1e-12)
+        slopes, Z_bar = pull(one.copy())
+        total = total + slopes
+        np.testing.assert_allclose(bar, 2.0 * Z_bar, atol=1e-9)
+    np.testing.assert_allclose(theta_bar, total, atol=1e-9)
+
+
+def test_single_precision_is_that_of_the_kernel_on_its_columns():
+    kernel = ConstantKernel(1.5) * Columns(Matern([1.0, 2.0], nu=2.5), [2, 0]) + Columns(RBF(), 1)
+    tile = kernels.single(kernel, X)(slice(0, 10), slice(5, 30))
+    assert tile.dtype == np.float32
+    np.testing.assert_allclose(tile, kernel(X[:10], X[5:]), atol=1e-5)
+
+
+def test_it_is_the_kernel_of_these_columns():
+    kernel = Matern([1.0, 0.5], nu=1.5)
+    seen = Columns(kernel, [3, 1])
+    np.testing.assert_array_equal(seen(X), kernel(X[:, [3, 1]]))
+    np.testing.assert_array_equal(seen(X, X[:5]), kernel(X[:, [3, 1]], X[:5, [3, 1]]))
+    for mine, its in zip(seen(X, eval_gradient=True), kernel(X[:, [3, 1]], eval_gradient=True)):
+        np.testing.assert_array_equal(mine, its)
+    np.testing.assert_array_equal(seen.diag(X), np.ones(len(X)))
+    assert seen.is_stationary() and not Columns(DotProduct(), 0).is_stationary()
+
+
+def test_kernels_of_scikit_learn_can_be_combined_with_it():
+    kernel = ConstantKernel() * Columns(RBF(), 0) + WhiteKernel(0.01)
+    assert clone(kernel) == kernel and pickle.loads(pickle.dumps(kernel)) == kernel
+    assert kernel != ConstantKernel() * Columns(RBF(), 1) + WhiteKernel(0.01)
+    assert kernel.get_params()["k1__k2__kernel__length_scale"] == 1.0
+    longer = clone(kernel).set_params(k1__k2__kernel__length_scale=2.0)
+    assert str(longer) == "1**2 * Columns(RBF(length_scale=2), 0) + WhiteKernel(noise_level=0.01)"
+    names = [one.name for one in kernel.hyperparameters]
+    assert names == ["k1__k1__constant_value", "k1__k2__kernel__length_scale", "k2__noise_level"]
+    kernel, y = kernel.set_params(k2__noise_level_bounds="fixed"), np.sin(3 * X[:, 0])
+    theirs = GaussianProcessRegressor(kernel).fit(X, y)
+    ours = SparseGPRegressor(kernel, alpha=1e-10, normalize_y=False).fit(X, y)
+    value = theirs.log_marginal_likelihood_value_
+    assert ours.log_marginal_likelihood(theirs.kernel_.theta) == pytest.approx(value, rel=1e-6)
+
+
+def test_length_scales_are_those_of_the_columns():
+    spread = np.array([9.0, 8.0, 7.0, 6.0])
+    kernel = Columns(RBF([3.0, 1.0]), [2, 0]) + Columns(Matern(4.0), [2])
+    np.testing.assert_allclose(kernels.length_scales(kernel, spread), [1.0, 8.0, 2.4, 6.0])
+    positions, columns = zip(*kernels.length_scale_places(WhiteKernel() + kernel, 4))
+    assert [list(one) for one in positions] == [[1, 2], [3]]
+    assert [list(one) for one in columns] == [[2, 0], [2]]
+    degrees = kernels.length_scales(Columns(Sphere(RBF(np.pi / 180)), [1, 2]), spread)
+    np.testing.assert_allclose(degrees, [9.0, 1.0, 1.0, 6.0])
+
+
+def test_places_beyond_the_date_line_and_at_a_pole_are_near():
+    kernel = Sphere(RBF(0.1))
+    places = np.array([[179.9, 5.0], [-179.9, 5.0], [10.0, 90.0], [-120.0, 90.0], [0.0, 0.0]])
+    K = kernel(places)
+    assert K[0, 1] > 0.999 and K[2, 3] == pytest.approx(1.0) and K[0, 4] < 1e-12
+    assert np.linalg.eigvalsh(kernel(PLACES)).min() > -1e-12
+
+
+def frame(n=200):
+    rng = np.random.RandomState(0)
+    data = pd.DataFrame(
+        {
+            "longitude": rng.uniform(-180, 180, n),
+            "latitude": rng.uniform(-60, 60, n),
+            "hour": rng.randint(0, 24, n),
+            "noise": 1e3 * rng.normal(size=n),
+        }
+    )
+    place = np.sin(np.radians(data.longitude)) * np.cos(np.radians(data.latitude))
+    return data, place + 0.3 * np.cos(data.hour * np.pi / 12) + 0.05 * rng.normal(size=n)
+
+
+DAY = ExpSineSquared(periodicity=24, periodicity_bounds="fixed")
+NAMED = ConstantKernel() * Columns(Sphere(Matern(nu=2.5)), ["longitude", "latitude"])
+NAMED = NAMED + ConstantKernel() * Columns(DAY, "hour")
+NUMBERED = clone(NAMED).set_params(k1__k2__columns=[0, 1], k2__k2__columns=2)
+
+
+@pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors", "rows"])
+def test_names_are_those_of_the_data_frame(posterior):
+    df, y = frame()
+    given = {"posterior": posterior, "n_inducing": 20, "random_state": 0}
+    given |= {"n_inducing": "auto"} if posterior in ("neighbors", "rows") else {}
+    named = SparseGPRegressor(NAMED, **given).fit(df, y)
+    numbered = SparseGPRegressor(NUMBERED, **given).fit(df.to_numpy(), y)
+    np.testing.assert_array_equal(named.predict(df[:9]), numbered.predict(df[:9].to_numpy()))
+    assert named.score(df, y) > 0.95
+    assert "['longitude', 'latitude']" in str(named.kernel_) and "'hour'" in str(named.kernel_)
+    assert named.kernel is NAMED and NAMED.k1.k2.numbers is None  # as it was passed
+    again = pickle.loads(pickle.dumps(named))
+    np.testing.assert_array_equal(again.predict(df[:9]), named.predict(df[:9]))
+    assert clone(named.kernel_) == named.kernel_
+
+
+def test_a_learned_kernel_takes_names_of_another_frame_and_numbers_of_an_array():
+    df, y = frame()
+    model = SparseGPRegressor(NAMED, posterior="exact", alpha=0.01).fit(df, y)
+    held = {"posterior": "exact", "optimizer": None, "alpha": 0.01}
+    turned = df[df.columns[::-1]]
+    other = SparseGPRegressor(model.kernel_, **held).fit(turned, y)
+    array = SparseGPRegressor(model.kernel_, **held).fit(df.to_numpy(), y)
+    expected = model.predict(df[:9])
+    np.testing.assert_allclose(other.predict(turned[:9]), expected, atol=1e-8)
+    np.testing.assert_allclose(array.predict(df[:9].to_numpy()), expected, atol=1e-8)
+
+
+def test_labels_counts_streams_and_searches():
+    df, y = frame()
+    given = {"n_inducing": 20, "random_state": 0}
+    assert SparseGPClassifier(NAMED, **given).fit(df, y > 0).score(df, y > 0) > 0.9
+    counts = np.random.RandomState(0).poisson(np.exp(y))
+    model = SparseGPRegressor(NAMED, likelihood="poisson", **given).fit(df, counts)
+    assert np.corrcoef(model.predict(df), np.exp(y))[0, 1] > 0.8
+    stream = SparseGPRegressor(NAMED, **given).partial_fit(df[:100], y[:100])
+    assert stream.partial_fit(df[100:], y[100:]).score(df, y) > 0.95
+    search = GridSearchCV(
+        SparseGPRegressor(ConstantKernel() * Columns(RBF(), "noise"), optimizer=None),
+        {"kernel__k2__columns": ["noise", ["hour", "noise"], [0, 1]]},
+        cv=2,
+    )
+    assert search.fit(df, y).best_params_["kernel__k2__columns"] == [0, 1]
+
+
+def test_scales_that_ran_away_are_brought_back_in_the_units_of_their_columns():
+    df, y = frame(50)
+    kernel = Columns(RBF([1.0, 1.0]), ["noise", "hour"]) + Columns(RBF(), "latitude")
+    rows = ArrayRecords(Part(df.to_numpy(), y.to_numpy()[:, None]), "model").numbers(True)
+    kernel = kernels.named(kernel, df.columns)
+    learned = kernel.clone_with_theta(np.full(3, 20.0))
+    spread = df.std(ddof=0)[["noise", "hour", "latitude"]].to_numpy()
+    expected = np.log(5.0 * spread * np.sqrt([2.0, 2.0, 1.0]))
+    np.testing.assert_allclose(within_reach(learned, kernel, rows).theta, expected)
+
+
+@pytest.mark.parametrize(
+    "kernel, words",
+    [
+        (Columns(RBF(), "houre"), r"chooses \['houre'\], but the columns of X are"),
+        (Columns(RBF(), [0, 7]), "needs columns that the inputs do not have"),
+        (Columns(RBF(), [0, 0]), "a list of different ones"),
+        (Columns(RBF(), []), "a list of different ones"),
+        (Columns(RBF(), [0.5]), "a list of different ones"),
+        (Columns(RBF([1.0, 2.0, 3.0]), [0, 1]), "one per column"),
+        (Sphere(RBF()), "takes two columns, longitude and latitude"),
+        (Columns(Sphere(RBF(), distance="great-circle"), [0, 1]), "not positive definite"),
+    ],
+)
+def test_kernels_that_cannot_be_are_refused_in_words(kernel, words):
+    df, y = frame(50)
+    with pytest.raises(ValueError, match=words):
+        SparseGPRegressor(kernel).fit(df, y)
+
+
+def test_names_without_a_data_frame_and_metrics_are_refused_in_words():
+    df, y = frame(50)
+    with pytest.raises(ValueError, match="X has no names of columns"):
+        SparseGPRegressor(NAMED).fit(df.to_numpy(), y)
+    with pytest.raises(ValueError, match="these inputs have no names"):
+        GaussianProcessRegressor(NAMED).fit(df, y)
+    with pytest.raises(ValueError, match="see all columns alike"):
+        SparseGPRegressor(NAMED, metric="full").fit(df, y)
+    with pytest.raises(ValueError, match="draws frequencies"):
+        SparseGPRegressor(NAMED, posterior="fourier").fit(df, y)
