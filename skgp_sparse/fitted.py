@@ -79,7 +79,7 @@ _OF_USERS = {
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
     posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     solvers: "LBFGS Minibatches Stochastic",
-    kernels: "Columns Sphere",
+    kernels: "Categorical Columns Sphere",
     sklearn_kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared "
     "Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
 }

@@ -22,8 +22,8 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
     """Compute centres of k-means clusters in the metric of the kernel.
 
     A few iterations of Lloyd's algorithm start at the rows that `rp_cholesky` draws. If some rows
-    are so far from the others that squared distances would lose their precision, the drawn rows
-    are returned.
+    are so far from the others that squared distances would lose their precision, or the kernel has
+    categories, the drawn rows are returned.
 
     Parameters
     ----------
@@ -57,6 +57,8 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
     centre, scale, scaled = _in_metric(X, kernel, sample_weight)
     fork = np.random.RandomState(random_state.randint(2**31 - 1))
     seeds = rp_cholesky(X, n_inducing, kernel, fork, sample_weight)
+    if kernels.categories(kernel, X.shape[1]):
+        return seeds
     if len(seeds) < n_inducing:  # the rank of the kernel ended it early
         seeds = k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight)
     start = (seeds - centre) / scale

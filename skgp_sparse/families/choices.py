@@ -160,7 +160,7 @@ def resolve_kernel(kernel, alpha, rows):
     if kernel is None:
         signal = default_signal(rows.scale(), y_variance, is_smooth=is_smooth)
     else:
-        signal = clone(kernel)
+        signal = _counted(clone(kernel), rows)
     probe = rows.block(slice(0, 1)).X
     kernels.evaluate(signal, probe, probe)  # length scales for other columns are refused here
     noise_is_known = alpha is not None and kernel is not None
@@ -188,9 +188,23 @@ def resolve_latent_kernel(kernel, likelihood, rows):
     if kernel is None:
         variance = _spread(rows) ** 2 if likelihood.standardises else 1.0
         return default_signal(rows.scale(), variance, likelihood.latent_variance)
-    probe = rows.block(slice(0, 1)).X
+    kernel, probe = _counted(clone(kernel), rows), rows.block(slice(0, 1)).X
     kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
-    return clone(kernel)
+    return kernel
+
+
+def _counted(kernel, rows):
+    """The kernel, whose categories know how many levels they have."""
+
+    def largest(column):
+        if not rows.in_memory:
+            raise ValueError(
+                f"A category in column {column} needs the number of its levels, which are counted "
+                "in arrays only. Pass n_levels to Categorical."
+            )
+        return rows.stored_inputs()[:, column].max()
+
+    return kernels.with_levels(kernel, rows.n_features, largest)
 
 
 def with_noise_floor(rows, kernel):

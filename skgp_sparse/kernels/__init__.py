@@ -22,7 +22,7 @@ The public functions and the registry are in `_nodes`, and the interface of rule
 without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.
 `_mapped` contains kernels of inputs that are seen through a map: `Columns` is in `_columns`, and
-`Sphere` in `_sphere`.
+`Sphere` in `_sphere`.  `_categorical` has the kernel of levels.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
 precision.  `_spectra` draws the frequencies of stationary kernels.  `_expectations` is about a
 kernel whose first argument has a normal distribution: the terms of a closed form are in
@@ -33,6 +33,7 @@ kernel.
 from sklearn.gaussian_process import kernels as _sk
 
 from . import _composites, _fallback, _formulas, _nodes, _pairwise
+from ._categorical import Categorical, CategoricalRule, categories, with_levels
 from ._columns import Columns, named
 from ._expectations import expectation_width, expectations
 from ._mapped import MappedKernel, MappedNode, may_mix
@@ -55,10 +56,12 @@ from ._spectra import spectrum
 from ._sphere import Sphere
 
 __all__ = [
+    "Categorical",
     "Columns",
     "KernelRule",
     "MappedKernel",
     "Sphere",
+    "categories",
     "diagonal",
     "differentiable",
     "evaluate",
@@ -76,6 +79,7 @@ __all__ = [
     "single",
     "spectrum",
     "stacked",
+    "with_levels",
 ]
 
 
@@ -84,6 +88,7 @@ def _refuse_compound(kernel):
 
 
 register(_sk.ConstantKernel, _formulas.ConstantRule())
+register(Categorical, CategoricalRule())
 register(_sk.DotProduct, _formulas.DotProductRule())
 register(_sk.RBF, _formulas.RBF_RULE)
 register(_sk.RationalQuadratic, _formulas.RationalQuadraticRule())

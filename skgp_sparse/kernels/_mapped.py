@@ -156,9 +156,8 @@ class MappedNode(Node):
     def may_mix(self):
         return False
 
-    def places(self, columns, start=0):
-        columns = self.kernel.sources(columns)
-        return [] if columns is None else self.child.places(columns, start)
+    def seen(self, columns):
+        return self.child.seen(None if columns is None else self.kernel.sources(columns))
 
     def scales(self, d):
         return [self.kernel.scales(scale, d) for scale in self.child.scales(self.kernel.width(d))]

@@ -67,16 +67,13 @@ class Node(ABC):
             else self.differentiable
         )
 
-    def places(self, columns, start=0):
-        """Return positions in theta and columns of every free ``length_scale``: a list of pairs.
+    def seen(self, columns):
+        """Return every leaf in the order of theta, and the columns that it sees: a list of pairs.
 
-        `columns` are those that this node sees, and `start` is its place in theta.
+        `columns` are those that this node sees; None where a map mixes them.
         """
-        found = []
-        for child in self.children:
-            found += child.places(columns, start)
-            start += child.kernel.n_dims
-        return found
+        pairs = [pair for child in self.children for pair in child.seen(columns)]
+        return pairs if self.children else [(self, columns)]
 
     def leaves(self):
         """Return the leaf nodes below (or this one)."""
@@ -110,9 +107,6 @@ class Leaf(Node):
     def scales(self, d):
         return scales_of(self.kernel, d)
 
-    def places(self, columns, start=0):
-        return places_of(self.kernel, columns, start)
-
 
 def _pull_leaf(kernel, pull, G, inputs):
     gradients, bar = pull(G, inputs)
@@ -128,17 +122,6 @@ def scales_of(kernel, d):
     if not hasattr(kernel, "length_scale"):
         return []
     return [np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))]
-
-
-def places_of(kernel, columns, start):
-    """Return the place in theta of the ``length_scale`` of a leaf kernel, if it is free."""
-    found = []
-    for one in kernel.hyperparameters:
-        if not one.fixed:
-            if one.name == "length_scale":
-                found.append((np.arange(start, start + one.n_elements), columns))
-            start += one.n_elements
-    return found
 
 
 class White(Node):
@@ -523,7 +506,15 @@ def length_scale_places(kernel, d):
         Positions in ``kernel.theta`` and columns, one pair for each leaf with a ``length_scale``
         that is free.  There is one position, or one for each column.
     """
-    return node(kernel).places(np.arange(d))
+    start, places = 0, []
+    for leaf, columns in node(kernel).seen(np.arange(d)):
+        for one in leaf.kernel.hyperparameters:
+            if one.fixed:
+                continue
+            if one.name == "length_scale" and columns is not None:
+                places.append((np.arange(start, start + one.n_elements), columns))
+            start += one.n_elements
+    return places
 
 
 def _full(value, shape):

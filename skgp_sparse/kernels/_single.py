@@ -7,6 +7,7 @@ here, and rows that are spread over many length scales, have no such tiles.
 
 import numpy as np
 
+from ._categorical import CategoricalRule
 from ._composites import ProductNode, SumNode
 from ._formulas import ConstantRule, LengthScaleRule, length_scale
 from ._mapped import MappedNode
@@ -47,6 +48,9 @@ def _tile(at, X):
     if isinstance(at, MappedNode):
         return _tile(at.child, at.kernel.see(X))
     rule = at.rule if isinstance(at, Leaf) else None
+    if isinstance(rule, CategoricalRule):
+        codes, kernel = at.kernel.codes(X), at.kernel
+        return lambda rows, columns: kernel.values(codes[rows], codes[columns]).astype(np.float32)
     if isinstance(rule, ConstantRule):
         return float(at.kernel.constant_value)
     if isinstance(rule, LengthScaleRule) and (rule.nu in _CLOSED_FORMS or np.isinf(rule.nu)):

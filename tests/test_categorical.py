@@ -1,0 +1,186 @@
+"""The kernel of levels: rules, dense algebra, levels that were not seen, and estimators with it."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
+from skgp_sparse.kernels import Categorical, Columns, Sphere
+from skgp_sparse.rows import part
+from skgp_sparse.sources import Arrays
+from skgp_sparse.testing import check_kernel_rule
+
+RNG = np.random.RandomState(0)
+X = np.column_stack([RNG.uniform(0.1, 2.0, 30), RNG.randint(0, 4, 30), RNG.randint(0, 6, 30)])
+Z_FOUR = np.exp(RNG.normal(size=4))
+KERNELS = [
+    Columns(Categorical(), 1),
+    Columns(Categorical(correlation=0.2, correlation_bounds="fixed"), 2),
+    Columns(Categorical(4, rank=2, correlation=0.2), 1) * Columns(RBF(), 0) + WhiteKernel(0.1),
+    Columns(Categorical(5, rank=1), 2) + Columns(Categorical(4, rank=1, positions=Z_FOUR), 1),
+    Columns(Categorical(6, rank=3, correlation_bounds="fixed"), 2) ** 2,
+    Columns(Categorical(4, rank=1, positions=Z_FOUR, positions_bounds="fixed"), 1),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_rules(kernel):
+    check_kernel_rule(kernel, X)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_gradient_of_the_kernel_itself(kernel):
+    K, gradient = kernel(X, eval_gradient=True)
+    assert np.linalg.eigvalsh(K).min() > -1e-12
+    assert gradient.shape == (*K.shape, len(kernel.theta))
+    for step, found in zip(1e-6 * np.eye(len(kernel.theta)), gradient.transpose(2, 0, 1)):
+        up, down = (kernel.clone_with_theta(kernel.theta + sign * step) for sign in (1, -1))
+        np.testing.assert_allclose((up(X) - down(X)) / 2e-6, found, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_many_point_sets_and_single_precision(kernel):
+    P = X[:24].reshape(4, 6, 3)
+    K, pull = kernels.linearize_stack(kernel, P)
+    G = np.random.RandomState(2).normal(size=K.shape)
+    G = G + G.transpose(0, 2, 1)
+    theta_bar = 0.0
+    for points, value, one in zip(P, K, G):
+        expected, pull_one = kernels.linearize(kernel, points, points)
+        np.testing.assert_allclose(value, expected, atol=1e-14)
+        theta_bar = theta_bar + pull_one(one.copy(), False)[0]
+    np.testing.assert_allclose(pull(G.copy(), False)[0], theta_bar, atol=1e-12)
+    tile = kernels.single(kernel, X)
+    if tile is not None:
+        found = tile(slice(0, 9), slice(3, 30))
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, kernel(X[:9], X[3:]), atol=1e-6)
+
+
+def test_values_are_the_formula():
+    z = np.array([[0.0, 1.0], [2.0, 0.5], [-1.0, 0.0]])
+    kernel = Categorical(3, rank=2, correlation=0.3, positions=np.exp(z).ravel())
+    codes = np.array([0, 1, 2, 7, 7, 8, -1])  # the last four were not seen
+    expected = np.full((7, 7), 0.3)
+    expected[:3, :3] += 0.7 * np.exp(-0.5 * np.sum((z[:, None] - z) ** 2, axis=2))
+    expected[codes[:, None] == codes] = 1.0
+    np.testing.assert_allclose(kernel(codes[:, None].astype(float)), expected, atol=1e-15)
+    assert np.linalg.eigvalsh(expected).min() > -1e-12
+
+
+def test_it_is_a_kernel_of_scikit_learn():
+    kernel = ConstantKernel() * Columns(Categorical(4, rank=1), 1) + WhiteKernel(0.1)
+    assert clone(kernel) == kernel and pickle.loads(pickle.dumps(kernel)) == kernel
+    assert kernel.bounds.shape == (len(kernel.theta), 2) == (7, 2)
+    moved = kernel.clone_with_theta(kernel.theta + 0.1)
+    np.testing.assert_allclose(moved.theta, kernel.theta + 0.1)
+    model = GaussianProcessRegressor(kernel).fit(X, X[:, 1] ** 2)
+    ours = SparseGPRegressor(model.kernel_, alpha=1e-10, normalize_y=False, optimizer=None)
+    value = ours.fit(X, X[:, 1] ** 2).log_marginal_likelihood_value_
+    assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-8)
+    assert Categorical(4, rank=1).theta.shape == (5,) and Categorical(rank=1).theta.shape == (1,)
+
+
+def data(n=400, levels=6):
+    rng = np.random.RandomState(0)
+    x, code = rng.uniform(-2, 2, n), rng.randint(0, levels, n)
+    shift = np.repeat([-1.0, 1.0], levels // 2)[code]  # levels are alike in two groups
+    frame = pd.DataFrame({"x": x, "kind": code})
+    return frame, np.sin(2 * x) + shift * (1 + 0.5 * x) + 0.1 * rng.normal(size=n)
+
+
+def mixed(rank=0, **given):
+    x, kind = Columns(Matern(nu=2.5), "x"), Columns(Categorical(rank=rank, **given), "kind")
+    return ConstantKernel() * x + ConstantKernel() * kind + ConstantKernel() * x * kind
+
+
+@pytest.mark.parametrize("posterior, n_inducing", [("inducing", 40), ("auto", "auto")])
+def test_levels_are_counted_and_inducing_points_have_codes(posterior, n_inducing):
+    frame, y = data()
+    kernel = mixed(rank=1)
+    model = SparseGPRegressor(
+        kernel, posterior=posterior, n_inducing=n_inducing, random_state=0, max_iter=50
+    ).fit(frame, y)
+    assert "Categorical(6, rank=1" in str(model.kernel_)
+    assert kernel == mixed(rank=1)  # as it was passed
+    assert model.score(frame, y) > 0.97
+    codes = model.inducing_points_[:, 1]
+    np.testing.assert_allclose(codes, np.rint(codes), atol=1e-9)
+    assert {*np.rint(codes)} == {*range(6)}
+    queries = pd.DataFrame({"x": [0.0, 0.0], "kind": [1, 9]})
+    mean, std = model.predict(queries, return_std=True)
+    assert np.isfinite(mean).all() and std[1] > 2 * std[0]  # a level that was not seen
+
+
+def test_alike_levels_are_near_and_the_rank_pays():
+    frame, y = data()
+    flat, points = (
+        SparseGPRegressor(mixed(rank), n_inducing=40, random_state=0).fit(frame, y)
+        for rank in (0, 1)
+    )
+    gain = points.log_marginal_likelihood_value_ - flat.log_marginal_likelihood_value_
+    assert gain > 10.0
+    K = points.kernel_(np.column_stack([np.ones(6), np.arange(6)]))
+    assert min(K[:3, :3].min(), K[3:, 3:].min()) > K[:3, 3:].max()
+
+
+def test_labels_counts_and_neighbours():
+    frame, y = data()
+    labels = SparseGPClassifier(mixed(), n_inducing=30, random_state=0).fit(frame, y > 0)
+    assert labels.score(frame, y > 0) > 0.9
+    model = SparseGPRegressor(mixed(), posterior="neighbors", random_state=0).fit(frame, y)
+    assert model.score(frame, y) > 0.97
+    counts = np.random.RandomState(0).poisson(np.exp(y / 2))
+    model = SparseGPRegressor(mixed(1), likelihood="poisson", n_inducing=30, random_state=0)
+    assert np.corrcoef(model.fit(frame, counts).predict(frame), np.exp(y / 2))[0, 1] > 0.8
+
+
+def test_k_means_returns_rows_where_there_are_categories():
+    frame, _ = data()
+    rows = frame.to_numpy()
+    kernel = kernels.named(mixed(), frame.columns)
+    Z = inducing.k_means(rows, 20, kernel, np.random.RandomState(0))
+    assert len(Z) == 20 and np.all((Z[:, None] == rows).all(axis=2).any(axis=1))
+
+
+def test_categories_are_found_behind_columns():
+    kernel = RBF() + Columns(Columns(Categorical(3), 1), [2, 0]) * Columns(Sphere(RBF()), [1, 2])
+    assert kernels.categories(kernel, 3) == [(Categorical(3), 0)]
+    assert kernels.categories(Categorical(), 1) == [(Categorical(), 0)]
+    counted = kernels.with_levels(kernels.named(mixed(), ["x", "kind"]), 2, {1: 4.0}.get)
+    assert [one.n_levels for one, _ in kernels.categories(counted, 2)] == [5, 5]
+
+
+@pytest.mark.parametrize(
+    "kernel, words",
+    [
+        (Columns(Categorical(3, handle_unknown="error"), 1), "knows the codes 0 to 2, but got"),
+        (Categorical(), "takes one column of codes"),
+        (Columns(Categorical(0), 1), "an int of at least 1"),
+        (Columns(Categorical(rank=-1), 1), "a rank of at least 0"),
+        (Columns(Categorical(correlation=1.5), 1), "a correlation between 0 and 1"),
+        (Columns(Categorical(handle_unknown="drop"), 1), "handle_unknown='ignore' or 'error'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(kernel, words):
+    frame, y = data(60)
+    with pytest.raises(ValueError, match=words):
+        SparseGPRegressor(kernel).fit(frame, y)
+
+
+def test_a_number_of_levels_that_no_one_knows_is_refused_in_words(monkeypatch):
+    frame, y = data(60)
+    numbered = Columns(Categorical(rank=1), 1)
+    with pytest.raises(ValueError, match="needs the number of levels"):
+        GaussianProcessRegressor(numbered).fit(frame, y)
+    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    source = Arrays(frame.to_numpy(), y, chunk_size=20)
+    with pytest.raises(ValueError, match="Pass n_levels to Categorical"):
+        SparseGPRegressor(numbered, n_inducing=5).fit(source)
+    known = Columns(RBF(), 0) * Columns(Categorical(6, rank=1), 1)
+    assert SparseGPRegressor(known, n_inducing=5, random_state=0).fit(source).n_inducing_ == 5
