@@ -30,8 +30,7 @@ class Bound(BaseEstimator, ABC):
     is_lower_bound : bool
         Whether the objective is a lower bound of the exact log marginal likelihood.
     block_size : int
-        The number of near rows that have a penalty together. With more than one of them, it is the
-        penalty of `TitsiasBlocks`, and `penalty` is not used.
+        The number of near rows that have a penalty together. It is 1 but for `TitsiasBlocks`.
 
     Examples
     --------
@@ -151,13 +150,15 @@ class TitsiasBlocks(TitsiasNew):
     all rows has the whole determinant. The blocks are those of Bui and Titsias (2025),
     arXiv:2507.02377.
 
-    With as many inducing points, errors are smaller than those of `TitsiasNew`, and a fit takes two
-    to three times as long. In the same time, more inducing points are mostly better. The usual
-    standard deviations are too large beside the noise that is learned here. Those of
-    ``posterior=InducingPoints(tight_variance=True)`` belong to the bound.
+    With as many inducing points, errors are mostly smaller than those of `TitsiasNew`, and a fit
+    takes two to three times as long. In the same time, `TitsiasNew` with more inducing points is
+    mostly better. The noise that is learned is smaller, and the usual standard deviations are too
+    large beside it: ``posterior=InducingPoints(tight_variance=True)`` has those of the bound.
 
-    It is available for Gaussian noise, known inputs and rows in memory. Rows are near in the length
-    scales with which the fit begins. A row of weight w counts as w rows of one block.
+    It is available for Gaussian noise, known inputs, rows in memory, and solvers that see all rows.
+    Blocks are found in the length scales with which the fit begins, and stay as they are;
+    `evidence_bounds` of rows that are passed to it finds blocks anew. A row of weight w counts as
+    w copies in one block, so that weights must be numbers of copies.
 
     Parameters
     ----------

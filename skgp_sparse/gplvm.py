@@ -335,8 +335,8 @@ class BayesianGPLVM(
         bound = resolve_bound(self.bound, name)
         if np.any(bound.noise_share) or bound.block_size > 1:
             raise ValueError(
-                f"{name}: bound={self.bound!r} counts residual variance as noise or sees rows "
-                "together, which has no closed form for latent positions. Use 'titsias_new', "
+                f"{name}: bound={self.bound!r} has no closed form for latent positions, because it "
+                "counts residual variance as noise, or sees rows together. Use 'titsias_new', "
                 "'titsias' or 'artemev'."
             )
         given, X = X, self._rows(X, reset=True)

@@ -1,9 +1,11 @@
 """The penalty of blocks of near rows: dense algebra, gradients, laws, and what it refuses."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from conftest import KERNELS, NOISES, agree, agree_evaluations, agree_posteriors, make_case
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
@@ -13,7 +15,7 @@ from skgp_sparse._engine.residual_groups import near_rows
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import DTC, TitsiasBlocks, TitsiasNew
 from skgp_sparse.inference.objectives import GaussianModel
-from skgp_sparse.posteriors import InducingPoints
+from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 from skgp_sparse.rows import part
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
@@ -160,15 +162,18 @@ def data(n=300):
     return X, np.sin(5 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=n)
 
 
+class Twice(TitsiasNew):
+    block_size = 10
+
+
 KERNEL = ConstantKernel() * RBF([1.0, 1.0]) + WhiteKernel(0.1)
 GIVEN = {"kernel": KERNEL, "n_inducing": 15, "random_state": 0}
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "stochastic"])
-def test_a_fit_ends_above_that_of_titsias_new_and_its_bounds_hold(solver):
+def test_a_fit_ends_above_that_of_titsias_new_and_its_bounds_hold():
     X, y = data()
     new, blocks = (
-        SparseGPRegressor(bound=bound, solver=solver, **GIVEN).fit(X, y)
+        SparseGPRegressor(bound=bound, **GIVEN).fit(X, y)
         for bound in ("titsias_new", "titsias_blocks")
     )
     value = blocks.log_marginal_likelihood_value_
@@ -178,6 +183,44 @@ def test_a_fit_ends_above_that_of_titsias_new_and_its_bounds_hold(solver):
         assert found.own < found.upper
         assert found.own == pytest.approx(value, rel=0.05)  # rows may be in other blocks
     assert blocks.evidence_bounds().own == value
+
+
+def test_all_rows_are_seen_where_other_bounds_would_learn_from_parts_of_them():
+    X, y = data(1000)
+    given = {**GIVEN, "n_inducing": 2, "max_iter": 5}  # 500 rows per inducing point
+    auto, all_rows = (
+        SparseGPRegressor(bound="titsias_blocks", solver=solver, **given).fit(X, y)
+        for solver in ("auto", "lbfgs")
+    )
+    np.testing.assert_array_equal(auto.kernel_.theta, all_rows.kernel_.theta)
+    draws = FourierFeatures(n_components=10)  # have no residual, so that no block matters
+    given = {"kernel": KERNEL, "posterior": draws, "random_state": 0, "max_iter": 5}
+    SparseGPRegressor(bound="titsias_blocks", solver="stochastic", **given).fit(X, y)
+
+
+def test_blocks_whose_residuals_are_rounding_have_a_value():
+    rng = np.random.RandomState(0)
+    X = np.column_stack([rng.uniform(1950, 2020, 400), rng.uniform(-2, 2, 400)])  # a year
+    y = 0.02 * (X[:, 0] - 1985) + np.sin(2 * X[:, 1])
+    kernel = ConstantKernel() * RBF([10.0, 1.0]) + DotProduct() ** 2 + WhiteKernel(0.01)
+    new, blocks = (
+        SparseGPRegressor(kernel, bound=bound, optimizer=None, n_inducing=30, random_state=0)
+        for bound in ("titsias_new", "titsias_blocks")
+    )
+    new, blocks = (model.fit(X, y).log_marginal_likelihood_value_ for model in (new, blocks))
+    assert new <= blocks + 1e-6 * abs(new)
+
+
+def test_memory_is_kept_with_large_blocks():
+    case, rng = make_case("matern_0.5"), np.random.default_rng(0)
+    case = case._replace(X=rng.normal(size=(6000, 2)), y=rng.normal(size=6000), jitter=Jitter())
+    at = objective(case, 100, memory=1.6e7)
+    tracemalloc.start()
+    try:
+        at.value_and_gradient(case.kernel, True)
+        assert tracemalloc.get_traced_memory()[1] < 1.6e7
+    finally:
+        tracemalloc.stop()
 
 
 def test_size_of_blocks_is_a_parameter_to_search():
@@ -201,7 +244,9 @@ def test_blocks_in_a_learned_metric(metric):
 @pytest.mark.parametrize(
     "parameters, words",
     [
-        ({"solver": Minibatches()}, "not in one minibatch"),
+        ({"solver": Minibatches()}, "which random rows are not"),
+        ({"solver": "stochastic"}, "which random rows are not"),
+        ({"bound": Twice()}, "only TitsiasBlocks and its subclasses"),
         ({"posterior": InducingPoints(n_mean=50)}, "needs the bound"),
         ({"posterior": "neighbors", "n_inducing": "auto"}, "has no bound"),
         ({"likelihood": "poisson"}, "for Gaussian noise only"),

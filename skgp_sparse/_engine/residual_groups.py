@@ -22,7 +22,8 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._ground.linalg import weighted_gram
 from skgp_sparse._ground.parallel import slices
-from skgp_sparse._ground.small_matrices import whitened
+
+_SQUARES = 3  # (rows, k) arrays for each (rows, m) array that a visit holds
 
 
 class NearRows(NamedTuple):
@@ -66,8 +67,8 @@ def near_rows(rows, scale, size):
             rest = part
         else:
             x = X[part] / scale
-            order = np.argsort(x[:, np.argmax(np.ptp(x, axis=0))], kind="stable")
             half = size * max(len(part) // (2 * size), 1)
+            order = np.argsort(x[:, np.argmax(np.ptp(x, axis=0))], kind="stable")
             parts += [part[order[half:]], part[order[:half]]]
     return NearRows(np.array(whole, dtype=np.intp).reshape(-1, size), rest, scale)
 
@@ -76,7 +77,8 @@ def penalty(problem, near):
     """``P/2 Σ log |M_b|``, at the kernel and the basis of the problem; its bound has no say."""
 
     def run(read):
-        return (_look(problem, features, read(), near.size).half_log_det(),), None
+        stack = _look(problem, features, read(), near.size)
+        return (_half_log_det(_triangles(stack.M)),), None
 
     features = problem.features()
     return problem.rows.n_targets * problem.rows.visit(run, _layout(problem, near))[0][0]
@@ -86,8 +88,9 @@ def penalty_and_gradient(problem, near, inputs):
     """The penalty, and its gradients by the name of the block, that of the basis if `inputs`."""
 
     def run(read):
-        seen = _look(problem, features, read(), near.size)
-        return (seen.half_log_det(), *seen.pull(features, inputs)), None
+        stack = _look(problem, features, read(), near.size)
+        L = _triangles(stack.M)
+        return (_half_log_det(L), *stack.pull(L, features, inputs)), None
 
     features, n_targets = problem.features(), problem.rows.n_targets
     total, theta_bar, basis_bar, S = problem.rows.visit(run, _layout(problem, near))[0]
@@ -126,25 +129,36 @@ class _ResidualStack(NamedTuple):
     tape: object  # of features and diagonal
     pull_within: object  # of K_bb
 
-    def half_log_det(self):
-        return np.log(np.einsum("skk->sk", np.linalg.cholesky(self.M))).sum()
-
-    def pull(self, features, inputs):
+    def pull(self, L, features, inputs):
         """Gradients wrt theta and the basis, and S of `Features.pull_whitening`; P = 1."""
         s, k = self.root.shape
-        identity = np.broadcast_to(np.eye(k), (s, k, k))
-        C = whitened(self.M, identity, unit=1.0)[1]  # CᵀC = M⁻¹
+        C = np.linalg.solve(L, np.broadcast_to(np.eye(k), L.shape))  # CᵀC = M⁻¹
         noise_bar = 0.5 * ((C**2).sum(axis=1) - 1.0) / self.variance
-        C = C * self.root[:, None, :]  # CᵀC = G
+        C *= self.root[:, None, :]  # CᵀC = G
         CV = C @ self.V
         GV = (C.transpose(0, 2, 1) @ CV).reshape(-1, features.size)
         S = 0.5 * weighted_gram(CV.reshape(GV.shape), 1.0)
         K_bar = features.through_whitening(np.negative(GV, out=GV), GV)
         theta_bar, basis_bar = features.pull(self.tape.features, K_bar, inputs)
         G = C.transpose(0, 2, 1) @ C
-        theta_bar = theta_bar + self.pull_within(0.5 * G, inputs=False)[0]
+        G *= 0.5
+        theta_bar = theta_bar + self.pull_within(G, inputs=False)[0]
         theta_bar += self.tape.diagonal(np.zeros(s * k), noise_bar.ravel())[0]
         return theta_bar, basis_bar if inputs else 0.0, S
+
+
+def _triangles(M):
+    """Cholesky factors of ``M_b``, whose eigenvalues are 1 or more but for rounding."""
+    try:
+        return np.linalg.cholesky(M)
+    except np.linalg.LinAlgError:
+        values, directions = np.linalg.eigh(M)  # NaN raises again
+        scaled = directions * np.maximum(values, 1.0)[:, None, :]
+        return np.linalg.cholesky(scaled @ directions.transpose(0, 2, 1))
+
+
+def _half_log_det(L):
+    return np.log(np.einsum("skk->sk", L)).sum()
 
 
 def _look(problem, features, block, size):
@@ -163,5 +177,7 @@ def _look(problem, features, block, size):
 
 def _layout(problem, near):
     """The `Layout` whose blocks are groups; nothing waits for another visit."""
-    layout = problem.layout()
+    width = problem.basis.size + _SQUARES * near.size
+    footprint = kernels.footprint(problem.kernel)
+    layout = problem.rows.layout(width, footprint, problem.options)
     return layout._replace(blocks=near.blocks(layout.blocks[0].stop))

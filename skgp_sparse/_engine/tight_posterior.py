@@ -14,8 +14,8 @@ and cancels). The mean is that of v = 1, and so is q(u). At any place ``*`` the 
 Where blocks of rows have a penalty together, ``v`` is block-diagonal: that of
 `skgp_sparse._engine.residual_groups`, ``v_b = M_b⁻¹``.
 
-It takes the eigenvalues of an n × n matrix. Directions in which the residual process hardly
-varies, the jitter of ``Kuu`` among them, keep v = 1.
+The variances take the eigenvalues of an n × n matrix. Directions in which the residual process
+hardly varies, the jitter of ``Kuu`` among them, keep v = 1.
 """
 
 from dataclasses import dataclass

@@ -69,6 +69,11 @@ def resolve_bound(bound, name):
     if isinstance(bound, bounds.TitsiasBlocks):
         check_number(bound.block_size, "bound__block_size", name, Integral, low=1)
     if isinstance(bound, bounds.Bound):
+        if bound.block_size != 1 and not isinstance(bound, bounds.TitsiasBlocks):
+            raise ValueError(
+                f"{name}: bound={bound!r} has block_size={bound.block_size!r}, but only "
+                "TitsiasBlocks and its subclasses have a penalty for blocks of rows."
+            )
         return clone(bound)
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
     require(isinstance(bound, str) and bound in BOUNDS, "bound", bound, name, must)

@@ -9,7 +9,7 @@ from skgp_sparse import kernels
 from skgp_sparse.families.choices import is_gaussian, resolve_bound
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
-from skgp_sparse.solvers import Minibatches, check_solver
+from skgp_sparse.solvers import Minibatches, check_solver, takes_random_rows
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _METRICS = ("auto", "ard", "full")
@@ -174,14 +174,24 @@ def check_minibatches(parameters, method, name):
         )
 
 
-def check_blocks(family):
-    """Raise if near rows have a penalty together, and the solver sees a few random rows at once."""
+def check_solver_for_blocks(family):
+    """Raise if near rows have a penalty together, and the solver learns from random rows."""
     given = family.parameters
-    if family.bound.block_size > 1 and isinstance(given.solver, Minibatches):
+    if takes_random_rows(given.solver):
         raise ValueError(
             f"{family.name}: bound={given.bound!r} has a penalty for each block of near rows, "
-            f"which are not in one minibatch. Got solver={given.solver!r}. Set solver to 'auto', "
-            "or bound to 'titsias_new'."
+            f"which random rows are not. Got solver={given.solver!r}. Set solver to 'lbfgs', or "
+            "bound to 'titsias_new'."
+        )
+
+
+def check_in_memory_for_blocks(family, rows):
+    """Raise if near rows have a penalty together, and rows are not in memory to be looked for."""
+    if not rows.in_memory:
+        raise ValueError(
+            f"{family.name}: bound={family.parameters.bound!r} needs all rows in memory, where it "
+            "looks for near ones. Pass arrays, not a source or rows on a cluster, or set bound to "
+            "'titsias_new'."
         )
 
 

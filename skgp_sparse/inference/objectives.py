@@ -242,11 +242,6 @@ class GaussianModel(Model):
         bound, basis = self.bound, InducingBasis(Z)
         if bound.block_size == 1:
             return self.in_basis(rows, basis, options)
-        if not rows.in_memory:
-            raise ValueError(
-                f"bound={bound} needs all rows in memory. Pass arrays, not a source or rows on a "
-                "cluster, or set bound to 'titsias_new'."
-            )
         scale = rows.scale()
         if kernel is not None:
             scale = kernels.length_scales(kernel, scale)

@@ -31,8 +31,9 @@ class InducingPoints(Strategy):
         Whether variances are those of the whole posterior whose bound was maximised (Titsias 2025,
         eq. 17). They are smaller, and the means are the same. A fit takes O(n³) time and O(n²)
         memory more, and a prediction O(n²) time per query. The model keeps all rows and n² numbers.
-        It is available for Gaussian noise, the bounds "titsias_new" and "artemev" ("titsias", too,
-        whose variances stay as they are), and rows in memory. `n_mean` must be None.
+        It is available for Gaussian noise, the bounds "titsias_new", "titsias_blocks" and "artemev"
+        ("titsias", too, whose variances stay as they are), and rows in memory. `n_mean` must be
+        None.
 
     References
     ----------
