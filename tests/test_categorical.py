@@ -184,3 +184,20 @@ def test_a_number_of_levels_that_no_one_knows_is_refused_in_words(monkeypatch):
         SparseGPRegressor(numbered, n_inducing=5).fit(source)
     known = Columns(RBF(), 0) * Columns(Categorical(6, rank=1), 1)
     assert SparseGPRegressor(known, n_inducing=5, random_state=0).fit(source).n_inducing_ == 5
+
+
+def test_near_rows_have_near_numbers_and_the_same_level():
+    rng = np.random.RandomState(0)
+    rows = np.column_stack([rng.uniform(-2, 2, 2000), rng.randint(0, 200, 2000)])
+    kernel = Columns(RBF(0.5), 0) * Columns(Categorical(200, correlation=0.1), 1)
+    units = kernels.in_units(kernel, rows, np.array([0.5, 1.0]))
+    squares = np.sum((units[:, None] - units[:300]) ** 2, axis=2)
+    np.testing.assert_allclose(squares.T[:, :1], np.diag(squares)[:300, None] + squares.T[:, :1])
+    K = kernel(rows, rows[:300])
+    others = rows[:, None, 1] != rows[:300, 1]
+    same = np.exp(-0.5 * squares)[~others]
+    np.testing.assert_allclose(same, K[~others], atol=1e-12)  # as near as the kernel says
+    ratio = np.log(np.exp(-0.5 * squares)[others & (K > 1e-6)]) / np.log(K[others & (K > 1e-6)])
+    assert 0.5 < ratio.min() and ratio.max() < 1.6  # vectors of levels are nearly orthogonal
+    unseen = kernels.in_units(kernel, np.array([[0.0, -1.0]]), np.array([0.5, 1.0]))
+    assert np.all(unseen[0, 1:] == 0.0)

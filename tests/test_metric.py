@@ -235,7 +235,7 @@ def test_a_rank_that_cannot_be_learned_is_refused(given, message):
 def test_gradients_at_held_sites_are_central_differences(likelihood):
     y = likelihood.sample(Y[:, 0], np.random.RandomState(0))
     zeros, ones, scale = np.zeros(N), np.ones(N), KERNEL.k1.k2.length_scale
-    near = SiteRows(X, np.arange(N), y, zeros, ones).with_neighbors(8, scale, 1, W)
+    near = SiteRows(X, np.arange(N), y, zeros, ones).with_neighbors(8, X @ W.T / scale, 1)
     prior = MetricPrior(W + 0.3, 0.5 + RNG.uniform(size=(R, D)), 0.01 * np.ones((R, D)))
     given = {"metric": W, "prior": prior}
     objective = LocalSiteObjective(near, np.zeros((2, N)), likelihood, None, None, N, **given)
@@ -253,7 +253,7 @@ def test_gradients_at_held_sites_are_central_differences(likelihood):
 def objective_in(seen, y, likelihood):
     """The objective of inputs as the kernel sees them, its sites settled."""
     near = SiteRows(seen, np.arange(N), y, np.zeros(N), np.ones(N))
-    near = near.with_neighbors(8, KERNEL.k1.k2.length_scale, 1)
+    near = near.with_neighbors(8, near.X / KERNEL.k1.k2.length_scale, 1)
     objective = LocalSiteObjective(near, np.zeros((2, N)), likelihood, None, None, N)
     return objective.settled(KERNEL, most=5)
 

@@ -36,7 +36,7 @@ def objective_of(likelihood, X, y, k, kernel=KERNEL, **others):
     n = len(X)
     offset, weight = others.get("offset", np.zeros(n)), others.get("weight", np.ones(n))
     near = SiteRows(X, np.arange(n), y, offset, weight)
-    near = near.with_neighbors(k, kernel.k2.length_scale, 1)
+    near = near.with_neighbors(k, near.X / kernel.k2.length_scale, 1)
     return LocalSiteObjective(near, np.zeros((2, n)), likelihood, None, None, weight.sum())
 
 
@@ -149,7 +149,7 @@ def test_rows_at_one_place_have_the_sum_of_their_sites():
     X, y = rows_of(Probit(), n=30)
     twice, labels = np.vstack([X, X]), np.append(y, -y)
     near = SiteRows(X, np.tile(np.arange(30), 2), labels, np.zeros(60), np.ones(60))
-    near = near.with_neighbors(29, 1.0, 1)
+    near = near.with_neighbors(29, near.X, 1)
     sites = np.random.RandomState(0).uniform(0.5, 1.0, size=(2, 60))
     left = near.left_out(slice(None), sites, near.at_places(sites))
     own = left.near == left.own[:, None]

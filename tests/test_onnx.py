@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse.kernels import Columns, Sphere
 from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.posteriors import AllRows, FourierFeatures, InducingPoints, Neighbors
 
@@ -48,6 +49,8 @@ KERNELS = {
     "rational_quadratic": ConstantKernel(0.7) * RationalQuadratic(1.2, 0.8),
     "power": Matern(2.0, nu=1.5) ** 2 + WhiteKernel(0.1) * ConstantKernel(2.0),
     "constant": ConstantKernel(2.0) + WhiteKernel(0.1),
+    "columns": Columns(RBF(1.3), 1) * Columns(Matern([2.0, 1.0], nu=1.5), [1, 0])
+    + Columns(RBF(), 0),
 }
 LABELS = {
     "strings": np.array(["a", "b", "c"]),
@@ -193,6 +196,7 @@ class OwnSigmoid(Probit):
 
 REFUSALS = {
     "kernel has the part DotProduct": lambda: regressor(kernel=DotProduct() + RBF()).fit(X, Y),
+    "kernel has the part Sphere": lambda: regressor(kernel=Sphere(RBF())).fit(X, Y),
     "kernel has the part OwnKernel": lambda: regressor(kernel=OwnKernel()).fit(X, Y),
     "kernel has the part Matern.*nu=3": lambda: regressor(kernel=Matern(nu=3.0)).fit(X, Y),
     "prediction is a RowsPosterior.*posterior": lambda: regressor(posterior=AllRows()).fit(X, Y),

@@ -118,8 +118,8 @@ points: CPU seconds of a fit on one thread, root mean squared error, and mean lo
 of splits), interpolated. A dash: not run."""
 REMARKS = """- With as many inducing points, errors are smaller on all tables but elevators.
 - In as much time, `titsias_new` with more inducing points has the higher density. With tight
-  variances, pol is level, and bike is the exception: its target is a function of two columns without
-  noise, and blocks halve the error.
+  variances, pol is level, and bike is the exception: its target is a function of two columns
+  without noise, and blocks halve the error.
 - Usual variances are those of all inducing points, whatever the bound. Beside the smaller noise
   that blocks find they are too wide, as the two columns of densities show."""
 

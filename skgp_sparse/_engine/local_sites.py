@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.left_out import LeaveOneOut
-from skgp_sparse._engine.metric import seen
 from skgp_sparse._engine.nearest import NearestRows, distinct_rows
 from skgp_sparse._ground.parallel import slices
 
@@ -45,9 +44,11 @@ class SiteRows(NamedTuple):
 
     n_rows = property(lambda self: len(self.y))
 
-    def with_neighbors(self, k, scale, n_jobs, metric=None):
-        """The same rows, and for every place k others that are nearest, see `metric.seen`."""
-        X = seen(metric, scale, self.X)
+    def with_neighbors(self, k, X, n_jobs):
+        """The same rows, and for every place k others that are nearest in X (u, r) of the places.
+
+        `metric.seen` says what X is.
+        """
         search, k = NearestRows(X), min(k + 1, len(X))
         near = np.empty((len(X), k), dtype=np.int32)
         for some in slices(len(X), _TOGETHER):

@@ -118,7 +118,7 @@ class NeighborsPosterior(Process):
         """The same process given other rows; searches of pieces that stay are used again."""
         other = replace(self, rows=rows, noise=None)
         if "search" in vars(self):
-            see = partial(seen, self.metric, self.scale)
+            see = partial(seen, self.prior, self.metric, self.scale)
             vars(other)["search"] = rows.search(see, self.search.parts)
         return other
 
@@ -128,7 +128,7 @@ class NeighborsPosterior(Process):
 
     def around(self, X, n_jobs=1):
         """Distinct rows, and the numbers (n, k) of those that are nearest to the rows of X."""
-        return self.search.around(seen(self.metric, self.scale, X), self.k, n_jobs)
+        return self.search.around(seen(self.prior, self.metric, self.scale, X), self.k, n_jobs)
 
     def noise_of(self, rows):
         """D of distinct rows."""
@@ -137,7 +137,7 @@ class NeighborsPosterior(Process):
     @cached_property
     def search(self):
         """Of the nearest rows."""
-        return self.rows.search(partial(seen, self.metric, self.scale))
+        return self.rows.search(partial(seen, self.prior, self.metric, self.scale))
 
     def __getstate__(self):
         return {name: one for name, one in vars(self).items() if name != "search"}

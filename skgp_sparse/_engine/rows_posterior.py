@@ -121,8 +121,9 @@ class RowsPosterior(Process):
         if most == 0:
             return np.empty((len(X), 0), dtype=int)
         search = NearestNeighbors(n_neighbors=most, n_jobs=n_jobs)
-        search.fit(self.X[self.rest] / self.scale)
-        return self.rest[search.kneighbors(X / self.scale, return_distance=False)]
+        search.fit(kernels.in_units(self.prior, self.X[self.rest], self.scale))
+        places = kernels.in_units(self.prior, X, self.scale)
+        return self.rest[search.kneighbors(places, return_distance=False)]
 
     def variance(self, X, near, n_jobs=1):
         """Latent variance (n,) given the leading rows and those `near` each row of X (n, k)."""

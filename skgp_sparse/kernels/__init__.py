@@ -33,7 +33,7 @@ kernel.
 from sklearn.gaussian_process import kernels as _sk
 
 from . import _composites, _fallback, _formulas, _nodes, _pairwise
-from ._categorical import Categorical, CategoricalRule, categories, with_levels
+from ._categorical import Categorical, CategoricalRule, categories, in_units, with_levels
 from ._columns import Columns, named
 from ._expectations import expectation_width, expectations
 from ._mapped import MappedKernel, MappedNode, may_mix
@@ -69,6 +69,7 @@ __all__ = [
     "expectations",
     "footprint",
     "has_noise",
+    "in_units",
     "length_scale_places",
     "length_scales",
     "linearize",

@@ -16,8 +16,11 @@ from scipy.sparse import csr_array
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ._formulas import UnitRule
-from ._nodes import node
+from ._nodes import evaluate, node
 
+_DIMENSIONS = 64  # in which thousands of levels are about as far from each other
+_SEVERAL = 50  # levels that tell how near levels are
+_SMALLEST, _LARGEST = 1e-4, 0.999  # correlations between them
 _START = 0.03  # spread of the first points: levels that are alike at first pass each other freely
 
 
@@ -338,3 +341,49 @@ def with_levels(kernel, d, largest):
         if isinstance(part.n_levels, str):
             part.n_levels = int(np.rint(largest(column))) + 1
     return kernel
+
+
+def in_units(kernel, X, scale):
+    """Return inputs in which rows are near that a kernel finds near.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    X : ndarray of shape (n, d)
+    scale : ndarray of shape (d,)
+        Of the columns of numbers, as `length_scales` returns it.
+
+    Returns
+    -------
+    ndarray of shape (n, r)
+        Numbers in units of their length scales.  Levels of a category are as far from each other as
+        numbers of the same correlation in an RBF kernel.
+    """
+    found = categories(kernel, X.shape[1])
+    x = X / scale
+    if not found:
+        return x
+    of_column = {column: part for part, column in found}
+    parts = [np.delete(x, list(of_column), axis=1)]
+    for column, part in of_column.items():
+        distance = np.sqrt(-np.log(_correlation(kernel, X.shape[1], column, part)))
+        parts.append(distance * _places(part.codes(X[:, [column]])))
+    return np.hstack(parts)
+
+
+def _correlation(kernel, d, column, part):
+    """Mean correlation of rows that are in different levels, and the same otherwise."""
+    rows = np.zeros((_SEVERAL if isinstance(part.n_levels, str) else part.n_levels, d))[:_SEVERAL]
+    rows[:, column] = np.arange(len(rows))
+    K = evaluate(kernel, rows, rows)
+    different = ~np.eye(len(rows), dtype=bool)
+    mean = np.mean(K[different]) / np.mean(K.diagonal()) if len(rows) > 1 else 1.0
+    return np.clip(mean, _SMALLEST, _LARGEST)
+
+
+def _places(codes):
+    """Random vectors of length 1 (n, 64) of codes, nearly orthogonal; 0 of negative codes."""
+    draws = np.random.RandomState(0).normal(size=(max(codes.max(initial=0), 0) + 1, _DIMENSIONS))
+    draws /= np.linalg.norm(draws, axis=1, keepdims=True)
+    return np.where(codes[:, None] >= 0, draws[codes], 0.0)

@@ -7,6 +7,8 @@ the other, which lose no digit where two points are close.
 import numpy as np
 from sklearn.gaussian_process import kernels as sk
 
+from skgp_sparse import kernels
+
 
 def cross(ops, kernel, X, Z):
     """The kernel matrix (n, m) between the node X (n, d) and the points Z (m, d), without noise."""
@@ -29,7 +31,8 @@ def check(kernel, name):
 def _leaves(kernel):
     if type(kernel) in (sk.Sum, sk.Product):
         return [*_leaves(kernel.k1), *_leaves(kernel.k2)]
-    return _leaves(kernel.kernel) if type(kernel) is sk.Exponentiation else [kernel]
+    is_around = type(kernel) in (sk.Exponentiation, kernels.Columns)
+    return _leaves(kernel.kernel) if is_around else [kernel]
 
 
 def _formula(ops, kernel, X, Z):
@@ -50,6 +53,11 @@ def _product(ops, kernel, X, Z):
 def _power(ops, kernel, X, Z):
     base, exponent = _formula(ops, kernel.kernel, X, Z), float(kernel.exponent)
     return base**exponent if _are_numbers(base) else ops.Pow(base, exponent)
+
+
+def _columns(ops, kernel, X, Z):
+    chosen = kernel.chosen(Z.shape[1])
+    return _formula(ops, kernel.kernel, ops.Gather(X, chosen, axis=1), Z[:, chosen])
 
 
 def _are_numbers(*values):
@@ -115,8 +123,9 @@ _FORMULAS = {  # by exact type: a subclass may have another formula
     sk.Sum: _sum,
     sk.Product: _product,
     sk.Exponentiation: _power,
+    kernels.Columns: _columns,
 }
 _NAMES = (
-    "ConstantKernel, WhiteKernel, RBF, Matern (nu 0.5, 1.5, 2.5 or inf), RationalQuadratic and "
-    "ExpSineSquared"
+    "ConstantKernel, WhiteKernel, RBF, Matern (nu 0.5, 1.5, 2.5 or inf), RationalQuadratic, "
+    "ExpSineSquared and Columns"
 )

@@ -16,7 +16,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.local_sites import SiteRows, targets_and_noise
-from skgp_sparse._engine.metric import scale_of
+from skgp_sparse._engine.metric import scale_of, seen
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
@@ -193,7 +193,7 @@ class SiteSearch:
         """The objective with the neighbours at a kernel, after sweeps."""
         near, metric = objective.near, objective.metric
         scale = scale_of(kernel, metric, near.X.shape[1])
-        near = near.with_neighbors(self.k_fit, scale, self.n_jobs, metric)
+        near = near.with_neighbors(self.k_fit, seen(kernel, metric, scale, near.X), self.n_jobs)
         return replace(objective, near=near, chosen=None).settled(kernel, most, tol)
 
 
