@@ -66,8 +66,9 @@ def test_values_are_the_formula():
     z = np.array([[0.0, 1.0], [2.0, 0.5], [-1.0, 0.0]])
     kernel = Categorical(3, rank=2, correlation=0.3, positions=np.exp(z).ravel())
     codes = np.array([0, 1, 2, 7, 7, 8, -1])  # the last four were not seen
-    expected = np.full((7, 7), 0.3)
-    expected[:3, :3] += 0.7 * np.exp(-0.5 * np.sum((z[:, None] - z) ** 2, axis=2))
+    s = np.exp(-0.5 * np.sum((z[:, None] - z) ** 2, axis=2))
+    P = np.vstack([np.eye(3), np.full((4, 3), 1 / 3)])
+    expected = 0.3 + 0.7 * P @ s @ P.T
     expected[codes[:, None] == codes] = 1.0
     np.testing.assert_allclose(kernel(codes[:, None].astype(float)), expected, atol=1e-15)
     assert np.linalg.eigvalsh(expected).min() > -1e-12

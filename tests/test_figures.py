@@ -14,6 +14,7 @@ matplotlib.use("Agg")
 EXAMPLES = Path(__file__).parent.parent / "examples"
 FIGURES = (
     "plot_approximations",
+    "plot_columns",
     "plot_count_bounds",
     "plot_decoupled",
     "plot_m_step",

@@ -5,7 +5,8 @@ With the correlation ρ and the similarity s of two levels, it is ``ρ + (1 - ρ
     rank 0         s = [a = b]                  all levels are equally similar
     rank r > 0     s = exp(-|z_a - z_b|^2 / 2)  levels are points z in r dimensions, learned
 
-A level that was not seen in training is far from all others, so that s is 0.
+A level that was not seen in training is as similar to others as these are on average: with ``P``
+that takes the mean of all levels for it, its s is that of ``P s Pᵀ``. At rank 0 it is 0.
 """
 
 from functools import partial
@@ -45,7 +46,7 @@ class Categorical(Kernel):
         The number of dimensions in which levels are points. Ranks of 1 to 3 suit categories whose
         levels resemble each other in groups or have an order, and have many rows each.
     correlation : float, default=0.5
-        The correlation ρ of levels that are not similar, such as one that was not seen.
+        The correlation ρ of levels that are not similar.
     correlation_bounds : pair of floats or "fixed", default=(1e-3, 0.999)
         The bounds of ρ.
     positions : ndarray of shape (n_levels * rank,), default=None
@@ -55,7 +56,7 @@ class Categorical(Kernel):
         Their bounds.
     handle_unknown : {"ignore", "error"}, default="ignore"
         What becomes of a code that is not below `n_levels`: with "ignore", it is a level of its
-        own, which has the correlation ρ with all others.
+        own. It has the correlation ρ with all others or, with a rank, their mean correlation.
 
     Examples
     --------
@@ -67,9 +68,9 @@ class Categorical(Kernel):
            [0.3, 1. , 0.3],
            [0.3, 0.3, 1. ]])
     >>> Categorical(2, rank=1, correlation=0.3, positions=np.exp([0.0, 1.0]))(codes).round(3)
-    array([[1.   , 0.725, 0.3  ],
-           [0.725, 1.   , 0.3  ],
-           [0.3  , 0.3  , 1.   ]])
+    array([[1.   , 0.725, 0.862],
+           [0.725, 1.   , 0.862],
+           [0.862, 0.862, 1.   ]])
     """
 
     def __init__(
@@ -207,9 +208,12 @@ class Categorical(Kernel):
     def similarities(self):
         """Return s of all levels and, last, of one that was not seen (n_levels + 1, ...)."""
         z = self.points()
-        s = np.zeros((len(z) + 1, len(z) + 1))
-        s[:-1, :-1] = np.exp(-0.5 * np.sum((z[:, None] - z) ** 2, axis=2))
-        return s
+        P, s = self.averages(), np.exp(-0.5 * np.sum((z[:, None] - z) ** 2, axis=2))
+        return P @ s @ P.T
+
+    def averages(self):
+        """Return P (n_levels + 1, n_levels): levels, and the mean of them."""
+        return np.vstack([np.eye(self.n_levels), np.full(self.n_levels, 1.0 / self.n_levels)])
 
     def values(self, a, b):
         """Return k of codes (..., n) and (..., m), as an array (..., n, m)."""
@@ -246,15 +250,15 @@ class Categorical(Kernel):
             slope = self.correlation / (1.0 - self.correlation)
             parts.append((slope * (1.0 - K))[:, :, None])
         if not self.hyperparameter_positions.fixed:
-            z = np.vstack([self.points(), np.zeros(self.rank)])
+            z, P, one = self.points(), self.averages(), np.eye(self.n_levels)
+            s = (1.0 - self.correlation) * self.similarities()[:-1, :-1]
+            pull = s[:, :, None] * (z[None] - z[:, None])  # of the first of two levels
+            pull = one[:, None, :, None] * pull[:, :, None] - one[:, :, None] * pull[:, :, None]
+            pull = np.einsum("xa,yb,ablk->xylk", P, P, pull)
             index = self.index(a)
-            offsets = z[index][:, None] - z[index][None]
-            pull = -(K - self.correlation)[:, :, None] * offsets
-            pull[(index == self.n_levels)[:, None] | (index == self.n_levels)] = 0.0
-            of_level = index[:, None] == np.arange(self.n_levels)
-            slopes = np.einsum("ijk,il->ijlk", pull, of_level)
-            slopes = slopes + slopes.transpose(1, 0, 2, 3)
-            parts.append(slopes.reshape(*K.shape, -1))
+            slopes = pull[index[:, None], index].reshape(*K.shape, -1)
+            slopes[a[:, None] == a] = 0.0
+            parts.append(slopes)
         return np.concatenate([np.zeros((*K.shape, 0)), *parts], axis=2)
 
 
@@ -280,23 +284,24 @@ def _pull(kernel, K, a, b, G, inputs):
     rho = kernel.correlation
     gradients = {"correlation": rho / (1.0 - rho) * (np.sum(G) - np.vdot(G, K))}
     if not kernel.hyperparameter_positions.fixed:
-        z, s = kernel.points(), kernel.similarities()[:-1, :-1]
-        W = (1.0 - rho) * s * _by_levels(kernel, a, b, G)
+        z, s, P = kernel.points(), kernel.similarities()[:-1, :-1], kernel.averages()
+        W = (1.0 - rho) * s * (P.T @ _by_levels(kernel, a, b, G) @ P)
         W = W + W.T
         gradients["positions"] = W @ z - W.sum(axis=1)[:, None] * z
     return gradients, 0.0
 
 
 def _by_levels(kernel, a, b, G):
-    """Sums of G over all pairs of rows with the same two levels (n_levels, n_levels)."""
+    """Sums of G over all pairs of rows in two levels (n_levels + 1, ...), without equal ones."""
     if G.ndim == 3:
         return sum(_by_levels(kernel, *one) for one in zip(a, b, G))
-    size = kernel.n_levels
+    size = kernel.n_levels + 1
+    G = np.where(a[:, None] == b, 0.0, G)
     first, second = (
-        csr_array((np.ones(len(codes)), codes, np.arange(len(codes) + 1)), (len(codes), size + 1))
+        csr_array((np.ones(len(codes)), codes, np.arange(len(codes) + 1)), (len(codes), size))
         for codes in (kernel.index(a), kernel.index(b))
     )
-    return (first.T @ (G @ second))[:size, :size]
+    return first.T @ (G @ second)
 
 
 def categories(kernel, d):
