@@ -26,6 +26,7 @@ from skgp_sparse.bounds import Titsias
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.inference.site_objective import SiteModel
+from skgp_sparse.kernels import Columns
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.posteriors import FourierFeatures
 from skgp_sparse.sources import Arrays
@@ -42,6 +43,8 @@ KERNELS = {
     "power": (ConstantKernel(0.8) * RBF([0.8, 1.2]) + RationalQuadratic(0.9, 1.3)) ** 2,
     "constant": ConstantKernel(0.9) + ConstantKernel(0.5) * RBF(0.7),
     "distributed": (ConstantKernel(0.6) + RBF(1.1)) * (Matern(0.9) + WhiteKernel(0.3)),
+    "columns": Columns(RBF(0.8) + Columns(Matern(1.1), [1]), [1, 0])
+    + ConstantKernel(0.6) * Columns(Matern([1.1, 0.9], nu=2.5), [1, 0]) * Columns(RBF(), 0),
     "fixed": ConstantKernel(1.3, "fixed") * RBF([0.8, 1.2]) * RationalQuadratic(2.0, 0.7, "fixed"),
 }
 METHODS = {

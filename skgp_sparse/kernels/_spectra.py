@@ -23,6 +23,7 @@ import numpy as np
 from scipy.special import gammaincinv
 from sklearn.gaussian_process import kernels as _sk
 
+from ._columns import Columns
 from ._nodes import assemble
 
 _STEP = 1e-3  # of log alpha
@@ -33,6 +34,14 @@ class Factor(NamedTuple):
 
     kernel: object
     place: slice  # in theta of the expression
+    around: tuple = ()  # `Columns` that choose its columns, the outermost first
+
+    def columns(self, d):
+        """Return the numbers of its columns of d."""
+        columns = np.arange(d)
+        for one in self.around:
+            columns = columns[one.chosen(len(columns))]
+        return columns
 
     def radii(self, level):
         """Return ``radius(u)`` for uniform numbers u."""
@@ -40,18 +49,23 @@ class Factor(NamedTuple):
 
     def frequencies(self, normal, level):
         """Return frequencies (k, d) of draws ``e`` (k, d) and ``u`` (k,)."""
-        return self.radii(level)[:, None] * normal / self.kernel.length_scale
+        frequencies, own = np.zeros_like(normal), self.columns(normal.shape[1])
+        scaled = normal[:, own] / self.kernel.length_scale
+        frequencies[:, own] = self.radii(level)[:, None] * scaled
+        return frequencies
 
     def pull(self, normal, level, bar):
         """Return the gradients with respect to the hyperparameters and ``e`` from `bar` (k, d)."""
-        kernel = self.kernel
-        direction = bar * normal / kernel.length_scale  # sums to the gradient of the radius
+        kernel, own = self.kernel, self.columns(normal.shape[1])
+        bar, normal_bar = bar[:, own], np.zeros_like(normal)
+        direction = bar * normal[:, own] / kernel.length_scale  # sums to that of the radius
         slopes = {"length_scale": -self.radii(level) @ direction}
         if np.ndim(kernel.length_scale) == 0:
             slopes["length_scale"] = slopes["length_scale"].sum()
         if hasattr(kernel, "alpha"):
             slopes["alpha"] = _slope_in_alpha(kernel, level) @ direction.sum(axis=1)
-        return assemble(kernel, slopes), self.radii(level)[:, None] * bar / kernel.length_scale
+        normal_bar[:, own] = self.radii(level)[:, None] * bar / kernel.length_scale
+        return assemble(kernel, slopes), normal_bar
 
 
 class Term(NamedTuple):
@@ -95,7 +109,7 @@ def spectrum(kernel):
     list of Term or None
         The terms, whose sum is the kernel without its white noise.  It is None if a part of the
         expression is no RBF, Matern, RationalQuadratic, ConstantKernel or WhiteKernel, nor a sum,
-        product or power with a whole exponent of these.
+        product, power with a whole exponent, or `Columns` of these.
 
     Examples
     --------
@@ -130,6 +144,17 @@ def _of_product(kernel, start):
 def _of_power(kernel, start):
     exponent = _WHOLE[float(kernel.exponent)]
     return [_joined(terms) for terms in product(_terms(kernel.kernel, start), repeat=exponent)]
+
+
+def _of_columns(kernel, start):
+    return [
+        term._replace(factors=tuple(_around(kernel, factor) for factor in term.factors))
+        for term in _terms(kernel.kernel, start)
+    ]
+
+
+def _around(kernel, factor):
+    return factor._replace(around=(kernel, *factor.around))
 
 
 def _of_constant(kernel, start):
@@ -186,4 +211,5 @@ _EXPANSIONS = {
     _sk.Sum: _of_sum,
     _sk.Product: _of_product,
     _sk.Exponentiation: _of_power,
+    Columns: _of_columns,
 }

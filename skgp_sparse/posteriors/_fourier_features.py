@@ -16,7 +16,7 @@ _SOME = 5000  # rows that tell the noise ...
 _LOUDER = 4.0  # ... which grows by this factor
 _KERNELS = (
     "RBF, Matern, RationalQuadratic and ConstantKernel, their sums, products and powers up to 4, "
-    "and WhiteKernel"
+    "on chosen Columns, too, and WhiteKernel"
 )
 
 
