@@ -61,7 +61,7 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
         return seeds
     if len(seeds) < n_inducing:  # the rank of the kernel ended it early
         seeds = k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight)
-    start = (seeds - centre) / scale
+    start = np.where(kernels.touched(kernel, X.shape[1]), (seeds - centre) / scale, 0.0)
     if np.max(np.einsum("ij,ij->i", scaled, scaled)) > _OUTLYING:
         return np.unique(seeds, axis=0)
     clusters = KMeans(len(start), init=start, n_init=1, max_iter=_LLOYD_ITERATIONS)
@@ -255,4 +255,5 @@ BY_NAME = {
 def _in_metric(X, kernel, sample_weight):
     centre, spread = mean_and_spread(X, sample_weight)
     scale = kernels.length_scales(kernel, np.where(spread > 0, spread, 1.0))
-    return centre, scale, (X - centre) / scale
+    matters = kernels.touched(kernel, X.shape[1])
+    return centre, scale, np.where(matters, (X - centre) / scale, 0.0)

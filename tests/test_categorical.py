@@ -153,8 +153,11 @@ def test_categories_are_found_behind_columns():
     kernel = RBF() + Columns(Columns(Categorical(3), 1), [2, 0]) * Columns(Sphere(RBF()), [1, 2])
     assert kernels.categories(kernel, 3) == [(Categorical(3), 0)]
     assert kernels.categories(Categorical(), 1) == [(Categorical(), 0)]
-    counted = kernels.with_levels(kernels.named(mixed(), ["x", "kind"]), 2, {1: 4.0}.get)
+    codes = {1: np.array([0.0, 4.0, 2.0])}
+    counted = kernels.with_levels(kernels.named(mixed(1), ["x", "kind"]), 2, codes.get)
     assert [one.n_levels for one, _ in kernels.categories(counted, 2)] == [5, 5]
+    equal = kernels.with_levels(kernels.named(mixed(), ["x", "kind"]), 2, codes.get)
+    assert [one.n_levels for one, _ in kernels.categories(equal, 2)] == ["auto", "auto"]
 
 
 @pytest.mark.parametrize(
@@ -202,3 +205,35 @@ def test_near_rows_have_near_numbers_and_the_same_level():
     assert 0.5 < ratio.min() and ratio.max() < 1.6  # vectors of levels are nearly orthogonal
     unseen = kernels.in_units(kernel, np.array([[0.0, -1.0]]), np.array([0.5, 1.0]))
     assert np.all(unseen[0, 1:] == 0.0)
+
+
+def test_a_thousand_levels_and_codes_that_are_identifiers():
+    rng = np.random.RandomState(0)
+    codes = rng.randint(0, 1000, 3000)
+    rows = np.column_stack([rng.uniform(-2, 2, 3000), codes])
+    y = np.sin(2 * rows[:, 0]) + (codes % 7) / 3 + 0.1 * rng.normal(size=3000)
+    kernel = Columns(RBF(), 0) + Columns(Categorical(rank=1), 1)
+    model = SparseGPRegressor(kernel, n_inducing=30, max_iter=3, random_state=0).fit(rows, y)
+    assert np.isfinite(model.predict([[0.0, 5.0], [0.0, 1e30], [0.0, -4.0]])).all()
+    rows[:, 1] += 1e9
+    equal = Columns(RBF(), 0) * Columns(Categorical(), 1)
+    model = SparseGPRegressor(equal, posterior="neighbors", optimizer=None).fit(rows, y)
+    assert np.isfinite(model.predict(rows[:3])).all()
+    with pytest.raises(ValueError, match="levels are points for codes from 0 to 9999"):
+        SparseGPRegressor(kernel, n_inducing=30).fit(rows, y)
+
+
+def test_equal_levels_need_no_count_and_codes_are_whole(monkeypatch):
+    frame, y = data(60)
+    one = Categorical(1, rank=1, correlation=0.1)(np.array([[0.0], [1.0], [2.0]]))
+    np.testing.assert_allclose(one, np.where(np.eye(3), 1.0, 0.1))
+    with pytest.raises(ValueError, match="needs the number of levels"):
+        Categorical(handle_unknown="error")(np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="must have 4 . 2 numbers. Got 3"):
+        Categorical(4, rank=2, positions=np.ones(3))(np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="values are not codes"):
+        SparseGPRegressor(Columns(Categorical(), "x")).fit(frame, y)
+    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    source = Arrays(frame.to_numpy(), y, chunk_size=20)
+    kernel = Columns(RBF(), 0) * Columns(Categorical(), 1)
+    assert SparseGPRegressor(kernel, n_inducing=5, random_state=0).fit(source).n_inducing_ == 5

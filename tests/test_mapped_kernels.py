@@ -18,6 +18,7 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
+from skgp_sparse.inducing import k_means, k_means_plus_plus
 from skgp_sparse.kernels import Columns, Sphere
 from skgp_sparse.posteriors._job import within_reach
 from skgp_sparse.rows.part import ArrayRecords, Part
@@ -222,3 +223,57 @@ def test_names_without_a_data_frame_and_metrics_are_refused_in_words():
         SparseGPRegressor(NAMED, metric="full").fit(df, y)
     with pytest.raises(ValueError, match="draws frequencies"):
         SparseGPRegressor(NAMED, posterior="fourier").fit(df, y)
+
+
+@pytest.mark.parametrize("posterior", ["neighbors", "rows"])
+def test_near_places_are_near_beyond_the_date_line(posterior):
+    rng = np.random.RandomState(0)
+    places = np.column_stack([rng.uniform(-180, 180, 3000), rng.uniform(-89, 89, 3000)])
+    x, _, z = Sphere(RBF()).see(places).T
+    y = np.sin(6 * x) + np.sin(7 * z) + 0.05 * rng.normal(size=3000)
+    kernel = ConstantKernel() * Sphere(Matern(0.5, nu=1.5))
+    model = SparseGPRegressor(kernel, alpha=0.0025, optimizer=None, posterior=posterior)
+    model.fit(places, y)
+    at = np.column_stack([np.linspace(175, 190, 50), rng.uniform(-60, 60, 50)])
+    for here, there in zip(model.predict(at, True), model.predict(at - [360, 0], True)):
+        np.testing.assert_allclose(here, there, atol=1e-6)
+
+
+def test_columns_that_no_kernel_sees_do_not_matter():
+    rng = np.random.RandomState(0)
+    x = rng.uniform(0, 10, 5000)
+    both = np.column_stack([x, 1e3 * rng.normal(size=5000)])
+    y = np.sin(15 * x) + 0.1 * rng.normal(size=5000)
+    held = {"alpha": 0.01, "optimizer": None, "random_state": 0, "posterior": "neighbors"}
+    one = SparseGPRegressor(RBF(0.08), **held).fit(x[:, None], y)
+    chosen = SparseGPRegressor(Columns(RBF(0.08), 0), **held).fit(both, y)
+    at = rng.uniform(0, 10, 200)
+    expected = one.predict(at[:, None])
+    found = chosen.predict(np.column_stack([at, 1e3 * rng.normal(size=200)]))
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+    kernel = ConstantKernel() * Columns(RBF(0.2), 0)
+    np.testing.assert_array_equal(kernels.touched(kernel, 2), [True, False])
+    for init in (k_means, k_means_plus_plus):
+        Z = init(both, 60, kernel, np.random.RandomState(0))[:, 0]
+        alone = init(both[:, :1], 60, kernel, np.random.RandomState(0))[:, 0]
+        np.testing.assert_allclose(np.sort(Z), np.sort(alone), atol=0.05)  # sums are rounded
+
+
+def test_hours_are_near_as_on_a_clock():
+    kernel = Columns(ExpSineSquared(0.5, 24.0), 1) * Columns(RBF(2.0), 0)
+    hours = np.array([[0.0, 0.1], [0.0, 23.9], [0.0, 12.0], [3.0, 0.1]])
+    units = kernels.in_units(kernel, hours, np.ones(2))
+    squares = np.sum((units[:, None] - units) ** 2, axis=2)
+    np.testing.assert_allclose(np.exp(-0.5 * squares), kernel(hours), atol=1e-12)
+
+
+def test_other_columns_of_a_learned_kernel_are_not_those_of_before():
+    df, y = frame(60)
+    model = SparseGPRegressor(Columns(RBF(), "hour"), alpha=0.1).fit(df, y)
+    learned = model.kernel_.k1 if hasattr(model.kernel_, "k1") else model.kernel_
+    assert learned.numbers == {"hour": 2}
+    assert clone(learned).set_params(columns=1).chosen(4) == [1]
+    with pytest.raises(ValueError, match="these inputs have no names"):
+        clone(learned).set_params(columns="noise").chosen(4)
+    assert Columns(RBF(), ["a", 1]) != Columns(RBF(), ["a", "1"])
+    assert Columns(RBF(), (0, 1)) == Columns(RBF(), [0, 1])

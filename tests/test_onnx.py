@@ -144,6 +144,7 @@ def test_random_features():
     kernel = Matern([1.0, 2.0], nu=1.2) + 0.3 * RBF() + WhiteKernel(0.1)
     assert_same_moments(regressor(kernel=kernel, **given).fit(X, np.column_stack([Y, Y**2])))
     assert_same_labels(classifier(kernel=RBF(), **given))
+    assert_same_moments(regressor(kernel=Columns(RBF(), 1) + WhiteKernel(0.1), **given).fit(X, Y))
 
 
 @pytest.mark.parametrize("kind", LABELS)

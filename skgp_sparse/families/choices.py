@@ -201,15 +201,29 @@ def resolve_latent_kernel(kernel, likelihood, rows):
 def _counted(kernel, rows):
     """The kernel, whose categories know how many levels they have."""
 
-    def largest(column):
+    def codes(column):
         if not rows.in_memory:
             raise ValueError(
                 f"A category in column {column} needs the number of its levels, which are counted "
                 "in arrays only. Pass n_levels to Categorical."
             )
-        return rows.stored_inputs()[:, column].max()
+        return rows.stored_inputs()[:, column]
 
-    return kernels.with_levels(kernel, rows.n_features, largest)
+    _check_codes(kernel, rows)
+    return kernels.with_levels(kernel, rows.n_features, codes)
+
+
+def _check_codes(kernel, rows):
+    """Raise if the codes of a category are no whole numbers, where rows are in memory."""
+    for _, column in kernels.categories(kernel, rows.n_features) if rows.in_memory else ():
+        values = rows.stored_inputs()[:, column]
+        wrong = values[values != np.rint(values)]
+        if len(wrong):
+            raise ValueError(
+                f"A Categorical kernel sees column {column}, whose values are not codes: the first "
+                f"one that is no whole number is {wrong[0]:g}. Choose another column, or encode "
+                "the category by OrdinalEncoder of scikit-learn."
+            )
 
 
 def with_noise_floor(rows, kernel):

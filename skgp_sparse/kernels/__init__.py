@@ -36,7 +36,7 @@ from . import _composites, _fallback, _formulas, _nodes, _pairwise
 from ._categorical import Categorical, CategoricalRule, categories, in_units, with_levels
 from ._columns import Columns, named
 from ._expectations import expectation_width, expectations
-from ._mapped import MappedKernel, MappedNode, may_mix
+from ._mapped import MappedNode, may_mix, touched
 from ._nodes import (
     diagonal,
     differentiable,
@@ -59,7 +59,6 @@ __all__ = [
     "Categorical",
     "Columns",
     "KernelRule",
-    "MappedKernel",
     "Sphere",
     "categories",
     "diagonal",
@@ -80,6 +79,7 @@ __all__ = [
     "single",
     "spectrum",
     "stacked",
+    "touched",
     "with_levels",
 ]
 

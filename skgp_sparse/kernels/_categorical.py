@@ -5,8 +5,8 @@ With the correlation ρ and the similarity s of two levels, it is ``ρ + (1 - ρ
     rank 0         s = [a = b]                  all levels are equally similar
     rank r > 0     s = exp(-|z_a - z_b|^2 / 2)  levels are points z in r dimensions, learned
 
-A level that was not seen in training is as similar to others as these are on average: with ``P``
-that takes the mean of all levels for it, its s is that of ``P s Pᵀ``. At rank 0 it is 0.
+A level that was not seen in training is as similar to others as all levels are on average, and to
+another such level as all pairs are. At rank 0, s is 0.
 """
 
 from functools import partial
@@ -19,6 +19,8 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 from ._formulas import UnitRule
 from ._nodes import evaluate, node
 
+_FARTHEST = 1e15  # code, beyond which there are no whole numbers
+_MOST = 10_000  # levels that are points
 _DIMENSIONS = 64  # in which thousands of levels are about as far from each other
 _SEVERAL = 50  # levels that tell how near levels are
 _SMALLEST, _LARGEST = 1e-4, 0.999  # correlations between them
@@ -55,8 +57,9 @@ class Categorical(Kernel):
     positions_bounds : pair of floats or "fixed", default=(1e-2, 1e2)
         Their bounds.
     handle_unknown : {"ignore", "error"}, default="ignore"
-        What becomes of a code that is not below `n_levels`: with "ignore", it is a level of its
-        own. It has the correlation ρ with all others or, with a rank, their mean correlation.
+        What becomes of a code that is not from 0 to ``n_levels - 1``: with "ignore", it is a level
+        of its own. It has the correlation ρ with all others or, with a rank, the mean of the
+        correlations that they have with all levels, themselves included.
 
     Examples
     --------
@@ -174,8 +177,8 @@ class Categorical(Kernel):
         return K, self._gradient(K, a)
 
     def has_points(self):
-        """Return whether levels are points, whose number is known."""
-        return self.rank > 0 and not isinstance(self.n_levels, str)
+        """Return whether levels are points: there are several, and their number is known."""
+        return self.rank > 0 and not isinstance(self.n_levels, str) and self.n_levels > 1
 
     def points(self):
         """Return the points of the levels (n_levels, rank); none where they are equally similar."""
@@ -184,6 +187,11 @@ class Categorical(Kernel):
         shape = self.n_levels, self.rank
         if self.positions is None:
             return _START * np.random.RandomState(0).normal(size=shape)
+        if np.size(self.positions) != self.n_levels * self.rank:
+            raise ValueError(
+                f"positions of {self} must have {self.n_levels} * {self.rank} numbers. Got "
+                f"{np.size(self.positions)}. Set positions to None, if they are of another kernel."
+            )
         return np.log(np.reshape(self.positions, shape))
 
     def codes(self, X):
@@ -194,7 +202,7 @@ class Categorical(Kernel):
                 f"one of them, as in Columns({self}, 0)."
             )
         self._check()
-        codes = np.rint(X[..., 0])
+        codes = np.clip(np.rint(X[..., 0]), -_FARTHEST, _FARTHEST)
         levels = np.inf if isinstance(self.n_levels, str) else self.n_levels
         is_known = (codes >= 0) & (codes < levels)
         if self.handle_unknown == "error" and not np.all(is_known):
@@ -206,25 +214,18 @@ class Categorical(Kernel):
         return codes.astype(np.intp)
 
     def similarities(self):
-        """Return s of all levels and, last, of one that was not seen (n_levels + 1, ...)."""
+        """Return s of all levels and, last, the mean over them (n_levels + 1, ...)."""
         z = self.points()
-        P, s = self.averages(), np.exp(-0.5 * np.sum((z[:, None] - z) ** 2, axis=2))
-        return P @ s @ P.T
-
-    def averages(self):
-        """Return P (n_levels + 1, n_levels): levels, and the mean of them."""
-        return np.vstack([np.eye(self.n_levels), np.full(self.n_levels, 1.0 / self.n_levels)])
+        squares = np.sum(z**2, axis=1)
+        s = np.exp(-0.5 * np.maximum(squares[:, None] + squares - 2.0 * z @ z.T, 0.0))
+        s = np.vstack([s, s.mean(axis=0)])
+        return np.column_stack([s, s.mean(axis=1)])
 
     def values(self, a, b):
         """Return k of codes (..., n) and (..., m), as an array (..., n, m)."""
         same = a[..., :, None] == b[..., None, :]
-        if self.rank == 0:
-            return np.where(same, 1.0, self.correlation)
         if not self.has_points():
-            raise ValueError(
-                f"{self} needs the number of levels. Pass n_levels, or fit an estimator of "
-                "skgp_sparse, which counts them."
-            )
+            return np.where(same, 1.0, self.correlation)
         s = self.similarities()[self.index(a)[..., :, None], self.index(b)[..., None, :]]
         return np.where(same, 1.0, self.correlation + (1.0 - self.correlation) * s)
 
@@ -233,15 +234,21 @@ class Categorical(Kernel):
         return np.where((codes >= 0) & (codes < self.n_levels), codes, self.n_levels)
 
     def _check(self):
-        is_right = isinstance(self.rank, Integral) and self.rank >= 0
         levels, unknown = self.n_levels, self.handle_unknown
-        is_right &= levels == "auto" if isinstance(levels, str) else levels >= 1
-        if not (is_right and unknown in ("ignore", "error") and 0 < self.correlation < 1):
+        is_auto = isinstance(levels, str) and levels == "auto"
+        is_right = _is_count(self.rank, 0) and (is_auto or _is_count(levels, 1))
+        is_right &= np.ndim(self.correlation) == 0 and 0 < self.correlation < 1
+        if not (is_right and unknown in ("ignore", "error")):
             raise ValueError(
                 "Categorical needs n_levels='auto' or an int of at least 1, a rank of at least 0, "
                 "a correlation between 0 and 1, and handle_unknown='ignore' or 'error'. Got "
                 f"n_levels={levels!r}, rank={self.rank!r}, correlation={self.correlation!r} and "
                 f"handle_unknown={unknown!r}."
+            )
+        if is_auto and (self.rank > 0 or unknown == "error"):
+            raise ValueError(
+                f"{self} needs the number of levels. Pass n_levels, or fit an estimator of "
+                "skgp_sparse, which counts them."
             )
 
     def _gradient(self, K, a):
@@ -250,16 +257,28 @@ class Categorical(Kernel):
             slope = self.correlation / (1.0 - self.correlation)
             parts.append((slope * (1.0 - K))[:, :, None])
         if not self.hyperparameter_positions.fixed:
-            z, P, one = self.points(), self.averages(), np.eye(self.n_levels)
-            s = (1.0 - self.correlation) * self.similarities()[:-1, :-1]
-            pull = s[:, :, None] * (z[None] - z[:, None])  # of the first of two levels
-            pull = one[:, None, :, None] * pull[:, :, None] - one[:, :, None] * pull[:, :, None]
-            pull = np.einsum("xa,yb,ablk->xylk", P, P, pull)
-            index = self.index(a)
-            slopes = pull[index[:, None], index].reshape(*K.shape, -1)
-            slopes[a[:, None] == a] = 0.0
-            parts.append(slopes)
+            parts.append(self._gradient_of_positions(a).reshape(*K.shape, -1))
         return np.concatenate([np.zeros((*K.shape, 0)), *parts], axis=2)
+
+    def _gradient_of_positions(self, a):
+        """Slopes (n, n, n_levels, rank) in the points, from those of every row alone."""
+        z, index = self.points(), self.index(a)
+        pull = (
+            (1.0 - self.correlation) * self.similarities()[:-1, :-1, None] * (z[None] - z[:, None])
+        )
+        first = np.zeros((len(a), len(z), len(z), self.rank))  # of a level, with another one
+        known = index < len(z)
+        first[np.flatnonzero(known), index[known]] = pull[index[known]]
+        first[~known] = pull / len(z)
+        P = np.vstack([np.eye(len(z)), np.full(len(z), 1.0 / len(z))])[index]
+        slopes = np.einsum("ilbk,jb->ijlk", first, P, optimize=True)
+        slopes = slopes + slopes.transpose(1, 0, 2, 3)
+        slopes[a[:, None] == a] = 0.0
+        return slopes
+
+
+def _is_count(value, least):
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
 
 
 class CategoricalRule(UnitRule):
@@ -284,8 +303,10 @@ def _pull(kernel, K, a, b, G, inputs):
     rho = kernel.correlation
     gradients = {"correlation": rho / (1.0 - rho) * (np.sum(G) - np.vdot(G, K))}
     if not kernel.hyperparameter_positions.fixed:
-        z, s, P = kernel.points(), kernel.similarities()[:-1, :-1], kernel.averages()
-        W = (1.0 - rho) * s * (P.T @ _by_levels(kernel, a, b, G) @ P)
+        z, s, S = kernel.points(), kernel.similarities()[:-1, :-1], _by_levels(kernel, a, b, G)
+        n = len(z)
+        S = S[:-1, :-1] + S[:-1, -1:] / n + S[-1:, :-1] / n + S[-1, -1] / n**2
+        W = (1.0 - rho) * s * S
         W = W + W.T
         gradients["positions"] = W @ z - W.sum(axis=1)[:, None] * z
     return gradients, 0.0
@@ -325,8 +346,8 @@ def categories(kernel, d):
     ]
 
 
-def with_levels(kernel, d, largest):
-    """Return a kernel whose categories know how many levels they have.
+def with_levels(kernel, d, codes):
+    """Return a kernel whose categories know how many levels they have, where that matters.
 
     Parameters
     ----------
@@ -334,17 +355,31 @@ def with_levels(kernel, d, largest):
         Kernel expression, of which the caller has the only copy.
     d : int
         Number of input columns.
-    largest : callable
-        ``column -> largest code`` in training.
+    codes : callable
+        ``column -> codes`` in training.
 
     Returns
     -------
     sklearn.gaussian_process.kernels.Kernel
         The kernel.
+
+    Raises
+    ------
+    ValueError
+        If codes are not whole numbers, or there are too many of them for points.
     """
     for part, column in categories(kernel, d):
-        if isinstance(part.n_levels, str):
-            part.n_levels = int(np.rint(largest(column))) + 1
+        is_auto = isinstance(part.n_levels, str) and part.n_levels == "auto"
+        if not is_auto or (part.rank == 0 and part.handle_unknown == "ignore"):
+            continue
+        largest = codes(column).max()
+        if not 0 <= largest < _MOST:
+            raise ValueError(
+                f"The largest code of a category in column {column} is {largest:g}, but levels are "
+                f"points for codes from 0 to {_MOST - 1}. Encode the category by OrdinalEncoder of "
+                "scikit-learn, or set the rank to 0."
+            )
+        part.n_levels = int(np.rint(largest)) + 1
     return kernel
 
 
@@ -357,38 +392,40 @@ def in_units(kernel, X, scale):
         Kernel expression.
     X : ndarray of shape (n, d)
     scale : ndarray of shape (d,)
-        Of the columns of numbers, as `length_scales` returns it.
+        As `length_scales` returns it.
 
     Returns
     -------
     ndarray of shape (n, r)
-        Numbers in units of their length scales.  Levels of a category are as far from each other as
-        numbers of the same correlation in an RBF kernel.
+        Inputs in units of `scale`, if all parts of the kernel see all columns alike. Otherwise what
+        every part sees, in units of its length scales. Levels of a category are as far from each
+        other as numbers of their mean correlation in an RBF kernel.
     """
-    found = categories(kernel, X.shape[1])
-    x = X / scale
-    if not found:
-        return x
-    of_column = {column: part for part, column in found}
-    parts = [np.delete(x, list(of_column), axis=1)]
-    for column, part in of_column.items():
+    tree, found = node(kernel), categories(kernel, X.shape[1])
+    if tree.sees_alike() and not found:
+        return X / scale
+    parts = tree.places(X)
+    for column, part in {column: part for part, column in found}.items():
         distance = np.sqrt(-np.log(_correlation(kernel, X.shape[1], column, part)))
         parts.append(distance * _places(part.codes(X[:, [column]])))
-    return np.hstack(parts)
+    return np.hstack(parts) if parts else X / scale
 
 
 def _correlation(kernel, d, column, part):
     """Mean correlation of rows that are in different levels, and the same otherwise."""
-    rows = np.zeros((_SEVERAL if isinstance(part.n_levels, str) else part.n_levels, d))[:_SEVERAL]
-    rows[:, column] = np.arange(len(rows))
+    n = _SEVERAL if isinstance(part.n_levels, str) else min(part.n_levels, _SEVERAL)
+    rows = np.zeros((n, d))
+    rows[:, column] = np.arange(n)
     K = evaluate(kernel, rows, rows)
-    different = ~np.eye(len(rows), dtype=bool)
-    mean = np.mean(K[different]) / np.mean(K.diagonal()) if len(rows) > 1 else 1.0
+    mean = np.mean(K[~np.eye(n, dtype=bool)]) / np.mean(K.diagonal()) if n > 1 else 1.0
     return np.clip(mean, _SMALLEST, _LARGEST)
 
 
 def _places(codes):
     """Random vectors of length 1 (n, 64) of codes, nearly orthogonal; 0 of negative codes."""
-    draws = np.random.RandomState(0).normal(size=(max(codes.max(initial=0), 0) + 1, _DIMENSIONS))
-    draws /= np.linalg.norm(draws, axis=1, keepdims=True)
-    return np.where(codes[:, None] >= 0, draws[codes], 0.0)
+    levels, index = np.unique(codes, return_inverse=True)
+    draws = [np.random.RandomState(code % 2**32).normal(size=_DIMENSIONS) for code in levels]
+    vectors = np.array(draws).reshape(-1, _DIMENSIONS)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors[levels < 0] = 0.0
+    return vectors[index.reshape(len(codes))]

@@ -24,8 +24,8 @@ class Columns(MappedKernel):
     columns : int, str, or list of int or str
         The numbers of the columns, counted from 0, or their names in a data frame. Estimators of
         this package look names up in `fit`. `GaussianProcessRegressor` takes numbers only.
-    numbers : list of int, default=None
-        The numbers that belong to names. `fit` sets them in `kernel_`, and you need not.
+    numbers : dict of str to int, default=None
+        The numbers of columns by name. `fit` sets them in `kernel_`, and you need not.
 
     Examples
     --------
@@ -80,9 +80,12 @@ class Columns(MappedKernel):
 
     def chosen(self, d):
         """Return the numbers of the chosen columns of d."""
-        columns = _as_list(self.columns if self.numbers is None else self.numbers)
-        names = [column for column in columns if isinstance(column, str)]
-        if names:
+        numbers = self.numbers or {}
+        columns = [
+            numbers.get(column, column) if isinstance(column, str) else column
+            for column in _as_list(self.columns)
+        ]
+        if any(isinstance(column, str) for column in columns):
             raise ValueError(
                 f"{self} chooses columns by name, but these inputs have no names. Pass the numbers "
                 "of the columns, or a data frame to the fit of an estimator of skgp_sparse."
@@ -136,8 +139,8 @@ def named(kernel, names):
 
 
 def _numbers(part, names):
-    """Numbers of the columns of a `Columns`, those with names among them."""
-    columns = _as_list(part.columns)
+    """Numbers of the columns of a `Columns` that have names, by name."""
+    columns = [column for column in _as_list(part.columns) if isinstance(column, str)]
     if names is None:
         if part.numbers is not None:  # of an earlier fit, to inputs in the same order
             return part.numbers
@@ -146,7 +149,7 @@ def _numbers(part, names):
             "choose columns by number."
         )
     names = list(names)
-    unknown = [column for column in columns if isinstance(column, str) and column not in names]
+    unknown = [column for column in columns if column not in names]
     if unknown:
         raise ValueError(f"{part} chooses {unknown}, but the columns of X are {names}.")
-    return [names.index(column) if isinstance(column, str) else column for column in columns]
+    return {column: names.index(column) for column in columns}

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ._nodes import Node, scales_of
+from ._nodes import Node, places_of, scales_of
 
 _ROWS = 64
 # kernel.diag and the diagonal of kernel(X, X) may be rounded differently
@@ -44,6 +44,12 @@ class Opaque(Node):
 
     def scales(self, d):
         return scales_of(self.kernel, d)
+
+    def places(self, X):
+        return places_of(self.kernel, X)
+
+    def touched(self, columns):
+        return columns
 
     def _pull_cross(self, X, Z, G, inputs):
         def of_rows(rows):

@@ -94,7 +94,7 @@ class MappedKernel(Kernel):
         if type(self) is not type(other):
             return False
         mine, its = self.get_params(deep=False), other.get_params(deep=False)
-        return all(np.array_equal(mine[name], its[name]) for name in mine)
+        return all(_listed(mine[name]) == _listed(its[name]) for name in mine)
 
     def __call__(self, X, Y=None, eval_gradient=False):
         """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
@@ -130,6 +130,10 @@ class MappedKernel(Kernel):
         return self.kernel.diag(self.see(np.atleast_2d(X)))
 
 
+def _listed(value):
+    return list(value) if isinstance(value, (tuple, np.ndarray)) else value
+
+
 class MappedNode(Node):
     """A kernel of inputs that are seen through a map."""
 
@@ -156,6 +160,16 @@ class MappedNode(Node):
     def may_mix(self):
         return False
 
+    def sees_alike(self):
+        return False
+
+    def places(self, X):
+        return self.child.places(self.kernel.see(X))
+
+    def touched(self, columns):
+        own = self.kernel.sources(columns)
+        return columns if own is None else self.child.touched(own)
+
     def seen(self, columns):
         return self.child.seen(None if columns is None else self.kernel.sources(columns))
 
@@ -177,6 +191,22 @@ def _through(kernel, points, bar, inputs):
     if not inputs or np.ndim(bar) == 0:  # 0 where the kernel is the same for all points
         return 0.0
     return kernel.pull(points, bar)
+
+
+def touched(kernel, d):
+    """Return which of d columns matter to a kernel.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    d : int
+
+    Returns
+    -------
+    ndarray of shape (d,) of bool
+    """
+    return np.isin(np.arange(d), node(kernel).touched(np.arange(d)))
 
 
 def may_mix(kernel):

@@ -59,6 +59,19 @@ class Node(ABC):
         """Return the length scales (d,) of every leaf that has some; inf where it sees none."""
         return [scale for child in self.children for scale in child.scales(d)]
 
+    def sees_alike(self):
+        """Return whether all leaves see all columns as they are."""
+        return all(child.sees_alike() for child in self.children)
+
+    def places(self, X):
+        """Return what every leaf sees of X (n, d), in units in which near is near: a list."""
+        return [places for child in self.children for places in child.places(X)]
+
+    def touched(self, columns):
+        """Return the columns that matter, of those that this node sees."""
+        parts = [child.touched(columns) for child in self.children]
+        return np.unique(np.concatenate([columns[:0], *parts]))
+
     def may_mix(self):
         """Return whether linear combinations of columns may take the place of the columns."""
         return (
@@ -107,6 +120,12 @@ class Leaf(Node):
     def scales(self, d):
         return scales_of(self.kernel, d)
 
+    def places(self, X):
+        return places_of(self.kernel, X)
+
+    def touched(self, columns):
+        return columns if self.arrays else columns[:0]  # none of a number
+
 
 def _pull_leaf(kernel, pull, G, inputs):
     gradients, bar = pull(G, inputs)
@@ -122,6 +141,16 @@ def scales_of(kernel, d):
     if not hasattr(kernel, "length_scale"):
         return []
     return [np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))]
+
+
+def places_of(kernel, X):
+    """Return inputs in units of the length scales of a leaf kernel, in a list; hours on a clock."""
+    if not hasattr(kernel, "length_scale"):
+        return []
+    if hasattr(kernel, "periodicity"):
+        angle = (2.0 * np.pi / kernel.periodicity) * X
+        return [np.cos(angle) / kernel.length_scale, np.sin(angle) / kernel.length_scale]
+    return [X / kernel.length_scale]
 
 
 class White(Node):

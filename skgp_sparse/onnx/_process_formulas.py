@@ -38,7 +38,7 @@ class ProcessGraph:
     def variance(self):
         """Variance (n, 1), that of the white noise of the kernel included."""
         features = self.process.features
-        place = np.zeros((1, 1)) if features.complete else features.Z[:1]
+        place = features.basis.origin[None] if features.complete else features.Z[:1]
         noise = kernels.diagonal(self.process.kernel, place)[1]
         return self.ops.Add(self.ops.Max(self._latent(), 0.0), float(np.squeeze(noise)))
 
