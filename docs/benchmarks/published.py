@@ -221,6 +221,8 @@ REMARKS = {
 - The exact process of few rows is the worst in the paper, but not here. With half of the rows of
   sarcos it is better than the 192 inducing points that take as long. With a tenth of the rows of
   ur10e, it takes a fifth of their time: its density is a little higher, its error larger.
+- In split 1 of ur10e, the default predicts one of 2,000 test rows 36 standard deviations of the
+  targets off, with a standard deviation of 7. Without this row, its error is 0.013.
 - CPU seconds were measured on a machine that other programs kept busy.""",
 }
 
