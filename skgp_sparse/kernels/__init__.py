@@ -22,7 +22,8 @@ The public functions and the registry are in `_nodes`, and the interface of rule
 without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.
 `_mapped` contains kernels of inputs that are seen through a map: `Columns` is in `_columns`, and
-`Sphere` in `_sphere`.  `_categorical` has the kernel of levels.
+`Sphere` in `_sphere`.  `_categorical` has the kernel of levels, and `_near` makes inputs in which
+rows are near that a kernel finds near.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
 precision.  `_spectra` draws the frequencies of stationary kernels.  `_expectations` is about a
 kernel whose first argument has a normal distribution: the terms of a closed form are in
@@ -33,10 +34,11 @@ kernel.
 from sklearn.gaussian_process import kernels as _sk
 
 from . import _composites, _fallback, _formulas, _nodes, _pairwise
-from ._categorical import Categorical, CategoricalRule, categories, in_units, with_levels
+from ._categorical import Categorical, CategoricalRule, categories, with_levels
 from ._columns import Columns, named
 from ._expectations import expectation_width, expectations
 from ._mapped import MappedNode, may_mix, touched
+from ._near import in_units
 from ._nodes import (
     diagonal,
     differentiable,

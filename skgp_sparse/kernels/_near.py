@@ -1,0 +1,58 @@
+"""Inputs in which rows are near that a kernel finds near, for searches of near rows."""
+
+import numpy as np
+
+from ._categorical import categories
+from ._nodes import evaluate, node
+
+_DIMENSIONS = 64  # in which thousands of levels are about as far from each other
+_SEVERAL = 50  # levels that tell how near levels are
+_SMALLEST, _LARGEST = 1e-4, 0.999  # correlations between them
+
+
+def in_units(kernel, X, scale):
+    """Return inputs in which rows are near that a kernel finds near.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    X : ndarray of shape (n, d)
+    scale : ndarray of shape (d,)
+        As `length_scales` returns it.
+
+    Returns
+    -------
+    ndarray of shape (n, r)
+        Inputs in units of `scale`, if all parts of the kernel see all columns alike. Otherwise what
+        every part sees, in units of its length scales. Levels of a category are as far from each
+        other as numbers of their mean correlation in an RBF kernel.
+    """
+    tree, found = node(kernel), categories(kernel, X.shape[1])
+    if tree.sees_alike() and not found:
+        return X / scale
+    parts = tree.places(X)
+    for column, part in {column: part for part, column in found}.items():
+        distance = np.sqrt(-np.log(_correlation(kernel, X.shape[1], column, part)))
+        parts.append(distance * _places(part.codes(X[:, [column]])))
+    return np.hstack(parts) if parts else X / scale
+
+
+def _correlation(kernel, d, column, part):
+    """Mean correlation of rows that are in different levels, and the same otherwise."""
+    n = _SEVERAL if isinstance(part.n_levels, str) else min(part.n_levels, _SEVERAL)
+    rows = np.zeros((n, d))
+    rows[:, column] = np.arange(n)
+    K = evaluate(kernel, rows, rows)
+    mean = np.mean(K[~np.eye(n, dtype=bool)]) / np.mean(K.diagonal()) if n > 1 else 1.0
+    return np.clip(mean, _SMALLEST, _LARGEST)
+
+
+def _places(codes):
+    """Random vectors of length 1 (n, 64) of codes, nearly orthogonal; 0 of negative codes."""
+    levels, index = np.unique(codes, return_inverse=True)
+    draws = [np.random.RandomState(code % 2**32).normal(size=_DIMENSIONS) for code in levels]
+    vectors = np.array(draws).reshape(-1, _DIMENSIONS)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors[levels < 0] = 0.0
+    return vectors[index.reshape(len(codes))]
