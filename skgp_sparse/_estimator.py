@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import CompoundKernel
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse._ground.parallel import single_threaded_blas
@@ -24,14 +24,23 @@ from skgp_sparse.families.family import fit_all, inducing_points_of, selection_o
 from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
+from skgp_sparse.kernels import has_missing
 from skgp_sparse.rows.checks import (
     FLOATS,
+    check_gaps,
     check_in_memory,
     check_numbers,
     check_readable,
     on_numpy,
 )
-from skgp_sparse.rows.door import as_passed, check_query, opened, read, read_chunk
+from skgp_sparse.rows.door import (
+    as_passed,
+    check_query,
+    opened,
+    read,
+    read_chunk,
+    takes_missing,
+)
 
 _KEPT = (
     "kernel",
@@ -40,6 +49,7 @@ _KEPT = (
     "alpha",
     "normalize_y",
     "multi_class",
+    "categorical_features",
 )  # parameters on which sums and sites of earlier rows depend
 
 
@@ -64,6 +74,7 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         jobs = family.jobs(records, earlier)
         for job in jobs:
             check_restarts(self, job.kernel)
+        self._check_gaps_of_rows(jobs[0])
         states = family.random_states(check_random_state(self.random_state))
         watched = bool(self.verbose) or has_callbacks(self)
         fits = fit_all(jobs, states, self.n_jobs, watched)
@@ -109,8 +120,41 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         check_in_memory(name, X=X, **others)
         check_query(X, name)
         check_readable(name, X=X, **others)
+        types = getattr(self, "_types", None)
+        if types is None and not self._knows_missing():
+            check_numbers(X, "X", name)
+            return validate_data(self, X, reset=False, dtype=FLOATS)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        X = X if types is None else types.encoded(X, name)
         check_numbers(X, "X", name)
-        return validate_data(self, X, reset=False, dtype=FLOATS)
+        X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
+        during = "there were none in the column in fit. Impute them, or fit with such rows."
+        check_gaps(X, self._fits[0].kernel, self._names(), name, during)
+        return X
+
+    def _check_gaps_of_rows(self, job):
+        """Raise if a value is missing in a column that the user's kernel sees without `Missing`."""
+        if self.kernel is not None and has_missing(self.kernel) and job.rows.in_memory:
+            remedy = (
+                f"the kernel {self.kernel} sees it without Missing. Put Missing around each part "
+                "that sees this column, or impute the values."
+            )
+            check_gaps(
+                job.rows.stored_inputs(), job.kernel, self._names(), type(self).__name__, remedy
+            )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = takes_missing(self)
+        return tags
+
+    def _knows_missing(self):
+        """Whether the fitted kernel knows what missing values mean."""
+        return hasattr(self, "_fits") and has_missing(self._fits[0].kernel)
+
+    def _names(self):
+        """Names of the columns, or their numbers."""
+        return getattr(self, "feature_names_in_", range(self.n_features_in_))
 
     def set_params(self, **params):
         """Set parameters, those of nested objects as ``bound__alpha``.

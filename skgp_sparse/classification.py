@@ -147,6 +147,19 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         for each pair of classes. Labels are then predicted by voting, and probabilities by
         pairwise coupling [3]_. With "softmax", one model is fitted to all classes: each class has
         a latent process, and the processes share the kernel and the inducing points.
+    categorical_features : "from_dtype", None, or array-like of bool, int or str, \
+            default="from_dtype"
+        The columns that are categories, as in `HistGradientBoostingRegressor`:
+
+        - "from_dtype": columns of a data frame whose type is category, text, or object, unless all
+          their values are numbers or dates. An array has none.
+        - None: none.
+        - A mask, or numbers or names of columns.
+
+        Their levels become codes from 0 on, which are what the kernel and `inducing_points_` have;
+        see `categories_`. A missing value is a level of its own. Levels that were not seen in `fit`
+        are as similar to others as the kernel makes different levels. Columns of times become days
+        since 1970, and durations days.
     random_state : int, RandomState instance or None, default=None
         Controls the randomness of the initialisation: the choice of the rows for the first fit,
         the restarts of the optimizer, the initial inducing points, and the samples of
@@ -206,6 +219,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight. Defined only after
         `partial_fit`.
+    categories_ : dict
+        Levels of each category by the name of its column, or by its number in an array. Those of a
+        code are at this place. Defined only if there are categories.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
@@ -256,6 +272,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         max_iter_predict=100,
         warm_start=False,
         multi_class="one_vs_rest",
+        categorical_features="from_dtype",
         random_state=None,
         n_jobs=None,
         verbose=0,
@@ -277,6 +294,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.max_iter_predict = max_iter_predict
         self.warm_start = warm_start
         self.multi_class = multi_class
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -11,7 +11,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.moments import mean_and_spread
+from skgp_sparse._engine.moments import present_mean_and_spread
+from skgp_sparse._ground.distinct import unique_rows
 
 _LLOYD_ITERATIONS = 10  # a start, not a clustering
 _OUTLYING = 2.0**30  # square of the largest distance from the mean, in length scales
@@ -23,7 +24,7 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
 
     A few iterations of Lloyd's algorithm start at the rows that `rp_cholesky` draws. If some rows
     are so far from the others that squared distances would lose their precision, or the kernel has
-    categories, the drawn rows are returned.
+    categories, or values are missing, the drawn rows are returned.
 
     Parameters
     ----------
@@ -57,13 +58,13 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
     centre, scale, scaled = _in_metric(X, kernel, sample_weight)
     fork = np.random.RandomState(random_state.randint(2**31 - 1))
     seeds = rp_cholesky(X, n_inducing, kernel, fork, sample_weight)
-    if kernels.categories(kernel, X.shape[1]):
+    if kernels.categories(kernel, X.shape[1]) or np.isnan(X).any():
         return seeds
     if len(seeds) < n_inducing:  # the rank of the kernel ended it early
         seeds = k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight)
     start = np.where(kernels.touched(kernel, X.shape[1]), (seeds - centre) / scale, 0.0)
     if np.max(np.einsum("ij,ij->i", scaled, scaled)) > _OUTLYING:
-        return np.unique(seeds, axis=0)
+        return unique_rows(seeds)
     clusters = KMeans(len(start), init=start, n_init=1, max_iter=_LLOYD_ITERATIONS)
     with threadpool_limits(1, user_api="openmp"):  # its sums depend on the number of threads
         clusters.fit(scaled, sample_weight=sample_weight)
@@ -106,7 +107,7 @@ def k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight=None):
     _, chosen = kmeans_plusplus(
         scaled, min(n_inducing, len(X)), sample_weight=sample_weight, random_state=random_state
     )
-    return np.unique(X[chosen], axis=0)
+    return unique_rows(X[chosen])
 
 
 def random(X, n_inducing, kernel, random_state, sample_weight=None):
@@ -139,7 +140,7 @@ def random(X, n_inducing, kernel, random_state, sample_weight=None):
     >>> random(X, 5, RBF(), np.random.RandomState(0)).ravel()
     array([0., 1.])
     """
-    _, first, index = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    _, first, index = unique_rows(X, return_index=True, return_inverse=True)
     mass = np.bincount(index.ravel(), sample_weight)
     size = min(n_inducing, len(first))
     return X[np.sort(random_state.choice(first, size, replace=False, p=mass / mass.sum()))]
@@ -253,7 +254,7 @@ BY_NAME = {
 
 
 def _in_metric(X, kernel, sample_weight):
-    centre, spread = mean_and_spread(X, sample_weight)
+    centre, spread = present_mean_and_spread(X, sample_weight)
     scale = kernels.length_scales(kernel, np.where(spread > 0, spread, 1.0))
     matters = kernels.touched(kernel, X.shape[1])
-    return centre, scale, np.where(matters, (X - centre) / scale, 0.0)
+    return centre, scale, np.where(matters & ~np.isnan(X), (X - centre) / scale, 0.0)

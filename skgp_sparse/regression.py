@@ -190,6 +190,19 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     n_targets : int, default=None
         The number of dimensions of the target values. It is used to decide the number of outputs
         when predicting from the prior distribution, and `fit` checks it.
+    categorical_features : "from_dtype", None, or array-like of bool, int or str, \
+            default="from_dtype"
+        The columns that are categories, as in `HistGradientBoostingRegressor`:
+
+        - "from_dtype": columns of a data frame whose type is category, text, or object, unless all
+          their values are numbers or dates. An array has none.
+        - None: none.
+        - A mask, or numbers or names of columns.
+
+        Their levels become codes from 0 on, which are what the kernel and `inducing_points_` have;
+        see `categories_`. A missing value is a level of its own. Levels that were not seen in `fit`
+        are as similar to others as the kernel makes different levels. Columns of times become days
+        since 1970, and durations days.
     random_state : int, RandomState instance or None, default=None
         Controls the randomness of the initialisation: the choice of the rows for the first fit,
         the restarts of the optimizer, the initial inducing points, and the samples of
@@ -250,6 +263,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight. Defined only after
         `partial_fit`.
+    categories_ : dict
+        Levels of each category by the name of its column, or by its number in an array. Those of a
+        code are at this place. Defined only if there are categories.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
@@ -316,6 +332,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         tol="auto",
         normalize_y=True,
         n_targets=None,
+        categorical_features="from_dtype",
         random_state=None,
         n_jobs=None,
         verbose=0,
@@ -337,6 +354,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         self.tol = tol
         self.normalize_y = normalize_y
         self.n_targets = n_targets
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

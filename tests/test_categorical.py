@@ -25,6 +25,8 @@ KERNELS = [
     Columns(Categorical(5, rank=1), 2) + Columns(Categorical(4, rank=1, positions=Z_FOUR), 1),
     Columns(Categorical(6, rank=3, correlation_bounds="fixed"), 2) ** 2,
     Columns(Categorical(4, rank=1, positions=Z_FOUR, positions_bounds="fixed"), 1),
+    Columns(Categorical(correlation=np.array([0.2, 0.7])), [1, 2]) * Columns(RBF(), 0),
+    Columns(Categorical(correlation=0.4), [1, 2]) + Columns(RBF(), 0),
 ]
 
 
@@ -164,10 +166,10 @@ def test_categories_are_found_behind_columns():
     "kernel, words",
     [
         (Columns(Categorical(3, handle_unknown="error"), 1), "knows the codes 0 to 2, but got"),
-        (Categorical(), "takes one column of codes"),
+        (Categorical(3, rank=1), "whose values are not codes"),
         (Columns(Categorical(0), 1), "an int of at least 1"),
         (Columns(Categorical(rank=-1), 1), "a rank of at least 0"),
-        (Columns(Categorical(correlation=1.5), 1), "a correlation between 0 and 1"),
+        (Columns(Categorical(correlation=1.5), 1), "correlations between 0 and 1"),
         (Columns(Categorical(handle_unknown="drop"), 1), "handle_unknown='ignore' or 'error'"),
     ],
 )

@@ -28,6 +28,7 @@ from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse._ground import linalg
+from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.parallel import ordered_map
 
@@ -86,7 +87,7 @@ def group_rows(block):
     """
     n = len(block.X)
     noise, weight = (np.full(n, column) for column in (block.noise, block.weight))
-    X, groups = np.unique(block.X[weight > 0], axis=0, return_inverse=True)
+    X, groups = unique_rows(block.X[weight > 0], return_inverse=True)
     index = np.zeros(n, dtype=np.intp)
     index[weight > 0] = groups.ravel()
     return Groups(X, index, block.y, noise, weight)
@@ -97,7 +98,7 @@ def group_table(rows):
     parts = [group_rows(rows.block(piece)) for piece in rows.pieces()]
     if len(parts) == 1:
         return parts[0]
-    X, place = np.unique(np.vstack([part.X for part in parts]), axis=0, return_inverse=True)
+    X, place = unique_rows(np.vstack([part.X for part in parts]), return_inverse=True)
     place = np.append(place, 0)  # a last part without groups points there
     starts = np.cumsum([0, *(len(part.X) for part in parts[:-1])])
     index = np.concatenate([place[start + part.index] for start, part in zip(starts, parts)])

@@ -1,7 +1,6 @@
 """The basis of inducing points: ``V = Kfu L⁻ᵀ`` with ``Kuu + jitter I = L Lᵀ`` and ``T = L⁻¹``."""
 
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 import numpy as np
 
@@ -19,18 +18,23 @@ class InducingBasis(Basis):
 
     Parameters
     ----------
-    parameters : ndarray of shape (m, d)
-        The inducing points Z.
+    points : ndarray of shape (m, d)
+        The inducing points Z. Where a value is missing, it stays so.
     """
 
-    parameters: np.ndarray
+    points: np.ndarray
+
+    @property
+    def parameters(self):
+        """Z, with numbers that do not matter where values are missing."""
+        return np.where(np.isnan(self.points), 0.0, self.points)
 
     def moved(self, parameters):
         """Other inducing points."""
-        return InducingBasis(parameters)
+        missing = np.isnan(self.points)
+        return InducingBasis(np.where(missing, np.nan, parameters) if missing.any() else parameters)
 
-    size = property(lambda self: len(self.parameters))
-    points = property(attrgetter("parameters"))
+    size = property(lambda self: len(self.points))
 
     def units(self, kernel, spread):
         """Median of the inducing points, and length scales or, if shorter, spreads."""
@@ -39,7 +43,7 @@ class InducingBasis(Basis):
 
     def at(self, kernel, options):
         """Factorise the kernel at the inducing points."""
-        Z = self.parameters
+        Z = self.points
         K, pull = kernels.linearize(kernel, Z, Z)
         L, used = linalg.jittered_cholesky(K, options.jitter, options.n_jobs)
         T, moves = linalg.inverse_lower(L, options.n_jobs), used * options.jitter.relative

@@ -60,6 +60,20 @@ def mean_and_spread(values, weight):
     return mean, root_mean_square(values - mean, weight)
 
 
+def present_mean_and_spread(values, weight):
+    """The same of the values that are there; 0 in a column where all are missing."""
+    there = ~np.isnan(values)
+    if there.all():
+        return mean_and_spread(values, weight)
+    if weight is not None:
+        there &= weight[:, None] > 0
+    found = np.zeros((2, values.shape[1]))
+    for j in np.flatnonzero(there.any(axis=0)):
+        rows = there[:, j]
+        found[:, j] = mean_and_spread(values[rows, j], None if weight is None else weight[rows])
+    return found
+
+
 def root_mean_square(values, weight):
     """Root of the mean square of each column; no square overflows or underflows."""
     if weight is not None:

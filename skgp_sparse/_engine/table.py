@@ -7,6 +7,7 @@ be pickled. A table need not be an array: it only has to make any block of its r
 """
 
 import operator
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +18,7 @@ import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse._engine.moments import merge, moments_of, or_one, root_mean_square
+from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import ordered_map, slices
 
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
@@ -226,23 +228,39 @@ class Table(ABC):
 
     def scale(self):
         """Spread of every input column, 1 where it is constant."""
-        origin = next(self._weighted_inputs())[0][:1]  # near the data: an offset costs no digits
+        return self.input_moments()[1]
+
+    def input_moments(self):
+        """Mean and spread (d,) of every input column, 1 where it is constant, of what is there.
+
+        Returns
+        -------
+        mean, spread : ndarray of shape (d,)
+        missing : ndarray of shape (d,)
+            Weight of the rows in which the value is missing.
+        """
+        origin = next(self._weighted_inputs())[0]  # near the data: an offset costs no digits
+        origin = np.nan_to_num(origin[:1] if np.isfinite(origin[0]).all() else _median(origin))
         with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
-            offsets = [np.abs(X - origin).max(axis=0) for X, _ in self._weighted_inputs()]
+            offsets = [_largest(np.abs(X - origin)) for X, _ in self._weighted_inputs()]
             unit = or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
-            first, second = 0.0, 0.0
+            first, second, missing = 0.0, 0.0, np.zeros(self.n_features)
             for X, weight in self._weighted_inputs():
-                X = (X - origin) / unit
+                X, gaps = (X - origin) / unit, np.isnan(X)
+                if gaps.any():
+                    missing += weight @ gaps
+                    X = np.where(gaps, 0.0, X)
                 first, second = first + weight @ X, second + weight @ X**2
-            mean = first / self.total_weight()
-            spread = np.sqrt(np.maximum(second / self.total_weight() - mean**2, 0.0))
-            return spread_or_one(spread, unit)
+            total = np.maximum(self.total_weight() - missing, np.finfo(float).tiny)
+            mean = first / total
+            spread = np.sqrt(np.maximum(second / total - mean**2, 0.0))
+            return origin[0] + unit * mean, spread_or_one(spread, unit), missing
 
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
         distinct = np.empty((0, self.n_features))
         for rows in slices(len(self), _AT_ONCE):
-            distinct = np.unique(np.vstack([distinct, self.block(rows).used().X]), axis=0)
+            distinct = unique_rows(np.vstack([distinct, self.block(rows).used().X]))
             if len(distinct) > most:
                 return None
         return distinct
@@ -277,6 +295,18 @@ class Table(ABC):
             block = self.block(rows).used()
             if len(block.X):
                 yield block.X, block.weight
+
+
+def _median(X):
+    """Medians (1, d) of the values that are there, NaN where there are none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.nanmedian(X, axis=0, keepdims=True)
+
+
+def _largest(values):
+    """Largest value of every column, 0 where there is none."""
+    return np.fmax.reduce(values, axis=0, initial=0.0)
 
 
 def check_squares(size):

@@ -2,6 +2,8 @@
 
 deadline
     When a fit should end.
+distinct
+    Distinct rows, where missing values are equal.
 linalg
     Cholesky factorisation with jitter, triangular products, LAPACK and BLAS calls.
 normal

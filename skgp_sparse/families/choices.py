@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.moments import merge, moments_of
+from skgp_sparse.families.default_kernels import default_signal
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.starts import CheapSearch
 from skgp_sparse.rows.checks import check_number, is_auto, require
@@ -158,14 +159,18 @@ def resolve_multi_class(multi_class, n_classes, name):
     return multi_class if n_classes > 2 else "one_vs_rest"
 
 
-def resolve_kernel(kernel, alpha, rows):
-    """A clone of the kernel, or the default one, with the noise that is to be learned."""
+def resolve_kernel(kernel, alpha, rows, types=None):
+    """A clone of the kernel, or the default one, with the noise that is to be learned.
+
+    `types`: of the columns, for the default kernel.
+    """
     y_variance = rows.target_variance()
     is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
     if kernel is None:
-        signal = default_signal(rows.scale(), y_variance, is_smooth=is_smooth)
+        signal = default_signal(rows, y_variance, is_smooth=is_smooth, types=types)
     else:
-        signal = _counted(clone(kernel), rows)
+        signal = clone(kernel)
+    signal = _informed(signal, rows)
     probe = rows.block(slice(0, 1)).X
     kernels.evaluate(signal, probe, probe)  # length scales for other columns are refused here
     noise_is_known = alpha is not None and kernel is not None
@@ -188,14 +193,23 @@ def cheap_search(kernel, given, rows):
     return CheapSearch(quiet, (quiet.theta,))
 
 
-def resolve_latent_kernel(kernel, likelihood, rows):
+def resolve_latent_kernel(kernel, likelihood, rows, types=None):
     """A clone of the kernel of a process that a likelihood follows, or the default one."""
     if kernel is None:
         variance = _spread(rows) ** 2 if likelihood.standardises else 1.0
-        return default_signal(rows.scale(), variance, likelihood.latent_variance)
-    kernel, probe = _counted(clone(kernel), rows), rows.block(slice(0, 1)).X
+        signal = default_signal(rows, variance, likelihood.latent_variance, types=types)
+        return _informed(signal, rows)
+    kernel, probe = _informed(clone(kernel), rows), rows.block(slice(0, 1)).X
     kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
     return kernel
+
+
+def _informed(kernel, rows):
+    """The kernel, whose parts know how many levels there are, and where values are missing."""
+    if kernels.missing_parts(kernel, rows.n_features):
+        mean, scale, missing = rows.input_moments()
+        kernel = kernels.with_gaps(kernel, rows.n_features, missing > 0, mean, scale)
+    return _counted(kernel, rows)
 
 
 def _counted(kernel, rows):
@@ -241,19 +255,6 @@ def _moments_of_piece(rows, piece):
     y = rows.targets(piece)
     centred = y if rows.offset is None else y - rows.offset[piece, None]
     return moments_of(centred, rows.weights(piece))
-
-
-def default_signal(scale, y_variance, limits=(1e-3, 1e4), is_smooth=False):
-    """``ConstantKernel() * Matern(ARD, nu=2.5)``, or `RBF`, in the units of the data."""
-    typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
-    lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
-    if not (np.isfinite(lengths).all() and lengths.min() >= np.finfo(float).tiny):
-        raise ValueError(
-            "The standard deviation of a column of X is too small or too large for float64. "
-            "Rescale X, or pass a kernel."
-        )
-    variance = ConstantKernel(y_variance, (limits[0] * y_variance, limits[1] * y_variance))
-    return variance * (RBF(typical, lengths) if is_smooth else Matern(typical, lengths, nu=2.5))
 
 
 def same_structure(kernel, other):

@@ -55,6 +55,10 @@ class Family(ABC):
         names = getattr(given, "feature_names_in_", None)
         return None if given.kernel is None else kernels.named(given.kernel, names)
 
+    def types(self):
+        """Of the columns, which the default kernel follows; None: all of them are numbers."""
+        return getattr(self.parameters, "_types", None)
+
     @abstractmethod
     def jobs(self, records, earlier):
         """The jobs that `Records` make.

@@ -171,7 +171,8 @@ class GaussianNoise(Family):
         """The `Job` of a table, begun at a kernel or at the initial one."""
         cheap = None
         if kernel is None:
-            kernel = resolve_kernel(self.given_kernel(), self.parameters.alpha, rows)
+            given, alpha = self.given_kernel(), self.parameters.alpha
+            kernel = resolve_kernel(given, alpha, rows, self.types())
             cheap = cheap_search(kernel, self.parameters, rows)
         rows = with_noise_floor(rows, kernel)
         job = self.job(rows, kernel, GaussianModel(self.bound))

@@ -22,8 +22,9 @@ The public functions and the registry are in `_nodes`, and the interface of rule
 without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.
 `_mapped` contains kernels of inputs that are seen through a map: `Columns` is in `_columns`, and
-`Sphere` in `_sphere`.  `_categorical` has the kernel of levels, and `_near` makes inputs in which
-rows are near that a kernel finds near.
+`Sphere` in `_sphere`; `Missing`, for inputs with missing values, is in `_missing`.  `_categorical`
+has the kernel of levels, and `_levels` tells how much rows of levels agree.  `_near` makes inputs
+in which rows are near that a kernel finds near.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
 precision.  `_spectra` draws the frequencies of stationary kernels.  `_expectations` is about a
 kernel whose first argument has a normal distribution: the terms of a closed form are in
@@ -38,6 +39,7 @@ from ._categorical import Categorical, CategoricalRule, categories, with_levels
 from ._columns import Columns, named
 from ._expectations import expectation_width, expectations
 from ._mapped import MappedNode, may_mix, touched
+from ._missing import Missing, MissingNode, bare, has_missing, missing_parts, with_gaps
 from ._near import in_units
 from ._nodes import (
     diagonal,
@@ -61,7 +63,9 @@ __all__ = [
     "Categorical",
     "Columns",
     "KernelRule",
+    "Missing",
     "Sphere",
+    "bare",
     "categories",
     "diagonal",
     "differentiable",
@@ -69,6 +73,7 @@ __all__ = [
     "expectation_width",
     "expectations",
     "footprint",
+    "has_missing",
     "has_noise",
     "in_units",
     "length_scale_places",
@@ -76,12 +81,14 @@ __all__ = [
     "linearize",
     "linearize_stack",
     "may_mix",
+    "missing_parts",
     "named",
     "register",
     "single",
     "spectrum",
     "stacked",
     "touched",
+    "with_gaps",
     "with_levels",
 ]
 
@@ -105,4 +112,5 @@ _nodes.add_builder(_sk.Product, _composites.ProductNode)
 _nodes.add_builder(_sk.Exponentiation, _composites.PowerNode)
 _nodes.add_builder(Columns, MappedNode)
 _nodes.add_builder(Sphere, MappedNode)
+_nodes.add_builder(Missing, MissingNode)
 _nodes.add_builder(_sk.CompoundKernel, _refuse_compound)

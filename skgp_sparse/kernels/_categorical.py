@@ -1,4 +1,4 @@
-"""A kernel of the levels of a category, which are whole numbers, the codes, in one column.
+"""A kernel of the levels of categories, which are whole numbers, the codes, in one column each.
 
 With the correlation ρ and the similarity s of two levels, it is ``ρ + (1 - ρ) s(a, b)``:
 
@@ -6,7 +6,8 @@ With the correlation ρ and the similarity s of two levels, it is ``ρ + (1 - ρ
     rank r > 0     s = exp(-|z_a - z_b|^2 / 2)  levels are points z in r dimensions, learned
 
 A level that was not seen in training is as similar to others as all levels are on average, and to
-another such level as all pairs are. At rank 0, s is 0.
+another such level as all pairs are. At rank 0, s is 0. The kernel of several columns is the product
+of those of each.
 """
 
 from functools import partial
@@ -17,6 +18,7 @@ from scipy.sparse import csr_array
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ._formulas import UnitRule
+from ._levels import agreement
 from ._nodes import node
 
 _FARTHEST = 1e15  # code, beyond which there are no whole numbers
@@ -25,15 +27,16 @@ _START = 0.03  # spread of the first points: levels that are alike at first pass
 
 
 class Categorical(Kernel):
-    r"""A kernel of the levels of a category.
+    r"""A kernel of the levels of a category, or of several ones.
 
-    It takes one column of codes, which are whole numbers from 0 on, and is
+    It takes a column of codes, which are whole numbers from 0 on, and is
 
     .. math:: k(a, b) = \rho + (1 - \rho)\, s(a, b),
 
     where the similarity s is 1 of equal levels. Of different ones it is 0, so that all of them have
     the correlation ρ, or with a rank ``exp(-|z_a - z_b|^2 / 2)``, where levels are points that are
-    learned. Put it into `Columns` to choose the column of the category.
+    learned. Put it into `Columns` to choose the column of the category. Of several columns it is
+    the product over them, where each can have its own ρ: those with ρ near 1 hardly matter.
 
     Parameters
     ----------
@@ -43,9 +46,10 @@ class Categorical(Kernel):
         `GaussianProcessRegressor` needs a number there.
     rank : int, default=0
         The number of dimensions in which levels are points. Ranks of 1 to 3 suit categories whose
-        levels resemble each other in groups or have an order, and have many rows each.
-    correlation : float, default=0.5
-        The correlation ρ of levels that are not similar.
+        levels resemble each other in groups or have an order, and have many rows each. A rank
+        above 0 is for one column, and so is ``handle_unknown="error"``.
+    correlation : float or ndarray of shape (n_columns,), default=0.5
+        The correlation ρ of levels that are not similar; an array has one for each column.
     correlation_bounds : pair of floats or "fixed", default=(1e-3, 0.999)
         The bounds of ρ.
     positions : ndarray of shape (n_levels * rank,), default=None
@@ -71,6 +75,10 @@ class Categorical(Kernel):
     array([[1.   , 0.725, 0.862],
            [0.725, 1.   , 0.862],
            [0.862, 0.862, 1.   ]])
+    >>> Categorical(correlation=np.array([0.3, 0.9]))(np.array([[0, 0], [0, 1], [1, 1]]))
+    array([[1.  , 0.9 , 0.27],
+           [0.9 , 1.  , 0.3 ],
+           [0.27, 0.3 , 1.  ]])
     """
 
     def __init__(
@@ -94,7 +102,8 @@ class Categorical(Kernel):
     @property
     def hyperparameter_correlation(self):
         """The correlation ρ."""
-        return Hyperparameter("correlation", "numeric", self.correlation_bounds)
+        size = np.size(self.correlation) if np.ndim(self.correlation) else 1
+        return Hyperparameter("correlation", "numeric", self.correlation_bounds, size)
 
     @property
     def hyperparameter_positions(self):
@@ -122,7 +131,9 @@ class Categorical(Kernel):
 
     def __repr__(self):
         levels = self.n_levels if self.rank == 0 else f"{self.n_levels}, rank={self.rank}"
-        return f"Categorical({levels}, correlation={self.correlation:.3g})"
+        shown = ", ".join(f"{one:.3g}" for one in np.ravel(self.correlation))
+        shown = f"[{shown}]" if np.ndim(self.correlation) else shown
+        return f"Categorical({levels}, correlation={shown})"
 
     def __eq__(self, other):
         if type(self) is not type(other):
@@ -192,14 +203,20 @@ class Categorical(Kernel):
         return np.log(np.reshape(self.positions, shape))
 
     def codes(self, X):
-        """Return the codes of points (..., 1) as whole numbers (...)."""
-        if np.shape(X)[-1] != 1:
-            raise ValueError(
-                f"{self} takes one column of codes, but the inputs have {np.shape(X)[-1]}. Choose "
-                f"one of them, as in Columns({self}, 0)."
-            )
+        """Return the codes of points (..., d) as whole numbers (..., d)."""
         self._check()
-        codes = np.clip(np.rint(X[..., 0]), -_FARTHEST, _FARTHEST)
+        d, expected = np.shape(X)[-1], np.size(self.correlation)
+        if np.ndim(self.correlation) and expected != d:
+            raise ValueError(
+                f"{self} has correlations for {expected} columns, but the inputs have {d}. Choose "
+                f"as many, as in Columns({self}, {list(range(expected))})."
+            )
+        if d != 1 and self.takes_one_column():
+            raise ValueError(
+                f"{self} takes one column of codes, but the inputs have {d}. Choose one of them, "
+                f"as in Columns({self}, 0)."
+            )
+        codes = as_codes(X)
         levels = np.inf if isinstance(self.n_levels, str) else self.n_levels
         is_known = (codes >= 0) & (codes < levels)
         if self.handle_unknown == "error" and not np.all(is_known):
@@ -208,7 +225,15 @@ class Categorical(Kernel):
                 f"{self} knows the codes 0 to {self.n_levels - 1}, but got {first:.0f}. Set "
                 "handle_unknown='ignore' for a level of its own."
             )
-        return codes.astype(np.intp)
+        return codes
+
+    def takes_one_column(self):
+        """Return whether the levels of one column are learned or checked."""
+        return self.rank > 0 or self.handle_unknown == "error"
+
+    def weights(self, d):
+        """Return minus the logarithms of the correlations of d columns."""
+        return -np.log(np.broadcast_to(np.asarray(self.correlation, dtype=float), (d,)))
 
     def similarities(self):
         """Return s of all levels and, last, the mean over them (n_levels + 1, ...)."""
@@ -219,10 +244,11 @@ class Categorical(Kernel):
         return np.column_stack([s, s.mean(axis=1)])
 
     def values(self, a, b):
-        """Return k of codes (..., n) and (..., m), as an array (..., n, m)."""
-        same = a[..., :, None] == b[..., None, :]
+        """Return k of codes (..., n, d) and (..., m, d), as an array (..., n, m)."""
         if not self.has_points():
-            return np.where(same, 1.0, self.correlation)
+            return agreement(a, b, self.weights(a.shape[-1]))[0]
+        a, b = a[..., 0], b[..., 0]
+        same = a[..., :, None] == b[..., None, :]
         s = self.similarities()[self.index(a)[..., :, None], self.index(b)[..., None, :]]
         return np.where(same, 1.0, self.correlation + (1.0 - self.correlation) * s)
 
@@ -234,11 +260,12 @@ class Categorical(Kernel):
         levels, unknown = self.n_levels, self.handle_unknown
         is_auto = isinstance(levels, str) and levels == "auto"
         is_right = _is_count(self.rank, 0) and (is_auto or _is_count(levels, 1))
-        is_right &= np.ndim(self.correlation) == 0 and 0 < self.correlation < 1
+        rho = np.atleast_1d(self.correlation)
+        is_right &= rho.ndim == 1 and bool(np.all((rho > 0) & (rho < 1)))
         if not (is_right and unknown in ("ignore", "error")):
             raise ValueError(
                 "Categorical needs n_levels='auto' or an int of at least 1, a rank of at least 0, "
-                "a correlation between 0 and 1, and handle_unknown='ignore' or 'error'. Got "
+                "correlations between 0 and 1, and handle_unknown='ignore' or 'error'. Got "
                 f"n_levels={levels!r}, rank={self.rank!r}, correlation={self.correlation!r} and "
                 f"handle_unknown={unknown!r}."
             )
@@ -251,11 +278,17 @@ class Categorical(Kernel):
     def _gradient(self, K, a):
         parts = []
         if not self.hyperparameter_correlation.fixed:
-            slope = self.correlation / (1.0 - self.correlation)
-            parts.append((slope * (1.0 - K))[:, :, None])
+            parts.append(self._gradient_of_correlations(K, a))
         if not self.hyperparameter_positions.fixed:
-            parts.append(self._gradient_of_positions(a).reshape(*K.shape, -1))
+            parts.append(self._gradient_of_positions(a[:, 0]).reshape(*K.shape, -1))
         return np.concatenate([np.zeros((*K.shape, 0)), *parts], axis=2)
+
+    def _gradient_of_correlations(self, K, a):
+        """Slopes (n, n, d) in the logarithms of the correlations, or their sum (n, n, 1)."""
+        if self.has_points():
+            return (self.correlation / (1.0 - self.correlation) * (1.0 - K))[:, :, None]
+        slopes = K[:, :, None] * (a[:, None] != a)
+        return slopes if np.ndim(self.correlation) else slopes.sum(axis=2, keepdims=True)
 
     def _gradient_of_positions(self, a):
         """Slopes (n, n, n_levels, rank) in the points, from those of every row alone."""
@@ -292,8 +325,16 @@ class CategoricalRule(UnitRule):
 
     @staticmethod
     def _of_codes(kernel, a, b):
-        K = kernel.values(a, b)
-        return K, partial(_pull, kernel, K, a, b)
+        if kernel.has_points():
+            K = kernel.values(a, b)
+            return K, partial(_pull, kernel, K, a[..., 0], b[..., 0])
+        K, pull = agreement(a, b, kernel.weights(a.shape[-1]))
+        return K, partial(_pull_agreement, kernel, K, pull)
+
+
+def _pull_agreement(kernel, K, pull, G, inputs):
+    slopes = pull(np.multiply(G, K, out=G))
+    return {"correlation": slopes if np.ndim(kernel.correlation) else slopes.sum()}, 0.0
 
 
 def _pull(kernel, K, a, b, G, inputs):
@@ -322,8 +363,13 @@ def _by_levels(kernel, a, b, G):
     return first.T @ (G @ second)
 
 
+def as_codes(X):
+    """Return codes as whole numbers; those beyond all whole numbers are one level."""
+    return np.clip(np.rint(X), -_FARTHEST, _FARTHEST).astype(np.intp)
+
+
 def categories(kernel, d):
-    """Return the `Categorical` parts of a kernel, and the column of each.
+    """Return the `Categorical` parts of a kernel, each with each of its columns.
 
     Parameters
     ----------
@@ -337,9 +383,10 @@ def categories(kernel, d):
     list of tuple of (Categorical, int)
     """
     return [
-        (leaf.kernel, int(columns[0]))
+        (leaf.kernel, int(column))
         for leaf, columns in node(kernel).seen(np.arange(d))
-        if type(leaf.kernel) is Categorical and columns is not None and len(columns) == 1
+        if type(leaf.kernel) is Categorical and columns is not None
+        for column in columns
     ]
 
 
@@ -367,7 +414,7 @@ def with_levels(kernel, d, codes):
     """
     for part, column in categories(kernel, d):
         is_auto = isinstance(part.n_levels, str) and part.n_levels == "auto"
-        if not is_auto or (part.rank == 0 and part.handle_unknown == "ignore"):
+        if not is_auto or not part.takes_one_column():
             continue
         largest = codes(column).max()
         if not 0 <= largest < _MOST:

@@ -1,6 +1,6 @@
 """Kernels of inputs that are seen through a map: chosen columns, places on a sphere.
 
-A mapped kernel is ``k(x, z) = k'(m(x), m(z))``, with another kernel k' and a map m without
+A mapped kernel is ``k(x, z) = k'(m(x), m(z))``, with another kernel k' and a map m, mostly without
 hyperparameters of its own. It is valid wherever k' is. Gradients with respect to the inputs go back
 through the map.
 """
@@ -131,7 +131,8 @@ class MappedKernel(Kernel):
 
 
 def _listed(value):
-    return list(value) if isinstance(value, (tuple, np.ndarray)) else value
+    is_several = isinstance(value, (tuple, list, np.ndarray)) and np.ndim(value)
+    return [_listed(one) for one in value] if is_several else value
 
 
 class MappedNode(Node):
@@ -170,8 +171,16 @@ class MappedNode(Node):
         own = self.kernel.sources(columns)
         return columns if own is None else self.child.touched(own)
 
+    def bare(self, columns):
+        own = self.kernel.sources(columns)
+        return self.child.touched(columns) if own is None else self.child.bare(own)
+
     def seen(self, columns):
         return self.child.seen(None if columns is None else self.kernel.sources(columns))
+
+    def walk(self, columns):
+        sources = None if columns is None else self.kernel.sources(columns)
+        return [(self, columns), *self.child.walk(sources)]
 
     def scales(self, d):
         return [self.kernel.scales(scale, d) for scale in self.child.scales(self.kernel.width(d))]

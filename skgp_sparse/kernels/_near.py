@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._categorical import categories
+from ._categorical import as_codes, categories
 from ._nodes import evaluate, node
 
 _DIMENSIONS = 64  # in which thousands of levels are about as far from each other
@@ -32,9 +32,9 @@ def in_units(kernel, X, scale):
     if tree.sees_alike() and not found:
         return X / scale
     parts = tree.places(X)
-    for column, part in {column: part for part, column in found}.items():
+    for part, column in {column: (part, column) for part, column in found}.values():
         distance = np.sqrt(-np.log(_correlation(kernel, X.shape[1], column, part)))
-        parts.append(distance * _places(part.codes(X[:, [column]])))
+        parts.append(distance * _places(as_codes(X[:, column])))
     return np.hstack(parts) if parts else X / scale
 
 

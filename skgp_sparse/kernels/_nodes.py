@@ -72,6 +72,14 @@ class Node(ABC):
         parts = [child.touched(columns) for child in self.children]
         return np.unique(np.concatenate([columns[:0], *parts]))
 
+    def bare(self, columns):
+        """Return the columns that matter, of those that this node sees, unless through `Missing`.
+
+        `columns` are as in `touched`.
+        """
+        parts = [child.bare(columns) for child in self.children]
+        return np.unique(np.concatenate(parts)) if parts else self.touched(columns)
+
     def may_mix(self):
         """Return whether linear combinations of columns may take the place of the columns."""
         return (
@@ -87,6 +95,14 @@ class Node(ABC):
         """
         pairs = [pair for child in self.children for pair in child.seen(columns)]
         return pairs if self.children else [(self, columns)]
+
+    def walk(self, columns):
+        """Return this node and all below it, each with the columns that it sees: a list of pairs.
+
+        `columns` are as in `seen`.
+        """
+        below = [pair for child in self.children for pair in child.walk(columns)]
+        return [(self, columns), *below]
 
     def leaves(self):
         """Return the leaf nodes below (or this one)."""

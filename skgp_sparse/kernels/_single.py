@@ -11,6 +11,7 @@ from ._categorical import CategoricalRule
 from ._composites import ProductNode, SumNode
 from ._formulas import ConstantRule, LengthScaleRule, length_scale
 from ._mapped import MappedNode
+from ._missing import MissingNode
 from ._nodes import Leaf, White, node
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
@@ -45,6 +46,8 @@ def _tile(at, X):
         return 0.0
     if isinstance(at, SumNode | ProductNode):
         return _combined(at.combine, _tile(at.left, X), _tile(at.right, X))
+    if isinstance(at, MissingNode):
+        return _combined(np.multiply, _tile(at.child, at.kernel.see(X)), _of_gaps(at.kernel, X))
     if isinstance(at, MappedNode):
         return _tile(at.child, at.kernel.see(X))
     rule = at.rule if isinstance(at, Leaf) else None
@@ -56,6 +59,13 @@ def _tile(at, X):
     if isinstance(rule, LengthScaleRule) and (rule.nu in _CLOSED_FORMS or np.isinf(rule.nu)):
         return _stationary(rule.nu, X, length_scale(at.kernel, X.shape[1]))
     return None
+
+
+def _of_gaps(kernel, X):
+    """The tile of the correlations of missing values, 1 where there are none."""
+    if not np.isnan(X).any():
+        return 1.0
+    return lambda rows, columns: np.float32(kernel.factor(X[rows], X[columns])[0])
 
 
 def _combined(combine, left, right):

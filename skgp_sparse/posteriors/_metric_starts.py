@@ -27,6 +27,7 @@ def wants_full(job):
     """Whether a job asks for a full metric."""
     d, may_mix = job.rows.n_features, job.is_free and not job.model.has_sites
     is_tried = job.metric == "auto" and may_mix and d <= _MOST_COLUMNS
+    is_tried = is_tried and kernels.may_mix(job.kernel)
     return d > 1 and (job.metric == "full" or is_tried)
 
 

@@ -10,6 +10,7 @@ from sklearn import config_context
 from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
+from skgp_sparse import kernels
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse.rows.part import Part
 
@@ -30,8 +31,21 @@ class Rules(NamedTuple):
     n_targets: int | None = None  # that were announced
 
     @on_numpy
-    def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False, X_std=None):
-        """The `Part` of some rows, or of all of them, or an error."""
+    def check(
+        self,
+        X,
+        y,
+        sample_weight=None,
+        offset=None,
+        alpha=None,
+        all_rows=False,
+        X_std=None,
+        may_miss=False,
+    ):
+        """The `Part` of some rows, or of all of them, or an error.
+
+        `may_miss`: X may contain NaN.
+        """
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
         check_no_none(y)
@@ -42,6 +56,7 @@ class Rules(NamedTuple):
             check_one_column(y, self.likelihood, self.name)
         is_gaussian = not (has_likelihood or self.labels)
         options = {"multi_output": is_gaussian, "y_numeric": not self.labels, "dtype": FLOATS}
+        options["ensure_all_finite"] = "allow-nan" if may_miss else True
         X, y = check_X_y(X, y, estimator=self.name, **options)
         weight = check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
@@ -134,6 +149,23 @@ def check_numbers(values, argument, name):
         raise ValueError(
             f"{argument} of {name} contains times, first {str(first)!r}, which are numbers only in "
             "a unit. Choose one, such as days: (t - t[0]) / numpy.timedelta64(1, 'D')."
+        )
+
+
+def check_gaps(X, kernel, names, name, during):
+    """Raise if a value is missing in a column that a kernel sees without `Missing`.
+
+    `during`: what the kernel knows from, for the message.
+    """
+    gaps = np.isnan(X)
+    if not gaps.any():
+        return
+    wrong = np.flatnonzero(gaps.any(axis=0) & kernels.bare(kernel, X.shape[1]))
+    if len(wrong):
+        j = wrong[0]
+        raise ValueError(
+            f"Input X contains NaN: column {names[j]!r} of X of {name} has {gaps[:, j].sum()} "
+            f"missing values, but {during}"
         )
 
 

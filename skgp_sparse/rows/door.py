@@ -12,10 +12,12 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.chunked import Reader
+from skgp_sparse.kernels import has_missing
 from skgp_sparse.rows.checks import check_in_memory, is_lazy
 from skgp_sparse.rows.chunks import SourceRecords
 from skgp_sparse.rows.part import ArrayRecords
 from skgp_sparse.rows.survey import survey
+from skgp_sparse.rows.types import types_of
 from skgp_sparse.sources import is_source
 
 
@@ -37,9 +39,30 @@ def read(estimator, rules, X, y, sample_weight=None, offset=None, reset=True, X_
     check_in_memory(rules.name, X=X, **given)
     if isinstance(X, OpenSource):
         return _read_source(estimator, rules, X, alpha, **given)
-    part = rules.check(X, **given, alpha=alpha, all_rows=True)
+    numbers = typed(estimator, X, rules.name, reset)
+    may_miss = X_std is None and takes_missing(estimator)
+    part = rules.check(numbers, **given, alpha=alpha, all_rows=True, may_miss=may_miss)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return records_of(part, rules)
+
+
+def takes_missing(estimator):
+    """Whether values may be missing: where the kernel is the default one, or has a `Missing`."""
+    return estimator.kernel is None or has_missing(estimator.kernel)
+
+
+def typed(estimator, X, name, reset):
+    """X in numbers: a table with categories or times is encoded, and everything else as it is.
+
+    The estimator is told the types of the columns, or asked for them if not `reset`.
+    """
+    if reset:
+        vars(estimator).pop("categories_", None)
+        estimator._types = types_of(X, estimator.categorical_features, name)
+        if estimator._types is not None and estimator._types.encoders:
+            estimator.categories_ = estimator._types.levels()
+    types = getattr(estimator, "_types", None)
+    return X if types is None else types.encoded(X, name)
 
 
 def read_chunk(estimator, rules, X, y, sample_weight, offset, reset):
@@ -61,6 +84,15 @@ def read_chunk(estimator, rules, X, y, sample_weight, offset, reset):
                 "compute(), or all rows to fit of DaskSparseGPRegressor or DaskSparseGPClassifier "
                 "of skgp_sparse.dask."
             )
+    if reset:
+        estimator._types = None
+    types = types_of(X, estimator.categorical_features, name)
+    if types is not None or getattr(estimator, "_types", None) is not None:
+        raise ValueError(
+            f"{name} takes numbers, but columns of X are categories, times or have missing values. "
+            "Pass all rows to fit, or encode them before, by the transformers of "
+            "sklearn.preprocessing."
+        )
     part = rules.check(**given, alpha=getattr(estimator, "alpha", None), all_rows=True)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return part.counting()
@@ -81,6 +113,7 @@ def _read_source(estimator, rules, X, alpha, **given):
             "them out, and let the chunks of the source be (X, y, sample_weight, offset)."
         )
     summary = survey(X.source, rules, alpha)
+    estimator._types = None
     estimator.n_features_in_ = summary.n_features
     vars(estimator).pop("feature_names_in_", None)
     if summary.feature_names is not None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from skgp_sparse._engine.moments import moments_of, root_mean_square
 from skgp_sparse._engine.table import Rows
+from skgp_sparse._ground.distinct import unique_rows
 
 _SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s
 
@@ -96,7 +97,7 @@ class Part(NamedTuple):
         columns = [np.broadcast_to(column, len(self.X)) for column in columns]
         columns += [] if self.X_std is None else [self.X_std]
         rows = np.column_stack([self.X, self.y, *columns])
-        _, first, index = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        _, first, index = unique_rows(rows, return_index=True, return_inverse=True)
         total = np.bincount(index.ravel(), self.weight, minlength=len(first))
         weight = None if np.all(total == 1) else total.astype(float)
         return self._replace(weight=None).take(first)._replace(weight=weight)

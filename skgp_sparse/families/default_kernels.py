@@ -1,0 +1,77 @@
+"""The default kernel, in the units of the data and by the types of its columns.
+
+    numbers                 v k_c,    k_c a Matérn kernel with a length scale for each column
+    categories              v k_k,    k_k = Π_j (ρ_j + (1 - ρ_j) [a_j = b_j])
+    numbers and categories  v (a + k_c) (b + k_k) = v (a b + b k_c + a k_k + k_c k_k)
+
+Where values of numbers are missing, k_c is that of `Missing`.
+"""
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from skgp_sparse import kernels
+from skgp_sparse.kernels import Categorical, Columns, Missing
+
+_LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
+_ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
+_CORRELATIONS = 1e-3, 0.9999
+
+
+def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, types=None):
+    """The default kernel without noise.
+
+    Parameters
+    ----------
+    rows : Table
+    y_variance : float
+    limits : tuple of float
+        Of the variance, in units of that of y.
+    is_smooth : bool
+        Whether k_c is an RBF kernel.
+    types : ColumnTypes or None
+        None: all columns are numbers.
+    """
+    _, scale, missing = rows.input_moments()
+    codes = [] if types is None else sorted(types.encoders)
+    numbers = np.setdiff1d(np.arange(len(scale)), codes)
+    parts = []
+    if len(numbers):
+        part = of_numbers(scale[numbers], is_smooth)
+        parts.append((numbers, Missing(part) if missing[numbers].any() else part))
+    if codes:
+        parts.append((codes, of_categories(len(codes))))
+    if len(parts) == 1:
+        return _constant(y_variance, limits) * parts[0][1]
+    names = types.names if all(isinstance(name, str) for name in types.names) else None
+    variance = _constant(y_variance / (1.0 + _ADDED) ** 2, limits)
+    first, second = (
+        Columns(ConstantKernel(_ADDED, _ADDED_LIMITS) + part, _listed(columns, names))
+        for columns, part in parts
+    )
+    return kernels.named(variance * first * second, names)
+
+
+def of_numbers(scale, is_smooth=False):
+    """The kernel of numbers, with a length scale for each column, from their spread."""
+    typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
+    lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
+    if not (np.isfinite(lengths).all() and lengths.min() >= np.finfo(float).tiny):
+        raise ValueError(
+            "The standard deviation of a column of X is too small or too large for float64. "
+            "Rescale X, or pass a kernel."
+        )
+    return RBF(typical, lengths) if is_smooth else Matern(typical, lengths, nu=2.5)
+
+
+def of_categories(q):
+    """The kernel of q categories, where rows that differ in all of them correlate by exp(-1)."""
+    return Categorical(correlation=np.full(q, np.exp(-1.0 / q)), correlation_bounds=_CORRELATIONS)
+
+
+def _constant(variance, limits):
+    return ConstantKernel(variance, (limits[0] * variance, limits[1] * variance))
+
+
+def _listed(columns, names):
+    return [int(j) if names is None else names[j] for j in columns]
