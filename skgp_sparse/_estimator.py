@@ -31,9 +31,11 @@ from skgp_sparse.rows.checks import (
     check_in_memory,
     check_numbers,
     check_readable,
+    is_lazy,
     on_numpy,
 )
 from skgp_sparse.rows.door import (
+    OpenSource,
     as_passed,
     check_query,
     opened,
@@ -41,6 +43,7 @@ from skgp_sparse.rows.door import (
     read_chunk,
     takes_missing,
 )
+from skgp_sparse.rows.types import types_of
 
 _KEPT = (
     "kernel",
@@ -94,7 +97,10 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
             family.progress = progress_of(self)
             stream, view = self._stream_so_far(family), getattr(self, "_view", None)
             given = X, y, sample_weight, offset
-            part = family.accept(read_chunk(self, family.rules, *given, stream is None), stream)
+            types = None if stream is None else self._types
+            chunk = read_chunk(self, family.rules, *given, stream is None, types)
+            part = family.accept(chunk, stream)
+            self._types = None
             if stream is None:
                 stream = family.new_stream(part, check_random_state(self.random_state))
             with single_threaded_blas():
@@ -107,7 +113,18 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
 
     def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
         """All rows, as `Records`."""
-        return read(self, rules, X, y, sample_weight, offset, reset, X_std)
+        if reset:
+            self._learn_types(X, rules.name)
+        return read(self, rules, X, y, sample_weight, offset, reset, X_std, self._types)
+
+    def _learn_types(self, X, name):
+        """What the columns of X are; those of rows that are elsewhere are numbers."""
+        vars(self).pop("categories_", None)
+        self._types = None
+        if not (is_lazy(X) or isinstance(X, OpenSource)):
+            self._types = types_of(X, self.categorical_features, name)
+        if self._types is not None and self._types.encoders:
+            self.categories_ = self._types.levels()
 
     def _earlier(self):
         """What an earlier fit may be gone on from."""
@@ -120,7 +137,7 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         check_in_memory(name, X=X, **others)
         check_query(X, name)
         check_readable(name, X=X, **others)
-        types = getattr(self, "_types", None)
+        types = self._types if hasattr(self, "kernel_") else None
         if types is None and not self._knows_missing():
             check_numbers(X, "X", name)
             return validate_data(self, X, reset=False, dtype=FLOATS)

@@ -72,6 +72,7 @@ class OnCluster:
         columns = {"y": y, "sample_weight": sample_weight, "offset": offset}
         alpha = getattr(self, "alpha", None)
         records = read_partitions(self.client_, rules, self._held, X, **columns, alpha=alpha)
+        self._learn_types(X, rules.name)
         names = getattr(X, "_meta", X) if hasattr(X, "columns") else X
         validate_data(self, names, skip_check_array=True)
         return records

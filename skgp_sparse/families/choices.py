@@ -159,15 +159,15 @@ def resolve_multi_class(multi_class, n_classes, name):
     return multi_class if n_classes > 2 else "one_vs_rest"
 
 
-def resolve_kernel(kernel, alpha, rows, types=None):
+def resolve_kernel(kernel, alpha, rows, columns=(None, ())):
     """A clone of the kernel, or the default one, with the noise that is to be learned.
 
-    `types`: of the columns, for the default kernel.
+    `columns`: names, None where there are none, and categories, for the default kernel.
     """
     y_variance = rows.target_variance()
     is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
     if kernel is None:
-        signal = default_signal(rows, y_variance, is_smooth=is_smooth, types=types)
+        signal = default_signal(rows, y_variance, is_smooth=is_smooth, columns=columns)
     else:
         signal = clone(kernel)
     signal = _informed(signal, rows)
@@ -193,11 +193,11 @@ def cheap_search(kernel, given, rows):
     return CheapSearch(quiet, (quiet.theta,))
 
 
-def resolve_latent_kernel(kernel, likelihood, rows, types=None):
+def resolve_latent_kernel(kernel, likelihood, rows, columns=(None, ())):
     """A clone of the kernel of a process that a likelihood follows, or the default one."""
     if kernel is None:
         variance = _spread(rows) ** 2 if likelihood.standardises else 1.0
-        signal = default_signal(rows, variance, likelihood.latent_variance, types=types)
+        signal = default_signal(rows, variance, likelihood.latent_variance, columns=columns)
         return _informed(signal, rows)
     kernel, probe = _informed(clone(kernel), rows), rows.block(slice(0, 1)).X
     kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here

@@ -18,7 +18,7 @@ _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
 _CORRELATIONS = 1e-3, 0.9999
 
 
-def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, types=None):
+def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=(None, ())):
     """The default kernel without noise.
 
     Parameters
@@ -29,11 +29,12 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, types=None
         Of the variance, in units of that of y.
     is_smooth : bool
         Whether k_c is an RBF kernel.
-    types : ColumnTypes or None
-        None: all columns are numbers.
+    columns : tuple
+        Names of all columns, None where they have none, and names or numbers of the categories.
     """
     _, scale, missing = rows.input_moments()
-    codes = [] if types is None else sorted(types.encoders)
+    names, categories = columns
+    codes = [one if names is None else names.index(one) for one in categories]
     numbers = np.setdiff1d(np.arange(len(scale)), codes)
     parts = []
     if len(numbers):
@@ -43,11 +44,10 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, types=None
         parts.append((codes, of_categories(len(codes))))
     if len(parts) == 1:
         return _constant(y_variance, limits) * parts[0][1]
-    names = types.names if all(isinstance(name, str) for name in types.names) else None
     variance = _constant(y_variance / (1.0 + _ADDED) ** 2, limits)
     first, second = (
-        Columns(ConstantKernel(_ADDED, _ADDED_LIMITS) + part, _listed(columns, names))
-        for columns, part in parts
+        Columns(ConstantKernel(_ADDED, _ADDED_LIMITS) + part, _listed(chosen, names))
+        for chosen, part in parts
     )
     return kernels.named(variance * first * second, names)
 
@@ -73,5 +73,5 @@ def _constant(variance, limits):
     return ConstantKernel(variance, (limits[0] * variance, limits[1] * variance))
 
 
-def _listed(columns, names):
-    return [int(j) if names is None else names[j] for j in columns]
+def _listed(chosen, names):
+    return [int(j) if names is None else names[j] for j in chosen]

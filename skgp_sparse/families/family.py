@@ -51,13 +51,17 @@ class Family(ABC):
 
     def given_kernel(self):
         """The user's kernel, whose columns by name have numbers; None: the default one."""
-        given = self.parameters
-        names = getattr(given, "feature_names_in_", None)
-        return None if given.kernel is None else kernels.named(given.kernel, names)
+        given = self.parameters.kernel
+        return None if given is None else kernels.named(given, self.feature_names())
 
-    def types(self):
-        """Of the columns, which the default kernel follows; None: all of them are numbers."""
-        return getattr(self.parameters, "_types", None)
+    def feature_names(self):
+        """Names of the columns, None where they have none."""
+        names = getattr(self.parameters, "feature_names_in_", None)
+        return None if names is None else [*map(str, names)]
+
+    def columns(self):
+        """Names of the columns, None where they have none, and which of them are categories."""
+        return self.feature_names(), [*getattr(self.parameters, "categories_", ())]
 
     @abstractmethod
     def jobs(self, records, earlier):

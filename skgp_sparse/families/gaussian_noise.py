@@ -172,7 +172,7 @@ class GaussianNoise(Family):
         cheap = None
         if kernel is None:
             given, alpha = self.given_kernel(), self.parameters.alpha
-            kernel = resolve_kernel(given, alpha, rows, self.types())
+            kernel = resolve_kernel(given, alpha, rows, self.columns())
             cheap = cheap_search(kernel, self.parameters, rows)
         rows = with_noise_floor(rows, kernel)
         job = self.job(rows, kernel, GaussianModel(self.bound))

@@ -131,7 +131,7 @@ class ClassLabels(SiteFamily):
         return part._replace(y=np.searchsorted(self.classes, part.y))
 
     def _job(self, rows, task, fit=None):
-        kernel = resolve_latent_kernel(self.given_kernel(), self.likelihood, rows, self.types())
+        kernel = resolve_latent_kernel(self.given_kernel(), self.likelihood, rows, self.columns())
         tol, most = tolerance(self.parameters.tol), self.parameters.max_iter_predict
         inner = Inner.within(tol, most, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""

@@ -92,7 +92,7 @@ class Responses(SiteFamily):
         likelihood = self.likelihood.rescaled(rows.y_mean[0], rows.y_scale[0])
         likelihood = likelihood.started(*_observations(rows))
         method = resolve_method(self.parameters.bound, likelihood, self.name)
-        kernel = resolve_latent_kernel(self.given_kernel(), likelihood, rows, self.types())
+        kernel = resolve_latent_kernel(self.given_kernel(), likelihood, rows, self.columns())
         inner = Inner.within(tolerance(self.parameters.tol))
         return self.job(rows, kernel, SiteModel(method, inner))
 

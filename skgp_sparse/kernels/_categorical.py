@@ -115,14 +115,35 @@ class Categorical(Kernel):
 
     @property
     def theta(self):
-        """Logarithms of the free hyperparameters."""
-        values = {"correlation": np.log(self.correlation), "positions": self.points().ravel()}
+        """Free hyperparameters as they are learned: ``log(-log ρ)`` and coordinates of levels."""
+        values = {
+            "correlation": log_weights(self.correlation),
+            "positions": self.points().ravel(),
+        }
         free = [np.ravel(values[one.name]) for one in self.hyperparameters if not one.fixed]
         return np.concatenate([np.zeros(0), *free])
 
     @theta.setter
     def theta(self, theta):
-        Kernel.theta.fset(self, theta)
+        start = 0
+        for one in self.hyperparameters:
+            if one.fixed:
+                continue
+            part = theta[start : start + one.n_elements]
+            value = correlations(part) if one.name == "correlation" else np.exp(part)
+            is_one = one.name == "correlation" and np.ndim(self.correlation) == 0
+            self.set_params(**{one.name: float(value[0]) if is_one else value})
+            start += one.n_elements
+
+    @property
+    def bounds(self):
+        """Their bounds."""
+        free = [one for one in self.hyperparameters if not one.fixed]
+        limits = [
+            log_weights(one.bounds[:, ::-1]) if one.name == "correlation" else np.log(one.bounds)
+            for one in free
+        ]
+        return np.vstack([np.zeros((0, 2)), *limits])
 
     @property
     def requires_vector_input(self):
@@ -284,10 +305,11 @@ class Categorical(Kernel):
         return np.concatenate([np.zeros((*K.shape, 0)), *parts], axis=2)
 
     def _gradient_of_correlations(self, K, a):
-        """Slopes (n, n, d) in the logarithms of the correlations, or their sum (n, n, 1)."""
+        """Slopes (n, n, d) in ``log(-log ρ)`` of every column, or their sum (n, n, 1)."""
         if self.has_points():
-            return (self.correlation / (1.0 - self.correlation) * (1.0 - K))[:, :, None]
-        slopes = K[:, :, None] * (a[:, None] != a)
+            rho = self.correlation
+            return (rho * np.log(rho) / (1.0 - rho) * (1.0 - K))[:, :, None]
+        slopes = -self.weights(a.shape[-1]) * K[:, :, None] * (a[:, None] != a)
         return slopes if np.ndim(self.correlation) else slopes.sum(axis=2, keepdims=True)
 
     def _gradient_of_positions(self, a):
@@ -334,12 +356,13 @@ class CategoricalRule(UnitRule):
 
 def _pull_agreement(kernel, K, pull, G, inputs):
     slopes = pull(np.multiply(G, K, out=G))
+    slopes *= -kernel.weights(len(slopes))
     return {"correlation": slopes if np.ndim(kernel.correlation) else slopes.sum()}, 0.0
 
 
 def _pull(kernel, K, a, b, G, inputs):
     rho = kernel.correlation
-    gradients = {"correlation": rho / (1.0 - rho) * (np.sum(G) - np.vdot(G, K))}
+    gradients = {"correlation": rho * np.log(rho) / (1.0 - rho) * (np.sum(G) - np.vdot(G, K))}
     if not kernel.hyperparameter_positions.fixed:
         z, s, S = kernel.points(), kernel.similarities()[:-1, :-1], _by_levels(kernel, a, b, G)
         n = len(z)
@@ -361,6 +384,16 @@ def _by_levels(kernel, a, b, G):
         for codes in (kernel.index(a), kernel.index(b))
     )
     return first.T @ (G @ second)
+
+
+def log_weights(correlation):
+    """Return ``log(-log ρ)``, in which correlations are learned."""
+    return np.log(-np.log(np.asarray(correlation, dtype=float)))
+
+
+def correlations(theta):
+    """Return the correlations of values of `log_weights`."""
+    return np.exp(-np.exp(theta))
 
 
 def as_codes(X):

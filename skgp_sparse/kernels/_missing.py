@@ -11,8 +11,9 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import Hyperparameter
 
+from ._categorical import correlations, log_weights
 from ._levels import agreement
 from ._mapped import MappedKernel, MappedNode
 from ._nodes import node
@@ -116,19 +117,32 @@ class Missing(MappedKernel):
 
     @property
     def theta(self):
-        """Logarithms of the free hyperparameters."""
-        values = {"correlation": self._correlations(), "neutral": self._neutral()}
-        own = [np.log(values[one.name]) for one in self.own_hyperparameters() if not one.fixed]
+        """That of `kernel`, and the own ones: ``log(-log ρ)``, and neutral values."""
+        values = {
+            "correlation": log_weights(self._correlations()),
+            "neutral": np.log(self._neutral()),
+        }
+        own = [values[one.name] for one in self._free()]
         return np.concatenate([self.kernel.theta, *own])
 
     @theta.setter
     def theta(self, theta):
-        Kernel.theta.fset(self, theta)
+        start = len(self.kernel.theta)
+        self.kernel.theta = theta[:start]
+        for one in self._free():
+            part = theta[start : start + one.n_elements]
+            value = correlations(part) if one.name == "correlation" else np.exp(part)
+            self.set_params(**{one.name: value})
+            start += one.n_elements
 
     @property
     def bounds(self):
         """Their bounds."""
-        return Kernel.bounds.fget(self)
+        limits = [
+            log_weights(one.bounds[:, ::-1]) if one.name == "correlation" else np.log(one.bounds)
+            for one in self._free()
+        ]
+        return np.vstack([np.reshape(self.kernel.bounds, (-1, 2)), *limits])
 
     def __call__(self, X, Y=None, eval_gradient=False):
         """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
@@ -216,7 +230,7 @@ class Missing(MappedKernel):
         Parameters
         ----------
         slopes : ndarray of shape (d,)
-            In the logarithms of all correlations.
+            In the logarithms of the correlations of all columns.
         *bars : pair of ndarray of shape (..., d)
             Inputs, and gradients with respect to what `see` returns of them.
         """
@@ -224,13 +238,16 @@ class Missing(MappedKernel):
         neutral = np.zeros(d)
         for X, bar in bars:
             neutral += np.where(np.isnan(X), bar, 0.0).reshape(-1, d).sum(axis=0)
+        slopes = slopes * np.log(self.rho(d))
         found = {"correlation": slopes[gaps], "neutral": (neutral * self._units(d)[1])[gaps]}
-        free = [found[one.name] for one in self.own_hyperparameters() if not one.fixed]
-        return np.concatenate([np.zeros(0), *free])
+        return np.concatenate([np.zeros(0), *(found[one.name] for one in self._free())])
 
     def learns_neutral(self):
         """Return whether neutral values are free."""
-        return any(one.name == "neutral" and not one.fixed for one in self.own_hyperparameters())
+        return any(one.name == "neutral" for one in self._free())
+
+    def _free(self):
+        return [one for one in self.own_hyperparameters() if not one.fixed]
 
     def _correlations(self):
         return np.broadcast_to(np.asarray(self.correlation, dtype=float), (len(self.gaps()),))

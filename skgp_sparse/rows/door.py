@@ -21,7 +21,9 @@ from skgp_sparse.rows.types import types_of
 from skgp_sparse.sources import is_source
 
 
-def read(estimator, rules, X, y, sample_weight=None, offset=None, reset=True, X_std=None):
+def read(
+    estimator, rules, X, y, sample_weight=None, offset=None, reset=True, X_std=None, types=None
+):
     """All rows that an estimator is fitted to, as `Records`.
 
     Parameters
@@ -33,13 +35,15 @@ def read(estimator, rules, X, y, sample_weight=None, offset=None, reset=True, X_
     y, sample_weight, offset : array-like or None
     reset : bool
     X_std : array-like of shape (n, d) or None
+    types : ColumnTypes or None
+        Of the columns of X; None: all are numbers.
     """
     given = {"y": y, "sample_weight": sample_weight, "offset": offset, "X_std": X_std}
     alpha = getattr(estimator, "alpha", None)
     check_in_memory(rules.name, X=X, **given)
     if isinstance(X, OpenSource):
         return _read_source(estimator, rules, X, alpha, **given)
-    numbers = typed(estimator, X, rules.name, reset)
+    numbers = X if types is None else types.encoded(X, rules.name)
     may_miss = X_std is None and takes_missing(estimator)
     part = rules.check(numbers, **given, alpha=alpha, all_rows=True, may_miss=may_miss)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -51,21 +55,7 @@ def takes_missing(estimator):
     return estimator.kernel is None or has_missing(estimator.kernel)
 
 
-def typed(estimator, X, name, reset):
-    """X in numbers: a table with categories or times is encoded, and everything else as it is.
-
-    The estimator is told the types of the columns, or asked for them if not `reset`.
-    """
-    if reset:
-        vars(estimator).pop("categories_", None)
-        estimator._types = types_of(X, estimator.categorical_features, name)
-        if estimator._types is not None and estimator._types.encoders:
-            estimator.categories_ = estimator._types.levels()
-    types = getattr(estimator, "_types", None)
-    return X if types is None else types.encoded(X, name)
-
-
-def read_chunk(estimator, rules, X, y, sample_weight, offset, reset):
+def read_chunk(estimator, rules, X, y, sample_weight, offset, reset, types=None):
     """The `Part` of the rows of a call of partial_fit that count."""
     given = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset}
     name = f"{rules.name}.partial_fit"
@@ -84,10 +74,7 @@ def read_chunk(estimator, rules, X, y, sample_weight, offset, reset):
                 "compute(), or all rows to fit of DaskSparseGPRegressor or DaskSparseGPClassifier "
                 "of skgp_sparse.dask."
             )
-    if reset:
-        estimator._types = None
-    types = types_of(X, estimator.categorical_features, name)
-    if types is not None or getattr(estimator, "_types", None) is not None:
+    if types is not None or types_of(X, estimator.categorical_features, name) is not None:
         raise ValueError(
             f"{name} takes numbers, but columns of X are categories, times or have missing values. "
             "Pass all rows to fit, or encode them before, by the transformers of "
@@ -113,7 +100,6 @@ def _read_source(estimator, rules, X, alpha, **given):
             "them out, and let the chunks of the source be (X, y, sample_weight, offset)."
         )
     summary = survey(X.source, rules, alpha)
-    estimator._types = None
     estimator.n_features_in_ = summary.n_features
     vars(estimator).pop("feature_names_in_", None)
     if summary.feature_names is not None:

@@ -41,10 +41,9 @@ class ColumnTypes:
         self.names, self.kinds, self.encoders = names, kinds, encoders
 
     def levels(self):
-        """Levels of the categories, by the name of the column; a missing value is one, the last."""
-        return {
-            self.names[j]: encoder.categories_[0].copy() for j, encoder in self.encoders.items()
-        }
+        """Levels of the categories, by name or number; a missing value is one, the last."""
+        keys = self.names if is_named(self.names) else range(len(self.names))
+        return {keys[j]: encoder.categories_[0].copy() for j, encoder in self.encoders.items()}
 
     def encoded(self, X, name):
         """The numbers (n, d) of a table: codes of levels, days of times, NaN of missing values."""
@@ -122,7 +121,7 @@ def _chosen(categorical_features, names, name):
 
 def is_named(names):
     """Whether columns have names, and not only numbers."""
-    return any(isinstance(name, str) for name in names)
+    return all(isinstance(name, str) for name in names)
 
 
 def is_frame(X):
