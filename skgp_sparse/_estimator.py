@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import CompoundKernel
-from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.sklearn_compat import (
@@ -20,30 +20,18 @@ from skgp_sparse._ground.sklearn_compat import (
 )
 from skgp_sparse._ground.warnings import about, warn
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
+from skgp_sparse._typed_inputs import TypedInputs
 from skgp_sparse.families.family import fit_all, inducing_points_of, selection_of
 from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
-from skgp_sparse.kernels import has_missing
-from skgp_sparse.rows.checks import (
-    FLOATS,
-    check_gaps,
-    check_in_memory,
-    check_numbers,
-    check_readable,
-    is_lazy,
-    on_numpy,
-)
+from skgp_sparse.kernels import has_noise
 from skgp_sparse.rows.door import (
-    OpenSource,
     as_passed,
-    check_query,
     opened,
     read,
     read_chunk,
-    takes_missing,
 )
-from skgp_sparse.rows.types import types_of
 
 _KEPT = (
     "kernel",
@@ -56,7 +44,7 @@ _KEPT = (
 )  # parameters on which sums and sites of earlier rows depend
 
 
-class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
+class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """One or several fitted processes; several where classes become binary problems.
 
     A subclass says what its rows are (`_family`).
@@ -117,61 +105,9 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
             self._learn_types(X, rules.name)
         return read(self, rules, X, y, sample_weight, offset, reset, X_std, self._types)
 
-    def _learn_types(self, X, name):
-        """What the columns of X are; those of rows that are elsewhere are numbers."""
-        vars(self).pop("categories_", None)
-        self._types = None
-        if not (is_lazy(X) or isinstance(X, OpenSource)):
-            self._types = types_of(X, self.categorical_features, name)
-        if self._types is not None and self._types.encoders:
-            self.categories_ = self._types.levels()
-
     def _earlier(self):
         """What an earlier fit may be gone on from."""
         return None
-
-    @on_numpy
-    def _query(self, X, **others):
-        """Query points."""
-        name = type(self).__name__
-        check_in_memory(name, X=X, **others)
-        check_query(X, name)
-        check_readable(name, X=X, **others)
-        types = self._types if hasattr(self, "kernel_") else None
-        if types is None and not self._knows_missing():
-            check_numbers(X, "X", name)
-            return validate_data(self, X, reset=False, dtype=FLOATS)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        X = X if types is None else types.encoded(X, name)
-        check_numbers(X, "X", name)
-        X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
-        during = "there were none in the column in fit. Impute them, or fit with such rows."
-        check_gaps(X, self._fits[0].kernel, self._names(), name, during)
-        return X
-
-    def _check_gaps_of_rows(self, job):
-        """Raise if a value is missing in a column that the user's kernel sees without `Missing`."""
-        if self.kernel is not None and has_missing(self.kernel) and job.rows.in_memory:
-            remedy = (
-                f"the kernel {self.kernel} sees it without Missing. Put Missing around each part "
-                "that sees this column, or impute the values."
-            )
-            check_gaps(
-                job.rows.stored_inputs(), job.kernel, self._names(), type(self).__name__, remedy
-            )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = takes_missing(self)
-        return tags
-
-    def _knows_missing(self):
-        """Whether the fitted kernel knows what missing values mean."""
-        return hasattr(self, "_fits") and has_missing(self._fits[0].kernel)
-
-    def _names(self):
-        """Names of the columns, or their numbers."""
-        return getattr(self, "feature_names_in_", range(self.n_features_in_))
 
     def set_params(self, **params):
         """Set parameters, those of nested objects as ``bound__alpha``.
@@ -339,7 +275,7 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         if self.optimizer is None or self.kernel is None:
             return
         for job, fit in zip(jobs, fits):
-            appended = len(fit.kernel.theta) > len(self.kernel.theta)  # noise that is learned
+            appended = has_noise(fit.kernel) and not has_noise(self.kernel)
             with about(job.name):
                 warn_at_bounds(fit.kernel.k1 if appended else fit.kernel)
 

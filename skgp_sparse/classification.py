@@ -149,7 +149,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         a latent process, and the processes share the kernel and the inducing points.
     categorical_features : "from_dtype", None, or array-like of bool, int or str, \
             default="from_dtype"
-        The columns that are categories, as in `HistGradientBoostingRegressor`:
+        The columns that are categories, spelled as those of histogram gradient boosting:
 
         - "from_dtype": columns of a data frame whose type is category, text, or object, unless all
           their values are numbers or dates. An array has none.

@@ -15,7 +15,7 @@ FLOORS = (
     {"_engine"},
     {"inference", "bounds", "inducing", "likelihoods", "sources"},
     {"rows"},
-    {"solvers"},
+    {"solvers", "_typed_inputs"},
     {"posteriors"},
     {"families"},
     {"_estimator"},

@@ -169,7 +169,7 @@ def test_categories_are_found_behind_columns():
         (Categorical(3, rank=1), "whose values are not codes"),
         (Columns(Categorical(0), 1), "an int of at least 1"),
         (Columns(Categorical(rank=-1), 1), "a rank of at least 0"),
-        (Columns(Categorical(correlation=1.5), 1), "correlations between 0 and 1"),
+        (Columns(Categorical(correlation=1.5), 1), "correlations below 1"),
         (Columns(Categorical(handle_unknown="drop"), 1), "handle_unknown='ignore' or 'error'"),
     ],
 )

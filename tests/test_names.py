@@ -78,4 +78,4 @@ def is_participle(name):
 
 def test_classes_are_nouns():
     classes = {node.name for nodes in NODES.values() for node in nodes if type(node) is KINDS[1]}
-    assert not {name for name in classes if is_participle(name)}
+    assert not {name for name in classes if is_participle(name)} - {"Missing"}  # an adjective

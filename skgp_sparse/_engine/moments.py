@@ -7,6 +7,7 @@ Those of some rows can be merged with those of others, so that a column need not
 (Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", eq. 2.1).
 """
 
+import warnings
 from functools import reduce
 from typing import NamedTuple
 
@@ -72,6 +73,23 @@ def present_mean_and_spread(values, weight):
         rows = there[:, j]
         found[:, j] = mean_and_spread(values[rows, j], None if weight is None else weight[rows])
     return found
+
+
+def present_start(X):
+    """A point (1, d) near the rows of X, which costs no digits when it is subtracted: the first.
+
+    Where a value of it is missing, it is the median of those that are there, or 0.
+    """
+    if np.isfinite(X[0]).all():
+        return X[:1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.nan_to_num(np.nanmedian(X, axis=0, keepdims=True))
+
+
+def present_maximum(values):
+    """Largest value of every column, 0 where there is none."""
+    return np.fmax.reduce(values, axis=0, initial=0.0)
 
 
 def root_mean_square(values, weight):

@@ -7,7 +7,6 @@ be pickled. A table need not be an array: it only has to make any block of its r
 """
 
 import operator
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +16,14 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
-from skgp_sparse._engine.moments import merge, moments_of, or_one, root_mean_square
+from skgp_sparse._engine.moments import (
+    merge,
+    moments_of,
+    or_one,
+    present_maximum,
+    present_start,
+    root_mean_square,
+)
 from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import ordered_map, slices
 
@@ -239,17 +245,14 @@ class Table(ABC):
         missing : ndarray of shape (d,)
             Weight of the rows in which the value is missing.
         """
-        origin = next(self._weighted_inputs())[0]  # near the data: an offset costs no digits
-        origin = np.nan_to_num(origin[:1] if np.isfinite(origin[0]).all() else _median(origin))
+        origin = present_start(next(self._weighted_inputs())[0])
         with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
-            offsets = [_largest(np.abs(X - origin)) for X, _ in self._weighted_inputs()]
+            offsets = [present_maximum(np.abs(X - origin)) for X, _ in self._weighted_inputs()]
             unit = or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
             first, second, missing = 0.0, 0.0, np.zeros(self.n_features)
             for X, weight in self._weighted_inputs():
                 X, gaps = (X - origin) / unit, np.isnan(X)
-                if gaps.any():
-                    missing += weight @ gaps
-                    X = np.where(gaps, 0.0, X)
+                X, missing = np.where(gaps, 0.0, X), missing + weight @ gaps
                 first, second = first + weight @ X, second + weight @ X**2
             total = np.maximum(self.total_weight() - missing, np.finfo(float).tiny)
             mean = first / total
@@ -295,18 +298,6 @@ class Table(ABC):
             block = self.block(rows).used()
             if len(block.X):
                 yield block.X, block.weight
-
-
-def _median(X):
-    """Medians (1, d) of the values that are there, NaN where there are none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return np.nanmedian(X, axis=0, keepdims=True)
-
-
-def _largest(values):
-    """Largest value of every column, 0 where there is none."""
-    return np.fmax.reduce(values, axis=0, initial=0.0)
 
 
 def check_squares(size):

@@ -9,7 +9,8 @@
 - `views`: between a process and the user's y
 - `priors`: the view before anything is fitted
 - `multiclass`: classes become problems, and their answers become one
-- `choices`: names become objects; kernels and initialisers by default
+- `choices`: names become objects; kernels with their noise, and initialisers by default
+- `default_kernels`: the default kernel, by the types of columns
 - `parameter_checks`: parameters that cannot be used
 - `latent_fits`: columns that share latent inputs
 - `evidence_bounds`: bounds of the exact evidence

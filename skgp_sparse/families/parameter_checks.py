@@ -30,7 +30,10 @@ def check_kernel(kernel, name):
     with np.errstate(all="ignore"):
         theta = kernel.theta
     if np.isnan(theta).any():
-        raise ValueError(f"{name}: hyperparameters of a kernel must be positive. Got {kernel}.")
+        raise ValueError(
+            f"{name}: hyperparameters of a kernel must be positive, and correlations below 1. Got "
+            f"{kernel}."
+        )
 
 
 def check_parameters(estimator, name):

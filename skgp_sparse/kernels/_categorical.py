@@ -18,10 +18,9 @@ from scipy.sparse import csr_array
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ._formulas import UnitRule
-from ._levels import agreement
+from ._levels import agreement, as_codes, correlations, log_weights
 from ._nodes import node
 
-_FARTHEST = 1e15  # code, beyond which there are no whole numbers
 _MOST = 10_000  # levels that are points
 _START = 0.03  # spread of the first points: levels that are alike at first pass each other freely
 
@@ -116,10 +115,7 @@ class Categorical(Kernel):
     @property
     def theta(self):
         """Free hyperparameters as they are learned: ``log(-log ρ)`` and coordinates of levels."""
-        values = {
-            "correlation": log_weights(self.correlation),
-            "positions": self.points().ravel(),
-        }
+        values = {"correlation": log_weights(self.correlation), "positions": self.points()}
         free = [np.ravel(values[one.name]) for one in self.hyperparameters if not one.fixed]
         return np.concatenate([np.zeros(0), *free])
 
@@ -384,21 +380,6 @@ def _by_levels(kernel, a, b, G):
         for codes in (kernel.index(a), kernel.index(b))
     )
     return first.T @ (G @ second)
-
-
-def log_weights(correlation):
-    """Return ``log(-log ρ)``, in which correlations are learned."""
-    return np.log(-np.log(np.asarray(correlation, dtype=float)))
-
-
-def correlations(theta):
-    """Return the correlations of values of `log_weights`."""
-    return np.exp(-np.exp(theta))
-
-
-def as_codes(X):
-    """Return codes as whole numbers; those beyond all whole numbers are one level."""
-    return np.clip(np.rint(X), -_FARTHEST, _FARTHEST).astype(np.intp)
 
 
 def categories(kernel, d):

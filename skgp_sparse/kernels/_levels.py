@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 from scipy.sparse import csr_array
 
+_FARTHEST = 1e15  # code, beyond which there are no whole numbers
 _DENSE = 512  # indicators of levels, beyond which few of them are 1
 
 
@@ -47,6 +48,21 @@ def agreement(a, b, w):
     K = K if isinstance(K, np.ndarray) else K.toarray()
     K -= w.sum()
     return np.exp(K, out=K), partial(_pull, A, of_b)
+
+
+def log_weights(correlation):
+    """Return ``log(-log ρ)``, in which correlations are learned."""
+    return np.log(-np.log(np.asarray(correlation, dtype=float)))
+
+
+def correlations(theta):
+    """Return the correlations of values of `log_weights`."""
+    return np.exp(-np.exp(theta))
+
+
+def as_codes(X):
+    """Return codes as whole numbers; those beyond all whole numbers are one level."""
+    return np.clip(np.rint(X), -_FARTHEST, _FARTHEST).astype(np.intp)
 
 
 def _indicators(places, known, values, size):

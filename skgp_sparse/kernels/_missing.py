@@ -13,8 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter
 
-from ._categorical import correlations, log_weights
-from ._levels import agreement
+from ._levels import agreement, correlations, log_weights
 from ._mapped import MappedKernel, MappedNode
 from ._nodes import node
 

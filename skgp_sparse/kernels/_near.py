@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ._categorical import as_codes, categories
+from ._categorical import categories
+from ._levels import as_codes
 from ._nodes import evaluate, node
 
 _DIMENSIONS = 64  # in which thousands of levels are about as far from each other

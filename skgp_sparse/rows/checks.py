@@ -29,23 +29,11 @@ class Rules(NamedTuple):
     labels: bool = False
     likelihood: object = None  # None: Gaussian noise, or labels
     n_targets: int | None = None  # that were announced
+    may_miss: bool = False  # values of X may be NaN
 
     @on_numpy
-    def check(
-        self,
-        X,
-        y,
-        sample_weight=None,
-        offset=None,
-        alpha=None,
-        all_rows=False,
-        X_std=None,
-        may_miss=False,
-    ):
-        """The `Part` of some rows, or of all of them, or an error.
-
-        `may_miss`: X may contain NaN.
-        """
+    def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False, X_std=None):
+        """The `Part` of some rows, or of all of them, or an error."""
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
         check_no_none(y)
@@ -56,8 +44,8 @@ class Rules(NamedTuple):
             check_one_column(y, self.likelihood, self.name)
         is_gaussian = not (has_likelihood or self.labels)
         options = {"multi_output": is_gaussian, "y_numeric": not self.labels, "dtype": FLOATS}
-        options["ensure_all_finite"] = "allow-nan" if may_miss else True
-        X, y = check_X_y(X, y, estimator=self.name, **options)
+        finite = "allow-nan" if self.may_miss else True
+        X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
         weight = check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
             if offset is not None:

@@ -44,8 +44,8 @@ def read(
     if isinstance(X, OpenSource):
         return _read_source(estimator, rules, X, alpha, **given)
     numbers = X if types is None else types.encoded(X, rules.name)
-    may_miss = X_std is None and takes_missing(estimator)
-    part = rules.check(numbers, **given, alpha=alpha, all_rows=True, may_miss=may_miss)
+    rules = rules._replace(may_miss=X_std is None and takes_missing(estimator))
+    part = rules.check(numbers, **given, alpha=alpha, all_rows=True)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return records_of(part, rules)
 

@@ -1,0 +1,73 @@
+"""What every estimator knows of the columns of its inputs: their types, and missing values."""
+
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from skgp_sparse.kernels import has_missing
+from skgp_sparse.rows.checks import (
+    FLOATS,
+    check_gaps,
+    check_in_memory,
+    check_numbers,
+    check_readable,
+    is_lazy,
+    on_numpy,
+)
+from skgp_sparse.rows.door import OpenSource, check_query, takes_missing
+from skgp_sparse.rows.types import types_of
+
+
+class TypedInputs:
+    """A mixin of estimators that take data frames and missing values."""
+
+    def _learn_types(self, X, name):
+        """What the columns of X are; those of rows that are elsewhere are numbers."""
+        vars(self).pop("categories_", None)
+        self._types = None
+        if not (is_lazy(X) or isinstance(X, OpenSource)):
+            self._types = types_of(X, self.categorical_features, name)
+        if self._types is not None and self._types.encoders:
+            self.categories_ = self._types.levels()
+
+    @on_numpy
+    def _query(self, X, **others):
+        """Query points."""
+        name = type(self).__name__
+        check_in_memory(name, X=X, **others)
+        check_query(X, name)
+        check_readable(name, X=X, **others)
+        types = self._types if hasattr(self, "kernel_") else None
+        if types is None and not self._knows_missing():
+            check_numbers(X, "X", name)
+            return validate_data(self, X, reset=False, dtype=FLOATS)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        X = X if types is None else types.encoded(X, name)
+        check_numbers(X, "X", name)
+        X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
+        during = "there were none in the column in fit. Impute them, or fit with such rows."
+        check_gaps(X, self._fits[0].kernel, self._names(), name, during)
+        return X
+
+    def _check_gaps_of_rows(self, job):
+        """Raise if a value is missing in a column that the user's kernel sees without `Missing`."""
+        if self.kernel is not None and has_missing(self.kernel) and job.rows.in_memory:
+            remedy = (
+                f"the kernel {self.kernel} sees it without Missing. Put Missing around each part "
+                "that sees this column, or impute the values."
+            )
+            check_gaps(
+                job.rows.stored_inputs(), job.kernel, self._names(), type(self).__name__, remedy
+            )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = takes_missing(self)
+        return tags
+
+    def _knows_missing(self):
+        """Whether the fitted kernel knows what missing values mean."""
+        return hasattr(self, "_fits") and has_missing(self._fits[0].kernel)
+
+    def _names(self):
+        """Names of the columns, or their numbers."""
+        return getattr(self, "feature_names_in_", range(self.n_features_in_))
