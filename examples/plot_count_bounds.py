@@ -44,7 +44,7 @@ def counts(seed=0):
 
 # %%
 # The process has mean zero in the paper, so that the level is 0. Inducing points are learned by
-# ``titsias``, and both bounds then learn hyperparameters with them.
+# ``titsias`` from the best of five starts, and both bounds then learn hyperparameters with them.
 
 
 def fit_counts(X, y):
@@ -55,7 +55,8 @@ def fit_counts(X, y):
         options = {"likelihood": likelihood, "random_state": 0} | parameters
         return SparseGPRegressor(kernel, **options).fit(X, y)
 
-    Z = fit(bound="titsias", n_inducing=6).inducing_points_
+    starts = [fit(bound="titsias", n_inducing=6, random_state=seed) for seed in range(5)]
+    Z = max(starts, key=lambda one: one.log_marginal_likelihood_value_).inducing_points_
     points = {"inducing_init": Z, "n_inducing": 6, "optimize_inducing": False}
     bounds = {name: fit(bound=name, **points) for name in ("titsias", "titsias_new")}
     return {"full": fit(posterior="exact")} | bounds

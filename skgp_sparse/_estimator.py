@@ -101,6 +101,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
 
     def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
         """All rows, as `Records`."""
+        rules = rules._replace(may_miss=X_std is None and self._takes_missing())
         if reset:
             self._learn_types(X, rules.name)
         return read(self, rules, X, y, sample_weight, offset, reset, X_std, self._types)

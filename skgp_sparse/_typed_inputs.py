@@ -13,7 +13,7 @@ from skgp_sparse.rows.checks import (
     is_lazy,
     on_numpy,
 )
-from skgp_sparse.rows.door import OpenSource, check_query, takes_missing
+from skgp_sparse.rows.door import OpenSource, check_query
 from skgp_sparse.rows.types import types_of
 
 
@@ -61,8 +61,15 @@ class TypedInputs:
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = takes_missing(self)
+        tags.input_tags.allow_nan = self._takes_missing()
         return tags
+
+    def _takes_missing(self):
+        """Whether values may be missing: the kernel is the default one, or has a `Missing`."""
+        mixes = self.metric not in ("auto", "ard") or self.posterior == "fourier"
+        if mixes or not getattr(self.posterior, "takes_missing", True):
+            return False
+        return self.kernel is None or has_missing(self.kernel)
 
     def _knows_missing(self):
         """Whether the fitted kernel knows what missing values mean."""

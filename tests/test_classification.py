@@ -99,7 +99,8 @@ def test_value_is_the_bound_at_the_fitted_kernel_and_its_gradient_is_right(bound
     assert stored == model.log_marginal_likelihood_value_
     value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
     assert abs(value - stored) < 1e-7 * abs(stored)
-    assert model.log_marginal_likelihood(theta + 0.1) == model.log_marginal_likelihood(theta + 0.1)
+    first, second = (model.log_marginal_likelihood(theta + 0.1) for _ in range(2))
+    assert first == pytest.approx(second, rel=1e-12)  # BLAS rounds by where arrays are in memory
     for index in range(len(theta)):
         step = 1e-3 * np.eye(len(theta))[index]
         values = [model.log_marginal_likelihood(theta + sign * step) for sign in (1, -1)]
@@ -280,8 +281,8 @@ def test_failed_fit_leaves_the_estimator_as_it_was():
     X, y = moons()
     model = small().fit(X, y)
     before = model.predict_proba(X)
-    with pytest.raises(ValueError, match="NaN"):
-        model.fit(np.where(X > 1, np.nan, X), y)
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(np.where(X > 1, np.inf, X), y)
     np.testing.assert_array_equal(model.predict_proba(X), before)
 
 

@@ -118,10 +118,11 @@ def test_text_and_times_are_no_numbers(column, message):
             regressor().fit(X, y)
         with pytest.raises(ValueError, match=f"y of SparseGPRegressor {message}"):
             model.log_predictive_density(X, y)
-    for frame in (pd.DataFrame({"t": column}), pd.DataFrame({"t": column}).to_numpy()):
+    array = pd.DataFrame({"t": column}).to_numpy()  # a data frame has types
+    with pytest.raises(ValueError, match=f"X of SparseGPRegressor {message}"):
+        regressor().fit(array, Y)
+    for table in (array, pd.DataFrame({"t": column})):
         with pytest.raises(ValueError, match=f"X of SparseGPRegressor {message}"):
-            regressor().fit(frame, Y)
-        with pytest.raises(ValueError, match=f"X of SparseGPRegressor {message}"):
-            model.predict(frame)
+            model.predict(table)
     classes = np.asarray(column).astype(str)
     assert len(SparseGPClassifier(RBF(), optimizer=None).fit(X, classes[:2].repeat(10)).classes_)

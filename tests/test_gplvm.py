@@ -99,7 +99,7 @@ def test_missing_entries_are_found_again(fitted):
 def test_rows_without_entries_are_at_the_prior():
     X = curve()[0]
     X[3] = np.nan
-    at = model(max_iter=200).fit(X)
+    at = model(max_iter=300, tol=1e-6).fit(X)  # a row alone is worth few nats
     agree(at.embedding_[3], [0.0], 0.05)
     agree(at.embedding_std_[3], [1.0], 0.05)
     mean, std = at.transform(X[3:4], return_std=True)

@@ -618,7 +618,7 @@ def test_numbers_that_are_none_are_refused(name, value):
         if spoil_y:
             bad_y[3] = value
         with pytest.raises(ValueError, match="NaN|infinity|infs"):
-            small(name).fit(bad_X, bad_y)
+            small(name, kernel=RBF()).fit(bad_X, bad_y)
     model = small(name, max_iter=2).fit(X, y)
     with pytest.raises(ValueError, match="NaN|infinity|infs"):
         model.predict(np.full((1, 2), value))

@@ -167,7 +167,7 @@ def length_scale(kernel, d):
 
 
 class RationalQuadraticRule(UnitRule):
-    """``b^-a`` with ``b = 1 + r^2 / (2 a)``."""
+    """``(1 + c)^-a`` with ``c = r^2 / (2 a)``, which keeps its digits where a is large."""
 
     footprint = 2
 
@@ -178,27 +178,25 @@ class RationalQuadraticRule(UnitRule):
         return self._of_pairs(kernel, PointSets(P, float(kernel.length_scale), roots=False))
 
     def _of_pairs(self, kernel, pairs):
-        alpha, b = float(kernel.alpha), pairs.half
+        alpha, c = float(kernel.alpha), pairs.half
         del pairs.half
-        b *= -1.0 / alpha
-        b += 1.0
-        np.minimum(b, LARGEST, out=b)
-        K = np.log(b)
+        c *= -1.0 / alpha
+        np.clip(c, 0.0, LARGEST, out=c)
+        K = np.log1p(c)
         K *= -alpha
         np.exp(K, out=K)
-        return K, partial(_pull_rational_quadratic, kernel, pairs, alpha, b, K)
+        return K, partial(_pull_rational_quadratic, kernel, pairs, alpha, c, K)
 
 
-def _pull_rational_quadratic(kernel, pairs, alpha, b, K, G, inputs):
+def _pull_rational_quadratic(kernel, pairs, alpha, c, K, G, inputs):
     np.multiply(G, K, out=G)
     log_alpha = 0.0
-    if (
-        not kernel.hyperparameter_alpha.fixed
-    ):  # sum G (1 - 1/b - log b), as dk/dlog a = a k (1 - 1/b - log b)
-        slope = np.log(b)
-        slope += 1.0 / b
-        log_alpha = alpha * (np.sum(G) - np.vdot(G, slope))
-    np.divide(G, b, out=G)
+    if not kernel.hyperparameter_alpha.fixed:  # dk/dlog a = a k (c / (1 + c) - log(1 + c))
+        slope = c / (1.0 + c)
+        slope -= np.log1p(c)
+        log_alpha = alpha * np.vdot(G, slope)
+    c += 1.0
+    np.divide(G, c, out=G)
     log_scale, Z_bar = pairs.pull(G, 1.0)
     return {"alpha": log_alpha, "length_scale": log_scale.sum()}, Z_bar
 

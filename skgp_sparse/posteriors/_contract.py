@@ -51,6 +51,8 @@ class Strategy(BaseEstimator, ABC):
         Whether a fit depends on `bound`, where not every row is an inducing point.
     width : int or None
         The number of features of a row; None: that of the inducing points that are wanted.
+    takes_missing : bool
+        Whether values of X may be missing, where the kernel has a part for them.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Strategy(BaseEstimator, ABC):
     keeps_rows = False
     has_bound = True
     width = None
+    takes_missing = True
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod

@@ -72,6 +72,7 @@ class FourierFeatures(Strategy):
     """
 
     name = "fourier"
+    takes_missing = False
 
     def __init__(self, n_components=500, draws="sobol", learn_frequencies=False):
         self.n_components = n_components

@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.chunked import Reader
-from skgp_sparse.kernels import has_missing
 from skgp_sparse.rows.checks import check_in_memory, is_lazy
 from skgp_sparse.rows.chunks import SourceRecords
 from skgp_sparse.rows.part import ArrayRecords
@@ -44,15 +43,9 @@ def read(
     if isinstance(X, OpenSource):
         return _read_source(estimator, rules, X, alpha, **given)
     numbers = X if types is None else types.encoded(X, rules.name)
-    rules = rules._replace(may_miss=X_std is None and takes_missing(estimator))
     part = rules.check(numbers, **given, alpha=alpha, all_rows=True)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return records_of(part, rules)
-
-
-def takes_missing(estimator):
-    """Whether values may be missing: where the kernel is the default one, or has a `Missing`."""
-    return estimator.kernel is None or has_missing(estimator.kernel)
 
 
 def read_chunk(estimator, rules, X, y, sample_weight, offset, reset, types=None):
