@@ -50,6 +50,7 @@ from skgp_sparse.likelihoods._softmax import Softmax
 from skgp_sparse.posteriors._moves import Knowledge
 from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.rows.part import Part, Units
+from skgp_sparse.rows.types import ColumnTypes
 from skgp_sparse.solvers import Fit
 
 _NEIGHBORS = (DistinctRows, JoinedRows, LeaveOneOut, LocalSiteObjective, NeighborsObjective)
@@ -71,7 +72,7 @@ _OBJECTIVES += (
     Starts,
 )
 _OBJECTIVES += (FourierBasis, Harmonics, Softmax, Units, Variational, join_rows)
-_OBJECTIVES += (BlockObjective, NearRows)
+_OBJECTIVES += (BlockObjective, ColumnTypes, NearRows)
 _STREAMS = (Knowledge, Moments, Part, Reservoir, RunningSums, StreamState, Sums, Watch)
 _PARTS = _LATENT + _VIEWS + _PROCESSES + _NEIGHBORS + _OBJECTIVES + _STREAMS
 _OF_USERS = {
@@ -79,7 +80,7 @@ _OF_USERS = {
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
     posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     solvers: "LBFGS Minibatches Stochastic",
-    kernels: "Categorical Columns Sphere",
+    kernels: "Categorical Columns Missing Sphere",
     sklearn_kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared "
     "Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
 }

@@ -13,7 +13,7 @@ from skgp_sparse.families import sites
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 
 PARTS = """
-    BlockObjective CollapsedObjective DecoupledPosterior DistinctRows ExactObjective
+    BlockObjective CollapsedObjective ColumnTypes DecoupledPosterior DistinctRows ExactObjective
     ExpectationPropagation Fit FourierBasis Groups Harmonics InducingBasis InducingFeatures
     InducingPosterior Inner InnerState Jitter JoinedRows Knowledge LabelView LatentModel LeaveOneOut
     LocalSiteObjective Moments NearRows NeighborsObjective NeighborsPosterior Normals Options Part
@@ -22,7 +22,7 @@ PARTS = """
     TightPosterior Units Variational Watch join_rows
 """
 OF_USERS = {
-    "kernels": "Categorical Columns Sphere",
+    "kernels": "Categorical Columns Missing Sphere",
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasBlocks TitsiasNew",
     "likelihoods": "Gamma Logit NegativeBinomial Poisson Probit StudentT",
     "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",

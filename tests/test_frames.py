@@ -1,0 +1,344 @@
+"""Data frames as they are: types of columns, codes, missing values, and the default kernel."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils import get_tags
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
+from skgp_sparse.inference.parameters import VectorFunction
+from skgp_sparse.kernels import Columns, Missing
+from skgp_sparse.rows.types import types_of
+from skgp_sparse.testing import check_kernel_rule
+
+N = 120
+
+
+def table(n=N, seed=0):
+    """A data frame with a column of each type, and targets."""
+    rng = np.random.RandomState(seed)
+    frame = pd.DataFrame(
+        {
+            "x": rng.uniform(-2, 2, n),
+            "colour": rng.choice(["red", "green", "blue"], n),
+            "size": pd.Categorical(rng.choice(["small", "large"], n)),
+            "when": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.randint(0, 1000, n), unit="h"),
+            "flag": rng.uniform(size=n) < 0.5,
+        }
+    )
+    y = np.sin(2 * frame["x"]) + 2.0 * (frame["colour"] == "red") + 0.1 * rng.normal(size=n)
+    return frame, y.to_numpy()
+
+
+def with_gaps(frame):
+    frame = frame.copy()
+    frame.loc[::5, "x"] = np.nan
+    frame.loc[::7, "colour"] = None
+    frame.loc[3, "when"] = pd.NaT
+    frame["flag"] = frame["flag"].astype("boolean")
+    frame.loc[4, "flag"] = pd.NA
+    return frame
+
+
+# -- types ----------------------------------------------------------------------------------------
+
+
+def test_a_column_of_each_type():
+    frame = pd.DataFrame(
+        {
+            "number": [1.5, np.nan, 3.0],
+            "whole": pd.array([1, None, 3], dtype="Int64"),
+            "flag": pd.array([True, None, False], dtype="boolean"),
+            "text": ["b", None, "a"],
+            "category": pd.Categorical([2, 1, np.nan]),
+            "objects": np.array([1, None, 2.5], dtype=object),
+            "day": pd.to_datetime(["1970-01-02 00:00", None, "1970-01-03 12:00"]),
+            "zone": pd.to_datetime(["1970-01-02 01:00+01:00", None, "1970-01-03 12:00+00:00"]),
+            "span": pd.to_timedelta([36, 0, -24], unit="h"),
+        }
+    )
+    types = types_of(frame, "from_dtype", "Test")
+    nan = np.nan
+    expected = [
+        [1.5, nan, 3],
+        [1, nan, 3],
+        [1, nan, 0],
+        [1, 2, 0],
+        [1, 0, 2],
+        [1, nan, 2.5],
+        [1, nan, 2.5],
+        [1, nan, 2.5],
+        [1.5, 0, -1],
+    ]
+    assert_array_equal(types.encoded(frame, "Test").T, expected)
+    levels = types.levels()
+    assert {name: list(one)[:2] for name, one in levels.items()} == {
+        "text": ["a", "b"],
+        "category": [1, 2],
+    }
+    assert all(one[2] != one[2] for one in levels.values())  # a missing value is the last level
+
+
+def test_levels_that_were_not_seen_have_codes_of_their_own():
+    types = types_of(pd.DataFrame({"c": ["a", "b"]}), "from_dtype", "Test")
+    codes = types.encoded(pd.DataFrame({"c": ["z", "a", None, "y", "z"]}), "Test")[:, 0]
+    assert codes[1] == 0 and codes[0] == codes[4] and np.all(codes[[0, 2, 3]] < 0)
+    assert len({*codes}) == 4
+
+
+def test_numbers_need_no_types():
+    X = np.zeros((3, 2))
+    for one in (X, pd.DataFrame(X), X.tolist()):
+        assert types_of(one, "from_dtype", "Test") is None
+    assert types_of(np.array([["a"]]), "from_dtype", "Test") is None  # refused elsewhere
+    types = types_of(np.array([[3.0, 1.0], [5.0, 2.0]]), [0], "Test")
+    assert_array_equal(types.encoded(np.array([[5.0, 9.0]]), "Test"), [[1.0, 9.0]])
+
+
+@pytest.mark.parametrize("chosen", [[True, False], [0], ["c"], np.array(["c"])])
+def test_categories_are_chosen_by_mask_number_or_name(chosen):
+    frame = pd.DataFrame({"c": [7, 8, 7], "d": [1.0, 2.0, 3.0]})
+    model = SparseGPRegressor(categorical_features=chosen, optimizer=None).fit(frame, [0.0, 1, 2])
+    assert_array_equal(model.categories_["c"], [7, 8])
+
+
+@pytest.mark.parametrize(
+    "frame, chosen, error, words",
+    [
+        ({"c": ["a", 1, "b"]}, "from_dtype", TypeError, "Column 'c' .* several types"),
+        ({"c": ["a", "b", "a"]}, None, ValueError, "Column 'c' .* does not name it"),
+        ({"c": [1, 2, 3]}, ["d"], ValueError, "'categorical_features' .* are \\['c'\\]"),
+        ({"c": [1, 2, 3]}, [5], ValueError, "numbers or names of columns"),
+        ({"c": [1.0, 2.0, np.inf]}, "from_dtype", ValueError, "infinity"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(frame, chosen, error, words):
+    model = SparseGPRegressor(categorical_features=chosen)
+    with pytest.raises(error, match=words):
+        model.fit(pd.DataFrame(frame), [0.0, 1.0, 2.0])
+    assert not hasattr(model, "kernel_") and not hasattr(model, "categories_")
+
+
+def test_a_column_of_another_type_is_refused():
+    frame, y = table()
+    model = SparseGPRegressor(optimizer=None).fit(frame, y)
+    with pytest.raises(ValueError, match="Column 'x' .* a category, but it was a number in fit"):
+        model.predict(frame.assign(x="a"))
+    with pytest.raises(ValueError, match="column 'x' .* 1 missing values, but there were none"):
+        model.predict(frame[:3].assign(x=[0.0, np.nan, 1.0]))
+    with pytest.raises(ValueError, match="partial_fit takes numbers"):
+        clone(model).partial_fit(frame, y)
+
+
+def test_polars():
+    polars = pytest.importorskip("polars")
+    frame, y = table()
+    frame = with_gaps(frame)
+    first = SparseGPRegressor(random_state=0, max_iter=5).fit(frame, y)
+    other = polars.from_pandas(frame)
+    second = SparseGPRegressor(random_state=0, max_iter=5).fit(other, y)
+    assert_array_equal(first.predict(frame), second.predict(other))
+    assert {*second.categories_} == {"colour", "size"}
+
+
+# -- estimators -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_inducing": 20, "max_iter": 60},
+        {"posterior": "rows"},
+        {"posterior": "neighbors"},
+        {"n_inducing": 20, "max_iter": 60, "solver": "stochastic"},
+        {"likelihood": "student_t", "n_inducing": 20, "max_iter": 20},
+    ],
+    ids=str,
+)
+def test_a_data_frame_as_it_is(options):
+    frame, y = table()
+    frame = with_gaps(frame)
+    rest, rest_y = table(60, seed=1)
+    model = SparseGPRegressor(random_state=0, **options).fit(frame, y)
+    assert model.score(rest.astype({"flag": "boolean"}), rest_y) > 0.8
+    assert {*model.categories_} == {"colour", "size"}
+    text = str(model.kernel_)
+    assert "Missing(Matern" in text and "['x', 'when', 'flag']" in text
+    assert "Categorical(" in text and "['colour', 'size']" in text
+    query = rest[:4].assign(colour=["purple", None, "red", "pink"], x=[0.0, 0.5, np.nan, 0.0])
+    mean, std = model.predict(query, return_std=True)
+    assert np.isfinite(mean).all() and np.all(std > 0)
+    twin = pickle.loads(pickle.dumps(model))
+    assert_array_equal(twin.predict(query), mean)
+    if "Z" in options or hasattr(model, "inducing_points_"):
+        codes = model.inducing_points_[:, [1, 2]]
+        assert_array_equal(codes, np.rint(codes))
+        assert np.isnan(model.inducing_points_[:, 0]).any()
+
+
+def test_labels_and_the_order_of_columns():
+    frame, y = table()
+    frame = with_gaps(frame)
+    labels = np.digitize(y, [0.0, 1.5])
+    model = SparseGPClassifier(random_state=0, n_inducing=20, max_iter=20).fit(frame, labels)
+    assert model.score(frame, labels) > 0.8
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[frame.columns[::-1]])
+
+
+def test_categories_only_and_missing_numbers_only():
+    frame, y = table()
+    model = SparseGPRegressor().fit(frame[["colour", "size"]], y)
+    assert "Columns" not in str(model.kernel_) and "Categorical" in str(model.kernel_)
+    X = np.where(np.arange(N) % 4 == 0, np.nan, frame["x"])[:, None]
+    assert str(SparseGPRegressor().fit(X, y).kernel_).count("Missing(Matern") == 1
+    whole = SparseGPRegressor().fit(frame[["x"]], y)
+    assert "Missing" not in str(whole.kernel_)
+
+
+def test_a_column_in_which_everything_is_missing():
+    frame, y = table()
+    model = SparseGPRegressor(max_iter=5).fit(frame[["x"]].assign(none=np.nan), y)
+    assert np.isfinite(model.predict(frame[["x"]].assign(none=[0.0] + [np.nan] * (N - 1)))).all()
+
+
+def test_a_thousand_levels_and_a_level_with_one_row():
+    rng = np.random.RandomState(0)
+    frame = pd.DataFrame({"x": rng.normal(size=1500), "id": rng.randint(0, 1000, 1500).astype(str)})
+    model = SparseGPRegressor(n_inducing=30, max_iter=3, random_state=0).fit(frame, frame["x"])
+    assert np.isfinite(model.predict(frame[:5])).all() and len(model.categories_["id"]) > 700
+
+
+def test_the_tag_says_who_takes_missing_values():
+    def takes(model):
+        return get_tags(model).input_tags.allow_nan
+
+    assert takes(SparseGPRegressor()) and takes(SparseGPClassifier(Missing(RBF())))
+    assert not takes(SparseGPRegressor(RBF())) and not takes(SparseGPRegressor(metric="full"))
+    assert not takes(SparseGPRegressor(posterior="fourier"))
+
+
+def test_a_kernel_of_the_user_with_missing_values():
+    frame, y = table()
+    X = frame[["x", "flag"]].astype(float)
+    X.loc[::4, "x"] = np.nan
+    kernel = Columns(Missing(RBF()), "x") + Columns(RBF(), "flag")
+    model = SparseGPRegressor(kernel, n_inducing=20, max_iter=20).fit(X, y)
+    assert model.kernel_.k1.k1.kernel.columns == [0] and kernel.k1.kernel.columns == "auto"
+    with pytest.raises(ValueError, match="column 'flag' .* sees it without Missing"):
+        SparseGPRegressor(kernel).fit(X.assign(flag=X["x"]), y)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        SparseGPRegressor(RBF()).fit(X, y)
+
+
+def test_a_grid_search_over_columns_and_bounds():
+    frame, y = table()
+    kernel = ConstantKernel() * Columns(Missing(RBF()), "x") + WhiteKernel()
+    grid = {"kernel__k1__k2__columns": [["x"], ["x", "flag"]], "bound": ["titsias", "fitc"]}
+    model = SparseGPRegressor(kernel, n_inducing=15, max_iter=5)
+    search = GridSearchCV(model, grid, cv=2).fit(frame[["x", "flag"]].astype(float), y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+# -- the kernel of missing values -----------------------------------------------------------------
+
+RNG = np.random.RandomState(3)
+X = RNG.normal(size=(24, 3))
+X[RNG.uniform(size=X.shape) < 0.2] = np.nan
+X[:, 2] = RNG.normal(size=24)
+UNITS = np.array([0.1, 0.2, 0.3]), np.array([1.5, 0.8, 1.0])
+GAPS = {"columns": [0, 1], "correlation": np.array([0.6, 0.8]), "neutral": np.array([1.2, 0.7])}
+MISSING = [
+    ConstantKernel() * Missing(Matern([1.0, 2.0, 1.5], nu=2.5), **GAPS, units=UNITS),
+    Columns(Missing(RBF(), columns=[0], correlation=0.5), [1]) + Columns(RBF(), 2),
+    Missing(DotProduct(), **GAPS) + WhiteKernel(0.1),
+    Missing(RBF(), **GAPS, neutral_bounds="fixed") ** 2,
+    Missing(Matern(nu=1.5), **GAPS, correlation_bounds="fixed"),
+]
+
+
+@pytest.mark.parametrize("kernel", MISSING, ids=str)
+def test_rules_of_complete_rows(kernel):
+    check_kernel_rule(kernel, np.nan_to_num(X))
+
+
+def slopes(function, theta, step=1e-6):
+    steps = step * np.eye(theta.size)
+    return np.array([(function(theta + e) - function(theta - e)) / (2 * step) for e in steps])
+
+
+@pytest.mark.parametrize("kernel", MISSING, ids=str)
+def test_gradients_where_values_are_missing(kernel):
+    Z, theta = X[:7] + 0.1, kernel.theta
+    G = np.random.RandomState(1).normal(size=(len(X), len(Z)))
+
+    def value(theta, points=Z):
+        return np.sum(G * kernels.evaluate(kernel.clone_with_theta(theta), X, points))
+
+    K, pull = kernels.linearize(kernel, X, Z)
+    assert_allclose(K, kernel(X, Z), atol=1e-14)
+    theta_bar, Z_bar = pull(G.copy())
+    assert_allclose(theta_bar, slopes(value, theta), atol=1e-7)
+    moved = slopes(lambda z: value(theta, z.reshape(Z.shape)), Z.ravel()).reshape(Z.shape)
+    assert_allclose(Z_bar, np.where(np.isnan(Z), 0.0, moved), atol=1e-7)
+
+    signal, _, pull = kernels.diagonal(kernel, X)
+    assert_allclose(np.broadcast_to(signal, len(X)), kernels.evaluate(kernel, X, X).diagonal())
+    g = np.random.RandomState(2).normal(size=len(X))
+    expected = slopes(
+        lambda t: np.sum(g * kernels.diagonal(kernel.clone_with_theta(t), X)[0]), theta
+    )
+    assert_allclose(pull(g, 0.0 * g)[0], expected, atol=1e-7)
+
+    P = X.reshape(6, 4, 3)
+    G = np.random.RandomState(3).normal(size=(6, 4, 4))
+    G = G + G.transpose(0, 2, 1)
+    expected = slopes(lambda t: np.sum(G * kernels.stacked(kernel.clone_with_theta(t), P)), theta)
+    assert_allclose(kernels.linearize_stack(kernel, P)[1](G.copy())[0], expected, atol=1e-6)
+
+
+def test_values_are_the_formula_and_a_kernel():
+    kernel = MISSING[0]
+    gaps = np.isnan(X)
+    mean, std = UNITS
+    neutral = np.array([*(mean[:2] + std[:2] * np.log([1.2, 0.7])), 0.0])
+    seen = np.where(gaps, neutral, X)
+    differ = gaps[:, None] != gaps
+    expected = Matern([1.0, 2.0, 1.5], nu=2.5)(seen) * 0.6 ** differ[..., 0] * 0.8 ** differ[..., 1]
+    assert_allclose(kernel(X), expected, atol=1e-14)
+    assert np.linalg.eigvalsh(expected).min() > 0
+    tile = kernels.single(kernel, X)
+    assert_allclose(tile(slice(0, 9), slice(5, 24)), expected[:9, 5:], atol=1e-6)
+    assert clone(kernel) == kernel and pickle.loads(pickle.dumps(kernel)) == kernel
+    moved = kernel.clone_with_theta(kernel.theta + 0.1)
+    assert_allclose(moved.theta, kernel.theta + 0.1)
+    assert np.all(kernel.bounds[:, 0] < kernel.theta) and np.all(kernel.theta < kernel.bounds[:, 1])
+
+
+def test_missing_values_are_equal_to_each_other():
+    rows = np.array([[np.nan, 1.0], [0.0, 1.0], [np.nan, 1.0], [0.0, np.nan]])
+    for name in ("random", "k-means++", "greedy", "k-means"):
+        kernel = Missing(RBF(), columns=[0, 1], correlation=0.5)
+        Z = inducing.BY_NAME[name](rows, 4, kernel, np.random.RandomState(0))
+        assert len(Z) <= 3, name
+    model = SparseGPRegressor(alpha=0.1).fit(rows, np.arange(4.0))
+    assert len(model.inducing_points_) == 3
+
+
+def test_the_bound_has_the_gradient_of_missing_inducing_points():
+    frame, y = table(60)
+    X = np.column_stack([frame["x"], frame["flag"]]).astype(float)
+    X[::5, 0] = np.nan
+    model = SparseGPRegressor(n_inducing=8, max_iter=2, random_state=0).fit(X, y)
+    function = VectorFunction(model._fits[0].objective, model.kernel_, move_basis=True)
+    start = function.parameters.pack()
+    assert np.isfinite(start).all() and np.isnan(model.inducing_points_).any()
+    value, gradient = function(start)
+    assert_allclose(gradient, slopes(lambda v: function(v)[0], start, 1e-5), atol=1e-3, rtol=1e-4)
