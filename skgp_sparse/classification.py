@@ -251,6 +251,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         n_restarts_optimizer=0,
         max_iter=1000,
         metric="auto",
+        prior="auto",
         time_limit=None,
         tol="auto",
         max_iter_predict=100,
@@ -272,6 +273,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
         self.metric = metric
+        self.prior = prior
         self.time_limit = time_limit
         self.tol = tol
         self.max_iter_predict = max_iter_predict

@@ -312,6 +312,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         n_restarts_optimizer=0,
         max_iter=1000,
         metric="auto",
+        prior="auto",
         time_limit=None,
         tol="auto",
         normalize_y=True,
@@ -333,6 +334,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
         self.metric = metric
+        self.prior = prior
         self.time_limit = time_limit
         self.tol = tol
         self.normalize_y = normalize_y

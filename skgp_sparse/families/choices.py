@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.moments import merge, moments_of
+from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.starts import CheapSearch
 from skgp_sparse.rows.checks import check_number, is_auto, require
@@ -254,6 +255,15 @@ def default_signal(scale, y_variance, limits=(1e-3, 1e4), is_smooth=False):
         )
     variance = ConstantKernel(y_variance, (limits[0] * y_variance, limits[1] * y_variance))
     return variance * (RBF(typical, lengths) if is_smooth else Matern(typical, lengths, nu=2.5))
+
+
+def resolve_prior(given, rows):
+    """The prior of length scales that parameters ask for, for the fit of some rows, or None."""
+    if not isinstance(given.prior, str):
+        return None if given.prior is None else clone(given.prior)
+    if is_auto(given.prior):
+        return None
+    return LogNormalLengthScales()
 
 
 def same_structure(kernel, other):
