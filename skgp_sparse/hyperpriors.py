@@ -27,11 +27,13 @@ class LogNormalLengthScales(BaseEstimator):
     .. math:: \log(l_j / s_j) \sim N\big(\sqrt 2 + \tfrac12 \log d,\; 3\big).
 
     Distances between rows grow with the square root of d. A prior that grows with them expects
-    functions of the same complexity for any number of columns (Hvarfner, Hellsten and Nardi 2024,
-    eq. 4). Where few rows say little about many columns, it keeps length scales from growing
-    short for a column that matters by accident, or long without end. It is a density of
-    :math:`\log l`, whose maximum is at its location. Other software maximises the density of l,
-    which is highest at :math:`\log l` smaller by the variance.
+    functions of the same complexity for any number of columns (Hvarfner, Hellsten and Nardi 2024).
+    Where few rows say little about many columns, it keeps length scales from growing short for a
+    column that seems to matter by accident, or long without end.
+
+    A fit maximises the density of :math:`\log l`, whose maximum is at its location. The density of
+    l is highest where :math:`\log l` is smaller by the variance, and software that maximises that
+    one finds shorter length scales.
 
     All free hyperparameters with the name ``length_scale`` have it, except those of periodic
     kernels, which are no lengths, and of kernels on maps of columns such as `Sphere`. A kernel that

@@ -1,5 +1,7 @@
 """Priors of hyperparameters: their formula, and that every fit counts them once."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -119,6 +121,37 @@ def test_the_evidence_that_is_told_is_that_of_the_data(estimator, options):
     np.testing.assert_allclose(model.log_marginal_likelihood_value_, value, rtol=1e-6)
     plain = estimator(prior=None, random_state=0, **options).fit(X, y)
     assert plain.log_marginal_likelihood_value_ > value
+
+
+def thetas(make, X, y):
+    """Of fits with "auto", without a prior, and with one."""
+    return [make(prior=p, random_state=0).fit(X, y).kernel_.theta for p in ("auto", None, "scaled")]
+
+
+@pytest.mark.parametrize(
+    "make, few",
+    [
+        (SparseGPRegressor, 3),
+        (SparseGPClassifier, 20),
+        (partial(SparseGPRegressor, likelihood="student_t"), 0),
+    ],
+)
+def test_auto_is_a_prior_of_few_rows_for_each_column(make, few):
+    y = Y > 0 if make is SparseGPClassifier else Y
+    for d, n in ((3, 3 * few), (3, min(3 * few + 1, 60))):
+        auto, none, scaled = thetas(make, X[: n or 9, :d], y[: n or 9])
+        expected = scaled if 0 < n <= few * d else none
+        np.testing.assert_array_equal(auto, expected)
+        assert not np.allclose(none, scaled)
+
+
+def test_auto_counts_repeated_rows_as_they_are_weighted():
+    """Five rows of three columns are few, and not if each stands for two of them."""
+    few, twice = (np.repeat(part[:5], 2, axis=0) for part in (X, Y))
+    model = SparseGPRegressor(random_state=0)
+    repeated = model.fit(few, twice).kernel_.theta
+    weighted = model.fit(X[:5], Y[:5], sample_weight=np.full(5, 2.0)).kernel_.theta
+    np.testing.assert_array_equal(repeated, weighted)
 
 
 def test_auto_is_no_prior_of_a_kernel_of_the_user():

@@ -257,13 +257,18 @@ def default_signal(scale, y_variance, limits=(1e-3, 1e4), is_smooth=False):
     return variance * (RBF(typical, lengths) if is_smooth else Matern(typical, lengths, nu=2.5))
 
 
-def resolve_prior(given, rows):
-    """The prior of length scales that parameters ask for, for the fit of some rows, or None."""
-    if not isinstance(given.prior, str):
-        return None if given.prior is None else clone(given.prior)
-    if is_auto(given.prior):
+def resolve_prior(given, rows, few):
+    """The prior of length scales that parameters ask for, or None.
+
+    "auto" has one of the default kernel where there are at most `few` rows per column.
+    """
+    prior = given.prior
+    if is_auto(prior):
+        acts = given.kernel is None and rows.total_weight() <= few * rows.n_features
+        prior = "scaled" if acts else None
+    if prior is None:
         return None
-    return LogNormalLengthScales()
+    return LogNormalLengthScales() if isinstance(prior, str) else clone(prior)
 
 
 def same_structure(kernel, other):
