@@ -137,7 +137,8 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
                     f"and has no parameters. First set {owner} to an object that has a parameter "
                     f"{part!r}. Bounds are in skgp_sparse.bounds, likelihoods in "
                     "skgp_sparse.likelihoods, posteriors in skgp_sparse.posteriors, solvers in "
-                    "skgp_sparse.solvers, and kernels in sklearn.gaussian_process.kernels."
+                    "skgp_sparse.solvers, priors in skgp_sparse.hyperpriors, and kernels in "
+                    "sklearn.gaussian_process.kernels."
                 )
         return super().set_params(**params)
 

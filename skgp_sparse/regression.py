@@ -168,6 +168,24 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           rows are neighbours.
         - "auto": "full" for predictions from neighbours with Gaussian noise if `kernel` is None
           and there are at most 200 columns, "ard" otherwise.
+    prior : {"auto", "scaled"}, None or LogNormalLengthScales, default="auto"
+        The prior of the length scales, which every objective counts once beside all rows. What
+        `log_marginal_likelihood` and `log_marginal_likelihood_value_` tell is without it. Noise and
+        amplitude have none.
+
+        - None: none, so that a fit maximises the objective of the rows alone.
+        - "scaled": log-normal, with a location that grows with the number of columns d:
+          ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)``, where std is that of the column.
+        - An object of `skgp_sparse.hyperpriors`, such as ``LogNormalLengthScales(variance=1.0)``,
+          whose parameters a grid search sets as ``prior__variance``.
+        - "auto": "scaled" if `kernel` is None, `likelihood` is "gaussian" and there are at most
+          three rows per column, where intervals of fits without it are much too narrow. None
+          otherwise: with more rows, some tables gain and some lose. Targets that are a sum of
+          columns, which want length scales without end, lose most.
+
+        It acts on the length scales of kernels on chosen columns, too, but not on those of periodic
+        kernels and of `Sphere`, nor where "neighbors" learn a metric of some rank. The values
+        that `verbose` prints are with it.
     time_limit : float, default=None
         Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops
         after the iteration that is under way, no restart and no larger sample begins, and the
@@ -328,6 +346,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         n_restarts_optimizer=0,
         max_iter=1000,
         metric="auto",
+        prior="auto",
         time_limit=None,
         tol="auto",
         normalize_y=True,
@@ -350,6 +369,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
         self.metric = metric
+        self.prior = prior
         self.time_limit = time_limit
         self.tol = tol
         self.normalize_y = normalize_y

@@ -71,7 +71,8 @@ class LBFGS(BaseEstimator, Solver):
         if model is None:
             function, maximum = fit_exact(objective, kernel, settings, random_state)
         else:
-            function = VectorFunction(objective, kernel, settings.move_basis and _can_move(kernel))
+            moves = settings.move_basis and _can_move(kernel)
+            function = VectorFunction(objective, kernel, moves, settings.prior)
             maximum = climb(function, settings)
         warn_unless_converged(maximum, settings)
         objective, kernel = function.at(maximum.x)
@@ -169,14 +170,14 @@ class UserOptimizer(BaseEstimator, Solver):
 
     def solve(self, objective, kernel, settings, random_state, model=None):
         """Hyperparameters by the optimiser, from the kernel and from restarts."""
-        inner_state = None  # each evaluation begins where the last one ended
+        prior, inner_state = settings.prior, None  # an evaluation begins where the last one ended
 
         def negative(theta, eval_gradient=True):
             nonlocal inner_state
             candidate = kernel.clone_with_theta(theta)
             if not eval_gradient:
-                return -value_or_minus_inf(objective, candidate, False, inner_state)
-            evaluation = attempt(objective, candidate, inner_state)
+                return -value_or_minus_inf(objective, candidate, False, inner_state, prior)
+            evaluation = attempt(objective, candidate, inner_state, prior)
             inner_state = evaluation.inner_state
             return -evaluation.value, -evaluation.theta_bar
 

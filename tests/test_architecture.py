@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "skgp_sparse"
 FLOORS = (
     {"_ground", "metrics", "_version"},
     {"kernels", "_safeguards"},
-    {"_engine"},
+    {"_engine", "hyperpriors"},
     {"inference", "bounds", "inducing", "likelihoods", "sources"},
     {"rows"},
     {"solvers", "_typed_inputs"},

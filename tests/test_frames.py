@@ -59,7 +59,7 @@ def test_a_column_of_each_type():
             "category": pd.Categorical([2, 1, np.nan]),
             "objects": np.array([1, None, 2.5], dtype=object),
             "day": pd.to_datetime(["1970-01-02 00:00", None, "1970-01-03 12:00"]),
-            "zone": pd.to_datetime(["1970-01-02 01:00+01:00", None, "1970-01-03 12:00+00:00"]),
+            "zone": pd.to_datetime(["1970-01-02 01:00+01:00", None, "1970-01-03 13:00+01:00"]),
             "span": pd.to_timedelta([36, 0, -24], unit="h"),
         }
     )

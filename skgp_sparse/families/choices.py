@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from skgp_sparse import bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.moments import merge, moments_of
 from skgp_sparse.families.default_kernels import default_signal
+from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.starts import CheapSearch
 from skgp_sparse.rows.checks import check_number, is_auto, require
@@ -255,6 +256,20 @@ def _moments_of_piece(rows, piece):
     y = rows.targets(piece)
     centred = y if rows.offset is None else y - rows.offset[piece, None]
     return moments_of(centred, rows.weights(piece))
+
+
+def resolve_prior(given, rows, few):
+    """The prior of length scales that parameters ask for, or None.
+
+    "auto" has one of the default kernel where there are at most `few` rows per column.
+    """
+    prior = given.prior
+    if is_auto(prior):
+        acts = given.kernel is None and rows.total_weight() <= few * rows.n_features
+        prior = "scaled" if acts else None
+    if prior is None:
+        return None
+    return LogNormalLengthScales() if isinstance(prior, str) else clone(prior)
 
 
 def same_structure(kernel, other):

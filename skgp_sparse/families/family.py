@@ -10,7 +10,7 @@ from skgp_sparse import kernels
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import about, collected, warn
-from skgp_sparse.families.choices import resolve_inducing
+from skgp_sparse.families.choices import resolve_inducing, resolve_prior
 from skgp_sparse.posteriors._choice import agree, job_of
 from skgp_sparse.rows.part import Units
 
@@ -37,6 +37,8 @@ class Family(ABC):
         None: the noise is Gaussian.
     has_sites : bool
         Whether rows have sites.
+    rows_with_prior : int
+        Per column, up to which the length scales of the default kernel have a prior.
     bound : Bound
         Defined where the noise is Gaussian.
     progress : callable
@@ -46,6 +48,7 @@ class Family(ABC):
     """
 
     has_sites = True
+    rows_with_prior = 0
     progress = None
     deadline = Deadline()
 
@@ -121,7 +124,8 @@ class Family(ABC):
 
     def job(self, rows, kernel, model, name="", before=None):
         """The `Job` of a table."""
-        return job_of(self, rows, kernel, model, name)._replace(before=before)
+        job = job_of(self, rows, kernel, model, name)._replace(before=before)
+        return job.with_prior(resolve_prior(self.parameters, rows, self.rows_with_prior))
 
     def initialiser(self, n_inducing, n_features):
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""

@@ -43,6 +43,7 @@ class GaussianNoise(Family):
 
     likelihood = None
     has_sites = False
+    rows_with_prior = 3
 
     def __init__(self, parameters, name):
         self.parameters, self.name = parameters, name

@@ -42,6 +42,8 @@ class ClassLabels(SiteFamily):
         Sorted labels, where they are known before the rows.
     """
 
+    rows_with_prior = 20
+
     def __init__(self, parameters, name, classes=None):
         self.parameters, self.name = parameters, name
         self.strategy = resolve_posterior(parameters.posterior, name)

@@ -7,12 +7,14 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.families.choices import is_gaussian, resolve_bound
+from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import Minibatches, check_solver, takes_random_rows
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _METRICS = ("auto", "ard", "full")
+_PRIORS = ("auto", "scaled")
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
 
 
@@ -40,6 +42,7 @@ def check_parameters(estimator, name):
     """Raise unless every parameter that needs no data to be judged is of the right kind."""
     check_search(estimator, name)
     check_metric(estimator, name)
+    check_prior(estimator.prior, name)
     check_solver(estimator.solver, name)
     given, m, optimizer = (
         estimator.get_params(deep=False),
@@ -156,6 +159,22 @@ def check_metric(parameters, name):
             f"{name}: metric={metric!r} mixes columns of stationary kernels that have a derivative "
             f"rule and see all columns alike. Got {kernel}. Change this, or set metric='ard'."
         )
+
+
+def check_prior(prior, name):
+    """Raise unless a prior of hyperparameters is one, and its own parameters can be used."""
+    if isinstance(prior, LogNormalLengthScales):
+        check_number(prior.variance, "prior__variance", name, Real, low=np.finfo(float).tiny)
+        location = prior.location
+        if isinstance(location, str):
+            must = "'scaled' or a float"
+            require(location == "scaled", "prior__location", location, name, must)
+        else:
+            check_number(location, "prior__location", name, Real, low=-np.finfo(float).max)
+        return
+    is_name = prior is None or (isinstance(prior, str) and prior in _PRIORS)
+    must = f"one of {_PRIORS}, None, or hyperpriors.LogNormalLengthScales()"
+    require(is_name, "prior", prior, name, must)
 
 
 def check_no_alpha(parameters, name):

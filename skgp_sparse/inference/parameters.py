@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.problem import Evaluation
+from skgp_sparse.hyperpriors import NO_PRIOR
 
 
 class ParameterBlock(NamedTuple):
@@ -88,10 +89,12 @@ class VectorFunction:
     objective : Objective
     kernel : sklearn kernel
     move_basis : bool
+    prior : ThetaPrior
+        What is added to the objective.
     """
 
-    def __init__(self, objective, kernel, move_basis=False):
-        self.objective, self.kernel = objective, kernel
+    def __init__(self, objective, kernel, move_basis=False, prior=NO_PRIOR):
+        self.objective, self.kernel, self.prior = objective, kernel, prior
         self.parameters = Parameters(objective.blocks(kernel, move_basis))
         self.inputs, self.inner_state = move_basis, None
 
@@ -100,6 +103,7 @@ class VectorFunction:
         with arithmetic():
             evaluation = objective.value_and_gradient(kernel, self.inputs, self.inner_state)
         self.inner_state = evaluation.inner_state
+        evaluation = self.prior.added_to(evaluation, kernel.theta)
         return evaluation.value, self.parameters.pack_gradient(evaluation.gradient)
 
     def on(self, rows):
@@ -153,27 +157,27 @@ def positions_of(kernel, name):
     return positions
 
 
-def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None):
+def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None, prior=NO_PRIOR):
     """Value, and the gradient if asked for: -inf and zeros where theta cannot be evaluated.
 
     For users' optimisers and samplers, which scikit-learn's `GaussianProcessRegressor` answers in
     the same way.
     """
     if eval_gradient:
-        evaluation = attempt(objective, kernel, inner_state)
+        evaluation = attempt(objective, kernel, inner_state, prior)
         return evaluation.value, evaluation.theta_bar
     with suppress(np.linalg.LinAlgError), arithmetic():
-        value = objective.value(kernel, inner_state)
+        value = objective.value(kernel, inner_state) + prior.log_density(kernel.theta)
         return value if np.isfinite(value) else -np.inf
     return -np.inf
 
 
-def attempt(objective, kernel, inner_state=None):
+def attempt(objective, kernel, inner_state=None, prior=NO_PRIOR):
     """`Evaluation` with the gradient wrt theta: -inf and zeros where it cannot be evaluated."""
     with suppress(np.linalg.LinAlgError), arithmetic():
         evaluation = objective.value_and_gradient(kernel, inner_state=inner_state)
         if np.isfinite(evaluation.value) and np.isfinite(evaluation.theta_bar).all():
-            return evaluation
+            return prior.added_to(evaluation, kernel.theta)
     return Evaluation(-np.inf, {"kernel": np.zeros(len(kernel.bounds))}, np.nan, inner_state)
 
 

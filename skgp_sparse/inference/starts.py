@@ -39,10 +39,11 @@ def fit_exact(objective, kernel, settings, random_state):
     -------
     function : VectorFunction
     maximum : Maximum
-        The best one.
+        The best one, the prior of theta included.
     """
-    function, cheap = VectorFunction(objective, kernel), settings.cheap
-    within = VectorFunction(objective, cheap.kernel) if cheap else function
+    prior, cheap = settings.prior, settings.cheap
+    function = VectorFunction(objective, kernel, prior=prior)
+    within = VectorFunction(objective, cheap.kernel, prior=prior) if cheap else function
     first = _IN_A_BASIN if _periods(kernel) else 1.0
 
     def rough(theta):

@@ -108,6 +108,10 @@ class Search:
             _warn_of_failure(f"A sample of {len(sample)} rows could not be fitted", error)
             return state._replace(ascent=None)
 
+    def function(self, objective, kernel):
+        """The `VectorFunction` of an objective from a kernel on; the prior counts once."""
+        return VectorFunction(objective, kernel, self.move_basis, self.settings.prior)
+
     def conclude(self, state):
         """`Conclusion` from all rows."""
         with arithmetic():
@@ -144,11 +148,7 @@ class Search:
         rows = self.samples.for_all(sample) if stage.stand_for_all else sample
         if state.ascent is None:
             part = state.objective.on(rows)
-            function, x0, curvature = (
-                VectorFunction(part, state.kernel, self.move_basis),
-                None,
-                None,
-            )
+            function, x0, curvature = self.function(part, state.kernel), None, None
         else:  # nearly the same function: the rows of before stood for all, too
             function, maximum = state.ascent
             function, x0, curvature = function.on(rows), maximum.x, maximum.curvature
@@ -193,8 +193,8 @@ def climb_by_minibatches(search, state, batch_size):
 
 def _cycle(search, state, draw_batch, steps, step_of_basis):
     """The objective and the kernel after Adam's steps."""
-    function = VectorFunction(state.objective, state.kernel, search.move_basis)
-    parameters = function.parameters
+    function = search.function(state.objective, state.kernel)
+    parameters, share_of_prior = function.parameters, 1.0 / search.minibatch_view.total
     vector, limits = parameters.pack(), parameters.limits().T
     units = parameters.filled(_STEP, basis=step_of_basis)
     adam, posterior = Adam(len(vector)), state.posterior
@@ -207,6 +207,9 @@ def _cycle(search, state, draw_batch, steps, step_of_basis):
             gradient, posterior = search.minibatch_view.step(
                 part, kernel, posterior, share, search.move_basis
             )
+        gradient["kernel"] = gradient["kernel"] + share_of_prior * function.prior.gradient(
+            kernel.theta
+        )
         direction = adam.direction(parameters.pack_gradient(gradient))
         if not np.all(np.isfinite(direction)):
             raise np.linalg.LinAlgError("The gradient of a minibatch is not finite.")

@@ -535,7 +535,7 @@ def length_scales(kernel, X_scale):
     return np.where(np.isinf(smallest), X_scale, together)
 
 
-def length_scale_places(kernel, d):
+def length_scale_places(kernel, d, periodic=True):
     """Return where the free length scales of a kernel are, and of which columns they are.
 
     Parameters
@@ -544,6 +544,8 @@ def length_scale_places(kernel, d):
         Kernel expression.
     d : int
         Number of input columns.
+    periodic : bool
+        Whether kernels with a period count, whose ``length_scale`` is no length.
 
     Returns
     -------
@@ -553,10 +555,11 @@ def length_scale_places(kernel, d):
     """
     start, places = 0, []
     for leaf, columns in node(kernel).seen(np.arange(d)):
+        counts = columns is not None and (periodic or not hasattr(leaf.kernel, "periodicity"))
         for one in leaf.kernel.hyperparameters:
             if one.fixed:
                 continue
-            if one.name == "length_scale" and columns is not None:
+            if one.name == "length_scale" and counts:
                 places.append((np.arange(start, start + one.n_elements), columns))
             start += one.n_elements
     return places

@@ -9,6 +9,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.deadline import Deadline
+from skgp_sparse.hyperpriors import NO_PRIOR, LogNormalLengthScales, ThetaPrior
 from skgp_sparse.inference.contracts import Model, Solver
 from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.inference.starts import CheapSearch, fit_exact
@@ -40,6 +41,7 @@ class Settings(NamedTuple):
     progress: Callable | None = None  # (iteration, value) -> stop?
     cheap: CheapSearch | None = None  # where an evaluation is cheap
     deadline: Deadline = Deadline()  # what may be left out after it is left out
+    prior: ThetaPrior = NO_PRIOR  # of the hyperparameters of the kernel
 
 
 class Limits(NamedTuple):
@@ -65,6 +67,7 @@ class Job(NamedTuple):
     cheap: CheapSearch | None = None  # for settings, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     metric: str | int = "auto"  # how columns may be mixed
+    prior: LogNormalLengthScales | None = None  # whose form for a kernel is in the settings
 
     def are_few(self, most):
         """Whether there are so few distinct rows."""
@@ -73,6 +76,11 @@ class Job(NamedTuple):
     def within(self, share):
         """The same job with one of so many shares of the time that is left."""
         return self.with_settings(deadline=self.settings.deadline.share(share))
+
+    def with_prior(self, prior):
+        """The same job with a prior of the hyperparameters of its kernel, in units of its rows."""
+        of_theta = NO_PRIOR if prior is None else prior.of(self.kernel, self.rows.scale())
+        return self._replace(prior=prior).with_settings(prior=of_theta)
 
     def with_settings(self, **changes):
         """The same job with other settings."""
@@ -94,7 +102,12 @@ def best_start(objective, kernel, warm, job):
     cold = objective, kernel
     if job.before is None or not job.settings.solver.moves:
         return cold
-    return max((warm, job.before[0]), cold, key=lambda start: value_or_minus_inf(*start, False))
+    prior = job.settings.prior
+    return max(
+        (warm, job.before[0]),
+        cold,
+        key=lambda start: value_or_minus_inf(*start, False, prior=prior),
+    )
 
 
 def fit_few(rows, kernel, model, settings, random_state):

@@ -64,7 +64,8 @@ def _seen_in(job, metric, kernel):
     points, rows = job.points, job.rows.seen_in(metric)
     if points.are_given:
         points = points._replace(initialise=partial(_initial, points.initialise, metric))
-    return job._replace(rows=rows, points=points, kernel=kernel, before=None, cheap=None)
+    seen = job._replace(rows=rows, points=points, kernel=kernel, before=None, cheap=None)
+    return seen.with_prior(job.prior)
 
 
 def _initial(initialise, metric, *given):

@@ -26,7 +26,7 @@ from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
 from skgp_sparse.posteriors._aside import Judgement
 from skgp_sparse.posteriors._calibration import variance_factor
-from skgp_sparse.posteriors._metric_starts import full, low_rank, rank, wants_full
+from skgp_sparse.posteriors._metric_starts import full, low_rank, prior_of, rank, wants_full
 from skgp_sparse.solvers import Fit
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
@@ -108,7 +108,7 @@ class LocalSearch:
             return local
         chosen, count = self.aside.others(left_out)
         objective = self.objective(local, chosen, count, learn_metric=True)
-        function = VectorFunction(objective, local.kernel)
+        function = VectorFunction(objective, local.kernel, prior=prior_of(self.job))
         most = min(_ITERATIONS, self.job.settings.max_iter)
         options = {"max_iter": most, "callback": self._progress, "alike": True}
         maximum = climb(function, self.job.settings, **options)

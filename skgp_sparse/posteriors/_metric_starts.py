@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.left_out import gradient_outer_product
+from skgp_sparse.hyperpriors import NO_PRIOR
 from skgp_sparse.inference.neighbors_objective import MetricPrior
 
 _MOST_COLUMNS = 200  # of which a full metric is tried, unless it is asked for
@@ -21,6 +22,11 @@ NATS_WITH_SITES = 0.1  # ... of a full one where rows have a likelihood
 def rank(job):
     """That of the metric which a job asks for; None: any."""
     return None if isinstance(job.metric, str) else job.metric
+
+
+def prior_of(job):
+    """That of theta; none where a metric of some rank is learned, which sets the units."""
+    return job.settings.prior if rank(job) is None else NO_PRIOR
 
 
 def wants_full(job):

@@ -109,7 +109,9 @@ class Move(Solver):
         rows, starts = objective.rows, [(objective, kernel)]
         if self.fresh is not None:
             starts += self._fresh_starts(objective, kernel, model, settings, random_state)
-        objective, kernel = max(starts, key=lambda start: value_or_minus_inf(*start, False))
+        objective, kernel = max(
+            starts, key=lambda start: value_or_minus_inf(*start, False, prior=settings.prior)
+        )
         size = max(_FEWEST_ROWS, _ROWS_PER_POINT * len(objective.inducing_points))
         part = objective.on(rows.sampled(model.sample(rows, size, random_state)))
         settings = settings._replace(max_iter=min(settings.max_iter, _ITERATIONS), n_restarts=0)

@@ -27,6 +27,7 @@ from skgp_sparse.posteriors._metric_starts import (
     NATS_WITH_SITES,
     full,
     low_rank,
+    prior_of,
     rank,
     wants_full,
 )
@@ -73,7 +74,7 @@ class SiteSearch:
     def __init__(self, job, k, k_fit, random_state):
         self.job, self.k, self.k_fit, self.random_state = job, k, k_fit, random_state
         self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
-        self.stopped = False
+        self.stopped, self.prior = False, prior_of(job)
         self.effort = Effort(2, 8, 1000) if job.rows.n_features > _WIDE else Effort()
 
     def learn(self, rows):
@@ -120,7 +121,7 @@ class SiteSearch:
         ]
         if len(starts) == 1:
             return starts[0]
-        return max(starts, key=lambda start: start.objective.value(start.kernel))
+        return max(starts, key=lambda start: self._value(*start))
 
     def _mixed(self, local):
         """The `LocalSites` in a metric that is learned."""
@@ -148,7 +149,8 @@ class SiteSearch:
             if index:
                 objective = self._seen_from(objective, kernel, _NEXT)
             objective = replace(objective, chosen=self._chosen(objective))
-            function, first = VectorFunction(objective, kernel), objective.value(kernel)
+            function = VectorFunction(objective, kernel, prior=self.prior)
+            first = self._value(objective, kernel)
             most = min(self.effort.iterations, settings.max_iter - self.n_iter)
             maximum = climb(function, settings, max_iter=most)
             objective, kernel = function.at(maximum.x)
@@ -157,6 +159,10 @@ class SiteSearch:
             if is_little or self.is_over() or self.n_iter >= settings.max_iter:
                 break
         return LocalSites(self._seen_from(objective, kernel, _NEXT), kernel)
+
+    def _value(self, objective, kernel):
+        """The objective and the prior together."""
+        return objective.value(kernel) + self.prior.log_density(kernel.theta)
 
     def _of_all(self, objective, kernel, everything):
         """The objective with the sites of all rows at a kernel."""
