@@ -118,8 +118,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           then. No metric is learned from four distinct rows or fewer, nor by "neighbors" where all
           rows are neighbours.
         - "auto": "ard", as a full matrix seldom predicts labels better.
-    prior : {"auto", "scaled"}, None or LogNormalLengthScales, default="auto"
-        The prior of the length scales, which every objective counts once beside all rows. What
+    prior : {"auto", "scaled"}, None or object, default="auto"
+        The prior of hyperparameters, which every objective counts once beside all rows. What
         `log_marginal_likelihood` and `log_marginal_likelihood_value_` tell is without it. Noise and
         amplitude have none.
 
@@ -127,9 +127,11 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         - "scaled": log-normal, with a location that grows with the number of columns d:
           ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)``, where std is that of the column.
         - An object of `skgp_sparse.hyperpriors`, such as ``LogNormalLengthScales(variance=1.0)``,
-          whose parameters a grid search sets as ``prior__variance``.
+          whose parameters a grid search sets as ``prior__variance``, or ``PooledCorrelations()``
+          of the correlations of categories.
         - "auto": "scaled" if `kernel` is None and there are at most twenty rows per column, None
-          otherwise.
+          otherwise. Without a kernel, the correlations of categories have ``PooledCorrelations()``
+          in any case.
 
         It acts on the length scales of kernels on chosen columns, too, but not on those of periodic
         kernels and of `Sphere`, nor where "neighbors" learn a metric of some rank. The values

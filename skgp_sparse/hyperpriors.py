@@ -100,11 +100,72 @@ class LogNormalLengthScales(BaseEstimator):
         return self.location if is_number else np.sqrt(2.0) + 0.5 * np.log(d)
 
 
+class PooledCorrelations(BaseEstimator):
+    r"""Correlations of several columns are alike, unless the data say otherwise.
+
+    The correlations :math:`\rho_j` of the columns of a `Categorical` or a `Missing` kernel are
+    learned by :math:`t_j = \log(-\log \rho_j)`, which have the prior
+
+    .. math:: t_j \sim N(\bar t, v), \qquad \bar t = \tfrac1q \sum_j t_j,
+
+    whose mean is free. Where there are many categories and few rows, this keeps a fit from giving
+    weight to those that separate the targets by accident.
+
+    Parameters
+    ----------
+    variance : float, default=1.0
+        The variance v.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.hyperpriors import PooledCorrelations
+    >>> from skgp_sparse.kernels import Categorical
+    >>> prior = PooledCorrelations().of(Categorical(correlation=np.array([0.5, 0.9])), np.ones(2))
+    >>> prior.log_density(np.array([0.0, 2.0]))
+    -1.0
+    """
+
+    def __init__(self, variance=1.0):
+        self.variance = variance
+
+    def of(self, kernel, scale):
+        """Return the prior of the hyperparameters of a kernel.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Kernel expression.
+        scale : ndarray of shape (d,)
+            Not used.
+
+        Returns
+        -------
+        ThetaPrior
+            The prior of ``kernel.theta``.
+        """
+        groups = [one for one in kernels.positions_of(kernel, "correlation") if len(one) > 1]
+        return ThetaPrior(groups=tuple((one, float(self.variance)) for one in groups))
+
+
+PRIORS = LogNormalLengthScales, PooledCorrelations
+
+
+def joined(priors, kernel, scale):
+    """The `ThetaPrior` of several priors of different hyperparameters of a kernel."""
+    joint = NO_PRIOR
+    for one in (prior.of(kernel, scale) for prior in priors):
+        has_positions = len(one.positions) > 0
+        joint = joint._replace(groups=joint.groups + one.groups)
+        joint = one._replace(groups=joint.groups) if has_positions else joint
+    return joint
+
+
 _NONE = np.zeros(0, dtype=int)
 
 
 class ThetaPrior(NamedTuple):
-    """Independent normal priors of some entries of theta: of none, unless they are given.
+    """Normal priors of entries of theta: of none, unless they are given.
 
     Parameters
     ----------
@@ -112,20 +173,28 @@ class ThetaPrior(NamedTuple):
         Of these entries in ``kernel.theta``.
     mean : ndarray of shape (k,)
     variance : float
+    groups : tuple of (ndarray, float)
+        Positions of entries that vary around their mean, and their variance.
     """
 
     positions: np.ndarray = _NONE
     mean: np.ndarray | float = 0.0
     variance: float = 1.0
+    groups: tuple = ()
 
     def log_density(self, theta):
         """The logarithm of the density, up to a constant: 0 at its maximum."""
-        return -0.5 * np.sum((theta[self.positions] - self.mean) ** 2) / self.variance
+        value = -0.5 * np.sum((theta[self.positions] - self.mean) ** 2) / self.variance
+        for places, variance in self.groups:
+            value -= 0.5 * len(places) * np.var(theta[places]) / variance
+        return float(value)
 
     def gradient(self, theta):
         """Its gradient (p,)."""
         gradient = np.zeros(len(theta))
         gradient[self.positions] = (self.mean - theta[self.positions]) / self.variance
+        for places, variance in self.groups:
+            gradient[places] = (np.mean(theta[places]) - theta[places]) / variance
         return gradient
 
     def added_to(self, evaluation, theta):

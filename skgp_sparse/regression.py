@@ -168,8 +168,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           rows are neighbours.
         - "auto": "full" for predictions from neighbours with Gaussian noise if `kernel` is None
           and there are at most 200 columns, "ard" otherwise.
-    prior : {"auto", "scaled"}, None or LogNormalLengthScales, default="auto"
-        The prior of the length scales, which every objective counts once beside all rows. What
+    prior : {"auto", "scaled"}, None or object, default="auto"
+        The prior of hyperparameters, which every objective counts once beside all rows. What
         `log_marginal_likelihood` and `log_marginal_likelihood_value_` tell is without it. Noise and
         amplitude have none.
 
@@ -177,11 +177,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "scaled": log-normal, with a location that grows with the number of columns d:
           ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)``, where std is that of the column.
         - An object of `skgp_sparse.hyperpriors`, such as ``LogNormalLengthScales(variance=1.0)``,
-          whose parameters a grid search sets as ``prior__variance``.
+          whose parameters a grid search sets as ``prior__variance``, or ``PooledCorrelations()``
+          of the correlations of categories.
         - "auto": "scaled" if `kernel` is None, `likelihood` is "gaussian" and there are at most
           three rows per column, where intervals of fits without it are much too narrow. None
           otherwise: with more rows, some tables gain and some lose. Targets that are a sum of
-          columns, which want length scales without end, lose most.
+          columns, which want length scales without end, lose most. Without a kernel, the
+          correlations of categories have ``PooledCorrelations()`` in any case.
 
         It acts on the length scales of kernels on chosen columns, too, but not on those of periodic
         kernels and of `Sphere`, nor where "neighbors" learn a metric of some rank. The values

@@ -15,8 +15,8 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.hyperpriors import LogNormalLengthScales, ThetaPrior
-from skgp_sparse.kernels import Columns, Sphere
+from skgp_sparse.hyperpriors import LogNormalLengthScales, PooledCorrelations, ThetaPrior, joined
+from skgp_sparse.kernels import Categorical, Columns, Sphere
 from skgp_sparse.posteriors import FourierFeatures
 from skgp_sparse.solvers import LBFGS, Minibatches, Stochastic
 
@@ -304,3 +304,35 @@ def test_a_prior_that_cannot_be_used_is_refused(estimator, prior, message):
 def test_parameters_of_a_name_cannot_be_set():
     with pytest.raises(ValueError, match="prior is 'auto'"):
         SparseGPRegressor().set_params(prior__variance=1.0)
+
+
+def test_pooled_correlations_are_normal_around_their_mean():
+    kernel = Columns(Categorical(correlation=np.array([0.3, 0.6, 0.9])), [0, 1, 2])
+    kernel = ConstantKernel() * kernel * Columns(Categorical(), 3) + WhiteKernel()
+    prior = PooledCorrelations(variance=2.0).of(kernel, np.ones(4))
+    t = np.log(-np.log([0.3, 0.6, 0.9]))
+    assert prior.log_density(kernel.theta) == pytest.approx(-np.sum((t - t.mean()) ** 2) / 4.0)
+    steps = 1e-6 * np.eye(len(kernel.theta))
+    expected = [
+        (prior.log_density(kernel.theta + e) - prior.log_density(kernel.theta - e)) / 2e-6
+        for e in steps
+    ]
+    np.testing.assert_allclose(prior.gradient(kernel.theta), expected, atol=1e-8)
+    both = joined([PooledCorrelations(), LogNormalLengthScales()], kernel * RBF(), np.ones(4))
+    assert len(both.positions) == 1 and len(both.groups) == 1
+
+
+def test_the_default_kernel_pools_correlations():
+    rng = np.random.RandomState(0)
+    codes = rng.randint(0, 3, size=(300, 8))
+    y = (codes[:, 0] == 1) + 0.5 * rng.normal(size=300)
+    fits = {
+        prior: SparseGPRegressor(prior=prior, categorical_features=[*range(8)]).fit(codes, y)
+        for prior in ("auto", None)
+    }
+    spread = {name: np.std(fit.kernel_.theta[1:9]) for name, fit in fits.items()}
+    assert spread["auto"] < 0.8 * spread[None]
+    fit = fits["auto"]
+    value = fit.log_marginal_likelihood(fit.kernel_.theta)
+    assert value == pytest.approx(fit.log_marginal_likelihood_value_)  # of the data alone
+    assert value < fits[None].log_marginal_likelihood_value_

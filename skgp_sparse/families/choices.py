@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 from skgp_sparse import bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.moments import merge, moments_of
 from skgp_sparse.families.default_kernels import default_signal
-from skgp_sparse.hyperpriors import LogNormalLengthScales
+from skgp_sparse.hyperpriors import LogNormalLengthScales, PooledCorrelations
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.starts import CheapSearch
 from skgp_sparse.rows.checks import check_number, is_auto, require
@@ -258,18 +258,20 @@ def _moments_of_piece(rows, piece):
     return moments_of(centred, rows.weights(piece))
 
 
-def resolve_prior(given, rows, few):
-    """The prior of length scales that parameters ask for, or None.
+def resolve_priors(given, rows, few):
+    """The priors of hyperparameters that parameters ask for, a list.
 
-    "auto" has one of the default kernel where there are at most `few` rows per column.
+    "auto" has them for the default kernel only: of length scales where there are at most `few` rows
+    per column, and of the correlations of categories in any case.
     """
     prior = given.prior
     if is_auto(prior):
-        acts = given.kernel is None and rows.total_weight() <= few * rows.n_features
-        prior = "scaled" if acts else None
-    if prior is None:
-        return None
-    return LogNormalLengthScales() if isinstance(prior, str) else clone(prior)
+        is_short = rows.total_weight() <= few * rows.n_features
+        priors = [PooledCorrelations(), *([LogNormalLengthScales()] if is_short else [])]
+        return priors if given.kernel is None else []
+    if isinstance(prior, str):
+        return [LogNormalLengthScales()]
+    return [] if prior is None else [clone(prior)]
 
 
 def same_structure(kernel, other):

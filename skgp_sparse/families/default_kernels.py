@@ -16,6 +16,7 @@ from skgp_sparse.kernels import Categorical, Columns, Missing
 _LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
 _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
 _CORRELATIONS = 1e-3, 0.9999
+_LARGER = 100.0  # limit of the variance with categories: where all ρ are near 1, most is common
 
 
 def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=(None, ())):
@@ -42,6 +43,8 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=(N
         parts.append((numbers, Missing(part) if missing[numbers].any() else part))
     if codes:
         parts.append((codes, of_categories(len(codes))))
+    if codes:
+        limits = limits[0], _LARGER * limits[1]
     if len(parts) == 1:
         return _constant(y_variance, limits) * parts[0][1]
     variance = _constant(y_variance / (1.0 + _ADDED) ** 2, limits)

@@ -10,7 +10,7 @@ from skgp_sparse import kernels
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import about, collected, warn
-from skgp_sparse.families.choices import resolve_inducing, resolve_prior
+from skgp_sparse.families.choices import resolve_inducing, resolve_priors
 from skgp_sparse.posteriors._choice import agree, job_of
 from skgp_sparse.rows.part import Units
 
@@ -125,7 +125,7 @@ class Family(ABC):
     def job(self, rows, kernel, model, name="", before=None):
         """The `Job` of a table."""
         job = job_of(self, rows, kernel, model, name)._replace(before=before)
-        return job.with_prior(resolve_prior(self.parameters, rows, self.rows_with_prior))
+        return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 
     def initialiser(self, n_inducing, n_features):
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""

@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.families.choices import is_gaussian, resolve_bound
-from skgp_sparse.hyperpriors import LogNormalLengthScales
+from skgp_sparse.hyperpriors import PRIORS
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import Minibatches, check_solver, takes_random_rows
@@ -163,9 +163,9 @@ def check_metric(parameters, name):
 
 def check_prior(prior, name):
     """Raise unless a prior of hyperparameters is one, and its own parameters can be used."""
-    if isinstance(prior, LogNormalLengthScales):
+    if isinstance(prior, PRIORS):
         check_number(prior.variance, "prior__variance", name, Real, low=np.finfo(float).tiny)
-        location = prior.location
+        location = getattr(prior, "location", "scaled")
         if isinstance(location, str):
             must = "'scaled' or a float"
             require(location == "scaled", "prior__location", location, name, must)
@@ -173,7 +173,7 @@ def check_prior(prior, name):
             check_number(location, "prior__location", name, Real, low=-np.finfo(float).max)
         return
     is_name = prior is None or (isinstance(prior, str) and prior in _PRIORS)
-    must = f"one of {_PRIORS}, None, or hyperpriors.LogNormalLengthScales()"
+    must = f"one of {_PRIORS}, None, or an object of skgp_sparse.hyperpriors"
     require(is_name, "prior", prior, name, must)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse import kernels
 from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse.hyperpriors import NO_PRIOR
 
@@ -139,22 +140,9 @@ def raise_noise(kernel, objective):
     if residual == 0.0:
         return kernel
     theta = kernel.theta
-    for positions in positions_of(kernel, "noise_level"):
+    for positions in kernels.positions_of(kernel, "noise_level"):
         theta[positions] += np.log1p(residual / noise)
     return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
-
-
-def positions_of(kernel, name):
-    """Indices into theta of every free hyperparameter of that name, one array for each."""
-    start, positions = 0, []
-    for hyperparameter in kernel.hyperparameters:
-        if hyperparameter.fixed:
-            continue
-        stop = start + hyperparameter.n_elements
-        if hyperparameter.name.split("__")[-1] == name:
-            positions.append(np.arange(start, stop))
-        start = stop
-    return positions
 
 
 def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None, prior=NO_PRIOR):

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse import kernels
 from skgp_sparse.inference.optimizers import STOPPED, STUCK, climb
-from skgp_sparse.inference.parameters import VectorFunction, positions_of
+from skgp_sparse.inference.parameters import VectorFunction
 
 _RESCUES = 4  # starts after an optimum that explains nothing
 _IN_A_BASIN = 0.4  # first step of a kernel with periods; from one on, it left the basin
@@ -113,7 +114,7 @@ def restarts(kernel, n_restarts, random_state):
 
 def _periods(kernel):
     """Indices of the periods in theta; each of them has a basin of its own."""
-    return [*chain(*positions_of(kernel, "periodicity"))]
+    return [*chain(*kernels.positions_of(kernel, "periodicity"))]
 
 
 def drawn_starts(limits, n_restarts, random_state):

@@ -51,6 +51,7 @@ from ._nodes import (
     length_scales,
     linearize,
     linearize_stack,
+    positions_of,
     register,
     stacked,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "may_mix",
     "missing_parts",
     "named",
+    "positions_of",
     "register",
     "single",
     "spectrum",

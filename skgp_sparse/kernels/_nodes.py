@@ -565,6 +565,31 @@ def length_scale_places(kernel, d, periodic=True):
     return places
 
 
+def positions_of(kernel, name):
+    """Return where the free hyperparameters of a name are in theta.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    name : str
+
+    Returns
+    -------
+    list of ndarray
+        Positions in ``kernel.theta``, one array for each hyperparameter.
+    """
+    start, positions = 0, []
+    for one in kernel.hyperparameters:
+        if one.fixed:
+            continue
+        stop = start + one.n_elements
+        if one.name.split("__")[-1] == name:
+            positions.append(np.arange(start, stop))
+        start = stop
+    return positions
+
+
 def _full(value, shape):
     if np.ndim(value) == 0:
         return np.full(shape, float(value))

@@ -22,7 +22,7 @@ from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.parameters import arithmetic, positions_of
+from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
@@ -238,6 +238,6 @@ def _least_noise(kernel, rows):
 def _with_least_noise(kernel, least):
     """The kernel with no less noise than this, where it is learned."""
     theta = kernel.theta
-    for positions in positions_of(kernel, "noise_level"):
+    for positions in kernels.positions_of(kernel, "noise_level"):
         theta[positions] = np.log(np.maximum(np.exp(theta[positions]), least))
     return kernel.clone_with_theta(np.minimum(theta, np.reshape(kernel.bounds, (-1, 2))[:, 1]))

@@ -7,7 +7,7 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine import fourier_draws
 from skgp_sparse._engine.fourier_basis import FourierBasis
-from skgp_sparse.inference.parameters import positions_of, value_or_minus_inf
+from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import begin, best_start
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
@@ -135,7 +135,7 @@ def _with_more_noise(kernel, objective):
     best, louder = -np.inf, kernel
     while (value := value_or_minus_inf(objective, louder, False)) > best:
         best, kernel, theta = value, louder, louder.theta
-        for positions in positions_of(kernel, "noise_level"):
+        for positions in kernels.positions_of(kernel, "noise_level"):
             theta[positions] += np.log(_LOUDER)
         theta = np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T)
         louder = kernel.clone_with_theta(theta)

@@ -9,7 +9,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.deadline import Deadline
-from skgp_sparse.hyperpriors import NO_PRIOR, LogNormalLengthScales, ThetaPrior
+from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior, joined
 from skgp_sparse.inference.contracts import Model, Solver
 from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.inference.starts import CheapSearch, fit_exact
@@ -67,7 +67,7 @@ class Job(NamedTuple):
     cheap: CheapSearch | None = None  # for settings, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     metric: str | int = "auto"  # how columns may be mixed
-    prior: LogNormalLengthScales | None = None  # whose form for a kernel is in the settings
+    priors: tuple = ()  # of hyperparameters, whose form for a kernel is in the settings
 
     def are_few(self, most):
         """Whether there are so few distinct rows."""
@@ -77,10 +77,10 @@ class Job(NamedTuple):
         """The same job with one of so many shares of the time that is left."""
         return self.with_settings(deadline=self.settings.deadline.share(share))
 
-    def with_prior(self, prior):
-        """The same job with a prior of the hyperparameters of its kernel, in units of its rows."""
-        of_theta = NO_PRIOR if prior is None else prior.of(self.kernel, self.rows.scale())
-        return self._replace(prior=prior).with_settings(prior=of_theta)
+    def with_priors(self, priors):
+        """The same job with priors of the hyperparameters of its kernel, in units of its rows."""
+        of_theta = joined(priors, self.kernel, self.rows.scale()) if priors else NO_PRIOR
+        return self._replace(priors=tuple(priors)).with_settings(prior=of_theta)
 
     def with_settings(self, **changes):
         """The same job with other settings."""
