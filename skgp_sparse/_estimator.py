@@ -66,6 +66,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         for job in jobs:
             check_restarts(self, job.kernel)
         self._check_gaps_of_rows(jobs[0])
+        jobs = family.settled(jobs)
         states = family.random_states(check_random_state(self.random_state))
         watched = bool(self.verbose) or has_callbacks(self)
         fits = fit_all(jobs, states, self.n_jobs, watched)

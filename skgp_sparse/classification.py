@@ -32,7 +32,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         part of the latent process. If None is passed, the kernel
         ``ConstantKernel() * Matern(nu=2.5)`` with one length scale per feature is used as default.
         Its hyperparameters are learned. Their initial values and bounds are computed from the
-        data.
+        data. With categories, it is
+        ``ConstantKernel() * Columns(c + Matern()) * Columns(c + Categorical())``. Where values are
+        missing, the part of the numbers is `Missing`, and skewed columns may be on a `LogScale`.
     bound : str or Bound, default="auto"
         The training objective:
 

@@ -80,7 +80,7 @@ _OF_USERS = {
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
     posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     solvers: "LBFGS Minibatches Stochastic",
-    kernels: "Categorical Columns Missing Sphere",
+    kernels: "Categorical Columns LogScale Missing Sphere",
     sklearn_kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared "
     "Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
 }

@@ -46,7 +46,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         the noise. If None is passed, the kernel
         ``ConstantKernel() * Matern(nu=2.5) + WhiteKernel()`` with one length scale per feature is
         used as default. Its initial hyperparameters and their bounds are computed from the data,
-        so that the features need not be scaled.
+        so that the features need not be scaled. With categories, it is
+        ``ConstantKernel() * Columns(c + Matern()) * Columns(c + Categorical())``. Where values are
+        missing, the part of the numbers is `Missing`, and skewed columns may be on a `LogScale`.
     bound : str or Bound, default="auto"
         The training objective of inducing points. It can be "titsias" (also called "vfe"),
         "titsias_new", "titsias_blocks", "artemev", "fitc" (also called "gfitc-ep"), "pep", "dtc",

@@ -12,6 +12,7 @@ from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_thr
 from skgp_sparse._ground.warnings import about, collected, warn
 from skgp_sparse.families.choices import resolve_inducing, resolve_priors
 from skgp_sparse.posteriors._choice import agree, job_of
+from skgp_sparse.posteriors._skewed_columns import settled
 from skgp_sparse.rows.part import Units
 
 _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
@@ -126,6 +127,11 @@ class Family(ABC):
         """The `Job` of a table."""
         job = job_of(self, rows, kernel, model, name)._replace(before=before)
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
+
+    def settled(self, jobs):
+        """The jobs of a fit, whose default kernel may see skewed columns by their logarithms."""
+        with single_threaded_blas():
+            return [settled(job, self.columns()) for job in jobs]
 
     def initialiser(self, n_inducing, n_features):
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""

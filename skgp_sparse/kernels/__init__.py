@@ -22,7 +22,8 @@ The public functions and the registry are in `_nodes`, and the interface of rule
 without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.
 `_mapped` contains kernels of inputs that are seen through a map: `Columns` is in `_columns`, and
-`Sphere` in `_sphere`; `Missing`, for inputs with missing values, is in `_missing`.  `_categorical`
+`Sphere` in `_sphere`; `LogScale`, for skewed columns, is in `_log_scale`, and `Missing`, for inputs
+with missing values, in `_missing`.  `_categorical`
 has the kernel of levels, and `_levels` tells how much rows of levels agree.  `_near` makes inputs
 in which rows are near that a kernel finds near.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
@@ -38,6 +39,7 @@ from . import _composites, _fallback, _formulas, _nodes, _pairwise
 from ._categorical import Categorical, CategoricalRule, categories, with_levels
 from ._columns import Columns, named
 from ._expectations import expectation_width, expectations
+from ._log_scale import LogScale
 from ._mapped import MappedNode, may_mix, touched
 from ._missing import Missing, MissingNode, bare, has_missing, missing_parts, with_gaps
 from ._near import in_units
@@ -64,6 +66,7 @@ __all__ = [
     "Categorical",
     "Columns",
     "KernelRule",
+    "LogScale",
     "Missing",
     "Sphere",
     "bare",
@@ -114,5 +117,6 @@ _nodes.add_builder(_sk.Product, _composites.ProductNode)
 _nodes.add_builder(_sk.Exponentiation, _composites.PowerNode)
 _nodes.add_builder(Columns, MappedNode)
 _nodes.add_builder(Sphere, MappedNode)
+_nodes.add_builder(LogScale, MappedNode)
 _nodes.add_builder(Missing, MissingNode)
 _nodes.add_builder(_sk.CompoundKernel, _refuse_compound)

@@ -50,6 +50,7 @@ class Auto(Strategy):
     """The rule of "auto"."""
 
     name = "auto"
+    learns_metric = True
 
     def fit(self, job, random_state):
         """The `Fit` of what the rule leads to."""

@@ -53,6 +53,8 @@ class Strategy(BaseEstimator, ABC):
         The number of features of a row; None: that of the inducing points that are wanted.
     takes_missing : bool
         Whether values of X may be missing, where the kernel has a part for them.
+    learns_metric : bool
+        Whether columns may be mixed, where the kernel allows it.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class Strategy(BaseEstimator, ABC):
     has_bound = True
     width = None
     takes_missing = True
+    learns_metric = False
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod

@@ -34,6 +34,7 @@ class Neighbors(Strategy):
 
     name = "neighbors"
     keeps_rows = True
+    learns_metric = True
     has_bound = False
 
     def __init__(self, n_neighbors="auto", n_neighbors_fit=FIT):

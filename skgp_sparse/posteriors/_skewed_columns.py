@@ -1,0 +1,132 @@
+"""Skewed columns of the default kernel: on a scale of logarithms, where the evidence is higher.
+
+A column with a few large values is seen on a scale of logarithms (`LogScale`) if that raises the
+evidence of a small exact fit by some nats. All skewed columns go together.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Sum, WhiteKernel
+
+from skgp_sparse import kernels
+from skgp_sparse._ground.warnings import collected
+from skgp_sparse.inference.starts import CheapSearch, fit_exact
+
+_SKEWNESS, _FEW_VALUES = 1.0, 10  # above which a column is skewed, and no scale of a few grades
+_SOME_ROWS = 10_000  # that tell
+_NATS = 3.0  # of evidence that logarithms have to gain
+_ITERATIONS, _COARSER = 100, 10.0  # of the fits that are compared, as those of every start
+
+
+class Skew(NamedTuple):
+    """Skewed columns of a table."""
+
+    columns: np.ndarray  # numbers
+    names: list  # or numbers, as users know them
+    lows: np.ndarray
+    units: np.ndarray
+    shift: np.ndarray  # (d,) of the logarithms of spreads, from the columns' to that of their logs
+
+
+def skew_of(rows, columns):
+    """The `Skew` of a table, None where no column is skewed.
+
+    Parameters
+    ----------
+    rows : Table
+    columns : tuple
+        Names of all columns, None where they have none, and names or numbers of the categories.
+    """
+    names, categories = columns
+    some = rows.subset(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
+    X = np.asarray(some.stored_inputs(), dtype=np.float64)
+    labels = [*range(X.shape[1])] if names is None else names
+    chosen = [
+        j
+        for j, label in enumerate(labels)
+        if label not in categories and _is_skewed(_present(X, j))
+    ]
+    if not chosen:
+        return None
+    scales = [_logs_of(_present(X, j)) for j in chosen]
+    lows, units, shifts = map(np.array, zip(*scales))
+    shift = np.zeros(X.shape[1])
+    shift[chosen] = shifts
+    return Skew(np.array(chosen), [labels[j] for j in chosen], lows, units, shift)
+
+
+def _present(X, j):
+    return X[~np.isnan(X[:, j]), j]
+
+
+def _is_skewed(x):
+    if len(np.unique(x)) <= _FEW_VALUES:
+        return False
+    deviation = (x - x.mean()) / np.ptp(x)
+    return np.mean(deviation**3) > _SKEWNESS * np.mean(deviation**2) ** 1.5
+
+
+def _logs_of(x):
+    """Smallest value, unit, and logarithm of the ratio of spreads."""
+    low = x.min()
+    unit = np.median(x - low) or np.mean(x - low)
+    return low, unit, np.log(np.std(unit * np.log1p((x - low) / unit)) / np.std(x))
+
+
+def settled(job, columns):
+    """The job, whose skewed columns are on a scale of logarithms if the evidence says so."""
+    skew = skew_of(job.rows, columns) if _is_open(job) else None
+    if skew is None:
+        return job
+    other = job._replace(kernel=on_logs(job.kernel, skew))
+    if job.cheap is not None:
+        other = other._replace(cheap=_cheap_on_logs(job, skew))
+    other = other.with_priors(job.priors)
+    return other if _evidence(other) > _evidence(job) + _NATS else job
+
+
+def _is_open(job):
+    """Whether there is something to choose, which nothing else depends on."""
+    few = len(job.rows) <= job.limits.exact
+    mixes = job.strategy.learns_metric and job.metric == "auto" and not job.model.has_sites
+    is_plain = job.rows.in_memory and job.rows.X_std is None and job.before is None
+    is_plain = is_plain and job.metric in ("auto", "ard") and job.strategy.takes_missing
+    begins_small = job.settings.solver.begins_small and bool(job.limits.exact)
+    return job.is_free and is_plain and begins_small and (few or not mixes)
+
+
+def on_logs(kernel, skew):
+    """The kernel, noise apart, with skewed columns on a scale of logarithms."""
+    theta = kernel.theta
+    for places, columns in kernels.length_scale_places(kernel, len(skew.shift)):
+        theta[places] += skew.shift[columns] if len(places) > 1 else skew.shift[columns].mean()
+    kernel = kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+    names = skew.names if isinstance(skew.names[0], str) else None
+    has_noise = isinstance(kernel, Sum) and isinstance(kernel.k2, WhiteKernel)
+    signal = kernel.k1 if has_noise else kernel
+    numbers = None if names is None else dict(zip(names, skew.columns.tolist()))
+    lows, units = skew.lows.tolist(), skew.units.tolist()
+    signal = kernels.LogScale(signal, skew.names, lows, units, numbers)
+    return signal + kernel.k2 if has_noise else signal
+
+
+def _cheap_on_logs(job, skew):
+    """The `CheapSearch` of the other kernel, whose starts differ from the first in the noise."""
+    quiet = on_logs(job.cheap.kernel, skew)
+    moved = on_logs(job.kernel, skew).theta - job.kernel.theta
+    return CheapSearch(quiet, tuple(start + moved for start in job.cheap.starts))
+
+
+def _evidence(job):
+    """The objective of a small exact fit, prior included; -inf where there is none."""
+    settings = job.settings._replace(
+        max_iter=_ITERATIONS, tol=_COARSER * job.settings.tol, progress=None, n_restarts=0
+    )
+    rows = job.model.sample(job.rows, settings.start_rows, np.random.RandomState(0))
+    objective = job.model.exact(job.rows.sampled(rows), settings.options, rough=True)
+    try:
+        with collected():  # the fits that follow warn
+            return fit_exact(objective, job.kernel, settings, np.random.RandomState(0))[1].value
+    except np.linalg.LinAlgError:
+        return -np.inf
