@@ -60,12 +60,13 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         check_parameters(self, type(self).__name__)
         family, earlier = self._family().on_the_clock(), self._earlier()
         records = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
+        family.lacking = records.lacking()
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         family.progress = progress_of(self, reporter)
         jobs = family.jobs(records, earlier)
         for job in jobs:
             check_restarts(self, job.kernel)
-        self._check_gaps_of_rows(jobs[0])
+            self._check_gaps_of_rows(job)
         jobs = family.settled(jobs)
         states = family.random_states(check_random_state(self.random_state))
         watched = bool(self.verbose) or has_callbacks(self)
@@ -286,6 +287,11 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
 def fitted_view(estimator):
     """The view of a fitted estimator, for rooms that write predictions in another language."""
     check_is_fitted(estimator, "kernel_")
+    if getattr(estimator, "_types", None) is not None:
+        raise ValueError(
+            f"This {type(estimator).__name__} was fitted to a table with categories or times, which "
+            "a graph does not encode. Fit it to numbers."
+        )
     return estimator._view
 
 
@@ -333,6 +339,8 @@ def warn_at_bounds(kernel):
     names = [(hyper, dim) for hyper in free for dim in range(hyper.n_elements)]
     close = np.isclose(kernel.bounds, kernel.theta[:, None])
     for (hyper, dim), (at_lower, at_upper) in zip(names, close):
+        if hyper.name.split("__")[-1] == "correlation":  # learned downwards; 1 says: no matter
+            at_lower, at_upper = at_upper, False
         if at_lower or at_upper:
             _warn_at_bound(hyper, dim, "lower" if at_lower else "upper")
 

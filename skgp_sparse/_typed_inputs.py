@@ -6,6 +6,7 @@ from sklearn.utils.validation import validate_data
 from skgp_sparse.kernels import has_missing
 from skgp_sparse.rows.checks import (
     FLOATS,
+    about_missing,
     check_gaps,
     check_in_memory,
     check_numbers,
@@ -14,7 +15,7 @@ from skgp_sparse.rows.checks import (
     on_numpy,
 )
 from skgp_sparse.rows.door import OpenSource, check_query
-from skgp_sparse.rows.types import types_of
+from skgp_sparse.rows.types import FROM_DTYPE, types_of
 
 
 class TypedInputs:
@@ -23,9 +24,14 @@ class TypedInputs:
     def _learn_types(self, X, name):
         """What the columns of X are; those of rows that are elsewhere are numbers."""
         vars(self).pop("categories_", None)
-        self._types = None
+        self._types, chosen = None, self.categorical_features
         if not (is_lazy(X) or isinstance(X, OpenSource)):
-            self._types = types_of(X, self.categorical_features, name)
+            self._types = types_of(X, chosen, name)
+        elif not (chosen is None or (isinstance(chosen, str) and chosen == FROM_DTYPE)):
+            raise ValueError(
+                f"{name}: categorical_features needs an array or a data frame in memory. Encode "
+                "the categories before, and pass a kernel with Categorical."
+            )
         if self._types is not None and self._types.encoders:
             self.categories_ = self._types.levels()
 
@@ -36,16 +42,17 @@ class TypedInputs:
         check_in_memory(name, X=X, **others)
         check_query(X, name)
         check_readable(name, X=X, **others)
-        types = self._types if hasattr(self, "kernel_") else None
+        types = getattr(self, "_types", None) if hasattr(self, "kernel_") else None
         if types is None and not self._knows_missing():
             check_numbers(X, "X", name)
-            return validate_data(self, X, reset=False, dtype=FLOATS)
+            with about_missing():
+                return validate_data(self, X, reset=False, dtype=FLOATS)
         validate_data(self, X, reset=False, skip_check_array=True)
         X = X if types is None else types.encoded(X, name)
         check_numbers(X, "X", name)
         X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
         during = "there were none in the column in fit. Impute them, or fit with such rows."
-        check_gaps(X, self._fits[0].kernel, self._names(), name, during)
+        check_gaps(X, self._fits[0].kernel, self._names(), f"X of {name}", during)
         return X
 
     def _check_gaps_of_rows(self, job):
@@ -56,7 +63,11 @@ class TypedInputs:
                 "that sees this column, or impute the values."
             )
             check_gaps(
-                job.rows.stored_inputs(), job.kernel, self._names(), type(self).__name__, remedy
+                job.rows.stored_inputs(),
+                job.kernel,
+                self._names(),
+                f"X of {type(self).__name__}",
+                remedy,
             )
 
     def __sklearn_tags__(self):

@@ -176,11 +176,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         amplitude have none.
 
         - None: none, so that a fit maximises the objective of the rows alone.
-        - "scaled": log-normal, with a location that grows with the number of columns d:
-          ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)``, where std is that of the column.
+        - "scaled": length scales have a log-normal prior with a location that grows with the number
+          of columns d, ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)``, where std is that of the
+          column. Correlations of several categories have ``PooledCorrelations()``.
         - An object of `skgp_sparse.hyperpriors`, such as ``LogNormalLengthScales(variance=1.0)``,
           whose parameters a grid search sets as ``prior__variance``, or ``PooledCorrelations()``
-          of the correlations of categories.
+          of the correlations of categories, or a list of such objects.
         - "auto": "scaled" if `kernel` is None, `likelihood` is "gaussian" and there are at most
           three rows per column, where intervals of fits without it are much too narrow. None
           otherwise: with more rows, some tables gain and some lose. Targets that are a sum of
@@ -222,9 +223,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - A mask, or numbers or names of columns.
 
         Their levels become codes from 0 on, which are what the kernel and `inducing_points_` have;
-        see `categories_`. A missing value is a level of its own. Levels that were not seen in `fit`
-        are as similar to others as the kernel makes different levels. Columns of times become days
-        since 1970, and durations days.
+        see `categories_`. A missing value is a level of its own. A level that `fit` has not seen
+        differs from all others. Columns of times become days since 1970, and durations days. A list
+        of int has positions of columns.
     random_state : int, RandomState instance or None, default=None
         Controls the randomness of the initialisation: the choice of the rows for the first fit,
         the restarts of the optimizer, the initial inducing points, and the samples of
@@ -286,8 +287,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The number of rows that came through `partial_fit`, counted by weight. Defined only after
         `partial_fit`.
     categories_ : dict
-        Levels of each category by the name of its column, or by its number in an array. Those of a
-        code are at this place. Defined only if there are categories.
+        Levels of each category by the name of its column, or by its number in an array: the level
+        at place k has the code k. Defined only if there are categories.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)

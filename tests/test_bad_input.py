@@ -68,7 +68,7 @@ def test_nan_and_inf_are_refused(value):
         model().fit(X, Y, sample_weight=spoilt(np.ones(60), value))
     with pytest.raises(ValueError, match="alpha contains"):
         model(alpha=spoilt(np.ones(60), value)).fit(X, Y)
-    with pytest.raises(ValueError, match="inducing_init contains"):
+    with pytest.raises(ValueError, match="inducing_init"):
         model(inducing_init=spoilt(X[:5], value)).fit(X, Y)
     with pytest.raises(ValueError, match="'alpha' parameter"):
         model(alpha=value).fit(X, Y)

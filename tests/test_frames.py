@@ -1,6 +1,8 @@
 """Data frames as they are: types of columns, codes, missing values, and the default kernel."""
 
+import datetime
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
 from skgp_sparse.inference.parameters import VectorFunction
 from skgp_sparse.kernels import Columns, Missing
 from skgp_sparse.rows.types import types_of
+from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_kernel_rule
 
 N = 120
@@ -111,11 +114,13 @@ def test_categories_are_chosen_by_mask_number_or_name(chosen):
 @pytest.mark.parametrize(
     "frame, chosen, error, words",
     [
-        ({"c": ["a", 1, "b"]}, "from_dtype", TypeError, "Column 'c' .* several types"),
+        ({"c": ["a", 1, "b"]}, "from_dtype", ValueError, "Column 'c' .* levels of one type"),
         ({"c": ["a", "b", "a"]}, None, ValueError, "Column 'c' .* does not name it"),
         ({"c": [1, 2, 3]}, ["d"], ValueError, "'categorical_features' .* are \\['c'\\]"),
         ({"c": [1, 2, 3]}, [5], ValueError, "numbers or names of columns"),
         ({"c": [1.0, 2.0, np.inf]}, "from_dtype", ValueError, "infinity"),
+        ({"c": list("aba"), "d": [1, 2, np.inf]}, "from_dtype", ValueError, "infinity: column 'd'"),
+        ({"c": [(1,), (2,), (1,)]}, "from_dtype", ValueError, "Column 'c' .* cannot be read"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(frame, chosen, error, words):
@@ -245,6 +250,117 @@ def test_a_grid_search_over_columns_and_bounds():
     model = SparseGPRegressor(kernel, n_inducing=15, max_iter=5)
     search = GridSearchCV(model, grid, cv=2).fit(frame[["x", "flag"]].astype(float), y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+# -- rows and options that go wrong easily -------------------------------------------------------
+
+
+def test_a_row_in_which_everything_is_missing():
+    frame, y = table()
+    model = SparseGPRegressor(random_state=0, max_iter=5).fit(with_gaps(frame), y)
+    for value in (None, np.nan, pd.NA):
+        for column in frame:
+            row = pd.DataFrame([{**frame.iloc[0].to_dict(), column: value}])
+            assert np.isfinite(model.predict(row)).all(), (value, column)
+
+
+def test_objects_of_arrays_have_the_missing_values_of_frames():
+    frame = pd.DataFrame({"c": ["a", "b", None] * 10, "x": np.arange(30.0)})
+    model = SparseGPRegressor(max_iter=3).fit(frame, np.arange(30.0) % 3)
+    expected = model.predict(pd.DataFrame({"c": [None], "x": [2.0]}))
+    for value in (None, np.nan, pd.NA):
+        assert_array_equal(model.predict(np.array([[value, 2.0]], dtype=object)), expected)
+
+
+def test_python_times_and_durations_are_days():
+    utc = datetime.timezone.utc
+    frame = pd.DataFrame(
+        {
+            "day": [datetime.date(1970, 1, 2), None],
+            "zone": np.array([datetime.datetime(1970, 1, 3, tzinfo=utc), None], dtype=object),
+            "span": np.array([datetime.timedelta(hours=12), None], dtype=object),
+        }
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        numbers = types_of(frame, "from_dtype", "Test").encoded(frame, "Test")
+    assert_array_equal(numbers, [[1.0, 2.0, 0.5], [np.nan] * 3])
+
+
+@pytest.mark.parametrize("multi_class", ["one_vs_one", "one_vs_rest", "softmax"])
+def test_values_that_are_missing_in_one_class_only(multi_class):
+    frame, y = table()
+    labels = np.digitize(y, [0.0, 1.5])
+    X = np.column_stack([frame["x"], frame["flag"]]).astype(float)
+    X[(labels == 2) & (np.arange(N) % 2 == 0), 1] = np.nan
+    model = SparseGPClassifier(multi_class=multi_class, n_inducing=10, max_iter=3).fit(X, labels)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"kernel": RBF()}, "column 'colour' of X is a category, but kernel"),
+        ({"metric": "full"}, "mixes columns"),
+        ({"metric": 1}, "mixes columns"),
+        ({"posterior": "fourier"}, "draws frequencies"),
+    ],
+)
+def test_options_that_categories_do_not_go_with(options, words):
+    frame, y = table()
+    with pytest.raises(ValueError, match=words):
+        SparseGPRegressor(**options).fit(frame, y)
+
+
+def test_what_takes_numbers_only_says_so():
+    frame, y = table()
+    with pytest.raises(ValueError, match="X_std is for arrays and data frames of numbers"):
+        SparseGPRegressor().fit(frame, y, X_std=np.zeros(frame.shape))
+    source = Arrays(np.zeros((N, 2)), y)
+    with pytest.raises(ValueError, match="categorical_features needs an array or a data frame"):
+        SparseGPRegressor(categorical_features=[0]).fit(source)
+    model = SparseGPRegressor(max_iter=1).fit(frame, y)
+    with pytest.raises(ValueError, match="levels in fit were 'blue'"):
+        model.predict(frame.assign(colour=1))
+    with pytest.raises(ValueError, match="Missing values need kernel=None"):
+        SparseGPRegressor(RBF()).fit(np.array([[0.0], [np.nan]]), [0.0, 1.0])
+    plain = SparseGPRegressor(categorical_features=[], max_iter=1).fit(frame[["x"]], y)
+    assert not hasattr(plain, "categories_")
+
+
+def test_inducing_points_with_missing_values_of_the_user():
+    frame, y = table()
+    X = np.column_stack([frame["x"], frame["flag"]]).astype(float)
+    X[::4, 0] = np.nan
+    for init in (X[:10], lambda X, m, kernel, random_state: X[:10]):
+        model = SparseGPRegressor(inducing_init=init, n_inducing=10, max_iter=3).fit(X, y)
+        assert len(model.inducing_points_) == 10 and np.isnan(model.inducing_points_).any()
+    with pytest.raises(ValueError, match="inducing_init of SparseGPRegressor has"):
+        SparseGPRegressor(RBF(), inducing_init=X[:10], n_inducing=10).fit(X[1:4], y[1:4])
+
+
+def test_no_warning_where_it_does_not_matter_that_a_value_is_missing():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(100, 1)), rng.normal(size=100)
+    X[::3] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SparseGPRegressor(Missing(Matern([1.0], "fixed")) + WhiteKernel()).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"correlation": np.array([0.5, 0.6])},
+        {"columns": ["c"]},
+        {"columns": "c"},
+        {"columns": [0], "neutral": np.ones(3)},
+        {"columns": [5]},
+    ],
+)
+def test_parameters_of_missing_are_checked(options):
+    with pytest.raises(ValueError, match="of Missing"):
+        Missing(RBF(), **options)(np.array([[0.0], [np.nan]]))
 
 
 # -- the kernel of missing values -----------------------------------------------------------------

@@ -11,6 +11,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
+from skgp_sparse.families.default_kernels import ColumnTable
 from skgp_sparse.kernels import Columns, LogScale
 from skgp_sparse.posteriors import _skewed_columns as skewed
 from skgp_sparse.testing import check_kernel_rule
@@ -129,6 +130,6 @@ def test_skewed_columns_are_found():
         [np.exp(2 * rng.normal(size=200)), rng.normal(size=200), rng.geometric(0.7, 200)]
     )
     X = np.column_stack([X, np.where(rng.uniform(size=200) < 0.3, np.nan, X[:, 0])])
-    skew = skewed.skew_of(Rows(X), (["a", "b", "c", "d"], []))
+    skew = skewed.skew_of(Rows(X), ColumnTable(["a", "b", "c", "d"]))
     assert skew.names == ["a", "d"] and np.all(skew.units > 0) and np.all(skew.shift[[0, 3]] < 0)
-    assert skewed.skew_of(Rows(X), (["a", "b", "c", "d"], ["a", "d"])) is None
+    assert skewed.skew_of(Rows(X), ColumnTable(["a", "b", "c", "d"], ["a", "d"])) is None

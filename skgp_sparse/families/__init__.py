@@ -10,7 +10,7 @@
 - `priors`: the view before anything is fitted
 - `multiclass`: classes become problems, and their answers become one
 - `choices`: names become objects; kernels with their noise, and initialisers by default
-- `default_kernels`: the default kernel, by the types of columns
+- `default_kernels`: the default kernel, by the types of columns, and its priors
 - `parameter_checks`: parameters that cannot be used
 - `latent_fits`: columns that share latent inputs
 - `evidence_bounds`: bounds of the exact evidence

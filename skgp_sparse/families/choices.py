@@ -12,11 +12,10 @@ from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.moments import merge, moments_of
-from skgp_sparse.families.default_kernels import default_signal
-from skgp_sparse.hyperpriors import LogNormalLengthScales, PooledCorrelations
+from skgp_sparse.families.default_kernels import NUMBERS, default_signal
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.starts import CheapSearch
-from skgp_sparse.rows.checks import check_number, is_auto, require
+from skgp_sparse.rows.checks import check_gaps, check_number, is_auto, require
 
 
 class Offer(NamedTuple):
@@ -160,10 +159,10 @@ def resolve_multi_class(multi_class, n_classes, name):
     return multi_class if n_classes > 2 else "one_vs_rest"
 
 
-def resolve_kernel(kernel, alpha, rows, columns=(None, ())):
+def resolve_kernel(kernel, alpha, rows, columns=NUMBERS):
     """A clone of the kernel, or the default one, with the noise that is to be learned.
 
-    `columns`: names, None where there are none, and categories, for the default kernel.
+    `columns`: what the default kernel follows.
     """
     y_variance = rows.target_variance()
     is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
@@ -194,7 +193,7 @@ def cheap_search(kernel, given, rows):
     return CheapSearch(quiet, (quiet.theta,))
 
 
-def resolve_latent_kernel(kernel, likelihood, rows, columns=(None, ())):
+def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS):
     """A clone of the kernel of a process that a likelihood follows, or the default one."""
     if kernel is None:
         variance = _spread(rows) ** 2 if likelihood.standardises else 1.0
@@ -258,22 +257,6 @@ def _moments_of_piece(rows, piece):
     return moments_of(centred, rows.weights(piece))
 
 
-def resolve_priors(given, rows, few):
-    """The priors of hyperparameters that parameters ask for, a list.
-
-    "auto" has them for the default kernel only: of length scales where there are at most `few` rows
-    per column, and of the correlations of categories in any case.
-    """
-    prior = given.prior
-    if is_auto(prior):
-        is_short = rows.total_weight() <= few * rows.n_features
-        priors = [PooledCorrelations(), *([LogNormalLengthScales()] if is_short else [])]
-        return priors if given.kernel is None else []
-    if isinstance(prior, str):
-        return [LogNormalLengthScales()]
-    return [] if prior is None else [clone(prior)]
-
-
 def same_structure(kernel, other):
     """Whether two kernels have the same hyperparameters, whatever their values."""
 
@@ -296,7 +279,7 @@ def resolve_inducing(init, n_inducing, n_features, name):
     is_array = not isinstance(init, str) and np.ndim(init) > 0
     require(is_array, "inducing_init", init, name, must)
     Z = _check_inducing(init, n_features, name)
-    return lambda rows, kernel, random_state: Z, True
+    return lambda rows, kernel, random_state: _without_bare_gaps(Z, kernel, name), True
 
 
 def _from_sample(function, n_inducing):
@@ -311,15 +294,22 @@ def _from_sample(function, n_inducing):
 def _from_callable(function, n_inducing, name):
     def initialise(rows, kernel, random_state):
         Z = function(rows.inputs(), n_inducing, kernel, random_state)
-        return _check_inducing(Z, rows.n_features, name)
+        return _without_bare_gaps(_check_inducing(Z, rows.n_features, name), kernel, name)
 
     return initialise
+
+
+def _without_bare_gaps(Z, kernel, name):
+    """The points; raises if a value is missing that the kernel sees without `Missing`."""
+    check_gaps(Z, kernel, range(Z.shape[1]), f"inducing_init of {name}", "the kernel takes none.")
+    return Z
 
 
 def _check_inducing(Z, n_features, name):
     must = f"or return an array of shape (m, {n_features})"
     require(np.ndim(Z) == 2, "inducing_init", Z, name, must)
-    Z = check_array(Z, dtype=float, copy=True, input_name="inducing_init")
+    options = {"dtype": float, "copy": True, "ensure_all_finite": "allow-nan"}
+    Z = check_array(Z, **options, input_name="inducing_init")
     if Z.shape[1] != n_features:
         raise ValueError(
             f"The 'inducing_init' parameter of {name} has {Z.shape[1]} columns, but X has "

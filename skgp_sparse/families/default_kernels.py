@@ -1,4 +1,4 @@
-"""The default kernel, in the units of the data and by the types of its columns.
+"""The default kernel, in the units of the data and by the types of its columns; its priors.
 
     numbers                 v k_c,    k_c a Matérn kernel with a length scale for each column
     categories              v k_k,    k_k = Π_j (ρ_j + (1 - ρ_j) [a_j = b_j])
@@ -7,11 +7,16 @@
 Where values of numbers are missing, k_c is that of `Missing`.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgp_sparse import kernels
+from skgp_sparse.hyperpriors import LogNormalLengthScales, PooledCorrelations
 from skgp_sparse.kernels import Categorical, Columns, Missing
+from skgp_sparse.rows.checks import is_auto
 
 _LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
 _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
@@ -19,7 +24,27 @@ _CORRELATIONS = 1e-3, 0.9999
 _LARGER = 100.0  # limit of the variance with categories: where all ρ are near 1, most is common
 
 
-def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=(None, ())):
+class ColumnTable(NamedTuple):
+    """What is known of the columns of a table, before its rows are seen."""
+
+    names: list | None = None
+    categories: tuple = ()  # by name or, where there are no names, by number
+    lacking: np.ndarray | None = None  # (d,) whether values are missing; None: none are
+
+    def codes(self):
+        """Numbers of the categories."""
+        names = self.names
+        return sorted(one if names is None else names.index(one) for one in self.categories)
+
+    def misses(self, numbers):
+        """Whether a value of these columns is missing."""
+        return self.lacking is not None and bool(self.lacking[numbers].any())
+
+
+NUMBERS = ColumnTable()  # all columns, without names
+
+
+def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NUMBERS):
     """The default kernel without noise.
 
     Parameters
@@ -30,17 +55,14 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=(N
         Of the variance, in units of that of y.
     is_smooth : bool
         Whether k_c is an RBF kernel.
-    columns : tuple
-        Names of all columns, None where they have none, and names or numbers of the categories.
+    columns : ColumnTable
     """
-    _, scale, missing = rows.input_moments()
-    names, categories = columns
-    codes = [one if names is None else names.index(one) for one in categories]
+    scale, names, codes = rows.scale(), columns.names, columns.codes()
     numbers = np.setdiff1d(np.arange(len(scale)), codes)
     parts = []
     if len(numbers):
         part = of_numbers(scale[numbers], is_smooth)
-        parts.append((numbers, Missing(part) if missing[numbers].any() else part))
+        parts.append((numbers, Missing(part) if columns.misses(numbers) else part))
     if codes:
         parts.append((codes, of_categories(len(codes))))
     if codes:
@@ -78,3 +100,19 @@ def _constant(variance, limits):
 
 def _listed(chosen, names):
     return [int(j) if names is None else names[j] for j in chosen]
+
+
+def resolve_priors(given, rows, few):
+    """The priors of hyperparameters that parameters ask for, a list.
+
+    "auto" has them for the default kernel only: of length scales where there are at most `few` rows
+    per column, and of the correlations of categories in any case.
+    """
+    prior, both = given.prior, [PooledCorrelations(), LogNormalLengthScales()]
+    if is_auto(prior):
+        both = both if rows.total_weight() <= few * rows.n_features else both[:1]
+        return both if given.kernel is None else []
+    if isinstance(prior, str):
+        return both
+    given = prior if isinstance(prior, (list, tuple)) else [prior]
+    return [] if prior is None else [clone(one) for one in given]

@@ -10,7 +10,9 @@ from skgp_sparse import kernels
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import about, collected, warn
-from skgp_sparse.families.choices import resolve_inducing, resolve_priors
+from skgp_sparse.families.choices import resolve_inducing
+from skgp_sparse.families.default_kernels import ColumnTable, resolve_priors
+from skgp_sparse.families.parameter_checks import check_coded, check_mixes
 from skgp_sparse.posteriors._choice import agree, job_of
 from skgp_sparse.posteriors._skewed_columns import settled
 from skgp_sparse.rows.part import Units
@@ -38,6 +40,8 @@ class Family(ABC):
         None: the noise is Gaussian.
     has_sites : bool
         Whether rows have sites.
+    lacking : ndarray of shape (d,) of bool or None
+        Whether values of a column are missing in a row of any problem; None: none are.
     rows_with_prior : int
         Per column, up to which the length scales of the default kernel have a prior.
     bound : Bound
@@ -50,6 +54,7 @@ class Family(ABC):
 
     has_sites = True
     rows_with_prior = 0
+    lacking = None
     progress = None
     deadline = Deadline()
 
@@ -64,8 +69,9 @@ class Family(ABC):
         return None if names is None else [*map(str, names)]
 
     def columns(self):
-        """Names of the columns, None where they have none, and which of them are categories."""
-        return self.feature_names(), [*getattr(self.parameters, "categories_", ())]
+        """The `ColumnTable` that the default kernel follows."""
+        categories = [*getattr(self.parameters, "categories_", ())]
+        return ColumnTable(self.feature_names(), categories, self.lacking)
 
     @abstractmethod
     def jobs(self, records, earlier):
@@ -125,6 +131,9 @@ class Family(ABC):
 
     def job(self, rows, kernel, model, name="", before=None):
         """The `Job` of a table."""
+        check_mixes(self.parameters.metric, kernel, self.name)
+        given, d = self.parameters.kernel, rows.n_features
+        check_coded(given, kernel, self.columns(), d, self.name)
         job = job_of(self, rows, kernel, model, name)._replace(before=before)
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 

@@ -152,17 +152,41 @@ def check_metric(parameters, name):
         require(is_name, "metric", metric, name, f"one of {_METRICS} or an int, which is a rank")
     else:
         check_number(metric, "metric", name, Integral, low=1)
-    if metric in ("auto", "ard"):
-        return
-    if kernel is not None and not kernels.may_mix(kernel):
+    if kernel is not None:
+        check_mixes(metric, kernel, name)
+
+
+def check_mixes(metric, kernel, name):
+    """Raise if columns should be mixed that a kernel does not see alike."""
+    if metric not in ("auto", "ard") and not kernels.may_mix(kernel):
         raise ValueError(
             f"{name}: metric={metric!r} mixes columns of stationary kernels that have a derivative "
             f"rule and see all columns alike. Got {kernel}. Change this, or set metric='ard'."
         )
 
 
+def check_coded(given, kernel, columns, d, name):
+    """Raise if the user's kernel sees the codes of a category as numbers."""
+    codes = columns.codes()
+    if given is None or not codes:
+        return
+    wrong = np.flatnonzero(kernels.as_numbers(kernel, d)[codes])
+    if len(wrong):
+        label = codes[wrong[0]] if columns.names is None else columns.names[codes[wrong[0]]]
+        raise ValueError(
+            f"{name}: column {label!r} of X is a category, but kernel={given} sees its codes as "
+            f"numbers. Choose the numbers by Columns, as in Columns(RBF(), ...) * "
+            f"Columns(Categorical(), [{label!r}]), or leave kernel=None."
+        )
+
+
 def check_prior(prior, name):
     """Raise unless a prior of hyperparameters is one, and its own parameters can be used."""
+    if isinstance(prior, (list, tuple)):
+        for one in prior:
+            require(isinstance(one, PRIORS), "prior", prior, name, "a list of such objects")
+            check_prior(one, name)
+        return
     if isinstance(prior, PRIORS):
         check_number(prior.variance, "prior__variance", name, Real, low=np.finfo(float).tiny)
         location = getattr(prior, "location", "scaled")
@@ -173,7 +197,7 @@ def check_prior(prior, name):
             check_number(location, "prior__location", name, Real, low=-np.finfo(float).max)
         return
     is_name = prior is None or (isinstance(prior, str) and prior in _PRIORS)
-    must = f"one of {_PRIORS}, None, or an object of skgp_sparse.hyperpriors"
+    must = f"one of {_PRIORS}, None, an object of skgp_sparse.hyperpriors, or a list of these"
     require(is_name, "prior", prior, name, must)
 
 

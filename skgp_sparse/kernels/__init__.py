@@ -23,9 +23,9 @@ without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `
 `_distances` contains functions that the stationary kernels share.
 `_mapped` contains kernels of inputs that are seen through a map: `Columns` is in `_columns`, and
 `Sphere` in `_sphere`; `LogScale`, for skewed columns, is in `_log_scale`, and `Missing`, for inputs
-with missing values, in `_missing`.  `_categorical`
-has the kernel of levels, and `_levels` tells how much rows of levels agree.  `_near` makes inputs
-in which rows are near that a kernel finds near.
+with missing values, in `_missing`.  `_categorical` has the kernel of levels, `_codes` says which
+parts of a kernel see them, and `_levels` how much rows of levels agree.  `_near` makes inputs in
+which rows are near that a kernel finds near.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
 precision.  `_spectra` draws the frequencies of stationary kernels.  `_expectations` is about a
 kernel whose first argument has a normal distribution: the terms of a closed form are in
@@ -36,7 +36,8 @@ kernel.
 from sklearn.gaussian_process import kernels as _sk
 
 from . import _composites, _fallback, _formulas, _nodes, _pairwise
-from ._categorical import Categorical, CategoricalRule, categories, with_levels
+from ._categorical import Categorical, CategoricalRule
+from ._codes import as_numbers, categories, with_levels
 from ._columns import Columns, named
 from ._expectations import expectation_width, expectations
 from ._log_scale import LogScale
@@ -69,6 +70,7 @@ __all__ = [
     "LogScale",
     "Missing",
     "Sphere",
+    "as_numbers",
     "bare",
     "categories",
     "diagonal",

@@ -19,9 +19,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ._formulas import UnitRule
 from ._levels import agreement, as_codes, correlations, log_weights
-from ._nodes import node
 
-_MOST = 10_000  # levels that are points
 _START = 0.03  # spread of the first points: levels that are alike at first pass each other freely
 
 
@@ -380,62 +378,3 @@ def _by_levels(kernel, a, b, G):
         for codes in (kernel.index(a), kernel.index(b))
     )
     return first.T @ (G @ second)
-
-
-def categories(kernel, d):
-    """Return the `Categorical` parts of a kernel, each with each of its columns.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-        Number of input columns.
-
-    Returns
-    -------
-    list of tuple of (Categorical, int)
-    """
-    return [
-        (leaf.kernel, int(column))
-        for leaf, columns in node(kernel).seen(np.arange(d))
-        if type(leaf.kernel) is Categorical and columns is not None
-        for column in columns
-    ]
-
-
-def with_levels(kernel, d, codes):
-    """Return a kernel whose categories know how many levels they have, where that matters.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression, of which the caller has the only copy.
-    d : int
-        Number of input columns.
-    codes : callable
-        ``column -> codes`` in training.
-
-    Returns
-    -------
-    sklearn.gaussian_process.kernels.Kernel
-        The kernel.
-
-    Raises
-    ------
-    ValueError
-        If codes are not whole numbers, or there are too many of them for points.
-    """
-    for part, column in categories(kernel, d):
-        is_auto = isinstance(part.n_levels, str) and part.n_levels == "auto"
-        if not is_auto or not part.takes_one_column():
-            continue
-        largest = codes(column).max()
-        if not 0 <= largest < _MOST:
-            raise ValueError(
-                f"The largest code of a category in column {column} is {largest:g}, but levels are "
-                f"points for codes from 0 to {_MOST - 1}. Encode the category by OrdinalEncoder of "
-                "scikit-learn, or set the rank to 0."
-            )
-        part.n_levels = int(np.rint(largest)) + 1
-    return kernel

@@ -62,7 +62,7 @@ def correlations(theta):
 
 def as_codes(X):
     """Return codes as whole numbers; those beyond all whole numbers are one level."""
-    return np.clip(np.rint(X), -_FARTHEST, _FARTHEST).astype(np.intp)
+    return np.clip(np.rint(np.nan_to_num(X, nan=-_FARTHEST)), -_FARTHEST, _FARTHEST).astype(np.intp)
 
 
 def _indicators(places, known, values, size):

@@ -8,6 +8,7 @@ correlation ρ_j with values that are there:
 """
 
 from functools import partial
+from numbers import Integral
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,21 +36,23 @@ class Missing(MappedKernel):
     kernel : sklearn.gaussian_process.kernels.Kernel
         The kernel k' of complete inputs.
     correlation : float or ndarray of shape (n_missing,), default=0.7
-        The correlations ρ. `fit` sets one for each column in which values are missing. Before it,
-        and of other columns, there is nothing to learn.
+        The correlations ρ. `fit` sets one for each column in which values are missing, and learns
+        them. A value that is missing in another column later has the correlation 0.5, and counts as
+        the mean of its column.
     correlation_bounds : pair of floats or "fixed", default=(1e-3, 0.9999)
         Their bounds.
     neutral : ndarray of shape (n_missing,), default=None
-        Exponentials of the neutral values, in standard deviations from the mean of the column.
-        Learning begins at the mean.
+        The neutral values, as exponentials of their distances from the mean of the column in
+        standard deviations, because hyperparameters are positive: 1 is the mean, where learning
+        begins, and ``exp(-1)`` one standard deviation below it.
     neutral_bounds : pair of floats or "fixed", default=(0.05, 20)
         Their bounds, which are three standard deviations from the mean.
     columns : "auto" or sequence of int, default="auto"
         The numbers of the columns in which values are missing, of those that `kernel` sees. `fit`
         finds them with "auto".
     units : pair of ndarray of shape (n_columns,), default=None
-        Means and standard deviations of the values that are there. `fit` sets them, and you need
-        not. None means 0 and 1.
+        Means and standard deviations of the values that are there, which `fit` sets. None means 0
+        and 1.
 
     Examples
     --------
@@ -182,7 +185,7 @@ class Missing(MappedKernel):
             return X
         mean, std = self._units(np.shape(X)[-1])
         values = np.array(mean, dtype=float)
-        gaps = self.gaps()
+        gaps = self._gaps_of(len(values))
         values[gaps] += std[gaps] * np.log(self._neutral())
         return np.where(missing, values, X)
 
@@ -204,7 +207,15 @@ class Missing(MappedKernel):
 
     def gaps(self):
         """Return the numbers of the columns with missing values, once they are known."""
-        return [] if isinstance(self.columns, str) else [*map(int, self.columns)]
+        if isinstance(self.columns, str) and self.columns == "auto":
+            return []
+        is_list = np.ndim(self.columns) == 1 and all(isinstance(c, Integral) for c in self.columns)
+        if not is_list or min(self.columns, default=0) < 0:
+            raise ValueError(
+                "columns of Missing must be 'auto' or a list of numbers of the columns that its "
+                f"kernel sees. Got {self.columns!r}."
+            )
+        return [*map(int, self.columns)]
 
     def factor(self, X, Z):
         """Return the product of correlations, 1 where nothing is missing, and its pullback.
@@ -219,9 +230,15 @@ class Missing(MappedKernel):
 
     def rho(self, d):
         """Return the correlations of d columns."""
-        rho = np.full(d, _OTHERS if self.gaps() else np.mean(self.correlation))
-        rho[self.gaps()] = self._correlations()
+        rho = np.full(d, _OTHERS)
+        rho[self._gaps_of(d)] = self._correlations()
         return rho
+
+    def _gaps_of(self, d):
+        gaps = self.gaps()
+        if max(gaps, default=0) >= d:
+            raise ValueError(f"columns={gaps} of Missing are not among the {d} of its inputs.")
+        return gaps
 
     def own_gradient(self, slopes, *bars):
         """Return the gradient with respect to the own hyperparameters that are free.
@@ -249,12 +266,19 @@ class Missing(MappedKernel):
         return [one for one in self.own_hyperparameters() if not one.fixed]
 
     def _correlations(self):
-        return np.broadcast_to(np.asarray(self.correlation, dtype=float), (len(self.gaps()),))
+        return self._of_gaps("correlation", self.correlation)
 
     def _neutral(self):
-        if self.neutral is None:
-            return np.ones(len(self.gaps()))
-        return np.broadcast_to(np.asarray(self.neutral, dtype=float), (len(self.gaps()),))
+        return self._of_gaps("neutral", 1.0 if self.neutral is None else self.neutral)
+
+    def _of_gaps(self, name, values):
+        values, size = np.asarray(values, dtype=float), len(self.gaps())
+        if values.ndim > 0 and values.shape != (size,):
+            raise ValueError(
+                f"{name} of Missing must be a number, or an array of one for each of its columns "
+                f"with missing values, columns={self.columns!r}. Got {values}."
+            )
+        return np.broadcast_to(values, (size,))
 
     def _units(self, d):
         return (np.zeros(d), np.ones(d)) if self.units is None else self.units

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._categorical import categories
+from ._codes import categories
 from ._levels import as_codes
 from ._nodes import evaluate, node
 

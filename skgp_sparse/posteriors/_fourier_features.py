@@ -86,6 +86,11 @@ class FourierFeatures(Strategy):
 
     def fit(self, job, random_state):
         """The `Fit` with these features, however few rows there are."""
+        if not kernels.spectrum(job.kernel):
+            raise ValueError(
+                f"posterior='fourier' draws frequencies of {_KERNELS} only. The default kernel of "
+                f"a table with categories is {job.kernel}. Choose another posterior."
+            )
         if job.settings.solver.begins_small:
             job = begin(job, random_state)
         rows, settings = job.rows, job.settings._replace(move_basis=self.learn_frequencies)

@@ -35,18 +35,14 @@ def skew_of(rows, columns):
     Parameters
     ----------
     rows : Table
-    columns : tuple
-        Names of all columns, None where they have none, and names or numbers of the categories.
+    columns : ColumnTable
     """
-    names, categories = columns
+    names, codes = columns.names, columns.codes()
     some = rows.subset(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
     X = np.asarray(some.stored_inputs(), dtype=np.float64)
     labels = [*range(X.shape[1])] if names is None else names
-    chosen = [
-        j
-        for j, label in enumerate(labels)
-        if label not in categories and _is_skewed(_present(X, j))
-    ]
+    numbers = np.setdiff1d(np.arange(X.shape[1]), codes)
+    chosen = [j for j in numbers if _is_skewed(_present(X, j))]
     if not chosen:
         return None
     scales = [_logs_of(_present(X, j)) for j in chosen]

@@ -1,5 +1,6 @@
 """The one validator of rows, `Rules`: errors say what was passed and how to correct it."""
 
+from contextlib import contextmanager
 from datetime import date, timedelta
 from numbers import Integral, Real
 from typing import NamedTuple
@@ -45,7 +46,8 @@ class Rules(NamedTuple):
         is_gaussian = not (has_likelihood or self.labels)
         options = {"multi_output": is_gaussian, "y_numeric": not self.labels, "dtype": FLOATS}
         finite = "allow-nan" if self.may_miss else True
-        X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
+        with about_missing():
+            X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
         weight = check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
             if offset is not None:
@@ -140,6 +142,22 @@ def check_numbers(values, argument, name):
         )
 
 
+@contextmanager
+def about_missing():
+    """Context in which the error of a missing value in X has a remedy that exists here."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Input X contains NaN"):
+            raise
+        raise ValueError(
+            "Input X contains NaN. Missing values need kernel=None, or a kernel with Missing "
+            "around each part that sees them, and arrays or data frames with such rows in fit. "
+            "X_std, a metric, posterior='fourier', partial_fit, sources and clusters take none. "
+            "Otherwise, impute them, for example by sklearn.impute."
+        ) from None
+
+
 def check_gaps(X, kernel, names, name, during):
     """Raise if a value is missing in a column that a kernel sees without `Missing`.
 
@@ -152,8 +170,8 @@ def check_gaps(X, kernel, names, name, during):
     if len(wrong):
         j = wrong[0]
         raise ValueError(
-            f"Input X contains NaN: column {names[j]!r} of X of {name} has {gaps[:, j].sum()} "
-            f"missing values, but {during}"
+            f"Input X contains NaN: column {names[j]!r} of {name} has {gaps[:, j].sum()} missing "
+            f"values, but {during}"
         )
 
 

@@ -42,6 +42,11 @@ def read(
     check_in_memory(rules.name, X=X, **given)
     if isinstance(X, OpenSource):
         return _read_source(estimator, rules, X, alpha, **given)
+    if X_std is not None and types is not None:
+        raise ValueError(
+            f"{rules.name}: X_std is for arrays and data frames of numbers, but columns of X are "
+            "categories or times. Leave X_std out, or encode X before."
+        )
     numbers = X if types is None else types.encoded(X, rules.name)
     part = rules.check(numbers, **given, alpha=alpha, all_rows=True)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -69,7 +74,7 @@ def read_chunk(estimator, rules, X, y, sample_weight, offset, reset, types=None)
             )
     if types is not None or types_of(X, estimator.categorical_features, name) is not None:
         raise ValueError(
-            f"{name} takes numbers, but columns of X are categories, times or have missing values. "
+            f"{name} takes numbers, but columns of X are categories or times, or were so in fit. "
             "Pass all rows to fit, or encode them before, by the transformers of "
             "sklearn.preprocessing."
         )

@@ -137,6 +137,10 @@ class Records(ABC):
         Sorted labels. Defined where rows have labels.
     """
 
+    def lacking(self):
+        """Whether values of a column (d,) are missing; None: none are."""
+        return None
+
     @abstractmethod
     def numbers(self, normalize):
         """The `Table` of rows with numbers as targets; `normalize` says whether in units of y."""
@@ -165,6 +169,10 @@ class ArrayRecords(Records):
         records = cls(part._replace(y=index.ravel()), name)
         records.classes = classes
         return records
+
+    def lacking(self):
+        """Whether values of a column (d,) are missing, in rows of any problem."""
+        return np.isnan(self.part.X).any(axis=0)
 
     def numbers(self, normalize, one_form=True):
         """The `Rows`; small tables come in the one form of all equal ones, if wanted."""

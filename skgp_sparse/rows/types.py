@@ -2,17 +2,22 @@
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, timedelta, timezone
 from numbers import Number
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 
 from skgp_sparse.rows.checks import BOOLS
 
 FROM_DTYPE = "from_dtype"
 _NUMBER, _TIME, _CATEGORY = "a number", "a time", "a category"
+_PYTHON_TIMES = {
+    "datetime64[us]": (date, np.datetime64),
+    "timedelta64[us]": (timedelta, np.timedelta64),
+}
 _NUMPY_TIMES = {"m": "timedelta64[us]", "M": "datetime64[us]"}
 _DAY = np.timedelta64(1, "D")
 
@@ -48,18 +53,28 @@ class ColumnTypes:
     def encoded(self, X, name):
         """The numbers (n, d) of a table: codes of levels, days of times, NaN of missing values."""
         columns = columns_of(X, self.kinds)
-        return np.column_stack([self._numbers(j, one, name) for j, one in enumerate(columns)])
+        numbers = [self._numbers(j, one, name) for j, one in enumerate(columns)]
+        for column, values in zip(self.names, numbers):
+            if np.isinf(values).any():
+                raise ValueError(
+                    f"Input X contains infinity: column {column!r} of X of {name}. Replace it by "
+                    "NaN if the value is missing."
+                )
+        return np.column_stack(numbers)
 
     def _numbers(self, j, column, name):
-        if j in self.encoders:
-            with _about(self.names[j], name):
-                return _codes(self.encoders[j], column.read())
+        with _about(self.names[j], name):
+            values = column.read()
+            if j in self.encoders:
+                return _codes(self.encoders[j], values)
         if column.kind != self.kinds[j]:
+            if column.kind == _NUMBER and np.isnan(values).all():
+                return values  # everything is missing, of whatever type
             raise ValueError(
                 f"Column {self.names[j]!r} of X of {name} is {column.kind}, but it was "
                 f"{self.kinds[j]} in fit. Convert it."
             )
-        return column.read()
+        return values
 
 
 def types_of(X, categorical_features, name):
@@ -76,6 +91,8 @@ def types_of(X, categorical_features, name):
     from_dtype = isinstance(categorical_features, str) and categorical_features == FROM_DTYPE
     if not frame and (from_dtype or categorical_features is None):
         return None
+    if issparse(X) or min(np.shape(X), default=0) == 0 or np.ndim(X) != 2:
+        return None  # refused elsewhere
     columns = columns_of(X)
     names = [*X.columns] if frame else [*range(len(columns))]
     if from_dtype:
@@ -106,6 +123,8 @@ def _chosen(categorical_features, names, name):
     if categorical_features is None:
         return []
     given, d = np.asarray(categorical_features), len(names)
+    if given.size == 0:
+        return []
     if given.dtype.kind == "b" and given.shape == (d,):
         return np.flatnonzero(given).tolist()
     if given.dtype.kind in "iu" and given.ndim == 1 and np.all((given >= 0) & (given < d)):
@@ -148,7 +167,8 @@ def _with(columns, kinds):
 
 def _of_array(values, kind):
     if kind == _CATEGORY:
-        return Column(_CATEGORY, lambda: values)
+        missing = _missing_among(values)
+        return Column(_CATEGORY, lambda: _filled(values, missing))
     return _of_objects(values) if values.dtype.kind == "O" else _of_numpy(values)
 
 
@@ -163,18 +183,39 @@ def _of_numpy(values):
 
 def _of_objects(values, missing=None):
     """The column of Python objects: numbers or times if all of them are, otherwise levels."""
-    missing = np.array([_is_missing(one) for one in values]) if missing is None else missing
+    missing = _missing_among(values) if missing is None else missing
     kinds = {*map(type, values[~missing])}
-    if kinds and all(issubclass(kind, (Number, *BOOLS)) for kind in kinds):
+    if all(issubclass(kind, (Number, *BOOLS)) for kind in kinds):  # also if all are missing
         return Column(_NUMBER, lambda: _filled(values, missing).astype(np.float64))
-    if kinds and all(issubclass(kind, (date, np.datetime64)) for kind in kinds):
-        times = np.where(missing, np.datetime64("NaT"), values)
-        return Column(_TIME, lambda: _days(times.astype("datetime64[us]")))
+    for unit, of_python in _PYTHON_TIMES.items():
+        if all(issubclass(kind, of_python) for kind in kinds):
+            return Column(_TIME, lambda: _days(_times(values, missing, unit)))  # noqa: B023
     return Column(_CATEGORY, lambda: _filled(values, missing))
 
 
+def _times(values, missing, unit):
+    """Python's times as those of NumPy, which are in UTC."""
+    times = np.full(len(values), np.array("NaT", dtype=unit))
+    times[~missing] = [_in_utc(one) for one in values[~missing]]
+    return times
+
+
+def _in_utc(time):
+    is_aware = getattr(time, "tzinfo", None) is not None
+    return time.astimezone(timezone.utc).replace(tzinfo=None) if is_aware else time
+
+
+def _missing_among(values):
+    """Which objects are one of the many missing values."""
+    if values.dtype.kind != "O":
+        return values != values
+    return np.array([_is_missing(one) for one in values], dtype=bool)
+
+
 def _is_missing(value):
-    return value is None or value is np.ma.masked or value != value or str(value) == "<NA>"
+    if value is None or value is np.ma.masked or str(value) == "<NA>":
+        return True
+    return isinstance(value, (float, np.generic, date)) and bool(value != value)
 
 
 def _of_pandas(series, kind):
@@ -195,6 +236,8 @@ def _of_pandas(series, kind):
 
 def _of_polars(series, kind):
     dtype = series.dtype
+    if str(dtype) == "Null":
+        return Column(_NUMBER, lambda: np.full(len(series), np.nan))
     if dtype.is_temporal() and kind != _CATEGORY:
         return Column(_TIME, lambda: _days(series.to_numpy()))
     if (dtype.is_numeric() or str(dtype) == "Boolean") and kind != _CATEGORY:
@@ -220,22 +263,28 @@ def _filled(values, missing):
 
 @contextmanager
 def _about(column, name):
-    """Context whose errors of encoders say which column they are about."""
+    """Context whose errors say which column they are about."""
     try:
         yield
-    except TypeError as error:
-        raise TypeError(
-            f"Column {column!r} of X of {name} is a category whose levels are of several types, or "
-            f"neither text nor numbers: {error} Convert it, for example by astype(str)."
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"Column {column!r} of X of {name} cannot be read as numbers, times, or levels of one "
+            f"type, text or numbers ({error}). Convert it, for example by astype(str)."
         ) from error
 
 
 def _codes(encoder, values):
     """Codes of levels; every level that was not seen in training has a negative code of its own."""
+    levels, given = encoder.categories_[0], values[values == values]
+    if len(given) and _has_text(given) != _has_text(levels):
+        raise TypeError(f"the levels in fit were {levels[0]!r}, ..., but now {given[0]!r}, ...")
     codes = encoder.transform(values[:, None])[:, 0]
-    codes[np.isnan(codes)] = len(encoder.categories_[0]) - 1  # missing values are the last level
+    codes[np.isnan(codes)] = len(levels) - 1  # missing values are the last level
     unknown = codes < 0
     if unknown.any():
-        others = OrdinalEncoder(encoded_missing_value=-1).fit_transform(values[unknown, None])
-        codes[unknown] = -2.0 - others[:, 0]
+        codes[unknown] = -2.0 - np.unique(values[unknown].astype(str), return_inverse=True)[1]
     return codes
+
+
+def _has_text(levels):
+    return any(issubclass(kind, str) for kind in {*map(type, levels)})
