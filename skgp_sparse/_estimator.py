@@ -289,8 +289,8 @@ def fitted_view(estimator):
     check_is_fitted(estimator, "kernel_")
     if getattr(estimator, "_types", None) is not None:
         raise ValueError(
-            f"This {type(estimator).__name__} was fitted to a table with categories or times, which "
-            "a graph does not encode. Fit it to numbers."
+            f"This {type(estimator).__name__} was fitted to a table with categories or times, "
+            "which a graph does not encode. Fit it to numbers."
         )
     return estimator._view
 

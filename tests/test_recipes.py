@@ -33,7 +33,7 @@ def test_every_recipe_is_tested():
 
 
 def test_a_table_with_categories_and_gaps():
-    found = run("A DataFrame with categories and missing values")
+    found = run("A DataFrame in a Pipeline, with columns of 0 and 1")
     assert found["model"].score(found["table"], found["price"]) > 0.95
     assert (found["std"][::15] > np.median(found["std"])).mean() > 0.8  # where age is missing
 

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 _FARTHEST = 1e15  # code, beyond which there are no whole numbers
+_WEIGHTS = 1e-14, 700.0  # whose correlations are neither 0 nor 1
 _DENSE = 512  # indicators of levels, beyond which few of them are 1
 
 
@@ -56,8 +57,9 @@ def log_weights(correlation):
 
 
 def correlations(theta):
-    """Return the correlations of values of `log_weights`."""
-    return np.exp(-np.exp(theta))
+    """Return the correlations of values of `log_weights`, which are between 0 and 1 in any case."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.exp(-np.clip(np.exp(theta), *_WEIGHTS))
 
 
 def as_codes(X):
