@@ -275,9 +275,10 @@ def _about(column, name):
 
 def _codes(encoder, values):
     """Codes of levels; every level that was not seen in training has a negative code of its own."""
-    levels, given = encoder.categories_[0], values[values == values]
-    if len(given) and _has_text(given) != _has_text(levels):
-        raise TypeError(f"the levels in fit were {levels[0]!r}, ..., but now {given[0]!r}, ...")
+    levels = encoder.categories_[0]
+    known, given = levels[levels == levels], values[values == values]
+    if len(known) and len(given) and _has_text(given) != _has_text(known):
+        raise TypeError(f"the levels in fit were {known[0]!r}, ..., but now {given[0]!r}, ...")
     codes = encoder.transform(values[:, None])[:, 0]
     codes[np.isnan(codes)] = len(levels) - 1  # missing values are the last level
     unknown = codes < 0
