@@ -405,6 +405,16 @@ def test_gradients_where_values_are_missing(kernel):
     moved = slopes(lambda z: value(theta, z.reshape(Z.shape)), Z.ravel()).reshape(Z.shape)
     assert_allclose(Z_bar, np.where(np.isnan(Z), 0.0, moved), atol=1e-7)
 
+    whole = np.nan_to_num(X[:4])  # the gaps are in one of the two sets only
+    for first, second in ((whole, Z), (X, np.nan_to_num(Z))):
+        G = np.random.RandomState(1).normal(size=(len(first), len(second)))
+
+        def of_both(theta, first=first, second=second, G=G):
+            return np.sum(G * kernels.evaluate(kernel.clone_with_theta(theta), first, second))
+
+        found = kernels.linearize(kernel, first, second)[1](G.copy())[0]
+        assert_allclose(found, slopes(of_both, theta), atol=1e-7)
+
     signal, _, pull = kernels.diagonal(kernel, X)
     assert_allclose(np.broadcast_to(signal, len(X)), kernels.evaluate(kernel, X, X).diagonal())
     g = np.random.RandomState(2).normal(size=len(X))

@@ -328,8 +328,8 @@ def _pull(kernel, X, Z, value, factor, pull_factor, pull, G, inputs):
     learns = pull_factor is not None and kernel.learns_neutral()
     if pull_factor is not None:
         slopes, G = pull_factor(G * value), G * factor
-    if learns:  # pullbacks are about the second argument
-        rows = np.isnan(X).any(axis=-1)
+    rows = np.isnan(X).any(axis=-1)
+    if learns and rows.any():  # pullbacks are about the second argument
         pull_first = node(kernel.kernel).cross(kernel.see(Z), kernel.see(X[rows]))[1]
         bars.append((X[rows], pull_first(np.ascontiguousarray(G[rows].T), True)[1]))
     theta_bar, bar = pull(G, inputs or learns)
