@@ -24,6 +24,7 @@ from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.normal_inputs import InducingPosterior, Normals
 from skgp_sparse._engine.per_row import PerRow
+from skgp_sparse._engine.pooled import PooledProcess
 from skgp_sparse._engine.posterior import Posterior, Posteriors
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.residual_groups import NearRows
@@ -58,7 +59,7 @@ _NEIGHBORS += (NeighborsPosterior, ProcessInMetric, SiteRows, TableRows)
 _LATENT = (InducingPosterior, LatentModel, Normals)
 _VIEWS = (LabelView, ResponseView, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
-_PROCESSES += (TightPosterior,)
+_PROCESSES += (PooledProcess, TightPosterior)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)
 _OBJECTIVES += (
     InducingBasis,
@@ -78,7 +79,7 @@ _PARTS = _LATENT + _VIEWS + _PROCESSES + _NEIGHBORS + _OBJECTIVES + _STREAMS
 _OF_USERS = {
     bounds: "Titsias TitsiasNew TitsiasBlocks Artemev FITC PEP DTC",
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
+    posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors Pool",
     solvers: "LBFGS Minibatches Stochastic",
     kernels: "Categorical Columns LogScale Missing Sphere",
     sklearn_kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared "

@@ -25,7 +25,7 @@ def check_process(process, X, *, below_prior=True, tolerance=1e-7):
         Of variances beside covariances, in units of the largest variance.
     """
     assert isinstance(process, Process) and process.width >= 0 and process.n_rows_kept >= 0
-    assert process.kind in ("prior", "exact", "inducing", "fourier", "neighbors", "rows")
+    assert process.kind in ("prior", "exact", "inducing", "fourier", "neighbors", "pool", "rows")
     mean, variance = process.mean_and_variance(X)
     signal = np.broadcast_to(kernels.diagonal(process.kernel, X)[0], len(X))
     signal = signal if variance.ndim == 1 else signal[:, None]

@@ -17,15 +17,15 @@ PARTS = """
     ExpectationPropagation Fit FourierBasis Groups Harmonics InducingBasis InducingFeatures
     InducingPosterior Inner InnerState Jitter JoinedRows Knowledge LabelView LatentModel LeaveOneOut
     LocalSiteObjective Moments NearRows NeighborsObjective NeighborsPosterior Normals Options Part
-    PerRow Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows RowsPosterior
-    RunningSums SiteObjective SiteRows Softmax Starts StreamState Sums TableRows TargetView
+    PerRow PooledProcess Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows
+    RowsPosterior RunningSums SiteObjective SiteRows Softmax Starts StreamState Sums TableRows TargetView
     TightPosterior Units Variational Watch join_rows
 """
 OF_USERS = {
     "kernels": "Categorical Columns LogScale Missing Sphere",
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasBlocks TitsiasNew",
     "likelihoods": "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
+    "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors Pool",
     "solvers": "LBFGS Minibatches Stochastic",
     "classification": "SparseGPClassifier",
     "gplvm": "BayesianGPLVM",

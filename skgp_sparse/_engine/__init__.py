@@ -50,6 +50,8 @@ left_out
     Rows that are left out, one at a time, and predicted by those near to them.
 neighbors_posterior
     Predictions given the nearest rows.
+pooled
+    Several processes, averaged, by how likely they make rows that are left out.
 evidence
     Bounds of the exact evidence from both sides.
 process, metric

@@ -37,7 +37,7 @@ class Process(ABC):
         negative precisions.
     kind : str
         What the data are given by: "prior" (no data), "exact", "inducing", "fourier",
-        "neighbors" or "rows".
+        "neighbors", "rows" or, of several exact ones, "pool".
     width : int
         Numbers that a prediction computes per query (and process).
     n_rows_kept : int
@@ -46,6 +46,8 @@ class Process(ABC):
         W, where inputs are seen as ``W x``.
     factor : float
         By which variances were calibrated.
+    members : list of (float, kernel) or None
+        Weights and kernels of processes that it is the average of.
     takes_normals : bool
         Whether `skgp_sparse._engine.normal_inputs` predicts where inputs have a distribution.
     """
@@ -53,6 +55,7 @@ class Process(ABC):
     n_rows_kept = 0
     metric = None
     factor = 1.0
+    members = None
     takes_normals = False
 
     def sees(self, rows):

@@ -70,6 +70,7 @@ class GaussianNoise(Family):
         """What the posterior was given."""
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
+        learned["pool_"] = process.members
         return {"posterior_": process.kind, "likelihood_": None, **learned}
 
     def judge(self, view, part):

@@ -57,6 +57,7 @@ class Responses(SiteFamily):
         likelihood = fits[0].objective.likelihood.rescaled(-mean / scale, 1.0 / scale)
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
+        learned["pool_"] = process.members
         return {"posterior_": process.kind, "likelihood_": likelihood, **learned}
 
     def judge(self, view, part):

@@ -9,6 +9,7 @@ predicts:
 - `_job`: what is fitted, and how every fit begins
 - `_skewed_columns`: columns on a scale of logarithms
 - `_exact`: all rows, exactly
+- `_pool`: several exact fits, averaged
 - `_inducing_points`: inducing points
 - `_fourier_features`: random features
 - `_larger_mean`: inducing points, and more of them for the mean
@@ -32,6 +33,7 @@ from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.posteriors._pool import Pool
 
 __all__ = ["AllRows", "Candidate", "Exact", "FourierFeatures", "InducingPoints"]
-__all__ += ["Neighbors", "Strategy"]
+__all__ += ["Neighbors", "Pool", "Strategy"]

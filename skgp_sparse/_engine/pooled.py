@@ -1,0 +1,125 @@
+"""Several processes, averaged: the mean and the covariance of their mixture.
+
+    mean = Σ w_k m_k,     cov = Σ w_k (C_k + m_k m_kᵀ) - mean meanᵀ,     Σ w_k = 1
+
+Where processes disagree, the variance is larger than theirs.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.gaussian_process.kernels import ConstantKernel
+
+from skgp_sparse._engine.process import Process
+
+_LEAST = 1e-3  # weight of a process that counts
+_ITERATIONS = 200  # of the weights, whose likelihood has no other maxima
+
+
+@dataclass(frozen=True, eq=False)
+class PooledProcess(Process):
+    """The average of several processes of one target.
+
+    Parameters
+    ----------
+    processes : tuple of Process
+    weights : ndarray of shape (k,)
+        They add up to 1.
+    """
+
+    processes: tuple
+    weights: np.ndarray
+
+    kind = "pool"
+
+    @classmethod
+    def of(cls, processes, weights):
+        """That of the processes that count."""
+        kept = np.flatnonzero(weights >= _LEAST)
+        weights = weights[kept] / weights[kept].sum()
+        return cls(tuple(processes[k] for k in kept), weights)
+
+    @property
+    def members(self):
+        """Pairs of weight and kernel."""
+        return [(float(w), one.kernel) for w, one in zip(self.weights, self.processes)]
+
+    width = property(lambda self: max(one.width for one in self.processes))
+    n_rows_kept = property(lambda self: self.processes[0].n_rows_kept)
+
+    @property
+    def kernel(self):
+        """The average of the kernels."""
+        return reduce(add, (ConstantKernel(w, "fixed") * kernel for w, kernel in self.members))
+
+    def mean(self, X, n_jobs=1):
+        """Mean (n, 1)."""
+        return self._average([one.mean(X, n_jobs) for one in self.processes])
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean (n, 1) and latent variance (n,)."""
+        means, variances = zip(*(one.mean_and_variance(X, n_jobs) for one in self.processes))
+        mean = self._average(means)
+        squares = [(m - mean)[:, 0] ** 2 for m in means]
+        return mean, self._average(variances) + self._average(squares)
+
+    def covariance(self, X):
+        """Latent covariance (n, n)."""
+        covariance, mean = np.zeros((len(X), len(X))), self.mean(X)
+        for w, one in zip(self.weights, self.processes):
+            apart = one.mean(X) - mean
+            covariance += w * (one.covariance(X) + apart @ apart.T)
+        return covariance
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the mean (n, n_samples), each of a process drawn by its weight."""
+        drawn = random_state.choice(len(self.weights), size=n_samples, p=self.weights)
+        samples, mean = np.empty((len(X), n_samples)), self.mean(X)
+        for k, one in enumerate(self.processes):
+            own = np.flatnonzero(drawn == k)
+            if len(own):
+                samples[:, own] = one.deviations(X, len(own), random_state)
+                samples[:, own] += one.mean(X) - mean
+        return samples
+
+    def _average(self, arrays):
+        return sum(w * array for w, array in zip(self.weights, arrays))
+
+
+def left_out(posterior):
+    """Errors ``y - m`` and variances v, noise included, of distinct rows that are left out.
+
+    For an exact `Posterior` with ``A = (K + D)⁻¹`` and ``α = A ȳ``, they are ``α_i / A_ii`` and
+    ``1 / A_ii`` (Rasmussen and Williams 2006, equations 5.10 to 5.12), for rows that coincide those
+    of their mean.
+    """
+    precision = np.einsum("ij,ij->j", posterior.features.T, posterior.features.T)
+    return posterior.u[:, 0] / precision, 1.0 / precision
+
+
+def mixture_weights(log_densities, prior, count, strength):
+    """Weights (k,) that make rows likely which were left out, and are near to those of a prior.
+
+    They maximise ``Σ_i c_i log Σ_k w_k p_ik + s Σ_k w0_k log w_k`` by expectation-maximisation.
+
+    Parameters
+    ----------
+    log_densities : ndarray of shape (k, n)
+        ``log p_ik`` of the rows.
+    prior : ndarray of shape (k,)
+        w0.
+    count : ndarray of shape (n,)
+        c, how often a row counts.
+    strength : float
+        s, the number of rows that the prior stands for.
+    """
+    weights = prior
+    for _ in range(_ITERATIONS):
+        shares = np.log(np.maximum(weights, np.finfo(float).tiny))[:, None] + log_densities
+        shares = np.exp(shares - logsumexp(shares, axis=0))
+        weights = shares @ count + strength * prior
+        weights /= weights.sum()
+    return weights

@@ -1,0 +1,167 @@
+"""Several exact fits of few rows, averaged."""
+
+from functools import reduce
+from operator import add
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.exact import group_table
+from skgp_sparse._engine.pooled import PooledProcess, left_out, mixture_weights
+from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse.inference.starts import fit_exact
+from skgp_sparse.posteriors._contract import Candidate, Strategy
+from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._local_search import with_nu
+from skgp_sparse.solvers import Fit
+
+_MOST_ROWS, _MOST_COLUMNS = 5000, 20  # distinct rows; columns of an additive part
+_ROWS, _ITERATIONS = 500, 30  # of the fits that follow the first one
+_SMOOTHNESS = 0.5, 1.5, 2.5, np.inf
+_FEWER_PAY = 2  # from so many times these rows on, they are fewer than all
+_STRENGTH, _TEMPERATURE = 50.0, 4.0  # rows and nats per unit of the prior of the weights
+_WEIGHT, _REACH = np.exp(-2.0), np.e  # of a column in an additive part: c d, and its length scale
+_WEIGHTS, _REACHES = (1e-4, 1e3), (1e-2, 1e3)  # bounds, in the same units
+
+
+class Pool(Strategy):
+    """Several exact fits of few rows are averaged.
+
+    The first one is that of `Exact`. The others begin where it ends: its Matérn kernels with
+    another smoothness, ``nu`` = 1/2, 3/2, 5/2 and inf, and the kernel with an additive part, a sum
+    of one Matérn kernel for each column of numbers (at most 20 columns). Their hyperparameters are
+    learned in 30 iterations, from at most 500 rows, and their posteriors are given all rows.
+
+    Means, variances and samples are those of the mixture. The weights make rows likely that are
+    left out, and 50 rows more are a prior, which follows the evidence of the fits. On small tables,
+    predictions are better than those of "exact", for about ten times the seconds.
+
+    It needs at most 5,000 distinct rows in memory, one target and ``likelihood="gaussian"``.
+    ``kernel_`` and ``log_marginal_likelihood_value_`` are those of the fit with the largest weight,
+    and ``selection_`` has a `Candidate` for every fit: the mean log density and the error of rows
+    that are left out, the hyperparameters held. ``pool_`` has weights and kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import Pool
+    >>> X = np.random.RandomState(0).uniform(-3, 3, size=(60, 2))
+    >>> y = np.abs(X[:, 0]) + np.sin(2 * X[:, 1])
+    >>> model = SparseGPRegressor(posterior=Pool()).fit(X, y)
+    >>> [one.name for one in model.selection_]
+    ['exact', 'nu=0.5', 'nu=1.5', 'nu=inf', 'additive part']
+    >>> mean, std = model.predict(X[:3], return_std=True)
+    """
+
+    name = "pool"
+
+    def fit(self, job, random_state):
+        """The `Fit` whose posterior is the average; kernel and value are the heaviest one's."""
+        _check(job)
+        members = [_timed("exact", Exact().fit, job, random_state)]
+        first = members[0].fit
+        for name, kernel in job.settings.deadline.until(_others(first.kernel, job.rows)):
+            members.append(_timed(name, _follow, kernel, first, job, random_state))
+        groups, posteriors = group_table(job.rows), [one.fit.posterior for one in members]
+        errors, variances = map(np.array, zip(*map(left_out, posteriors)))
+        densities = log_normal_density(errors, 0.0, np.sqrt(variances))
+        prior = softmax([one.fit.value / _TEMPERATURE for one in members])
+        count = groups.sum(groups.weight)
+        weights = mixture_weights(densities, prior, count, _STRENGTH)
+        unit, share = float(job.rows.y_scale[0]), count / count.sum()
+        scores = zip(densities @ share - np.log(unit), unit * np.sqrt(errors**2 @ share))
+        selection = [
+            Candidate(one.name, float(density), float(rmse), one.seconds)
+            for one, (density, rmse) in zip(members, scores)
+        ]
+        heaviest = members[np.argmax(weights)].fit
+        pooled = PooledProcess.of(posteriors, weights)
+        return heaviest._replace(posterior=pooled, selection=tuple(selection))
+
+    def refuses(self, family):
+        """Likelihoods, given inducing points, other metrics and optimisers."""
+        given = family.parameters
+        if family.has_sites:
+            return f"needs likelihood='gaussian'. Got likelihood={given.likelihood!r}"
+        if given.metric not in ("auto", "ard"):
+            return f"needs metric='auto' or 'ard'. Got metric={given.metric!r}"
+        if given.optimizer is None or callable(given.optimizer):
+            return f"needs optimizer='fmin_l_bfgs_b'. Got optimizer={given.optimizer!r}"
+        return Exact().refuses(family)
+
+
+class _Member(NamedTuple):
+    name: str
+    fit: object
+    seconds: float
+
+
+def _timed(name, fit, *given):
+    start = perf_counter()
+    return _Member(name, fit(*given), perf_counter() - start)
+
+
+def _check(job):
+    """Raise unless rows are few, in memory, and have one target."""
+    if not (job.rows.in_memory and job.are_few(_MOST_ROWS)):
+        raise ValueError(
+            f"posterior='pool' needs at most {_MOST_ROWS} distinct rows in memory, because every "
+            "fit in it is exact. Set posterior to 'auto'."
+        )
+    if job.rows.n_targets > 1:
+        raise ValueError(
+            f"posterior='pool' needs one target. Got {job.rows.n_targets}. Set posterior to "
+            "'exact', or fit each target by MultiOutputRegressor of scikit-learn."
+        )
+
+
+def _others(kernel, rows):
+    """Names and kernels of the fits that follow the one with this kernel."""
+    for nu in _SMOOTHNESS:
+        other = with_nu(kernel, nu)
+        if other != kernel:
+            yield f"nu={nu}", other
+    part = _additive_part(kernel, np.asarray(rows.stored_inputs(), dtype=np.float64))
+    if part is not None:
+        yield "additive part", kernel + part
+
+
+def _additive_part(kernel, X):
+    """A kernel of every column of numbers, added; None where there are none, or many."""
+    logs = [part for part in kernel.get_params().values() if isinstance(part, kernels.LogScale)]
+    seen, variance = logs[0].see(X) if logs else X, float(kernel.diag(X[:1])[0])
+    is_number = kernels.as_numbers(kernel, X.shape[1])
+    columns = [j for j in np.flatnonzero(is_number) if np.ptp(seen[:, j]) > 0]  # false of NaN
+    if not 1 < len(columns) <= _MOST_COLUMNS:
+        return None
+    weight = variance * _WEIGHT / len(columns)
+    parts = [_of_column(int(j), weight, float(np.std(seen[:, j]))) for j in columns]
+    part = reduce(add, parts)
+    return clone(logs[0]).set_params(kernel=part) if logs else part
+
+
+def _of_column(j, weight, spread):
+    weights, reaches = (weight * low for low in _WEIGHTS), (spread * low for low in _REACHES)
+    part = Matern(spread * _REACH, tuple(reaches), nu=2.5)
+    return ConstantKernel(weight, tuple(weights)) * kernels.Columns(part, j)
+
+
+def _follow(kernel, first, job, random_state):
+    """The `Fit` of all rows with another kernel, learned from some of them."""
+    job = job._replace(kernel=kernel).with_priors(job.priors)
+    settings = job.settings._replace(max_iter=_ITERATIONS, n_restarts=0, progress=None, cheap=None)
+    objective = first.objective
+    if len(objective.inducing_points) > _FEWER_PAY * _ROWS:
+        few = job.rows.sampled(job.model.sample(job.rows, _ROWS, random_state))
+        objective = job.model.exact(few, settings.options, rough=True)
+    function, maximum = fit_exact(objective, kernel, settings, random_state)
+    kernel = function.at(maximum.x)[1]
+    value, posterior, jitter, objective = first.objective.conclude(kernel)
+    n_iter = first.n_iter + maximum.n_iter
+    return Fit(kernel, objective, posterior, value, n_iter, jitter)
