@@ -60,7 +60,7 @@ def main():
         f"(worst table {ratios.max():.3f}), log density {gains.mean():+.3f} (median "
         f"{np.median(gains):+.3f}, worst table {gains.min():+.3f}), coverage of 95 % intervals "
         f"{covered.mean():.3f} and {covered_pool.mean():.3f}, CPU seconds of a fit "
-        f"{np.exp(np.mean(np.log(times))):.1f} times as many. {common.machine()}, commit "
+        f"{np.exp(np.mean(np.log(times))):.1f} times as many. Commit "
         f"{common.commit(common.HERE)}."
     )
     header = ["table", "rows", "columns", "RMSE", "log density", "coverage", "seconds"]
