@@ -128,13 +128,13 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         - None: none, so that a fit maximises the objective of the rows alone.
         - "scaled": length scales have a log-normal prior with a location that grows with the number
           of columns d, ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)``, where std is that of the
-          column. Correlations of several categories have ``PooledCorrelations()``.
+          column. Correlations of several categories have ``PooledCorrelations()``, and neutral
+          values of missing ones ``NeutralValues()``.
         - An object of `skgp_sparse.hyperpriors`, such as ``LogNormalLengthScales(variance=1.0)``,
-          whose parameters a grid search sets as ``prior__variance``, or ``PooledCorrelations()``
-          of the correlations of categories, or a list of such objects.
+          whose parameters a grid search sets as ``prior__variance``, or a list of such objects.
         - "auto": "scaled" if `kernel` is None and there are at most twenty rows per column, None
-          otherwise. Without a kernel, the correlations of categories have ``PooledCorrelations()``
-          in any case.
+          otherwise. Without a kernel, categories and missing values have the priors above in any
+          case.
 
         It acts on the length scales of kernels on chosen columns, too, but not on those of periodic
         kernels and of `Sphere`, nor where "neighbors" learn a metric of some rank. The values

@@ -148,17 +148,69 @@ class PooledCorrelations(BaseEstimator):
         return ThetaPrior(groups=tuple((one, float(self.variance)) for one in groups))
 
 
-PRIORS = LogNormalLengthScales, PooledCorrelations
+class NeutralValues(BaseEstimator):
+    r"""Missing values are seen near the mean of their column, unless the data say otherwise.
+
+    The neutral values :math:`v_j` of a `Missing` kernel, in standard deviations from the mean of
+    their columns, have the prior
+
+    .. math:: v_j \sim N(0, v).
+
+    Without it, a fit to few rows places each neutral value where the rows with a missing value
+    happen to be explained best.
+
+    Parameters
+    ----------
+    variance : float, default=0.1
+        The variance v.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse.hyperpriors import NeutralValues
+    >>> from skgp_sparse.kernels import Missing
+    >>> kernel = Missing(RBF(), columns=[0, 1])
+    >>> prior = NeutralValues().of(kernel, np.ones(2))
+    >>> prior.positions, prior.mean
+    (array([3, 4]), array([0., 0.]))
+    """
+
+    def __init__(self, variance=0.1):
+        self.variance = variance
+
+    def of(self, kernel, scale):
+        """Return the prior of the hyperparameters of a kernel.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Kernel expression.
+        scale : ndarray of shape (d,)
+            Not used.
+
+        Returns
+        -------
+        ThetaPrior
+            The prior of ``kernel.theta``.
+        """
+        positions = np.concatenate([_NONE, *kernels.positions_of(kernel, "neutral")])
+        return ThetaPrior(positions, np.zeros(len(positions)), float(self.variance))
+
+
+PRIORS = LogNormalLengthScales, NeutralValues, PooledCorrelations
 
 
 def joined(priors, kernel, scale):
     """The `ThetaPrior` of several priors of different hyperparameters of a kernel."""
-    joint = NO_PRIOR
-    for one in (prior.of(kernel, scale) for prior in priors):
-        has_positions = len(one.positions) > 0
-        joint = joint._replace(groups=joint.groups + one.groups)
-        joint = one._replace(groups=joint.groups) if has_positions else joint
-    return joint
+    several = [NO_PRIOR, *(prior.of(kernel, scale) for prior in priors)]
+    sizes = [len(one.positions) for one in several]
+    return ThetaPrior(
+        np.concatenate([one.positions for one in several]),
+        np.concatenate([np.broadcast_to(one.mean, n) for one, n in zip(several, sizes)]),
+        np.repeat([one.variance for one in several], sizes),
+        sum((one.groups for one in several), ()),
+    )
 
 
 _NONE = np.zeros(0, dtype=int)
@@ -172,19 +224,19 @@ class ThetaPrior(NamedTuple):
     positions : ndarray of shape (k,)
         Of these entries in ``kernel.theta``.
     mean : ndarray of shape (k,)
-    variance : float
+    variance : float or ndarray of shape (k,)
     groups : tuple of (ndarray, float)
         Positions of entries that vary around their mean, and their variance.
     """
 
     positions: np.ndarray = _NONE
     mean: np.ndarray | float = 0.0
-    variance: float = 1.0
+    variance: float | np.ndarray = 1.0
     groups: tuple = ()
 
     def log_density(self, theta):
         """The logarithm of the density, up to a constant: 0 at its maximum."""
-        value = -0.5 * np.sum((theta[self.positions] - self.mean) ** 2) / self.variance
+        value = -0.5 * np.sum((theta[self.positions] - self.mean) ** 2 / self.variance)
         for places, variance in self.groups:
             value -= 0.5 * len(places) * np.var(theta[places]) / variance
         return float(value)

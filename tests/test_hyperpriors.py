@@ -15,8 +15,14 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.hyperpriors import LogNormalLengthScales, PooledCorrelations, ThetaPrior, joined
-from skgp_sparse.kernels import Categorical, Columns, Sphere
+from skgp_sparse.hyperpriors import (
+    LogNormalLengthScales,
+    NeutralValues,
+    PooledCorrelations,
+    ThetaPrior,
+    joined,
+)
+from skgp_sparse.kernels import Categorical, Columns, Missing, Sphere
 from skgp_sparse.posteriors import FourierFeatures
 from skgp_sparse.solvers import LBFGS, Minibatches, Stochastic
 
@@ -320,6 +326,30 @@ def test_pooled_correlations_are_normal_around_their_mean():
     np.testing.assert_allclose(prior.gradient(kernel.theta), expected, atol=1e-8)
     both = joined([PooledCorrelations(), LogNormalLengthScales()], kernel * RBF(), np.ones(4))
     assert len(both.positions) == 1 and len(both.groups) == 1
+
+
+def test_neutral_values_are_near_the_mean():
+    kernel = ConstantKernel() * Missing(RBF(), columns=[0, 2], neutral=np.exp([0.5, -1.0]))
+    prior = NeutralValues(variance=0.2).of(kernel, np.ones(3))
+    assert prior.log_density(kernel.theta) == pytest.approx(-0.5 * (0.25 + 1.0) / 0.2)
+    three = [LogNormalLengthScales(), NeutralValues(0.2), PooledCorrelations(2.0)]
+    joint, theta = joined(three, kernel, np.ones(3)), kernel.theta
+    alone = [one.of(kernel, np.ones(3)) for one in three]
+    assert joint.log_density(theta) == pytest.approx(sum(one.log_density(theta) for one in alone))
+    total = sum(one.gradient(theta) for one in alone)
+    np.testing.assert_allclose(joint.gradient(theta), total, rtol=1e-12)
+
+
+def test_the_default_kernel_keeps_neutral_values_near_the_mean():
+    rng = np.random.RandomState(0)
+    gaps = rng.normal(size=(60, 4))
+    y = gaps[:, 0] + 0.3 * rng.normal(size=60)
+    gaps[rng.uniform(size=gaps.shape) < 0.2] = np.nan
+    distances = [
+        np.abs(np.log(SparseGPRegressor(prior=prior).fit(gaps, y).kernel_.k1.k2.neutral)).max()
+        for prior in ("auto", None)
+    ]
+    assert distances[0] < 0.5 * distances[1]
 
 
 def test_the_default_kernel_pools_correlations():

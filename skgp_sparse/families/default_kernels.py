@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgp_sparse import kernels
-from skgp_sparse.hyperpriors import LogNormalLengthScales, PooledCorrelations
+from skgp_sparse.hyperpriors import LogNormalLengthScales, NeutralValues, PooledCorrelations
 from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.rows.checks import is_auto
 
@@ -106,13 +106,15 @@ def resolve_priors(given, rows, few):
     """The priors of hyperparameters that parameters ask for, a list.
 
     "auto" has them for the default kernel only: of length scales where there are at most `few` rows
-    per column, and of the correlations of categories in any case.
+    per column, and of categories and missing values in any case.
     """
-    prior, both = given.prior, [PooledCorrelations(), LogNormalLengthScales()]
+    prior, of_levels = given.prior, [PooledCorrelations(), NeutralValues()]
+    with_scales = [*of_levels, LogNormalLengthScales()]
     if is_auto(prior):
-        both = both if rows.total_weight() <= few * rows.n_features else both[:1]
-        return both if given.kernel is None else []
+        are_few = rows.total_weight() <= few * rows.n_features
+        chosen = with_scales if are_few else of_levels
+        return chosen if given.kernel is None else []
     if isinstance(prior, str):
-        return both
+        return with_scales
     given = prior if isinstance(prior, (list, tuple)) else [prior]
     return [] if prior is None else [clone(one) for one in given]
