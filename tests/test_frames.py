@@ -287,6 +287,13 @@ def test_python_times_and_durations_are_days():
     assert_array_equal(numbers, [[1.0, 2.0, 0.5], [np.nan] * 3])
 
 
+def test_periods_begin_with_their_first_day():
+    frame = pd.DataFrame({"month": pd.period_range("1970-01", periods=3, freq="M")})
+    frame.loc[2, "month"] = pd.NaT
+    numbers = types_of(frame, "from_dtype", "Test").encoded(frame, "Test")
+    assert_array_equal(numbers, [[0.0], [31.0], [np.nan]])
+
+
 @pytest.mark.parametrize("multi_class", ["one_vs_one", "one_vs_rest", "softmax"])
 def test_values_that_are_missing_in_one_class_only(multi_class):
     frame, y = table()

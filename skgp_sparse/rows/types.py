@@ -219,6 +219,8 @@ def _is_missing(value):
 
 
 def _of_pandas(series, kind):
+    if str(series.dtype).startswith("period["):
+        series = series.dt.to_timestamp()  # when it begins
     dtype = series.dtype
     if kind == _CATEGORY or str(dtype) == "category" or dtype.kind not in "biufmMO":
         missing = series.isna().to_numpy()
