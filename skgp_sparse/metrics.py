@@ -1,11 +1,34 @@
-"""Scores of predictive distributions. Unlike R², the log density can distinguish two bounds."""
+"""Scores of predictive distributions: of normal ones, of intervals, and of quantiles.
+
+Functions take targets and predictions, and scorers an estimator, as ``GridSearchCV(scoring=...)``
+does. R² judges means alone; these judge how far the truth is from what is predicted, in units of
+the uncertainty that is claimed.
+"""
 
 import re
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 from sklearn.pipeline import Pipeline
 
+__all__ = [
+    "calibration_error",
+    "calibration_error_scorer",
+    "crps",
+    "crps_from_quantiles",
+    "crps_scorer",
+    "interval_coverage",
+    "interval_score",
+    "interval_score_scorer",
+    "log_predictive_density_scorer",
+    "mean_log_predictive_density",
+    "mean_standardized_log_loss",
+    "sharpness",
+]
+
 _LOG_2PI = np.log(2.0 * np.pi)
+_LEVELS = (np.arange(99) + 1.0) / 100.0  # of the probabilities that calibration is judged at
+_QUANTILES = (np.arange(100) + 0.5) / 100.0  # of a predictive distribution that is not normal
 
 
 def mean_log_predictive_density(y_true, y_mean, y_std, *, sample_weight=None):
@@ -42,16 +65,279 @@ def mean_log_predictive_density(y_true, y_mean, y_std, *, sample_weight=None):
     >>> round(mean_log_predictive_density([0.0, 1.0], [0.0, 0.0], [1.0, 1.0]), 4)
     -1.1689
     """
-    y_true, y_mean, y_std = (np.asarray(a, dtype=float) for a in (y_true, y_mean, y_std))
-    if not y_true.shape == y_mean.shape == y_std.shape:
+    return _average(_log_density(*_normal(y_true, y_mean, y_std)), sample_weight)
+
+
+def mean_standardized_log_loss(y_true, y_mean, y_std, *, y_train, sample_weight=None):
+    r"""Compute the mean log loss minus that of a model which knows no inputs, in nats.
+
+    That model predicts the mean and the standard deviation of the training targets for every row,
+
+    .. math:: \frac1n \sum_i \log N(y_i; \bar y, s^2) - \log N(y_i; \mu_i, \sigma_i^2).
+
+    Smaller values are better. A model that has learned nothing has about 0, and the value does not
+    depend on the units of y (Rasmussen and Williams 2006, section 2.5).
+
+    Parameters
+    ----------
+    y_true, y_mean, y_std : array-like of shape (n,) or (n, p)
+        As in `mean_log_predictive_density`.
+    y_train : array-like of shape (n_train,) or (n_train, p)
+        Training targets.
+    sample_weight : array-like of shape (n,), default=None
+        Sample weights.
+
+    Returns
+    -------
+    float
+        Mean standardised log loss.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, a standard deviation is not positive, or all training targets are
+        equal.
+
+    Examples
+    --------
+    >>> from skgp_sparse.metrics import mean_standardized_log_loss
+    >>> round(mean_standardized_log_loss([1.0, 3.0], [1.1, 2.8], [0.2, 0.2], y_train=[1, 2, 3]), 3)
+    -1.844
+    """
+    y, mean, std = _normal(y_true, y_mean, y_std)
+    y_train = np.asarray(y_train, dtype=float)
+    spread = y_train.std(axis=0)
+    if not np.all(spread > 0):
+        raise ValueError("y_train must have different values. All of them are equal.")
+    gain = _log_density(y, mean, std) - _log_density(y, y_train.mean(axis=0), spread)
+    return -_average(gain, sample_weight)
+
+
+def crps(y_true, y_mean, y_std, *, sample_weight=None):
+    r"""Compute the mean continuous ranked probability score of normal predictions, in units of y.
+
+    It is the integral of the squared distance between the predicted distribution function and the
+    step at the truth. With ``z = (y - mean) / std``, it is
+
+    .. math:: \sigma \big[ z (2 \Phi(z) - 1) + 2 \varphi(z) - \pi^{-1/2} \big].
+
+    Smaller values are better. Without uncertainty it is the absolute error, so that a single row
+    that is far off weighs less than in the log density (Gneiting and Raftery 2007, section 4.2).
+
+    Parameters
+    ----------
+    y_true, y_mean, y_std : array-like of shape (n,) or (n, p)
+        As in `mean_log_predictive_density`.
+    sample_weight : array-like of shape (n,), default=None
+        Sample weights.
+
+    Returns
+    -------
+    float
+        Mean score.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ or a standard deviation is not positive.
+
+    Examples
+    --------
+    >>> from skgp_sparse.metrics import crps
+    >>> round(crps([0.0, 1.0], [0.0, 0.0], [1.0, 1.0]), 4)
+    0.4181
+    """
+    y, mean, std = _normal(y_true, y_mean, y_std)
+    z = (y - mean) / std
+    density = np.exp(-0.5 * (z**2 + _LOG_2PI))
+    return _average(std * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - np.pi**-0.5), sample_weight)
+
+
+def crps_from_quantiles(y_true, y_quantiles, *, sample_weight=None):
+    r"""Compute the mean continuous ranked probability score from quantiles, in units of y.
+
+    It is twice the mean pinball loss of k quantiles at the probabilities
+    ``(1/2, 3/2, ..., k - 1/2) / k``, which comes close to the integral for large k.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True target values.
+    y_quantiles : array-like of shape (n, k)
+        Predicted quantiles at these probabilities, such as
+        ``predict_quantiles(X, (np.arange(100) + 0.5) / 100)``.
+    sample_weight : array-like of shape (n,), default=None
+        Sample weights.
+
+    Returns
+    -------
+    float
+        Mean score.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not belong together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.stats import norm
+    >>> from skgp_sparse.metrics import crps_from_quantiles
+    >>> probabilities = (np.arange(100) + 0.5) / 100
+    >>> round(crps_from_quantiles([0.0], norm.ppf(probabilities)[None]), 2)
+    0.23
+    """
+    y, q = np.asarray(y_true, dtype=float), np.asarray(y_quantiles, dtype=float)
+    if q.ndim != 2 or y.shape != q.shape[:1]:
         raise ValueError(
-            "y_true, y_mean and y_std must have the same shape. Got "
-            f"{y_true.shape}, {y_mean.shape} and {y_std.shape}."
+            "y_quantiles must have a row of quantiles for each value of y_true. Got shapes "
+            f"{q.shape} and {y.shape}."
         )
-    if not np.all(y_std > 0):
-        raise ValueError(f"y_std must be positive. Its smallest value is {y_std.min()}.")
-    density = -0.5 * (_LOG_2PI + ((y_true - y_mean) / y_std) ** 2) - np.log(y_std)
-    return float(np.average(_by_row(density), weights=sample_weight))
+    p = (np.arange(q.shape[1]) + 0.5) / q.shape[1]
+    apart = y[:, None] - q
+    return _average(2.0 * np.maximum(p * apart, (p - 1.0) * apart).mean(axis=1), sample_weight)
+
+
+def interval_score(y_true, lower, upper, *, coverage=0.9, sample_weight=None):
+    r"""Compute the mean interval (Winkler) score, in units of y.
+
+    An interval pays its width and, where it misses the truth, the distance from it times
+    ``2 / (1 - coverage)``:
+
+    .. math:: (u - l) + \frac{2}{\alpha} (l - y)_+ + \frac{2}{\alpha} (y - u)_+,
+        \qquad \alpha = 1 - \mathrm{coverage}.
+
+    Smaller values are better, and the smallest mean is that of the central interval of the true
+    distribution (Gneiting and Raftery 2007, equation 43).
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or (n, p)
+        True target values.
+    lower, upper : array-like of shape (n,) or (n, p)
+        The ends of the intervals.
+    coverage : float, default=0.9
+        Of the intervals.
+    sample_weight : array-like of shape (n,), default=None
+        Sample weights.
+
+    Returns
+    -------
+    float
+        Mean score.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, an interval ends before it begins, or `coverage` is not between 0
+        and 1.
+
+    Examples
+    --------
+    >>> from skgp_sparse.metrics import interval_score
+    >>> round(interval_score([0.0, 3.0], [-1.0, -1.0], [1.0, 1.0], coverage=0.8), 6)
+    12.0
+    """
+    y, lower, upper = _interval(y_true, lower, upper)
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must be between 0 and 1, both excluded. Got {coverage!r}.")
+    missed = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
+    return _average(upper - lower + 2.0 / (1.0 - coverage) * missed, sample_weight)
+
+
+def interval_coverage(y_true, lower, upper, *, sample_weight=None):
+    """Compute the share of targets that are within their intervals, the ends included.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or (n, p)
+        True target values.
+    lower, upper : array-like of shape (n,) or (n, p)
+        The ends of the intervals.
+    sample_weight : array-like of shape (n,), default=None
+        Sample weights.
+
+    Returns
+    -------
+    float
+        The share, between 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ or an interval ends before it begins.
+
+    Examples
+    --------
+    >>> from skgp_sparse.metrics import interval_coverage
+    >>> interval_coverage([0.0, 3.0], [-1.0, -1.0], [1.0, 1.0])
+    0.5
+    """
+    y, lower, upper = _interval(y_true, lower, upper)
+    return _average(((lower <= y) & (y <= upper)).astype(float), sample_weight)
+
+
+def calibration_error(y_true, y_mean, y_std, *, sample_weight=None):
+    """Compute by how much quantiles of normal predictions are off, as a mean over probabilities.
+
+    For the probabilities .01 to .99, the share of targets below the predicted quantile should be
+    the probability. The value is the mean of the absolute differences: 0 is best, and .5 worst.
+    It says nothing of sharpness: predictions that are the same for all rows may have 0, too.
+
+    Parameters
+    ----------
+    y_true, y_mean, y_std : array-like of shape (n,) or (n, p)
+        As in `mean_log_predictive_density`.
+    sample_weight : array-like of shape (n,), default=None
+        Sample weights.
+
+    Returns
+    -------
+    float
+        Mean absolute difference.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ or a standard deviation is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.metrics import calibration_error
+    >>> y = np.random.RandomState(0).normal(size=1000)
+    >>> [round(calibration_error(y, 0.0 * y, std + 0.0 * y), 2) for std in (1.0, 2.0)]
+    [0.01, 0.11]
+    """
+    y, mean, std = _normal(y_true, y_mean, y_std)
+    return _calibration(ndtr((y - mean) / std), sample_weight)
+
+
+def sharpness(y_std, *, sample_weight=None):
+    """Compute the root mean square of predicted standard deviations, in units of y.
+
+    Of two models that are both calibrated, the one with the smaller value is better.
+
+    Parameters
+    ----------
+    y_std : array-like of shape (n,) or (n, p)
+        Predicted standard deviations.
+    sample_weight : array-like of shape (n,), default=None
+        Sample weights.
+
+    Returns
+    -------
+    float
+        Root mean square.
+
+    Examples
+    --------
+    >>> from skgp_sparse.metrics import sharpness
+    >>> sharpness([3.0, 4.0, 5.0, 0.0])
+    3.5355339059327378
+    """
+    return float(np.sqrt(_average(np.asarray(y_std, dtype=float) ** 2, sample_weight)))
 
 
 def log_predictive_density_scorer(estimator, X, y, sample_weight=None, offset=None):
@@ -100,24 +386,195 @@ def log_predictive_density_scorer(estimator, X, y, sample_weight=None, offset=No
     >>> sorted(search.best_params_)
     ['bound']
     """
-    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    last, inputs = _last_step(estimator, X)
     if hasattr(last, "log_predictive_density"):
-        X = estimator[:-1].transform(X) if last is not estimator and len(estimator) > 1 else X
         options = {} if offset is None else {"offset": offset}
-        density = last.log_predictive_density(X, y, **options)
-        return float(np.average(_by_row(density), weights=sample_weight))
+        return _average(last.log_predictive_density(inputs, y, **options), sample_weight)
+    mean, std = _mean_and_std(estimator, X, "log_predictive_density_scorer")
+    return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)
+
+
+def crps_scorer(estimator, X, y, sample_weight=None, offset=None):
+    """Compute minus the mean continuous ranked probability score of y, as a scorer.
+
+    Predictions are taken as normal, with the moments of ``predict(X, return_std=True)``. Those of a
+    `SparseGPRegressor` with a likelihood are judged by 100 quantiles instead.
+
+    Parameters
+    ----------
+    estimator : fitted regressor or Pipeline
+        Whose ``predict`` has the parameter ``return_std``.
+    X : array-like of shape (n, d)
+        Test inputs.
+    y : array-like of shape (n,) or (n, p)
+        Test targets. Several targets are averaged.
+    sample_weight : array-like of shape (n,), default=None
+        Sample weights.
+    offset : float or array-like of shape (n,), default=None
+        Known offset of the latent value of each row, for estimators that take it.
+
+    Returns
+    -------
+    float
+        Minus the mean score, as larger values are better for scorers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.metrics import crps_scorer
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> bool(cross_val_score(SparseGPRegressor(), X, y, scoring=crps_scorer, cv=3).shape == (3,))
+    True
+    """
+    quantiles = _quantiles(estimator, X, _QUANTILES, offset)
+    if quantiles is not None:
+        return -crps_from_quantiles(y, quantiles, sample_weight=sample_weight)
+    return -crps(y, *_mean_and_std(estimator, X, "crps_scorer"), sample_weight=sample_weight)
+
+
+def interval_score_scorer(estimator, X, y, sample_weight=None, offset=None):
+    """Compute minus the mean score of central 90 % intervals, as a scorer; see `interval_score`.
+
+    Parameters
+    ----------
+    estimator, X, y, sample_weight, offset
+        As in `crps_scorer`.
+
+    Returns
+    -------
+    float
+        Minus the mean score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.metrics import interval_score_scorer
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> model = SparseGPRegressor().fit(X, np.sin(X[:, 0]))
+    >>> bool(interval_score_scorer(model, X, np.sin(X[:, 0])) < 0)
+    True
+    """
+    probabilities = np.array([0.05, 0.95])
+    ends = _quantiles(estimator, X, probabilities, offset)
+    if ends is None:
+        mean, std = _mean_and_std(estimator, X, "interval_score_scorer")
+        lower, upper = (mean + std * z for z in ndtri(probabilities))
+    else:
+        lower, upper = ends.T
+    return -interval_score(y, lower, upper, coverage=0.9, sample_weight=sample_weight)
+
+
+def calibration_error_scorer(estimator, X, y, sample_weight=None, offset=None):
+    """Compute minus the calibration error of y, as a scorer; see `calibration_error`.
+
+    Parameters
+    ----------
+    estimator, X, y, sample_weight, offset
+        As in `crps_scorer`.
+
+    Returns
+    -------
+    float
+        Minus the calibration error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.metrics import calibration_error_scorer
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> model = SparseGPRegressor().fit(X, np.sin(X[:, 0]))
+    >>> bool(calibration_error_scorer(model, X, np.sin(X[:, 0])) <= 0)
+    True
+    """
+    quantiles = _quantiles(estimator, X, _LEVELS, offset)
+    if quantiles is not None:
+        below = np.asarray(y, dtype=float)[:, None] <= quantiles
+        return -_mean_difference(below, sample_weight)
+    mean, std = _mean_and_std(estimator, X, "calibration_error_scorer")
+    return -calibration_error(y, mean, std, sample_weight=sample_weight)
+
+
+# -- what they share -------------------------------------------------------------------
+
+
+def _normal(y_true, y_mean, y_std):
+    """Targets, means and standard deviations as arrays of one shape; raises unless they are."""
+    y_true, y_mean, y_std = (np.asarray(a, dtype=float) for a in (y_true, y_mean, y_std))
+    if not y_true.shape == y_mean.shape == y_std.shape:
+        raise ValueError(
+            "y_true, y_mean and y_std must have the same shape. Got "
+            f"{y_true.shape}, {y_mean.shape} and {y_std.shape}."
+        )
+    if not np.all(y_std > 0):
+        raise ValueError(f"y_std must be positive. Its smallest value is {y_std.min()}.")
+    return y_true, y_mean, y_std
+
+
+def _interval(y_true, lower, upper):
+    """Targets and ends as arrays of one shape; raises unless they are."""
+    y_true, lower, upper = (np.asarray(a, dtype=float) for a in (y_true, lower, upper))
+    if not y_true.shape == lower.shape == upper.shape:
+        raise ValueError(
+            "y_true, lower and upper must have the same shape. Got "
+            f"{y_true.shape}, {lower.shape} and {upper.shape}."
+        )
+    if not np.all(lower <= upper):
+        raise ValueError("lower must not be above upper, but is in at least one row.")
+    return y_true, lower, upper
+
+
+def _log_density(y, mean, std):
+    return -0.5 * (_LOG_2PI + ((y - mean) / std) ** 2) - np.log(std)
+
+
+def _average(values, weight):
+    """Weighted mean over rows of the mean over targets."""
+    by_row = np.reshape(values, (len(values), -1)).mean(axis=1)
+    return float(np.average(by_row, weights=weight))
+
+
+def _calibration(probability, weight):
+    """The calibration error of the probabilities (n,) or (n, p) below the truth."""
+    by_target = np.reshape(probability, (len(probability), -1)).T
+    return float(np.mean([_mean_difference(p[:, None] <= _LEVELS, weight) for p in by_target]))
+
+
+def _mean_difference(below, weight):
+    """Mean of ``|share - probability|`` of what is below the quantiles, (n, levels)."""
+    return float(np.mean(np.abs(np.average(below, axis=0, weights=weight) - _LEVELS)))
+
+
+def _last_step(estimator, X):
+    """The last step of a pipeline, and the inputs as it sees them."""
+    if not isinstance(estimator, Pipeline):
+        return estimator, X
+    return estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X
+
+
+def _quantiles(estimator, X, probabilities, offset):
+    """Quantiles (n, k) where predictions are not normal; None: they are."""
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if getattr(last, "likelihood_", None) is None or not hasattr(last, "predict_quantiles"):
+        return None
+    last, inputs = _last_step(estimator, X)
+    options = {} if offset is None else {"offset": offset}
+    return last.predict_quantiles(inputs, probabilities, **options)
+
+
+def _mean_and_std(estimator, X, name):
+    """What ``predict(X, return_std=True)`` returns."""
     try:
         mean, std = estimator.predict(X, return_std=True)
     except (TypeError, AttributeError) as error:  # those that hand it on may not expect a pair
         if not {"return_std", "tuple"} & set(re.findall(r"\w+", str(error))):
             raise
         raise TypeError(
-            "log_predictive_density_scorer needs an estimator whose predict takes return_std and "
-            f"returns means and standard deviations. Got {estimator!r}."
+            f"{name} needs an estimator whose predict takes return_std and returns means and "
+            f"standard deviations. Got {estimator!r}."
         ) from error
-    return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)
-
-
-def _by_row(density):
-    """Mean over the targets (n,)."""
-    return np.reshape(density, (len(density), -1)).mean(axis=1)
+    return mean, std
