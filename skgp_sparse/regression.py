@@ -13,6 +13,7 @@ from skgp_sparse._estimator import SparseGP
 from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.families.evidence_bounds import evidence_bounds
 from skgp_sparse.families.gaussian_noise import GaussianNoise
+from skgp_sparse.families.leave_one_out import loo_prediction
 from skgp_sparse.families.parameter_checks import can_learn_later, check_quantiles
 from skgp_sparse.families.priors import prior_view
 from skgp_sparse.families.responses import Responses
@@ -658,6 +659,56 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.sample_y"
         checks.check_number(n_samples, "n_samples", name, Integral, low=1)
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
+
+    def loo_predict(self):
+        """Predict every training row from all others, without another fit.
+
+        The hyperparameters and the inducing points are those of all rows. They have seen the row,
+        so that with few rows, and many hyperparameters, the truth is a little worse. How exact the
+        rest is depends on the posterior:
+
+        - "exact", and each process of "pool": as fits without the row, to rounding.
+        - "inducing" and "fourier": the row is taken out of the posterior of the weights. For all
+          bounds, this is what the same inducing points say without it.
+        - "neighbors": the nearest others predict the row.
+        - "rows": means from the diagonal of an inverse matrix, which is estimated by the 100 rows
+          that are nearest to each.
+        - With a `likelihood`: the cavity of the row, at the sites of the others with the row.
+
+        Returns
+        -------
+        LooPrediction
+            A named tuple of arrays of shape (n_samples,) or (n_samples, n_targets), in the order of
+            the rows of `fit`: `mean` and `std` of the targets in units of y, the noise and `alpha`
+            included, and `log_density` of the targets in nats. Of a row with a weight above one,
+            one copy is left out, and others stay.
+
+        Raises
+        ------
+        ValueError
+            If the rows of `fit` are not in memory, have the weight zero or errors `X_std`, or if
+            the posterior has means and variances of different inducing points (`n_mean`,
+            `tight_variance`).
+
+        References
+        ----------
+        .. [1] Sundararajan and Keerthi (2001). "Predictive approaches for choosing hyperparameters
+           in Gaussian processes." Neural Computation 13.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skgp_sparse import SparseGPRegressor
+        >>> X = np.linspace(0, 10, 60)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40 * X[:, 0])
+        >>> y[30] = 3.0
+        >>> loo = SparseGPRegressor().fit(X, y).loo_predict()
+        >>> int(np.argmin(loo.log_density))
+        30
+        """
+        check_is_fitted(self, "kernel_")
+        with np.errstate(all="ignore"):
+            return loo_prediction(self._fits[0], self, f"{type(self).__name__}.loo_predict")
 
     def evidence_bounds(self, X=None, y=None, sample_weight=None):
         r"""Bound the exact log marginal likelihood at the fitted hyperparameters on both sides.

@@ -50,6 +50,8 @@ left_out
     Rows that are left out, one at a time, and predicted by those near to them.
 neighbors_posterior
     Predictions given the nearest rows.
+cavities
+    Training rows that are left out of a posterior, one at a time.
 pooled
     Several processes, averaged, by how likely they make rows that are left out.
 evidence

@@ -126,9 +126,10 @@ class NeighborsPosterior(Process):
         """Inputs in the metric, float64."""
         return in_metric(self.metric, X)
 
-    def around(self, X, n_jobs=1):
+    def around(self, X, n_jobs=1, k=None):
         """Distinct rows, and the numbers (n, k) of those that are nearest to the rows of X."""
-        return self.search.around(seen(self.prior, self.metric, self.scale, X), self.k, n_jobs)
+        places = seen(self.prior, self.metric, self.scale, X)
+        return self.search.around(places, k or self.k, n_jobs)
 
     def noise_of(self, rows):
         """D of distinct rows."""

@@ -57,14 +57,14 @@ class PooledProcess(Process):
 
     def mean(self, X, n_jobs=1):
         """Mean (n, 1)."""
-        return self._average([one.mean(X, n_jobs) for one in self.processes])
+        return self.average([one.mean(X, n_jobs) for one in self.processes])
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, 1) and latent variance (n,)."""
         means, variances = zip(*(one.mean_and_variance(X, n_jobs) for one in self.processes))
-        mean = self._average(means)
+        mean = self.average(means)
         squares = [(m - mean)[:, 0] ** 2 for m in means]
-        return mean, self._average(variances) + self._average(squares)
+        return mean, self.average(variances) + self.average(squares)
 
     def covariance(self, X):
         """Latent covariance (n, n)."""
@@ -85,7 +85,8 @@ class PooledProcess(Process):
                 samples[:, own] += one.mean(X) - mean
         return samples
 
-    def _average(self, arrays):
+    def average(self, arrays):
+        """The average of one array for each process."""
         return sum(w * array for w, array in zip(self.weights, arrays))
 
 

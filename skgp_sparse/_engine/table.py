@@ -371,6 +371,8 @@ class Rows(Table):
         Whether weights are numbers of equal rows, and nothing else.
     X_std : ndarray of shape (n, d) or None
         Known standard deviations of the inputs.
+    places : ndarray of shape (k,) or None
+        The row of this table for each of the user's own, -1 for one without weight; None: the same.
     """
 
     X: np.ndarray
@@ -384,6 +386,7 @@ class Rows(Table):
     original: tuple | None = None
     merged: bool = False
     X_std: np.ndarray | None = None
+    places: np.ndarray | None = None
 
     in_memory = True
 
@@ -432,4 +435,5 @@ class Rows(Table):
             offset=at(self.offset, rows),
             original=None,
             X_std=at(self.X_std, rows),
+            places=None,
         )

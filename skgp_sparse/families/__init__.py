@@ -14,4 +14,5 @@
 - `parameter_checks`: parameters that cannot be used
 - `latent_fits`: columns that share latent inputs
 - `evidence_bounds`: bounds of the exact evidence
+- `leave_one_out`: what the others say of every training row
 """

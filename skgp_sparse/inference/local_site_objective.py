@@ -118,6 +118,10 @@ class LocalSiteObjective(Objective):
         objective = replace(held, moves_sites=True)
         return Conclusion(held.value(kernel), self.posterior, 0.0, objective)
 
+    def cavities(self, kernel):
+        """Mean and variance (n,) of every row of positive weight, given the others."""
+        return self._cavities(kernel, replace(self._followed(kernel), chosen=None).left)
+
     def settled(self, kernel, most=_MOST, tol=_TOL):
         """The same objective after some sweeps, at most until the sites are short of `tol`.
 

@@ -88,11 +88,20 @@ class Part(NamedTuple):
         return part._replace(y=label[:, None])
 
     def in_one_form(self):
-        """A small table as sorted distinct rows, and how often each of them is there."""
-        return self.counting().merged() if is_small(self.X.size) else self
+        """A small table as sorted distinct rows, weighted by how often each of them is there.
+
+        Also returns their numbers for every row, -1 for rows of weight zero; None for a large
+        table, which stays as it is.
+        """
+        if not is_small(self.X.size):
+            return self, None
+        merged, index = self.counting().merged()
+        places = np.full(len(self.X), -1)
+        places[self.weights() > 0] = index
+        return merged, places
 
     def merged(self):
-        """Sorted distinct rows, weighted."""
+        """Sorted distinct rows, weighted, and their numbers for every row."""
         columns = [0.0 if column is None else column for column in (self.noise, self.offset)]
         columns = [np.broadcast_to(column, len(self.X)) for column in columns]
         columns += [] if self.X_std is None else [self.X_std]
@@ -100,10 +109,14 @@ class Part(NamedTuple):
         _, first, index = unique_rows(rows, return_index=True, return_inverse=True)
         total = np.bincount(index.ravel(), self.weight, minlength=len(first))
         weight = None if np.all(total == 1) else total.astype(float)
-        return self._replace(weight=None).take(first)._replace(weight=weight)
+        return self._replace(weight=None).take(first)._replace(weight=weight), index.ravel()
 
-    def table(self, units, original=None, merged=False):
-        """The `Rows` in these units; `original` is the part before it was brought into its form."""
+    def table(self, units, original=None, merged=False, places=None):
+        """The `Rows` in these units.
+
+        `original` is the part before it was brought into its form, and `places` are the numbers of
+        its rows in this one.
+        """
         if original is self:
             original = None
         offset = None if self.offset is None else self.offset / units.scale[0]
@@ -117,6 +130,7 @@ class Part(NamedTuple):
             original=original and (np.array(original.X), np.array(original.y)),
             merged=merged,
             X_std=self.X_std,
+            places=places,
         )
 
 
@@ -176,15 +190,15 @@ class ArrayRecords(Records):
 
     def numbers(self, normalize, one_form=True):
         """The `Rows`; small tables come in the one form of all equal ones, if wanted."""
-        part = self.part.in_one_form() if one_form else self.part
+        part, places = self.part.in_one_form() if one_form else (self.part, None)
         units = Units.of(part.moments(), part.noise, normalize, self.name)
-        return part.table(units, self.part, merged=self.part.weight is None)
+        return part.table(units, self.part, self.part.weight is None, places)
 
     def labels(self, task, one_form=True):
         """The `Rows` of a problem; see `numbers`."""
         original = self.part.of_task(task)
-        part = original.in_one_form() if one_form else original
-        return part.table(Units.none(1), original, merged=original.weight is None)
+        part, places = original.in_one_form() if one_form else (original, None)
+        return part.table(Units.none(1), original, original.weight is None, places)
 
 
 def joined(parts):
