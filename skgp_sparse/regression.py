@@ -18,6 +18,7 @@ from skgp_sparse.families.parameter_checks import can_learn_later, check_quantil
 from skgp_sparse.families.priors import prior_view
 from skgp_sparse.families.responses import Responses
 from skgp_sparse.likelihoods import domain_of
+from skgp_sparse.posteriors import Pool
 from skgp_sparse.rows import checks
 from skgp_sparse.rows.door import check_query
 
@@ -269,9 +270,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     posterior_ : {"exact", "inducing", "fourier", "neighbors", "pool", "rows"}
         What the posterior is given: all rows exactly, inducing points, random features, the rows
         nearest to each query, all rows exactly in several processes, or all rows by a solve.
-    pool_ : list of (float, kernel) or None
-        Weights and kernels of the processes that are averaged, if `posterior_` is "pool". `kernel_`
-        is the one with the largest weight.
+    pool_ : list of (str, float, kernel) or None
+        Names, weights and kernels of the processes that are averaged, if `posterior_` is "pool".
+        `kernel_` is the one with the largest weight.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets. If
         `posterior_` is "fourier", it is the log marginal likelihood of the linear model. If
@@ -395,6 +396,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
+        if isinstance(self.posterior, Pool) or self.posterior == Pool.name:
+            tags.target_tags.multi_output = False
         if not is_gaussian(self.likelihood):
             tags.target_tags.multi_output = False
             tags.target_tags.positive_only = domain_of(self.likelihood).is_never_negative

@@ -87,7 +87,7 @@ def test_all_rows_are_estimated():
 def test_the_average_of_several_processes():
     model = SparseGPRegressor(posterior="pool", normalize_y=False, random_state=0).fit(X, Y)
     loo = model.loo_predict()
-    weights, kernels = zip(*model.pool_)
+    _, weights, kernels = zip(*model.pool_)
     each = [
         SparseGPRegressor(kernel, posterior="exact", **HELD).fit(X, Y).loo_predict()
         for kernel in kernels

@@ -10,13 +10,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from processes import check_process
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from sklearn.model_selection import GridSearchCV
+from test_sklearn_contract import _Recorder
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse._engine import exact
 from skgp_sparse._engine.pooled import PooledProcess, left_out, mixture_weights
 from skgp_sparse._engine.table import Block
+from skgp_sparse.kernels import Columns
 from skgp_sparse.posteriors import Pool
 from skgp_sparse.rows import part
 from skgp_sparse.sources import Arrays
@@ -25,6 +27,7 @@ RNG = np.random.RandomState(0)
 X = RNG.uniform(-3, 3, size=(80, 2))
 Y = np.abs(X[:, 0]) + np.sin(2 * X[:, 1]) + 0.1 * RNG.normal(size=80)
 AT = RNG.uniform(-3, 3, size=(12, 2))
+NUS = 0.5, 1.5, 2.5, np.inf
 KERNELS = [
     2.0 * Matern([1.0, 2.0], nu=nu) + WhiteKernel(noise) for nu, noise in ((0.5, 0.1), (2.5, 0.2))
 ]
@@ -78,7 +81,7 @@ def test_weights_are_the_most_likely_ones():
 
 def test_the_process_is_the_average_of_its_processes():
     processes, _ = posteriors()
-    pooled = PooledProcess.of(processes, np.array([0.3, 0.7]))
+    pooled = PooledProcess.of(processes, np.array([0.3, 0.7]), "ab")
     check_process(pooled, AT, below_prior=False)
     means = [one.mean(AT)[:, 0] for one in processes]
     mean = 0.3 * means[0] + 0.7 * means[1]
@@ -97,7 +100,7 @@ def exact_noise(kernel):
 
 def test_a_process_without_weight_is_left_out():
     processes, _ = posteriors()
-    pooled = PooledProcess.of(processes, np.array([1.0 - 1e-6, 1e-6]))
+    pooled = PooledProcess.of(processes, np.array([1.0 - 1e-6, 1e-6]), "ab")
     assert len(pooled.processes) == 1
     assert_array_equal(pooled.mean(AT), processes[0].mean(AT))
 
@@ -110,8 +113,12 @@ def test_an_additive_function_is_found():
     assert errors[0] < 0.5 * errors[1]
     names = ["exact", "nu=0.5", "nu=1.5", "nu=inf", "additive part"]
     assert [one.name for one in model.selection_] == names
-    weights, kernels = zip(*model.pool_)
-    assert sum(weights) == pytest.approx(1.0) and model.kernel_ == kernels[np.argmax(weights)]
+    called, weights, kernels = zip(*model.pool_)
+    assert (
+        {*called} <= {*names}
+        and sum(weights) == pytest.approx(1.0)
+        and model.kernel_ == kernels[np.argmax(weights)]
+    )
     assert model.posterior_ == "pool" and exactly.pool_ is None
     assert_array_equal(model.X_train_, X)
     value = model.log_marginal_likelihood(model.kernel_.theta)
@@ -178,19 +185,27 @@ def test_frames_with_categories_missing_values_and_skewed_columns():
     frame.loc[::5, "size"] = np.nan
     y = np.sin(2.0 * np.log(frame["income"])) + frame["age"] + (frame["kind"] == "b")
     model = SparseGPRegressor(posterior="pool", random_state=0).fit(frame, y)
-    additive = [kernel for _, kernel in model.pool_ if str(kernel).count("Matern") > 1]
+    additive = [kernel for *_, kernel in model.pool_ if str(kernel).count("Matern") > 1]
     assert additive and all("LogScale" in str(kernel) for kernel in additive)
+    assert "'income')" in str(additive[-1])  # columns by name
     assert model.score(frame, y) > 0.9
     assert np.isfinite(model.predict(frame.iloc[:5], return_std=True)).all()
 
 
 def test_kernels_of_users_keep_their_form():
-    kernel = ConstantKernel() * RBF([1.0, 1.0], (0.1, 1e3))
+    kernel = ConstantKernel() * Columns(Matern(nu=1.5), 0) + Columns(Matern(nu=0.5), 1)
     with warnings.catch_warnings(action="ignore"):  # a length scale grows
-        model = SparseGPRegressor(kernel, posterior="pool", max_iter=20).fit(X, Y)
-    assert [one.name for one in model.selection_] == ["exact", "additive part"]
+        model = SparseGPRegressor(kernel, posterior="pool", max_iter=5).fit(X, Y)
+    assert [one.name for one in model.selection_] == ["exact", *(f"nu={nu}" for nu in NUS)]
     line = SparseGPRegressor(posterior="pool").fit(X[:, :1], Y)
     assert "additive part" not in [one.name for one in line.selection_]
+
+
+def test_a_callback_ends_all_fits():
+    pytest.importorskip("sklearn.callback")
+    stop = _Recorder(at=1, action=lambda: True)
+    model = SparseGPRegressor(posterior="pool", random_state=0).set_callbacks(stop).fit(X, Y)
+    assert [one.name for one in model.selection_] == ["exact"]
 
 
 def test_a_search_may_choose_it():
@@ -207,7 +222,7 @@ def test_no_time_for_more_than_the_first_fit():
 @pytest.mark.parametrize(
     "options, match",
     [
-        ({"likelihood": "student_t"}, "likelihood='gaussian'"),
+        ({"likelihood": "student_t"}, "likelihood='gaussian' only"),
         ({"metric": "full"}, "metric='auto' or 'ard'"),
         ({"optimizer": None}, "optimizer='fmin_l_bfgs_b'"),
         ({"inducing_init": X[:5]}, "inducing_init"),
@@ -220,7 +235,7 @@ def test_what_it_cannot_take(options, match):
 
 def test_rows_that_it_cannot_take(monkeypatch):
     model = SparseGPRegressor(posterior="pool")
-    with pytest.raises(ValueError, match="one target"):
+    with pytest.raises(ValueError, match="posterior='pool' takes one target"):
         model.fit(X, np.column_stack([Y, Y]))
     with pytest.raises(ValueError, match="5000 distinct rows"):
         model.fit(np.arange(5001.0)[:, None], np.zeros(5001))

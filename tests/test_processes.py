@@ -79,7 +79,7 @@ def _pooled():
         for shift in (0.0, 0.2)
     ]
     one_target = [Posterior(one.kernel, one.features, one.u[:, :1], None) for one in members]
-    return PooledProcess.of(one_target, np.array([0.4, 0.6]))
+    return PooledProcess.of(one_target, np.array([0.4, 0.6]), "ab")
 
 
 def _neighbors(factor=1.0, metric=None):

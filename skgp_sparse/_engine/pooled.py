@@ -28,24 +28,27 @@ class PooledProcess(Process):
     processes : tuple of Process
     weights : ndarray of shape (k,)
         They add up to 1.
+    names : tuple of str
     """
 
     processes: tuple
     weights: np.ndarray
+    names: tuple
 
     kind = "pool"
 
     @classmethod
-    def of(cls, processes, weights):
+    def of(cls, processes, weights, names):
         """That of the processes that count."""
         kept = np.flatnonzero(weights >= _LEAST)
         weights = weights[kept] / weights[kept].sum()
-        return cls(tuple(processes[k] for k in kept), weights)
+        return cls(tuple(processes[k] for k in kept), weights, tuple(names[k] for k in kept))
 
     @property
     def members(self):
-        """Pairs of weight and kernel."""
-        return [(float(w), one.kernel) for w, one in zip(self.weights, self.processes)]
+        """Names, weights and kernels."""
+        kernels = (one.kernel for one in self.processes)
+        return list(zip(self.names, self.weights.tolist(), kernels))
 
     width = property(lambda self: max(one.width for one in self.processes))
     n_rows_kept = property(lambda self: self.processes[0].n_rows_kept)
@@ -53,7 +56,8 @@ class PooledProcess(Process):
     @property
     def kernel(self):
         """The average of the kernels."""
-        return reduce(add, (ConstantKernel(w, "fixed") * kernel for w, kernel in self.members))
+        weighted = (ConstantKernel(w, "fixed") * kernel for _, w, kernel in self.members)
+        return reduce(add, weighted)
 
     def mean(self, X, n_jobs=1):
         """Mean (n, 1)."""

@@ -46,8 +46,8 @@ class Process(ABC):
         W, where inputs are seen as ``W x``.
     factor : float
         By which variances were calibrated.
-    members : list of (float, kernel) or None
-        Weights and kernels of processes that it is the average of.
+    members : list of (str, float, kernel) or None
+        Names, weights and kernels of the processes that it is the average of.
     takes_normals : bool
         Whether `skgp_sparse._engine.normal_inputs` predicts where inputs have a distribution.
     """

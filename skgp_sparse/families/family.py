@@ -134,7 +134,8 @@ class Family(ABC):
         check_mixes(self.parameters.metric, kernel, self.name)
         given, d = self.parameters.kernel, rows.n_features
         check_coded(given, kernel, self.columns(), d, self.name)
-        job = job_of(self, rows, kernel, model, name)._replace(before=before)
+        job = job_of(self, rows, kernel, model, name)
+        job = job._replace(before=before, names=self.feature_names())
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 
     def settled(self, jobs):

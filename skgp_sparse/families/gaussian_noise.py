@@ -52,7 +52,9 @@ class GaussianNoise(Family):
         check_strategy(self)
         if self._sees_blocks():
             check_solver_for_blocks(self)
-        self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
+        one = f"posterior={self.strategy.name!r}" if self.strategy.one_target else ""
+        n_targets = parameters.n_targets
+        self.rules = Rules(name, parameters.kernel, n_targets=n_targets, one_target=one)
 
     def jobs(self, records, earlier):
         """The one job there is."""

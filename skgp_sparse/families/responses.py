@@ -30,8 +30,13 @@ class Responses(SiteFamily):
         check_strategy(self)
         check_minibatches(parameters, method, name)
         check_no_alpha(parameters, name)
-        n_targets = parameters.n_targets
-        self.rules = Rules(name, parameters.kernel, False, self.likelihood, n_targets)
+        self.rules = Rules(
+            name,
+            parameters.kernel,
+            likelihood=self.likelihood,
+            n_targets=parameters.n_targets,
+            one_target=f"likelihood={self.likelihood!r}",
+        )
         self.normalizes = parameters.normalize_y and self.likelihood.standardises
 
     def jobs(self, records, earlier):

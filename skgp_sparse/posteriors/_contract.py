@@ -55,6 +55,8 @@ class Strategy(BaseEstimator, ABC):
         Whether values of X may be missing, where the kernel has a part for them.
     learns_metric : bool
         Whether columns may be mixed, where the kernel allows it.
+    one_target : bool
+        Whether there may be only one.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Strategy(BaseEstimator, ABC):
     width = None
     takes_missing = True
     learns_metric = False
+    one_target = False
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod

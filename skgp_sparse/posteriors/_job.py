@@ -68,6 +68,7 @@ class Job(NamedTuple):
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     metric: str | int = "auto"  # how columns may be mixed
     priors: tuple = ()  # of hyperparameters, whose form for a kernel is in the settings
+    names: list | None = None  # of the columns
 
     def are_few(self, most):
         """Whether there are so few distinct rows."""

@@ -31,6 +31,7 @@ class Rules(NamedTuple):
     likelihood: object = None  # None: Gaussian noise, or labels
     n_targets: int | None = None  # that were announced
     may_miss: bool = False  # values of X may be NaN
+    one_target: str = ""  # what takes one target only
 
     @on_numpy
     def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False, X_std=None):
@@ -41,10 +42,10 @@ class Rules(NamedTuple):
         if not self.labels:
             check_numbers(y, "y", self.name)
         has_likelihood = self.likelihood is not None
-        if has_likelihood:
-            check_one_column(y, self.likelihood, self.name)
-        is_gaussian = not (has_likelihood or self.labels)
-        options = {"multi_output": is_gaussian, "y_numeric": not self.labels, "dtype": FLOATS}
+        several = not (self.labels or self.one_target)
+        if self.one_target:
+            check_one_column(y, self.one_target, self.name)
+        options = {"multi_output": several, "y_numeric": not self.labels, "dtype": FLOATS}
         finite = "allow-nan" if self.may_miss else True
         with about_missing():
             X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
@@ -189,12 +190,12 @@ def check_no_none(y):
         )
 
 
-def check_one_column(y, likelihood, name):
-    """Raise if there are several targets, which only Gaussian noise allows."""
+def check_one_column(y, what, name):
+    """Raise if there are several targets, where something takes only one."""
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
-            f"{name}: likelihood={likelihood!r} takes one target, but y has {shape[1]} "
+            f"{name}: {what} takes one target, but y has {shape[1]} "
             "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each."
         )
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import date, timedelta, timezone
-from numbers import Number
+from decimal import Decimal
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +14,10 @@ from sklearn.preprocessing import OrdinalEncoder
 from skgp_sparse.rows.checks import BOOLS
 
 FROM_DTYPE = "from_dtype"
-_NUMBER, _TIME, _CATEGORY = "a number", "a time", "a category"
+_NUMBER, _TIME, _DURATION, _CATEGORY = "a number", "a time", "a duration", "a category"
 _PYTHON_TIMES = {
-    "datetime64[us]": (date, np.datetime64),
-    "timedelta64[us]": (timedelta, np.timedelta64),
+    "datetime64[us]": (_TIME, (date, np.datetime64)),
+    "timedelta64[us]": (_DURATION, (timedelta, np.timedelta64)),
 }
 _NUMPY_TIMES = {"m": "timedelta64[us]", "M": "datetime64[us]"}
 _DAY = np.timedelta64(1, "D")
@@ -91,7 +92,8 @@ def types_of(X, categorical_features, name):
     from_dtype = isinstance(categorical_features, str) and categorical_features == FROM_DTYPE
     if not frame and (from_dtype or categorical_features is None):
         return None
-    if issparse(X) or min(np.shape(X), default=0) == 0 or np.ndim(X) != 2:
+    shape = X.shape if frame else np.shape(X)
+    if issparse(X) or min(shape, default=0) == 0 or len(shape) != 2:
         return None  # refused elsewhere
     columns = columns_of(X)
     names = [*X.columns] if frame else [*range(len(columns))]
@@ -175,7 +177,7 @@ def _of_array(values, kind):
 def _of_numpy(values):
     """The column of an array of one type."""
     if values.dtype.kind in "mM":
-        return Column(_TIME, lambda: _days(values))
+        return Column(_kind_of_times(values.dtype), lambda: _days(values))
     if values.dtype.kind in "biuf":
         return Column(_NUMBER, lambda: values.astype(np.float64), is_plain=True)
     return Column(_CATEGORY, lambda: values.astype(object))
@@ -185,12 +187,18 @@ def _of_objects(values, missing=None):
     """The column of Python objects: numbers or times if all of them are, otherwise levels."""
     missing = _missing_among(values) if missing is None else missing
     kinds = {*map(type, values[~missing])}
-    if all(issubclass(kind, (Number, *BOOLS)) for kind in kinds):  # also if all are missing
+    if all(issubclass(kind, (Real, Decimal, *BOOLS)) for kind in kinds):  # also without any
         return Column(_NUMBER, lambda: _filled(values, missing).astype(np.float64))
-    for unit, of_python in _PYTHON_TIMES.items():
+    for unit, (what, of_python) in _PYTHON_TIMES.items():
         if all(issubclass(kind, of_python) for kind in kinds):
-            return Column(_TIME, lambda: _days(_times(values, missing, unit)))  # noqa: B023
-    return Column(_CATEGORY, lambda: _filled(values, missing))
+            return Column(what, lambda: _days(_times(values, missing, unit)))  # noqa: B023
+    return Column(_CATEGORY, lambda: _filled(_real(values, kinds), missing))
+
+
+def _real(values, kinds):
+    if any(issubclass(kind, (complex, np.complexfloating)) for kind in kinds):
+        raise TypeError("complex numbers are no levels")
+    return values
 
 
 def _times(values, missing, unit):
@@ -232,7 +240,8 @@ def _of_pandas(series, kind):
     if dtype.kind in "biuf":
         return Column(_NUMBER, lambda: series.to_numpy(dtype=np.float64, na_value=np.nan))
     if dtype.kind in "mM":
-        return Column(_TIME, lambda: _days(series.to_numpy(dtype=_NUMPY_TIMES[dtype.kind])))
+        unit = _NUMPY_TIMES[dtype.kind]
+        return Column(_kind_of_times(dtype), lambda: _days(series.to_numpy(dtype=unit)))
     return _of_objects(series.to_numpy(dtype=object), series.isna().to_numpy())
 
 
@@ -240,15 +249,27 @@ def _of_polars(series, kind):
     dtype = series.dtype
     if str(dtype) == "Null":
         return Column(_NUMBER, lambda: np.full(len(series), np.nan))
-    if dtype.is_temporal() and kind != _CATEGORY:
-        return Column(_TIME, lambda: _days(series.to_numpy()))
+    if dtype.is_temporal() and kind != _CATEGORY and str(dtype) != "Time":
+        what = _DURATION if str(dtype).startswith("Duration") else _TIME
+        return Column(what, lambda: _days(series.to_numpy()))
     if (dtype.is_numeric() or str(dtype) == "Boolean") and kind != _CATEGORY:
         is_plain = dtype.is_numeric() and not series.null_count()
         return Column(_NUMBER, lambda: series.cast(float).to_numpy(), is_plain)
     missing = series.is_null().to_numpy()
     if str(dtype) == "Object" and kind != _CATEGORY:
-        return _of_objects(np.array(series.to_list(), dtype=object), missing)
-    return Column(_CATEGORY, lambda: _filled(np.array(series.to_list(), dtype=object), missing))
+        return _of_objects(_objects(series.to_list()), missing)
+    return Column(_CATEGORY, lambda: _filled(_objects(series.to_list()), missing))
+
+
+def _objects(values):
+    """A list as an array (n,), whatever its items are."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _kind_of_times(dtype):
+    return _DURATION if dtype.kind == "m" else _TIME
 
 
 def _days(times):
@@ -260,7 +281,7 @@ def _days(times):
 
 def _filled(values, missing):
     """Objects with NaN in the place of all kinds of missing values."""
-    return np.where(missing, np.nan, values).astype(object)
+    return np.where(missing, np.nan, values.astype(object))
 
 
 @contextmanager
