@@ -1,12 +1,14 @@
 """What every estimator knows of the columns of its inputs: their types, and missing values."""
 
+import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse.kernels import has_missing
+from skgp_sparse.kernels import categories, has_missing
 from skgp_sparse.rows.checks import (
     FLOATS,
-    about_missing,
+    NO_GAPS,
+    about_values,
     check_gaps,
     check_in_memory,
     check_numbers,
@@ -45,7 +47,7 @@ class TypedInputs:
         types = getattr(self, "_types", None) if hasattr(self, "kernel_") else None
         if types is None and not self._knows_missing():
             check_numbers(X, "X", name)
-            with about_missing():
+            with about_values(X, name, self._remedy()):
                 return validate_data(self, X, reset=False, dtype=FLOATS)
         validate_data(self, X, reset=False, skip_check_array=True)
         X = X if types is None else types.encoded(X, name)
@@ -53,7 +55,25 @@ class TypedInputs:
         X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
         during = "there were none in the column in fit. Impute them, or fit with such rows."
         check_gaps(X, self._fits[0].kernel, self._names(), f"X of {name}", during)
+        self._check_levels(X)
         return X
+
+    def _remedy(self):
+        """What is said of missing values where fit had none."""
+        if self._takes_missing() and hasattr(self, "kernel_"):
+            return "There were none in fit. Impute them, or fit with such rows."
+        return NO_GAPS
+
+    def _check_levels(self, X):
+        """Raise at a level that was not seen, where a kernel of the user's refuses it by code."""
+        for part, column in categories(self._fits[0].kernel, X.shape[1]):
+            unknown = np.flatnonzero(X[:, column] < 0)
+            if part.handle_unknown == "error" and len(unknown):
+                raise ValueError(
+                    f"Column {self._names()[column]!r} of X of {type(self).__name__} has a level "
+                    f"that was not in fit, first in row {unknown[0]}, and {part} has "
+                    "handle_unknown='error'. Remove the row, or set handle_unknown to 'ignore'."
+                )
 
     def _check_gaps_of_rows(self, job):
         """Raise if a value is missing in a column that the user's kernel sees without `Missing`."""

@@ -29,6 +29,10 @@ def check_kernel(kernel, name):
             f"{name}: kernel cannot be a CompoundKernel, which contains several kernels. Add or "
             "multiply these kernels instead."
         )
+    for part in (kernel, *kernel.get_params().values()):
+        inner = getattr(part, "kernel", None) if isinstance(part, Kernel) else kernel
+        if inner is not None and not isinstance(inner, Kernel):
+            raise ValueError(f"{name}: {type(part).__name__} needs a kernel. Got {inner!r}.")
     with np.errstate(all="ignore"):
         theta = kernel.theta
     if np.isnan(theta).any():
@@ -184,7 +188,8 @@ def check_prior(prior, name):
     """Raise unless a prior of hyperparameters is one, and its own parameters can be used."""
     if isinstance(prior, (list, tuple)):
         for one in prior:
-            require(isinstance(one, PRIORS), "prior", prior, name, "a list of such objects")
+            must = "a list of objects of skgp_sparse.hyperpriors"
+            require(isinstance(one, PRIORS), "prior", prior, name, must)
             check_prior(one, name)
         return
     if isinstance(prior, PRIORS):

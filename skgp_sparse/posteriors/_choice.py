@@ -4,7 +4,7 @@
 
 1. Few distinct rows: the exact process.
 2. Where anything asks for inducing points, rows have several latent values or are not in memory, or
-   there are not many: inducing points.
+   there are not many (and no category with many levels): inducing points.
 3. Where a metric of some rank is wanted: neighbours.
 4. Otherwise a contest between neighbours and inducing points, on rows held aside; one for all
    problems of a classifier.
@@ -13,6 +13,7 @@
 from functools import partial
 from numbers import Integral
 
+import numpy as np
 from sklearn import get_config
 from sklearn.base import clone
 
@@ -39,6 +40,7 @@ _EXACT_ROWS, _EXACT_LABELS = 2000, 300  # distinct rows up to which "auto" is th
 _EXACT_QUIET = 5500  # ... the same where there is little noise: 1 GB of memory ...
 _EXACT_OPAQUE = 500  # ... and where the kernel's gradient is an array of n x n x p
 _AUTO_ROWS, _AUTO_LABELS = 500, 200  # the number of inducing points above
+_LEVELS = 0.5  # of a category per inducing point, up to which these have a say
 _OF_INDUCING_POINTS = "bound", "n_inducing", "inducing_init", "solver"  # ask for them, if set
 _UNMIXED = "auto", "ard"  # metrics that mix no columns, unless neighbours see to it
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
@@ -57,7 +59,7 @@ class Auto(Strategy):
         """The `Fit` of what the rule leads to."""
         if job.are_few(job.limits.exact):
             return in_metric(Exact(), job.metric).fit(job, random_state)
-        if not job.settings.solver.begins_small or job.are_few(_EXACT_ROWS):
+        if not job.settings.solver.begins_small or _are_for_points(job):
             return in_metric(InducingPoints(), job.metric).fit(job, random_state)
         if isinstance(job.metric, Integral):
             return Neighbors().fit(job, random_state)
@@ -66,7 +68,7 @@ class Auto(Strategy):
     @staticmethod
     def is_open(job):
         """Whether a contest decides."""
-        is_certain = job.are_few(max(_EXACT_ROWS, job.limits.exact))
+        is_certain = job.are_few(job.limits.exact) or _are_for_points(job)
         has_rank = isinstance(job.metric, Integral)
         return job.settings.solver.begins_small and not (is_certain or has_rank)
 
@@ -81,6 +83,16 @@ class Auto(Strategy):
     def resume(self, job, knowledge, action, random_state):
         """What inducing points do."""
         return InducingPoints().resume(job, knowledge, action, random_state)
+
+
+def _are_for_points(job):
+    """Whether rows are too few for a contest, and no category has too many levels for points."""
+    if not job.are_few(_EXACT_ROWS):
+        return False
+    columns = [column for _, column in kernels.categories(job.kernel, job.rows.n_features)]
+    X = job.rows.stored_inputs() if job.rows.in_memory else None
+    most = max((len(np.unique(X[:, j])) for j in columns), default=0) if X is not None else 0
+    return most <= _LEVELS * job.points.size
 
 
 def agree(jobs, random_states, run):

@@ -47,7 +47,7 @@ class Rules(NamedTuple):
             check_one_column(y, self.one_target, self.name)
         options = {"multi_output": several, "y_numeric": not self.labels, "dtype": FLOATS}
         finite = "allow-nan" if self.may_miss else True
-        with about_missing():
+        with about_values(X, self.name, NO_GAPS):
             X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
         weight = check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
@@ -80,9 +80,18 @@ def is_lazy(value):
     return kind.__module__.startswith("dask") or value.__dask_graph__() is not None
 
 
+def is_frame(X):
+    """Whether a table is a data frame of pandas or polars, in which every column has a type."""
+    return hasattr(X, "iloc") and hasattr(X, "dtypes") or hasattr(X, "get_columns")
+
+
 def check_in_memory(name, **data):
     """Raise if an argument of that name is a collection of dask, which would be loaded whole."""
     for argument, value in data.items():
+        if type(value).__name__ == "LazyFrame":
+            raise TypeError(
+                f"{argument} of {name} is a LazyFrame of polars. Pass {argument}.collect()."
+            )
         if is_lazy(value):
             raise TypeError(
                 f"{argument} is a dask collection ({type(value).__name__}), which {name} would "
@@ -95,6 +104,8 @@ def check_in_memory(name, **data):
 def check_readable(name, **data):
     """Raise if an argument of that name is an array that NumPy cannot read, as on a GPU."""
     for argument, value in data.items():
+        if is_frame(value):
+            continue
         try:
             np.asarray(value)
         except (TypeError, RuntimeError) as error:
@@ -143,20 +154,48 @@ def check_numbers(values, argument, name):
         )
 
 
+NO_GAPS = (
+    "Missing values need kernel=None, or a kernel with Missing around each part that sees them, "
+    "and arrays or data frames with such rows in fit. X_std, a metric, posterior='fourier', "
+    "partial_fit, sources and clusters take none. Otherwise, impute them, for example by "
+    "sklearn.impute."
+)
+
+
 @contextmanager
-def about_missing():
-    """Context in which the error of a missing value in X has a remedy that exists here."""
+def about_values(X, name, remedy):
+    """Context in which errors of NaN and infinity in X name a column; missing ones have a remedy.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        As the user passed it.
+    name : str
+        Of the estimator.
+    remedy : str
+        What is said after the number of missing values.
+    """
     try:
         yield
     except ValueError as error:
-        if not str(error).startswith("Input X contains NaN"):
-            raise
-        raise ValueError(
-            "Input X contains NaN. Missing values need kernel=None, or a kernel with Missing "
-            "around each part that sees them, and arrays or data frames with such rows in fit. "
-            "X_std, a metric, posterior='fourier', partial_fit, sources and clusters take none. "
-            "Otherwise, impute them, for example by sklearn.impute."
-        ) from None
+        text = str(error)
+        if text.startswith("Input X contains NaN"):
+            label, count = _first(X, np.isnan)
+            raise ValueError(
+                f"Input X contains NaN: column {label!r} of X of {name} has {count} missing "
+                f"values. {remedy}"
+            ) from None
+        if text.startswith("Input X contains infinity"):
+            raise ValueError(f"{text} The first is in column {_first(X, np.isinf)[0]!r}.") from None
+        raise
+
+
+def _first(X, is_one):
+    """Name or number of the first column with such a value, and how many there are in it."""
+    values = np.asarray(X, dtype=np.float64)
+    counts = is_one(values.reshape(len(values), -1)).sum(axis=0)
+    j = int(np.argmax(counts > 0))
+    return list(X.columns)[j] if is_frame(X) else j, int(counts[j])
 
 
 def check_gaps(X, kernel, names, name, during):

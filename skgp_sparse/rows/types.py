@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 
-from skgp_sparse.rows.checks import BOOLS
+from skgp_sparse.rows.checks import BOOLS, is_frame
 
 FROM_DTYPE = "from_dtype"
 _NUMBER, _TIME, _DURATION, _CATEGORY = "a number", "a time", "a duration", "a category"
@@ -53,6 +53,11 @@ class ColumnTypes:
 
     def encoded(self, X, name):
         """The numbers (n, d) of a table: codes of levels, days of times, NaN of missing values."""
+        if len(X) == 0:
+            raise ValueError(
+                f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required "
+                f"by {name}."
+            )
         columns = columns_of(X, self.kinds)
         numbers = [self._numbers(j, one, name) for j, one in enumerate(columns)]
         for column, values in zip(self.names, numbers):
@@ -143,11 +148,6 @@ def _chosen(categorical_features, names, name):
 def is_named(names):
     """Whether columns have names, and not only numbers."""
     return all(isinstance(name, str) for name in names)
-
-
-def is_frame(X):
-    """Whether a table is a data frame of pandas or polars, in which every column has a type."""
-    return hasattr(X, "iloc") and hasattr(X, "dtypes") or hasattr(X, "get_columns")
 
 
 def columns_of(X, kinds=None):
