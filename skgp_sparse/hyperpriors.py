@@ -244,7 +244,8 @@ class ThetaPrior(NamedTuple):
     def gradient(self, theta):
         """Its gradient (p,)."""
         gradient = np.zeros(len(theta))
-        gradient[self.positions] = (self.mean - theta[self.positions]) / self.variance
+        slopes = (self.mean - theta[self.positions]) / self.variance
+        np.add.at(gradient, self.positions, slopes)  # of which two may be of the same entry
         for places, variance in self.groups:
             gradient[places] = (np.mean(theta[places]) - theta[places]) / variance
         return gradient

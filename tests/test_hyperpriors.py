@@ -22,7 +22,7 @@ from skgp_sparse.hyperpriors import (
     ThetaPrior,
     joined,
 )
-from skgp_sparse.kernels import Categorical, Columns, Missing, Sphere
+from skgp_sparse.kernels import Categorical, Columns, LogScale, Missing, Sphere
 from skgp_sparse.posteriors import FourierFeatures
 from skgp_sparse.solvers import LBFGS, Minibatches, Stochastic
 
@@ -338,6 +338,30 @@ def test_neutral_values_are_near_the_mean():
     assert joint.log_density(theta) == pytest.approx(sum(one.log_density(theta) for one in alone))
     total = sum(one.gradient(theta) for one in alone)
     np.testing.assert_allclose(joint.gradient(theta), total, rtol=1e-12)
+
+
+def test_two_priors_of_the_same_hyperparameters():
+    kernel = ConstantKernel() * RBF([0.5, 2.0])
+    two = [LogNormalLengthScales(0.0, 1.0), LogNormalLengthScales(1.0, 2.0)]
+    joint, theta = joined(two, kernel, np.ones(2)), kernel.theta
+    expected = [
+        (joint.log_density(theta + e) - joint.log_density(theta - e)) / 2e-6
+        for e in 1e-6 * np.eye(len(theta))
+    ]
+    np.testing.assert_allclose(joint.gradient(theta), expected, atol=1e-8)
+
+
+def test_neutral_values_are_in_units_of_what_is_seen():
+    rng = np.random.RandomState(0)
+    X = np.exp(2.0 * rng.normal(size=(400, 3)))
+    y = np.log(X) @ [1.0, 0.5, -1.0] + 0.2 * rng.normal(size=400)
+    X[rng.uniform(size=X.shape) < 0.1] = np.nan
+    model = SparseGPRegressor(random_state=0).fit(X, y)
+    scale = next(p for p in model.kernel_.get_params().values() if isinstance(p, LogScale))
+    missing = next(p for p in scale.get_params().values() if isinstance(p, Missing))
+    seen = scale.see(X)
+    np.testing.assert_allclose(missing.units[0], np.nanmean(seen, axis=0), rtol=1e-9)
+    np.testing.assert_allclose(missing.units[1], np.nanstd(seen, axis=0), rtol=1e-9)
 
 
 def test_the_default_kernel_keeps_neutral_values_near_the_mean():

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from skgp_sparse import SparseGPRegressor
 from skgp_sparse._engine import exact
 from skgp_sparse._engine.pooled import PooledProcess, left_out, mixture_weights
 from skgp_sparse._engine.table import Block
+from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.kernels import Columns
 from skgp_sparse.posteriors import Pool
 from skgp_sparse.rows import part
@@ -41,25 +43,24 @@ def posteriors(X=X, y=Y, noise=0.05, weight=1.0):
 def test_rows_that_are_left_out_are_those_of_fits_without_them():
     noise, weight = RNG.uniform(0.01, 0.2, 30), RNG.randint(1, 4, 30).astype(float)
     (posterior, _), groups = posteriors(X[:30], Y[:30], noise, weight)
-    error, variance = left_out(posterior)
+    error, variance = left_out(posterior, groups)
     for i in (0, 7, 29):
-        place = groups.index[i]
         others = np.arange(30) != i
         without = posteriors(X[:30][others], Y[:30][others], noise[others], weight[others])[0][0]
         mean, latent = without.mean_and_variance(X[i : i + 1])
-        assert error[place] == pytest.approx(Y[i] - mean[0, 0], rel=1e-9)
-        assert variance[place] == pytest.approx(latent[0] + (0.1 + noise[i]) / weight[i], rel=1e-9)
+        assert error[i] == pytest.approx(Y[i] - mean[0, 0], rel=1e-9)
+        assert variance[i] == pytest.approx(latent[0] + 0.1 + noise[i], rel=1e-9)
 
 
 def test_of_rows_that_coincide_all_are_left_out():
     twice, y = np.vstack([X[:20], X[:20]]), np.concatenate([Y[:20], Y[:20] + 0.2])
     (posterior, _), groups = posteriors(twice, y)
-    error, variance = left_out(posterior)
-    without = posteriors(X[1:20], Y[1:20] + 0.1, -0.025, 1.0)[0][0]  # half the noise of one row
+    error, variance = left_out(posterior, groups)
+    others = np.arange(40) % 20 != 0
+    without = posteriors(twice[others], y[others])[0][0]
     mean, latent = without.mean_and_variance(X[:1])
-    place = groups.index[0]
-    assert error[place] == pytest.approx(Y[0] + 0.1 - mean[0, 0], rel=1e-9)
-    assert variance[place] == pytest.approx(latent[0] + 0.15 / 2, rel=1e-9)
+    assert_allclose(error[[0, 20]], y[[0, 20]] - mean[0, 0], rtol=1e-9)
+    assert_allclose(variance[[0, 20]], latent[0] + 0.15, rtol=1e-9)
 
 
 def test_weights_are_the_most_likely_ones():
@@ -75,6 +76,10 @@ def test_weights_are_the_most_likely_ones():
 
     best = softmax(minimize(negative, np.zeros(4), tol=1e-12).x)
     assert_allclose(found, best, atol=1e-5)
+    far = np.exp([0.0, -300.0, -200.0, -100.0])  # where a start at the prior would stay
+    found = mixture_weights(densities, far, count, 5.0)
+    best = mixture_weights(densities, np.zeros(4), count, 5.0)
+    assert found.min() > 0.0 and np.argsort(found)[-2] in np.argsort(best)[-3:]
     certain = mixture_weights(np.array([[0.0], [-800.0]]), np.array([1e-300, 1.0]), np.ones(1), 1.0)
     assert np.isfinite(certain).all()
 
@@ -171,7 +176,15 @@ def test_more_rows_than_the_later_fits_see():
     rng = np.random.RandomState(0)
     many = rng.uniform(-3, 3, size=(1100, 2))
     y = np.abs(many[:, 0]) + np.sin(2 * many[:, 1]) + 0.1 * rng.normal(size=1100)
-    model = SparseGPRegressor(posterior="pool", random_state=0, max_iter=30).fit(many, y)
+    seen = []
+
+    def watched(objective, *given):
+        seen.append((len(objective.groups.X), given[1].max_iter))
+        return fit_exact(objective, *given)
+
+    with mock.patch("skgp_sparse.posteriors._pool.fit_exact", watched):
+        model = SparseGPRegressor(posterior="pool", random_state=0, max_iter=30).fit(many, y)
+    assert seen == 4 * [(500, 30)]
     truth = np.abs(AT[:, 0]) + np.sin(2 * AT[:, 1])
     assert np.sqrt(np.mean((model.predict(AT) - truth) ** 2)) < 0.05
     assert model.selection_[-1].name == "additive part"
@@ -186,8 +199,10 @@ def test_frames_with_categories_missing_values_and_skewed_columns():
     y = np.sin(2.0 * np.log(frame["income"])) + frame["age"] + (frame["kind"] == "b")
     model = SparseGPRegressor(posterior="pool", random_state=0).fit(frame, y)
     additive = [kernel for *_, kernel in model.pool_ if str(kernel).count("Matern") > 1]
-    assert additive and all("LogScale" in str(kernel) for kernel in additive)
-    assert "'income')" in str(additive[-1])  # columns by name
+    for kernel in additive:
+        assert str(kernel).count("LogScale") == 2  # of the first part and of the additive one
+        assert "'income')" in str(kernel).rsplit("LogScale", 1)[1]  # columns by name
+    assert additive
     assert model.score(frame, y) > 0.9
     assert np.isfinite(model.predict(frame.iloc[:5], return_std=True)).all()
 
@@ -199,6 +214,36 @@ def test_kernels_of_users_keep_their_form():
     assert [one.name for one in model.selection_] == ["exact", *(f"nu={nu}" for nu in NUS)]
     line = SparseGPRegressor(posterior="pool").fit(X[:, :1], Y)
     assert "additive part" not in [one.name for one in line.selection_]
+
+
+def test_many_columns_take_no_longer_than_their_number_says():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(60, 20))
+    calls = []
+
+    def counted(*given):
+        calls.append(given)
+        return fit_exact(*given)
+
+    with mock.patch("skgp_sparse.posteriors._pool.fit_exact", counted):
+        model = SparseGPRegressor(posterior="pool", max_iter=3).fit(X, X.sum(axis=1))
+    assert model.selection_[-1].name == "additive part"
+    parts = calls[-1][1].get_params()
+    depth = max(name.count("__") for name in parts)
+    assert len(calls) == 4 and depth < 12  # a chain of 20 sums has 20 levels
+    wide = SparseGPRegressor(posterior="pool", max_iter=2).fit(rng.normal(size=(60, 21)), X[:, 0])
+    assert wide.selection_[-1].name == "nu=inf"
+
+
+def test_a_fit_that_fails_is_left_out():
+    def fails(objective, kernel, settings, random_state):
+        if "nu=inf" in str(kernel):
+            raise np.linalg.LinAlgError("not positive definite")
+        return fit_exact(objective, kernel, settings, random_state)
+
+    with mock.patch("skgp_sparse.posteriors._pool.fit_exact", fails):
+        model = SparseGPRegressor(posterior="pool", random_state=0).fit(X, Y)
+    assert "nu=inf" not in [one.name for one in model.selection_] and len(model.selection_) == 4
 
 
 def test_a_callback_ends_all_fits():

@@ -17,7 +17,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import left_out
-from skgp_sparse._engine.exact import group_table
+from skgp_sparse._engine.exact import group_table, means_of
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import product_norms
 from skgp_sparse._ground.parallel import ordered_map, slices
@@ -42,15 +42,11 @@ def of_exact(posterior, rows):
     rows : Table
     """
     groups = group_table(rows)
-    learned = kernels.diagonal(posterior.kernel, groups.X)[1]
-    noise = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
-    of_row = noise / np.minimum(groups.weight, 1.0)  # of the copy that is left out
-    precision = groups.weight / noise
-    D = (1.0 / groups.sum(precision))[groups.index]
-    mean = groups.sum(precision[:, None] * groups.y)[groups.index] * D[:, None]
-    T, alpha = posterior.features.T, posterior.u[groups.index]
+    means = means_of(posterior.kernel, groups)
+    of_row = means.s2 / np.minimum(groups.weight, 1.0)  # noise of the copy that is left out
+    T, D, alpha = posterior.features.T, means.D[groups.index], posterior.u[groups.index]
     A = np.einsum("ij,ij->j", T, T)[groups.index]
-    error = groups.y - mean + D[:, None] * alpha
+    error = means.rest + D[:, None] * alpha
     others = 1.0 - D / of_row + D * (D / of_row) * A  # 1 - q, all of its terms positive
     variance = D * (1.0 - D * A) / others
     return LeftOut(groups.y - error / others[:, None], np.maximum(variance, 0.0))

@@ -55,7 +55,7 @@ class Groups(NamedTuple):
         return np.stack([self.sum(column) for column in values.T], axis=1)
 
 
-class _Means(NamedTuple):
+class Means(NamedTuple):
     """What rows that coincide say together, and the part of the value that no kernel changes."""
 
     s2: np.ndarray  # (n,) noise variance
@@ -72,7 +72,7 @@ class _Means(NamedTuple):
 
 
 class _State(NamedTuple):
-    means: _Means
+    means: Means
     value: float
     T: np.ndarray  # L⁻¹
     alpha: np.ndarray
@@ -108,7 +108,7 @@ def group_table(rows):
 def value(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood."""
     if len(groups.X) <= _FEW:
-        means, K = _means(kernel, groups), kernels.evaluate(kernel, groups.X, groups.X)
+        means, K = means_of(kernel, groups), kernels.evaluate(kernel, groups.X, groups.X)
         K.flat[:: len(K) + 1] += means.D
         solution = linalg.log_det_and_whitened(K, means.mean)
         if solution is not None:
@@ -149,7 +149,7 @@ def posterior(kernel, groups, n_jobs=1):
 
 
 def _solve(kernel, groups, n_jobs, gradient=True):
-    means = _means(kernel, groups)
+    means = means_of(kernel, groups)
     K, pulls = kernel_matrix(kernel, groups.X, n_jobs, gradient)
     K.flat[:: len(K) + 1] += means.D
     L, jitter = linalg.jittered_cholesky(K, _JITTER, n_jobs)
@@ -161,7 +161,8 @@ def _solve(kernel, groups, n_jobs, gradient=True):
     return _State(means, means.value(log_det, half), T, T.T @ half, jitter, pulls)
 
 
-def _means(kernel, groups):
+def means_of(kernel, groups):
+    """What rows that coincide say together, as `Means`."""
     _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
     s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
     precision = groups.weight / s2
@@ -171,7 +172,7 @@ def _means(kernel, groups):
     logs = groups.weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
     quadratic = (precision[:, None] * rest**2).sum()
     constant = -0.5 * (mean.shape[1] * logs + quadratic)
-    return _Means(s2, D, mean, rest, constant, pull_diagonal)
+    return Means(s2, D, mean, rest, constant, pull_diagonal)
 
 
 def kernel_matrix(kernel, X, n_jobs, gradient=True):

@@ -13,10 +13,11 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import ConstantKernel
 
+from skgp_sparse._engine.exact import means_of
 from skgp_sparse._engine.process import Process
 
 _LEAST = 1e-3  # weight of a process that counts
-_ITERATIONS = 200  # of the weights, whose likelihood has no other maxima
+_ITERATIONS, _CLOSE = 2000, 1e-8  # until weights change by less
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,43 +73,56 @@ class PooledProcess(Process):
 
     def covariance(self, X):
         """Latent covariance (n, n)."""
-        covariance, mean = np.zeros((len(X), len(X))), self.mean(X)
-        for w, one in zip(self.weights, self.processes):
-            apart = one.mean(X) - mean
+        covariance = np.zeros((len(X), len(X)))
+        for w, one, apart in zip(self.weights, self.processes, self._apart(X)):
             covariance += w * (one.covariance(X) + apart @ apart.T)
         return covariance
 
     def deviations(self, X, n_samples, random_state):
         """Latent samples minus the mean (n, n_samples), each of a process drawn by its weight."""
         drawn = random_state.choice(len(self.weights), size=n_samples, p=self.weights)
-        samples, mean = np.empty((len(X), n_samples)), self.mean(X)
-        for k, one in enumerate(self.processes):
+        samples = np.empty((len(X), n_samples))
+        for k, (one, apart) in enumerate(zip(self.processes, self._apart(X))):
             own = np.flatnonzero(drawn == k)
             if len(own):
-                samples[:, own] = one.deviations(X, len(own), random_state)
-                samples[:, own] += one.mean(X) - mean
+                samples[:, own] = one.deviations(X, len(own), random_state) + apart
         return samples
+
+    def _apart(self, X):
+        """Means of the processes (n, 1) minus that of all."""
+        means = [one.mean(X) for one in self.processes]
+        mean = self.average(means)
+        return [one - mean for one in means]
 
     def average(self, arrays):
         """The average of one array for each process."""
         return sum(w * array for w, array in zip(self.weights, arrays))
 
 
-def left_out(posterior):
-    """Errors ``y - m`` and variances v, noise included, of distinct rows that are left out.
+def left_out(posterior, groups):
+    """Errors ``y - m`` and variances v (n,), noise included, of rows that are left out.
 
-    For an exact `Posterior` with ``A = (K + D)⁻¹`` and ``α = A ȳ``, they are ``α_i / A_ii`` and
-    ``1 / A_ii`` (Rasmussen and Williams 2006, equations 5.10 to 5.12), for rows that coincide those
-    of their mean.
+    Rows that coincide are left out together. For an exact `Posterior` with ``A = (K + D)⁻¹`` and
+    ``α = A ȳ``, their mean has the error ``α_g / A_gg`` and the variance ``1 / A_gg`` (Rasmussen
+    and Williams 2006, equations 5.10 to 5.12), to which a row adds its distance from the mean, and
+    its own noise in the place of that of the mean.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    groups : Groups
     """
-    precision = np.einsum("ij,ij->j", posterior.features.T, posterior.features.T)
-    return posterior.u[:, 0] / precision, 1.0 / precision
+    T, means = posterior.features.T, means_of(posterior.kernel, groups)
+    precision = np.einsum("ij,ij->j", T, T)
+    error, variance = posterior.u[:, 0] / precision, 1.0 / precision - means.D
+    return means.rest[:, 0] + error[groups.index], variance[groups.index] + means.s2
 
 
 def mixture_weights(log_densities, prior, count, strength):
     """Weights (k,) that make rows likely which were left out, and are near to those of a prior.
 
-    They maximise ``Σ_i c_i log Σ_k w_k p_ik + s Σ_k w0_k log w_k`` by expectation-maximisation.
+    They maximise ``Σ_i c_i log Σ_k w_k p_ik + s Σ_k w0_k log w_k``, a concave function, by
+    expectation-maximisation from equal weights.
 
     Parameters
     ----------
@@ -121,10 +135,13 @@ def mixture_weights(log_densities, prior, count, strength):
     strength : float
         s, the number of rows that the prior stands for.
     """
-    weights = prior
+    weights, last = np.full(len(prior), 1.0 / len(prior)), np.inf
     for _ in range(_ITERATIONS):
+        if np.max(np.abs(weights - last)) < _CLOSE:
+            break
+        last = weights
         shares = np.log(np.maximum(weights, np.finfo(float).tiny))[:, None] + log_densities
         shares = np.exp(shares - logsumexp(shares, axis=0))
         weights = shares @ count + strength * prior
-        weights /= weights.sum()
+        weights = weights / weights.sum()
     return weights

@@ -34,7 +34,7 @@ class Process(ABC):
     ----------
     kernel : sklearn kernel, its white noise included
         Of the process before any data. No variance is larger than this kernel's, unless sites have
-        negative precisions.
+        negative precisions, or several processes are averaged.
     kind : str
         What the data are given by: "prior" (no data), "exact", "inducing", "fourier",
         "neighbors", "rows" or, of several exact ones, "pool".

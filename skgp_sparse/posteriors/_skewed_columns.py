@@ -27,6 +27,7 @@ class Skew(NamedTuple):
     lows: np.ndarray
     units: np.ndarray
     shift: np.ndarray  # (d,) of the logarithms of spreads, from the columns' to that of their logs
+    moments: np.ndarray  # (2, d) means and standard deviations of their logs, 0 of others
 
 
 def skew_of(rows, columns):
@@ -46,10 +47,10 @@ def skew_of(rows, columns):
     if not chosen:
         return None
     scales = [_logs_of(_present(X, j)) for j in chosen]
-    lows, units, shifts = map(np.array, zip(*scales))
-    shift = np.zeros(X.shape[1])
-    shift[chosen] = shifts
-    return Skew(np.array(chosen), [labels[j] for j in chosen], lows, units, shift)
+    lows, units, shifts, *logs = map(np.array, zip(*scales))
+    shift, moments = np.zeros(X.shape[1]), np.zeros((2, X.shape[1]))
+    shift[chosen], moments[:, chosen] = shifts, logs
+    return Skew(np.array(chosen), [labels[j] for j in chosen], lows, units, shift, moments)
 
 
 def _present(X, j):
@@ -64,10 +65,11 @@ def _is_skewed(x):
 
 
 def _logs_of(x):
-    """Smallest value, unit, and logarithm of the ratio of spreads."""
+    """Smallest value, unit, logarithm of the ratio of spreads, and moments of the logarithms."""
     low = x.min()
     unit = np.median(x - low) or np.mean(x - low)
-    return low, unit, np.log(np.std(unit * np.log1p((x - low) / unit)) / np.std(x))
+    seen = low + unit * np.log1p((x - low) / unit)
+    return low, unit, np.log(np.std(seen) / np.std(x)), np.mean(seen), np.std(seen)
 
 
 def settled(job, columns):
@@ -88,7 +90,7 @@ def _is_open(job):
     mixes = job.strategy.learns_metric and job.metric == "auto" and not job.model.has_sites
     is_plain = job.rows.in_memory and job.rows.X_std is None and job.before is None
     is_plain = is_plain and job.metric in ("auto", "ard") and job.strategy.takes_missing
-    begins_small = job.settings.solver.begins_small and bool(job.limits.exact)
+    begins_small = job.settings.solver.begins_small and not job.points.are_given
     return job.is_free and is_plain and begins_small and (few or not mixes)
 
 
@@ -98,6 +100,10 @@ def on_logs(kernel, skew):
     for places, columns in kernels.length_scale_places(kernel, len(skew.shift)):
         theta[places] += skew.shift[columns] if len(places) > 1 else skew.shift[columns].mean()
     kernel = kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+    for part, columns in kernels.missing_parts(kernel, len(skew.shift)):
+        are_logs = np.isin(columns, skew.columns)
+        pairs = zip(part.units, skew.moments[:, columns])
+        part.units = tuple(np.where(are_logs, seen, own) for own, seen in pairs)
     names = skew.names if isinstance(skew.names[0], str) else None
     has_noise = isinstance(kernel, Sum) and isinstance(kernel.k2, WhiteKernel)
     signal = kernel.k1 if has_noise else kernel
