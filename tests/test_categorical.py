@@ -204,7 +204,9 @@ def test_near_rows_have_near_numbers_and_the_same_level():
     same = np.exp(-0.5 * squares)[~others]
     np.testing.assert_allclose(same, K[~others], atol=1e-12)  # as near as the kernel says
     ratio = np.log(np.exp(-0.5 * squares)[others & (K > 1e-6)]) / np.log(K[others & (K > 1e-6)])
-    assert 0.5 < ratio.min() and ratio.max() < 1.6  # vectors of levels are nearly orthogonal
+    assert 0.4 < ratio.min() and ratio.max() < 1.6  # vectors of levels are nearly orthogonal
+    small = (rows[:, None, 1] < 64) & (rows[:300, 1] < 64)  # and orthogonal where there are few
+    np.testing.assert_allclose(np.exp(-0.5 * squares)[small], K[small], atol=1e-12)
     unseen = kernels.in_units(kernel, np.array([[0.0, -1.0]]), np.array([0.5, 1.0]))
     assert np.all(unseen[0, 1:] == 0.0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr
 from scipy.stats import norm
 from sklearn.base import clone
@@ -413,3 +413,15 @@ def test_other_posteriors_take_the_metric_that_neighbours_learn(posterior):
 def test_what_cannot_be_used_is_refused(given, message):
     with pytest.raises((ValueError, TypeError), match=message):
         SparseGPRegressor(**given).fit(*table(150))
+
+
+def test_columns_that_are_the_same_for_all_rows_change_nothing():
+    rng = np.random.RandomState(0)
+    X, Q = rng.normal(size=(300, 6)), rng.normal(size=(20, 6))
+    X[:, 2:5] = [1.0, 0.0, -2.0]
+    for columns in (X, np.column_stack([X, rng.normal(size=(300, 12))])):
+        at = np.column_stack([Q, rng.normal(size=(20, columns.shape[1] - 6))])
+        rows, distances = NearestRows(columns).nearest(at, 7)
+        expected = np.sqrt(((at[:, None] - columns) ** 2).sum(axis=2))
+        assert_array_equal(rows, np.argsort(expected, axis=1)[:, :7])
+        assert_allclose(distances, np.sort(expected, axis=1)[:, :7], rtol=1e-6)

@@ -29,6 +29,10 @@ class NearestRows:
 
     def __init__(self, X):
         self.n = len(X)
+        self.varies = np.ptp(X, axis=0) > 0 if len(X) else np.ones(X.shape[1], dtype=bool)
+        self.varies[:1] |= not self.varies.any()
+        self.common = X[0, ~self.varies] if len(X) else np.zeros(0)
+        X = X if self.varies.all() else np.ascontiguousarray(X[:, self.varies])
         spread = X.var(axis=0) if len(X) else np.ones(X.shape[1])
         columns = spread.sum() ** 2 / max(np.sum(spread**2), np.finfo(float).tiny)
         self.X = self.tree = None
@@ -42,12 +46,15 @@ class NearestRows:
         wanted = min(k + _TIES, self.n)
         if not wanted:
             return np.empty((len(Q), 0), dtype=int), np.empty((len(Q), 0))
+        apart = ((Q[:, ~self.varies] - self.common) ** 2).sum(axis=1)  # from all rows alike
+        Q = Q if self.varies.all() else np.ascontiguousarray(Q[:, self.varies])
         if self.tree is not None:
             distances, rows = self.tree.query(Q, k=[*range(1, wanted + 1)], workers=n_jobs)
         else:
             search = NearestNeighbors(n_neighbors=wanted, algorithm="brute", n_jobs=n_jobs)
             distances, rows = search.fit(self.X).kneighbors(Q)
-        return first_of(distances, rows, k)
+        rows, distances = first_of(distances, rows, k)
+        return rows, np.sqrt(distances**2 + apart[:, None])
 
 
 def first_of(distances, rows, k):

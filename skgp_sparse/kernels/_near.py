@@ -6,7 +6,7 @@ from ._codes import categories
 from ._levels import as_codes
 from ._nodes import evaluate, node
 
-_DIMENSIONS = 64  # in which thousands of levels are about as far from each other
+_DIMENSIONS = 64  # one for each of so many levels; more of them are about as far from each other
 _SEVERAL = 50  # levels that tell how near levels are
 _SMALLEST, _LARGEST = 1e-4, 0.999  # correlations between them
 
@@ -50,10 +50,17 @@ def _correlation(kernel, d, column, part):
 
 
 def _places(codes):
-    """Random vectors of length 1 (n, 64) of codes, nearly orthogonal; 0 of negative codes."""
+    """Vectors of length 1 (n, 64) of codes, 0 of negative ones.
+
+    The first 64 codes are orthogonal. Others are drawn at random, and nearly so.
+    """
     levels, index = np.unique(codes, return_inverse=True)
-    draws = [np.random.RandomState(code % 2**32).normal(size=_DIMENSIONS) for code in levels]
-    vectors = np.array(draws).reshape(-1, _DIMENSIONS)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors[levels < 0] = 0.0
+    vectors = np.array([_vector(level) for level in levels]).reshape(-1, _DIMENSIONS)
     return vectors[index.reshape(len(codes))]
+
+
+def _vector(code):
+    if code < _DIMENSIONS:
+        return (np.arange(_DIMENSIONS) == code).astype(float)
+    draw = np.random.RandomState(code % 2**32).normal(size=_DIMENSIONS)
+    return draw / np.linalg.norm(draw)
