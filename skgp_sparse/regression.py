@@ -409,8 +409,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or source
-            Training inputs of type float32 or float64, which may be a memory map. If X has more
-            than a million elements, it is never copied as a whole. A source, see
+            Training inputs: numbers, which may be a memory map, or a data frame, whose columns may
+            be categories, times and text, too. An array with more than a million elements is never
+            copied as a whole. A source, see
             `skgp_sparse.sources`, gives all rows with their targets, weights and offsets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Target values. Several targets share the kernel and the noise, which must be Gaussian.
