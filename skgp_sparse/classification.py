@@ -328,10 +328,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or source
-            Training inputs of type float32 or float64, which may be a memory map. If X has more
-            than a million elements, it is never copied as a whole, except by
-            ``multi_class="one_vs_one"``. A source, see `skgp_sparse.sources`, gives all rows with
-            their labels and weights.
+            Training inputs: numbers, which may be a memory map, or a data frame, whose columns may
+            be categories, times and text, too. An array with more than a million elements is never
+            copied as a whole, except by ``multi_class="one_vs_one"``. A source, see
+            `skgp_sparse.sources`, gives all rows with their labels and weights.
         y : array-like of shape (n_samples,), default=None
             Class labels of at least two classes. It is None only if X is a source.
         sample_weight : array-like of shape (n_samples,), default=None

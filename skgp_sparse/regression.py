@@ -252,7 +252,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         "neighbors" choose the smoothness of the Matérn kernel. Predicted variances have the factor
         `variance_factor_` in addition.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs as they were passed. Defined only if `posterior_` is "exact", "neighbors",
+        Training inputs as they were passed, of a data frame as numbers and codes. Defined only if `posterior_` is "exact", "neighbors",
         "pool" or "rows", and the rows did not come from a cluster or a large source.
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
@@ -411,8 +411,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X : array-like of shape (n_samples, n_features), or source
             Training inputs: numbers, which may be a memory map, or a data frame, whose columns may
             be categories, times and text, too. An array with more than a million elements is never
-            copied as a whole. A source, see
-            `skgp_sparse.sources`, gives all rows with their targets, weights and offsets.
+            copied as a whole. A source, see `skgp_sparse.sources`, gives all rows with their
+            targets, weights and offsets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Target values. Several targets share the kernel and the noise, which must be Gaussian.
             It is None only if X is a source.

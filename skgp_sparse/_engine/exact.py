@@ -55,7 +55,7 @@ class Groups(NamedTuple):
         return np.stack([self.sum(column) for column in values.T], axis=1)
 
 
-class Means(NamedTuple):
+class GroupMeans(NamedTuple):
     """What rows that coincide say together, and the part of the value that no kernel changes."""
 
     s2: np.ndarray  # (n,) noise variance
@@ -72,7 +72,7 @@ class Means(NamedTuple):
 
 
 class _State(NamedTuple):
-    means: Means
+    means: GroupMeans
     value: float
     T: np.ndarray  # L⁻¹
     alpha: np.ndarray
@@ -162,7 +162,7 @@ def _solve(kernel, groups, n_jobs, gradient=True):
 
 
 def means_of(kernel, groups):
-    """What rows that coincide say together, as `Means`."""
+    """What rows that coincide say together, as `GroupMeans`."""
     _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
     s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
     precision = groups.weight / s2
@@ -172,7 +172,7 @@ def means_of(kernel, groups):
     logs = groups.weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
     quadratic = (precision[:, None] * rest**2).sum()
     constant = -0.5 * (mean.shape[1] * logs + quadratic)
-    return Means(s2, D, mean, rest, constant, pull_diagonal)
+    return GroupMeans(s2, D, mean, rest, constant, pull_diagonal)
 
 
 def kernel_matrix(kernel, X, n_jobs, gradient=True):
