@@ -252,8 +252,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         "neighbors" choose the smoothness of the Matérn kernel. Predicted variances have the factor
         `variance_factor_` in addition.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs as they were passed, of a data frame as numbers and codes. Defined only if `posterior_` is "exact", "neighbors",
-        "pool" or "rows", and the rows did not come from a cluster or a large source.
+        Training inputs as they were passed, those of a data frame as numbers and codes. Defined
+        only if `posterior_` is "exact", "neighbors", "pool" or "rows", and the rows did not come
+        from a cluster or a large source.
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
         `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
