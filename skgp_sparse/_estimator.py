@@ -26,6 +26,7 @@ from skgp_sparse.families.parameter_checks import check_parameters, check_restar
 from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.kernels import has_noise
+from skgp_sparse.rows.checks import check_groups
 from skgp_sparse.rows.door import (
     as_passed,
     opened,
@@ -50,16 +51,17 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
     A subclass says what its rows are (`_family`).
     """
 
-    def _fit(self, X, y, sample_weight, offset=None, X_std=None):
+    def _fit(self, X, y, sample_weight, offset=None, X_std=None, groups=None):
         # NumPy need not warn: the results are checked
         with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
-            return self._fit_rows(X, y, sample_weight, offset, X_std)
+            return self._fit_rows(X, y, sample_weight, offset, X_std, groups)
 
     @with_callbacks
-    def _fit_rows(self, X, y, sample_weight, offset, X_std):
+    def _fit_rows(self, X, y, sample_weight, offset, X_std, groups):
         check_parameters(self, type(self).__name__)
         family, earlier = self._family().on_the_clock(), self._earlier()
         records = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
+        groups = check_groups(groups, records.size(), type(self).__name__)
         family.lacking = records.lacking()
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         family.progress = progress_of(self, reporter)
@@ -75,6 +77,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         for former in ("_stream", "n_samples_seen_"):
             vars(self).pop(former, None)
         self._store(family, fits, family.units_of(jobs[0].rows))
+        self._scores = family.scores(fits, records, groups)
         reporter.end()
         return self
 
@@ -237,7 +240,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         self.selection_ = selection_of(fits)
         vars(self).update(family.attributes(fits, units))
         self._fits, self._units, self._view = fits, units, family.view(fits, units)
-        self._kept = _kept_parameters(self)
+        self._kept, self._scores = _kept_parameters(self), None
 
     def _stream_so_far(self, family):
         """What is known of the rows before; None if there were none."""

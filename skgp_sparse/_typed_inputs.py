@@ -7,9 +7,6 @@ from sklearn.utils.validation import validate_data
 from skgp_sparse.kernels import categories, has_missing
 from skgp_sparse.rows.checks import (
     FLOATS,
-    NO_GAPS,
-    about_values,
-    check_gaps,
     check_in_memory,
     check_numbers,
     check_readable,
@@ -17,6 +14,7 @@ from skgp_sparse.rows.checks import (
     on_numpy,
 )
 from skgp_sparse.rows.door import OpenSource, check_query
+from skgp_sparse.rows.gaps import NO_GAPS, about_values, check_gaps
 from skgp_sparse.rows.types import FROM_DTYPE, types_of
 
 

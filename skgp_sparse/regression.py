@@ -13,6 +13,12 @@ from skgp_sparse._estimator import SparseGP
 from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.families.evidence_bounds import evidence_bounds
 from skgp_sparse.families.gaussian_noise import GaussianNoise
+from skgp_sparse.families.intervals import (
+    check_interval,
+    conformal_interval,
+    interval_of_model,
+    no_scores,
+)
 from skgp_sparse.families.leave_one_out import loo_prediction
 from skgp_sparse.families.parameter_checks import can_learn_later, check_quantiles
 from skgp_sparse.families.priors import prior_view
@@ -404,7 +410,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             tags.target_tags.positive_only = domain_of(self.likelihood).is_never_negative
         return tags
 
-    def fit(self, X, y=None, sample_weight=None, offset=None, X_std=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None, X_std=None, groups=None):
         """Fit hyperparameters, inducing points and the parameters of the likelihood.
 
         Parameters
@@ -430,6 +436,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             Gaussian, `posterior` "auto" or "inducing", which then has 100 inducing points unless
             `n_inducing` says otherwise, and the rows must be in memory. An iteration takes
             O(n m² d) time. A scaler that precedes this estimator does not scale `X_std`.
+        groups : array-like of shape (n_samples,), default=None
+            The group of each row, a number or text, for `predict_interval`. Hyperparameters and
+            predictions do not depend on it.
 
         Returns
         -------
@@ -441,7 +450,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        return self._fit(X, y, sample_weight, offset, X_std)
+        return self._fit(X, y, sample_weight, offset, X_std, groups)
 
     @available_if(can_learn_later)
     def partial_fit(self, X, y=None, sample_weight=None, classes=None, offset=None):
@@ -598,6 +607,78 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X, view, offset = self._question(X, offset)
         values = view.quantiles(X, np.atleast_1d(q), offset)
         return values[..., 0] if q.ndim == 0 else values
+
+    def predict_interval(
+        self, X, coverage=0.9, method="model", side="both", groups=None, offset=None
+    ):
+        """Predict intervals that contain a target with a given probability.
+
+        Intervals of ``method="model"`` are those of the predictive distribution, as of
+        `predict_quantiles`: right if the model is. Those of ``method="conformal"`` have the mean
+        and as many standard deviations below and above it as the wanted share of training rows
+        would have needed, each predicted from all others [1]_. They are narrow and wide where the
+        model's are. For exchangeable rows, they contain a new target with at least this probability
+        up to the influence of a single row on the fit. As the hyperparameters have seen all rows,
+        there is no guarantee for small tables; with hundreds of rows, coverage is close.
+
+        `fit` keeps the scores of all rows, or of 5,000 random ones, also in pickles.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Query points.
+        coverage : float, default=0.9
+            The probability, between 0 and 1.
+        method : {"model", "conformal"}, default="model"
+            Where intervals come from.
+        side : {"both", "lower", "upper"}, default="both"
+            Which ends are finite. With "lower" and "upper", a target is above or below the end with
+            the given probability.
+        groups : array-like of shape (n_samples,), default=None
+            With "conformal": the group of each query point, of those that `fit` was given. The
+            intervals of a group depend on its rows alone, so that each group is covered.
+        offset : float or array-like of shape (n_samples,), default=None
+            Known offset of the latent value of each row, as in `fit`. None is 0.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Ends of the intervals, in units of y.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is none of those above, or, with "conformal", there are too few rows for
+            the coverage, an unknown group, or training rows that are not known one by one: those of
+            clusters, large sources and `partial_fit`.
+
+        References
+        ----------
+        .. [1] Barber, Candès, Ramdas and Tibshirani (2021). "Predictive inference with the
+           jackknife+." Annals of Statistics 49.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skgp_sparse import SparseGPRegressor
+        >>> rng = np.random.RandomState(0)
+        >>> X = rng.uniform(0, 10, size=(400, 1))
+        >>> y = np.sin(X[:, 0]) + 0.2 * rng.standard_t(3, size=400)
+        >>> model = SparseGPRegressor().fit(X[:200], y[:200])
+        >>> lower, upper = model.predict_interval(X[200:], coverage=0.8, method="conformal")
+        >>> bool(0.74 < np.mean((lower <= y[200:]) & (y[200:] <= upper)) < 0.86)
+        True
+        """
+        name = f"{type(self).__name__}.predict_interval"
+        check_interval(coverage, method, side, groups, name)
+        X, view, offset = self._question(X, offset)
+        if method == "model":
+            return interval_of_model(view, X, coverage, side, offset)
+        check_is_fitted(self, "kernel_")
+        if self._scores is None:
+            raise ValueError(f"{name}: {no_scores(self._fits[0])}")
+        groups = checks.check_groups(groups, len(X), name)
+        return conformal_interval(view, X, self._scores, coverage, side, groups, offset, name)
 
     def log_predictive_density(self, X, y, offset=None):
         r"""Compute the log predictive density of targets, :math:`\log \int p(y|f)\,q(f)\,df`.

@@ -18,8 +18,8 @@ PARTS = """
     InducingPosterior Inner InnerState Jitter JoinedRows Knowledge LabelView LatentModel LeaveOneOut
     LocalSiteObjective Moments NearRows NeighborsObjective NeighborsPosterior Normals Options Part
     PerRow PooledProcess Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows
-    RowsPosterior RunningSums SiteObjective SiteRows Softmax Starts StreamState Sums TableRows
-    TargetView TightPosterior Units Variational Watch join_rows
+    RowsPosterior RunningSums Scores SiteObjective SiteRows Softmax Starts StreamState Sums
+    TableRows TargetView TightPosterior Units Variational Watch join_rows
 """
 OF_USERS = {
     "kernels": "Categorical Columns LogScale Missing Sphere",

@@ -108,29 +108,32 @@ def of_sites(posterior, rows, method, sites, n_jobs=1):
     return _joined(of_block, row_blocks(len(rows), posterior.width), n_jobs)
 
 
-def of_neighbors(posterior, rows, n_jobs=1):
+def of_neighbors(posterior, rows, chosen, n_jobs=1):
     """`LeftOut` of a `NeighborsPosterior` of distinct rows: the nearest others predict each.
 
     Parameters
     ----------
     posterior : NeighborsPosterior
     rows : Table
+    chosen : ndarray of shape (k,)
+        Numbers of the rows that are left out.
     n_jobs : int
     """
     distinct = posterior.rows
 
     def of_block(some):
-        block, numbers = rows.block(some), np.arange(len(rows))[some]
+        numbers = chosen[some]
+        block = rows.block(numbers)
         near = posterior.around(block.X, n_jobs, posterior.k + 1)[1]
         left = left_out.left_out(distinct, block, numbers, near, np.ones(len(numbers)))
         mean, variance = left_out.moments(posterior.prior, left, posterior.metric, n_jobs)
         own = kernels.diagonal(posterior.prior, posterior.inputs(block.X))[1] + block.noise
         return mean, posterior.factor * np.maximum(variance - own, 0.0)
 
-    return _joined(of_block, slices(len(rows), _TOGETHER), 1)
+    return _joined(of_block, slices(len(chosen), _TOGETHER), 1)
 
 
-def of_rows(posterior, rows, neighbors, n_jobs=1):
+def of_rows(posterior, rows, chosen, neighbors, n_jobs=1):
     """`LeftOut` of a `RowsPosterior`, whose variances are those that neighbours give.
 
     The mean is ``y - α/A``, with the diagonal A of ``(K + D)⁻¹`` from these variances. It is as
@@ -140,14 +143,17 @@ def of_rows(posterior, rows, neighbors, n_jobs=1):
     ----------
     posterior : RowsPosterior
     rows : Table
-        Of positive weights.
+    chosen : ndarray of shape (k,)
+        Numbers of the rows that are left out, whose weights are positive.
     neighbors : NeighborsPosterior
         Of the same rows and hyperparameters.
     n_jobs : int
     """
-    variance = of_neighbors(neighbors, rows, n_jobs).variance / neighbors.factor
-    error = posterior.alpha * (variance + posterior.noise)[:, None]
-    return LeftOut(rows.everything().y - error, posterior.factor * variance)
+    variance = of_neighbors(neighbors, rows, chosen, n_jobs).variance / neighbors.factor
+    used = np.arange(len(rows)) if rows.weight is None else np.cumsum(rows.weight > 0) - 1
+    place = used[chosen]  # the posterior has no other rows
+    error = posterior.alpha[place] * (variance + posterior.noise[place])[:, None]
+    return LeftOut(rows.block(chosen).y - error, posterior.factor * variance)
 
 
 def of_pool(posterior, rows):

@@ -15,4 +15,5 @@
 - `latent_fits`: columns that share latent inputs
 - `evidence_bounds`: bounds of the exact evidence
 - `leave_one_out`: what the others say of every training row
+- `intervals`: conformal intervals, from rows that were left out
 """

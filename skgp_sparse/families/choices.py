@@ -15,7 +15,8 @@ from skgp_sparse._engine.moments import merge, moments_of
 from skgp_sparse.families.default_kernels import NUMBERS, default_signal
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.starts import CheapSearch
-from skgp_sparse.rows.checks import check_gaps, check_number, is_auto, require
+from skgp_sparse.rows.checks import check_number, is_auto, require
+from skgp_sparse.rows.gaps import check_gaps
 
 
 class Offer(NamedTuple):

@@ -112,6 +112,10 @@ class Family(ABC):
         `due`: theta and Z should move.
         """
 
+    def scores(self, fits, records, groups):
+        """What conformal intervals need to know of the training rows; None where there are none."""
+        return None
+
     def on_the_clock(self):
         """The same family, whose call has begun; where progress is printed, its end is, too."""
         self.deadline = deadline_of(self.parameters, self.name)

@@ -21,6 +21,7 @@ from skgp_sparse.families.choices import (
     with_noise_floor,
 )
 from skgp_sparse.families.family import Family
+from skgp_sparse.families.intervals import scores_of
 from skgp_sparse.families.parameter_checks import (
     check_in_memory_for_blocks,
     check_solver_for_blocks,
@@ -74,6 +75,10 @@ class GaussianNoise(Family):
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
         learned["pool_"] = process.members
         return {"posterior_": process.kind, "likelihood_": None, **learned}
+
+    def scores(self, fits, records, groups):
+        """`Scores` of the rows that are left out."""
+        return scores_of(fits[0], self.parameters, records.part, groups)
 
     def judge(self, view, part):
         """Mean log densities of the targets (n,), with the known noise."""

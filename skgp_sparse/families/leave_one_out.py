@@ -15,6 +15,7 @@ from skgp_sparse._engine.rows_posterior import RowsPosterior
 from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse.families.views import centre_and_scale
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.inference.site_objective import SiteObjective
 
@@ -39,6 +40,18 @@ class LooPrediction(NamedTuple):
     log_density: np.ndarray
 
 
+class RowPredictions(NamedTuple):
+    """What the others say of chosen rows, in units of the standardised targets."""
+
+    y: np.ndarray  # (k, p)
+    mean: np.ndarray  # (k, p)
+    variance: np.ndarray  # (k, 1) the learned noise included
+    centre: np.ndarray  # (k, p) what intervals are around, ...
+    scale: np.ndarray  # (k, 1) ... and in units of: mean and standard deviation, if these exist
+    known: np.ndarray  # (k, 1) noise variance that is known
+    log_density: np.ndarray  # (k, p)
+
+
 def loo_prediction(fit, parameters, name):
     """The `LooPrediction` of the user's own rows, in their order; raises where it is not known.
 
@@ -49,80 +62,112 @@ def loo_prediction(fit, parameters, name):
     name : str
         Of the method, for errors.
     """
-    rows, posterior = _rows_of(fit, name), fit.posterior
-    posterior = posterior.process if isinstance(posterior, ProcessInMetric) else posterior
-    n_jobs = resolve_n_jobs(parameters.n_jobs)
-    with single_threaded_blas():
-        if isinstance(fit.objective, SiteObjective | LocalSiteObjective):
-            found = _of_responses(_with_sites(posterior, fit, rows, n_jobs), fit, rows)
-        else:
-            found = _of_numbers(_of_normal(posterior, fit, rows, n_jobs, name), posterior, rows)
-    columns = found if rows.places is None else [column[rows.places] for column in found]
-    is_one = rows.n_targets == 1
-    return LooPrediction(*(column[:, 0] if is_one else column for column in columns))
-
-
-def _rows_of(fit, name):
-    """The training rows; raises unless they are known."""
-    rows = None if fit.objective is None else fit.objective.rows
-    if rows is None or not rows.in_memory:
-        raise ValueError(
-            f"{name}: this estimator does not contain the training rows, because it was fitted on "
-            "a cluster or from a large source, or loaded from a pickle. Fit it to arrays."
-        )
-    if rows.X_std is not None:
-        raise ValueError(f"{name} takes inputs as known, but fit was given X_std.")
+    reason = why_unknown(fit)
+    if reason is not None:
+        raise ValueError(f"{name} {reason}")
+    rows = fit.objective.rows
     if np.any(rows.places == -1) or (rows.weight is not None and not rows.weight.all()):
         raise ValueError(
             f"{name} cannot leave out rows of weight zero, which were not in the fit. Fit without "
             "them, and use predict for these rows."
         )
-    return rows
+    found = predicted(fit, resolve_n_jobs(parameters.n_jobs), np.arange(len(rows)))
+    std = np.sqrt(found.variance + found.known) * rows.y_scale
+    mean, density = found.mean * rows.y_scale + rows.y_mean, found.log_density
+    columns = [mean, np.broadcast_to(std, mean.shape), density - np.log(rows.y_scale)]
+    if rows.places is not None:
+        columns = [column[rows.places] for column in columns]
+    return LooPrediction(*(column[:, 0] if rows.n_targets == 1 else column for column in columns))
 
 
-def _of_normal(posterior, fit, rows, n_jobs, name):
-    """`LeftOut` where the noise is Gaussian."""
-    if isinstance(posterior, Posterior):
-        if posterior.TB is None:
-            return cavities.of_exact(posterior, rows)
-        return cavities.of_basis(posterior, rows, fit.objective.bound, n_jobs)
-    if isinstance(posterior, PooledProcess):
-        return cavities.of_pool(posterior, rows)
-    if isinstance(posterior, RowsPosterior):
-        known = known_rows(rows)
-        near = NeighborsPosterior.of(posterior.prior, known, _NEIGHBORS, None, posterior.factor)
-        return cavities.of_rows(posterior, rows, near, n_jobs)
-    if isinstance(posterior, NeighborsPosterior) and isinstance(posterior.rows, DistinctRows):
-        return cavities.of_neighbors(posterior, rows, n_jobs)
-    raise ValueError(
-        f"{name} does not know the rows of posterior_={posterior.kind!r} one by one. Set n_mean to "
-        "None and tight_variance to False, and call fit, not partial_fit."
+def why_unknown(fit):
+    """Why rows cannot be left out of a fit, as part of an error; None: they can."""
+    rows = None if fit.objective is None else fit.objective.rows
+    if rows is None or not rows.in_memory:
+        return (
+            "needs the training rows, which this estimator does not contain, because it was fitted "
+            "on a cluster or from a large source, or loaded from a pickle. Fit it to arrays."
+        )
+    if rows.X_std is not None:
+        return "takes inputs as known, but fit was given X_std."
+    process = _in_its_inputs(fit.posterior)
+    if isinstance(process, Posterior | PooledProcess | RowsPosterior):
+        return None
+    if isinstance(process, NeighborsPosterior) and isinstance(process.rows, DistinctRows):
+        return None
+    return (
+        f"does not know the rows of posterior_={process.kind!r} one by one. Set n_mean to None and "
+        "tight_variance to False, and call fit, not partial_fit."
     )
 
 
-def _with_sites(posterior, fit, rows, n_jobs):
+def predicted(fit, n_jobs, chosen):
+    """`RowPredictions` of some rows of a fit that `why_unknown` has nothing against.
+
+    Parameters
+    ----------
+    fit : Fit
+    n_jobs : int
+    chosen : ndarray of shape (k,)
+        Their numbers in the table, sorted. Their weights are positive.
+    """
+    rows, process = fit.objective.rows, _in_its_inputs(fit.posterior)
+    with single_threaded_blas():
+        if isinstance(fit.objective, SiteObjective | LocalSiteObjective):
+            return _of_responses(_with_sites(process, fit, rows, chosen, n_jobs), fit, chosen)
+        return _of_numbers(_of_normal(process, fit, rows, chosen, n_jobs), process, rows, chosen)
+
+
+def _in_its_inputs(process):
+    """The process of inputs as the table of a fit has them."""
+    return process.process if isinstance(process, ProcessInMetric) else process
+
+
+def _of_normal(process, fit, rows, chosen, n_jobs):
+    """`LeftOut` where the noise is Gaussian."""
+    if isinstance(process, NeighborsPosterior):
+        return cavities.of_neighbors(process, rows, chosen, n_jobs)
+    if isinstance(process, RowsPosterior):
+        known = known_rows(rows)
+        near = NeighborsPosterior.of(process.prior, known, _NEIGHBORS, None, process.factor)
+        return cavities.of_rows(process, rows, chosen, near, n_jobs)
+    if isinstance(process, PooledProcess):
+        left = cavities.of_pool(process, rows)
+    elif process.TB is None:
+        left = cavities.of_exact(process, rows)
+    else:
+        return cavities.of_basis(process, _some(rows, chosen), fit.objective.bound, n_jobs)
+    return LeftOut(left.mean[chosen], left.variance[chosen])
+
+
+def _with_sites(process, fit, rows, chosen, n_jobs):
     """`LeftOut` where rows have a likelihood."""
     if isinstance(fit.objective, LocalSiteObjective):
-        mean, variance = fit.objective.cavities(fit.kernel)
+        mean, variance = fit.objective.cavities(fit.kernel, chosen)
         return LeftOut(mean[:, None], variance)
-    sites = np.asarray(fit.objective.inner_state.sites)
-    return cavities.of_sites(posterior, rows, fit.objective.method, sites, n_jobs)
+    sites = np.asarray(fit.objective.inner_state.sites)[..., chosen]
+    return cavities.of_sites(process, _some(rows, chosen), fit.objective.method, sites, n_jobs)
 
 
-def _of_numbers(left, posterior, rows):
-    """Means, standard deviations and log densities (n, p)."""
-    block = rows.everything()
-    noise = noise_variance(posterior.kernel, block.X) + block.noise
-    std = np.sqrt(np.maximum(left.variance + noise, np.finfo(float).tiny))[:, None]
-    density = log_normal_density(block.y, left.mean, std) - np.log(rows.y_scale)
-    return left.mean * rows.y_scale + rows.y_mean, std * rows.y_scale, density
+def _some(rows, chosen):
+    return rows if len(chosen) == len(rows) else rows.subset(chosen)
 
 
-def _of_responses(left, fit, rows):
-    """The same of a likelihood, (n, 1)."""
-    block, likelihood = rows.everything(), fit.objective.likelihood
+def _of_numbers(left, process, rows, chosen):
+    block = rows.block(chosen)
+    noise = np.broadcast_to(noise_variance(process.kernel, block.X), len(chosen))
+    known = np.broadcast_to(block.noise, len(chosen))[:, None]
+    variance = np.maximum(left.variance + noise, np.finfo(float).tiny)[:, None]
+    density = log_normal_density(block.y, left.mean, np.sqrt(variance + known))
+    units = left.mean, np.sqrt(variance)
+    return RowPredictions(block.y, left.mean, variance, *units, known, density)
+
+
+def _of_responses(left, fit, chosen):
+    block, likelihood = fit.objective.rows.block(chosen), fit.objective.likelihood
     latent, y = left.mean[:, 0] + block.offset, block.y[:, 0]
     mean, variance = likelihood.response(latent, left.variance)
-    density = likelihood.tilted(y, latent, left.variance)[0] - np.log(rows.y_scale[0])
-    columns = mean * rows.y_scale + rows.y_mean, np.sqrt(variance) * rows.y_scale, density
-    return [column[:, None] for column in columns]
+    density = likelihood.tilted(y, latent, left.variance)[0]
+    units = centre_and_scale(likelihood, latent, left.variance)
+    columns = mean, variance, *units, np.zeros(len(y)), density
+    return RowPredictions(block.y, *(one[:, None] for one in columns))

@@ -6,7 +6,7 @@ A view has the methods of a fitted estimator. It knows no strategy: every proces
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from skgp_sparse._engine import process
 from skgp_sparse._engine.normal_inputs import Normals, predict
@@ -33,6 +33,14 @@ class TargetView(NamedTuple):
 
     def check(self, y, name):
         """Any number may be a target."""
+
+    def centre_and_scale(self, X, offset=None):
+        """What intervals are in units of: mean and standard deviation, both (n,) or (n, p)."""
+        return self.mean_and_std(X, False)
+
+    def within_domain(self, values):
+        """Ends of intervals that a target can have: all of them."""
+        return values
 
     def on_threads(self, n_jobs):
         """The same view, whose blocks of rows so many threads process."""
@@ -152,6 +160,15 @@ class ResponseView(NamedTuple):
         """Raise if a target is outside the domain of the likelihood."""
         self.likelihood.check(y, name)
 
+    def centre_and_scale(self, X, offset=None):
+        """What intervals are in units of; see `centre_and_scale`."""
+        centre, scale = centre_and_scale(self.likelihood, *self._moments(X, offset))
+        return centre * self.y_scale + self.y_mean, scale * self.y_scale
+
+    def within_domain(self, values):
+        """Ends of intervals that a target can have."""
+        return np.maximum(values, 0.0) if self.likelihood.domain.is_never_negative else values
+
     def on_threads(self, n_jobs):
         """The same view, whose blocks of rows so many threads process."""
         return self._replace(latent=self.latent.on_threads(n_jobs))
@@ -207,6 +224,19 @@ class ResponseView(NamedTuple):
 
     def _offset(self, offset):
         return 0.0 if offset is None else offset / self.y_scale
+
+
+def centre_and_scale(likelihood, mean, variance):
+    """Mean and standard deviation (n,) of responses to latent values with these moments.
+
+    Where there is no variance, they are the median, and half of the central 68 %.
+    """
+    with np.errstate(all="ignore"):
+        centre, squared = likelihood.response(mean, variance)
+        if np.all(np.isfinite(centre) & np.isfinite(squared)):
+            return centre, np.sqrt(squared)
+        low, median, high = (likelihood.quantile(ndtr(z), mean, variance) for z in (-1.0, 0.0, 1.0))
+        return median, 0.5 * (high - low)
 
 
 class LabelView(NamedTuple):

@@ -118,9 +118,11 @@ class LocalSiteObjective(Objective):
         objective = replace(held, moves_sites=True)
         return Conclusion(held.value(kernel), self.posterior, 0.0, objective)
 
-    def cavities(self, kernel):
-        """Mean and variance (n,) of every row of positive weight, given the others."""
-        return self._cavities(kernel, replace(self._followed(kernel), chosen=None).left)
+    def cavities(self, kernel, chosen):
+        """Mean and variance (k,) of chosen rows of the table, given the others."""
+        weight = self.rows.weight
+        used = chosen if weight is None else (np.cumsum(weight > 0) - 1)[chosen]
+        return self._cavities(kernel, replace(self._followed(kernel), chosen=used).left)
 
     def settled(self, kernel, most=_MOST, tol=_TOL):
         """The same objective after some sweeps, at most until the sites are short of `tol`.

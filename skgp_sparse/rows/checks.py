@@ -1,6 +1,5 @@
 """The one validator of rows, `Rules`: errors say what was passed and how to correct it."""
 
-from contextlib import contextmanager
 from datetime import date, timedelta
 from numbers import Integral, Real
 from typing import NamedTuple
@@ -11,8 +10,8 @@ from sklearn import config_context
 from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
-from skgp_sparse import kernels
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
+from skgp_sparse.rows.gaps import NO_GAPS, about_values, is_frame
 from skgp_sparse.rows.part import Part
 
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
@@ -78,11 +77,6 @@ def is_lazy(value):
     if not hasattr(kind, "__dask_graph__"):
         return False
     return kind.__module__.startswith("dask") or value.__dask_graph__() is not None
-
-
-def is_frame(X):
-    """Whether a table is a data frame of pandas or polars, in which every column has a type."""
-    return hasattr(X, "iloc") and hasattr(X, "dtypes") or hasattr(X, "get_columns")
 
 
 def check_in_memory(name, **data):
@@ -154,67 +148,6 @@ def check_numbers(values, argument, name):
         )
 
 
-NO_GAPS = (
-    "Missing values need kernel=None, or a kernel with Missing around each part that sees them, "
-    "and arrays or data frames with such rows in fit. X_std, a metric, posterior='fourier', "
-    "partial_fit, sources and clusters take none. Otherwise, impute them, for example by "
-    "sklearn.impute."
-)
-
-
-@contextmanager
-def about_values(X, name, remedy):
-    """Context in which errors of NaN and infinity in X name a column; missing ones have a remedy.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        As the user passed it.
-    name : str
-        Of the estimator.
-    remedy : str
-        What is said after the number of missing values.
-    """
-    try:
-        yield
-    except ValueError as error:
-        text = str(error)
-        if text.startswith("Input X contains NaN"):
-            label, count = _first(X, np.isnan)
-            raise ValueError(
-                f"Input X contains NaN: column {label!r} of X of {name} has {count} missing "
-                f"values. {remedy}"
-            ) from None
-        if text.startswith("Input X contains infinity"):
-            raise ValueError(f"{text} The first is in column {_first(X, np.isinf)[0]!r}.") from None
-        raise
-
-
-def _first(X, is_one):
-    """Name or number of the first column with such a value, and how many there are in it."""
-    values = np.asarray(X, dtype=np.float64)
-    counts = is_one(values.reshape(len(values), -1)).sum(axis=0)
-    j = int(np.argmax(counts > 0))
-    return list(X.columns)[j] if is_frame(X) else j, int(counts[j])
-
-
-def check_gaps(X, kernel, names, name, during):
-    """Raise if a value is missing in a column that a kernel sees without `Missing`.
-
-    `during`: what the kernel knows from, for the message.
-    """
-    gaps = np.isnan(X)
-    if not gaps.any():
-        return
-    wrong = np.flatnonzero(gaps.any(axis=0) & kernels.bare(kernel, X.shape[1]))
-    if len(wrong):
-        j = wrong[0]
-        raise ValueError(
-            f"Input X contains NaN: column {names[j]!r} of {name} has {gaps[:, j].sum()} missing "
-            f"values, but {during}"
-        )
-
-
 def check_no_none(y):
     """Raise if a target is None."""
     y = np.asarray(y) if isinstance(y, (list, tuple)) or hasattr(y, "__array__") else None
@@ -237,6 +170,19 @@ def check_one_column(y, what, name):
             f"{name}: {what} takes one target, but y has {shape[1]} "
             "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each."
         )
+
+
+def check_groups(groups, n, name):
+    """Groups of n rows as an array (n,), None where there are none."""
+    if groups is None:
+        return None
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(
+            f"groups of {name} must be an array with a group for each of the {n} rows. Got shape "
+            f"{groups.shape}."
+        )
+    return groups.astype(str) if groups.dtype.kind == "O" else groups
 
 
 def check_offset(offset, X, is_taken, name):

@@ -149,11 +149,19 @@ class Records(ABC):
         Of the estimator, for errors.
     classes : ndarray of shape (n_classes,)
         Sorted labels. Defined where rows have labels.
+    part : Part or None
+        All rows, in the user's order; None where they are not in memory.
     """
+
+    part = None
 
     def lacking(self):
         """Whether values of a column (d,) are missing; None: none are."""
         return None
+
+    def size(self):
+        """The number of rows, 0 where they are not in memory."""
+        return 0 if self.part is None else len(self.part.X)
 
     @abstractmethod
     def numbers(self, normalize):

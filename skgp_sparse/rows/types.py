@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 
-from skgp_sparse.rows.checks import BOOLS, is_frame
+from skgp_sparse.rows.checks import BOOLS
+from skgp_sparse.rows.gaps import is_frame
 
 FROM_DTYPE = "from_dtype"
 _NUMBER, _TIME, _DURATION, _CATEGORY = "a number", "a time", "a duration", "a category"
