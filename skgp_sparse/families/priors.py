@@ -20,5 +20,5 @@ def prior_view(parameters, name):
     if is_gaussian(parameters.likelihood):
         return TargetView(Prior(kernel, p), *units, one_column=p == 1)
     likelihood = resolve_likelihood(parameters.likelihood, name)
-    check_one_column(np.empty((1, p)), likelihood, name)
+    check_one_column(np.empty((1, p)), f"likelihood={likelihood!r}", name)
     return ResponseView(TargetView(Prior(kernel, 1), *units, one_column=True), likelihood, *units)
