@@ -13,6 +13,7 @@ from skgp_sparse._estimator import SparseGP
 from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.families.evidence_bounds import evidence_bounds
 from skgp_sparse.families.gaussian_noise import GaussianNoise
+from skgp_sparse.families.gradients import gradients
 from skgp_sparse.families.intervals import (
     check_interval,
     conformal_interval,
@@ -514,7 +515,18 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         return self._learn(X, y, sample_weight, offset)
 
-    def predict(self, X, return_std=False, return_cov=False, latent=False, offset=None, X_std=None):
+    def predict(
+        self,
+        X,
+        return_std=False,
+        return_cov=False,
+        latent=False,
+        offset=None,
+        X_std=None,
+        return_gradient=False,
+        return_mean_grad=False,
+        return_std_grad=False,
+    ):
         """Predict with the posterior, or with the prior if the model is not fitted.
 
         Parameters
@@ -541,6 +553,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             of predictions at inputs that are distributed as ``N(X, X_std²)``. It is available if
             `posterior_` is "inducing" and the noise is Gaussian. After a fit to rows with the same
             errors and without `X_std`, the errors would count twice.
+        return_gradient : bool, default=False
+            If True, the gradients of the mean and, with `return_std`, of the standard deviation
+            with respect to X are returned, too. They are known for ``likelihood="gaussian"``, if
+            `posterior_` is "exact", "inducing" or "pool".
+        return_mean_grad, return_std_grad : bool, default=False
+            The same for a single row, as in scikit-optimize: gradients have the shape
+            (n_features,). They need `return_std`, and `return_std_grad` needs `return_mean_grad`.
 
         Returns
         -------
@@ -552,6 +571,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         y_cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
             Covariance of the joint predictive distribution at the query points. Only returned when
             `return_cov` is True.
+        mean_gradient : ndarray of shape (n_samples, n_features)
+            Gradients of `y_mean`, or with a row for each target, (n_samples, n_targets,
+            n_features). Only returned when `return_gradient` is True.
+        std_gradient : ndarray of the same shape
+            Gradients of `y_std`. Only returned when `return_gradient` and `return_std` are True.
 
         Raises
         ------
@@ -559,8 +583,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If both `return_std` and `return_cov` are True.
         ValueError
             If the covariance of responses that are not Gaussian is requested, or if there is
-            `X_std` where it is not available.
+            `X_std` or a gradient where it is not available.
         """
+        if return_mean_grad or return_std_grad:
+            return self._of_one_row(X, return_std, return_mean_grad, return_std_grad)
+        if return_gradient:
+            return self._with_gradients(X, return_std, return_cov, latent, X_std)
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         X, view, offset = self._question(X, offset)
@@ -922,6 +950,30 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 "None."
             )
         return view.expected_mean_and_std(X, X_std, latent)
+
+    def _with_gradients(self, X, return_std, return_cov, latent, X_std):
+        """Mean, standard deviation if it is wanted, and their gradients."""
+        name = f"{type(self).__name__}.predict"
+        if return_cov or X_std is not None or not is_gaussian(self.likelihood):
+            raise ValueError(
+                f"{name}: return_gradient needs likelihood='gaussian', and goes with return_std, "
+                "but neither with return_cov nor with X_std."
+            )
+        check_is_fitted(self, "kernel_")
+        X, view, _ = self._question(X, None)
+        mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
+        return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
+
+    def _of_one_row(self, X, return_std, return_mean_grad, return_std_grad):
+        """The same for a single row, as scikit-optimize asks for it."""
+        if not (return_std and return_mean_grad and len(X) == 1):
+            raise ValueError(
+                f"{type(self).__name__}.predict: return_mean_grad and return_std_grad are for one "
+                f"row, with return_std=True and return_mean_grad=True. Got {len(X)} rows. Use "
+                "return_gradient for several."
+            )
+        mean, std, *slopes = self._with_gradients(X, True, False, False, None)
+        return (mean, std, *(slope[0] for slope in slopes[: 1 + return_std_grad]))
 
     def _training_rows(self, attribute):
         """The table of the training rows, for an attribute that needs them."""

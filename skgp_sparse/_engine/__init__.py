@@ -52,6 +52,8 @@ neighbors_posterior
     Predictions given the nearest rows.
 cavities
     Training rows that are left out of a posterior, one at a time.
+slopes
+    Gradients of predictions with respect to the query.
 pooled
     Several processes, averaged, by how likely they make rows that are left out.
 evidence

@@ -15,5 +15,6 @@
 - `latent_fits`: columns that share latent inputs
 - `evidence_bounds`: bounds of the exact evidence
 - `leave_one_out`: what the others say of every training row
+- `gradients`: gradients of predictions with respect to the query
 - `intervals`: conformal intervals, from rows that were left out
 """

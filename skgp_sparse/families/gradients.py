@@ -1,0 +1,62 @@
+"""Gradients of predictions with respect to the query, in units of y."""
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse._engine import slopes
+from skgp_sparse._engine.inducing_basis import InducingFeatures
+from skgp_sparse._engine.metric import ProcessInMetric
+from skgp_sparse._engine.metric import in_metric as seen_in
+from skgp_sparse._engine.pooled import PooledProcess
+from skgp_sparse._engine.posterior import Posterior, noise_variance
+from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+
+_TINY = np.finfo(float).tiny
+
+
+def gradients(view, X, latent, parameters, name):
+    """Means, standard deviations and their gradients, (n,) or (n, p), and (n, d) or (n, p, d).
+
+    Parameters
+    ----------
+    view : TargetView
+    X : ndarray of shape (n, d)
+    latent : bool
+        Whether standard deviations leave out the noise of the kernel.
+    parameters : SparseGPRegressor
+    name : str
+        Of the method, for errors.
+    """
+    process, metric = view.process, None
+    if isinstance(process, ProcessInMetric):
+        process, metric = process.process, process.metric
+    if not kernels.differentiable(process.kernel):
+        raise ValueError(
+            f"{name}: gradients need a kernel with derivative rules, but a part of "
+            f"{process.kernel} has none. Add one with skgp_sparse.kernels.register."
+        )
+    of = _kind_of(process)
+    if of is None:
+        raise ValueError(
+            f"{name}: gradients are known for posterior_ 'exact', 'inducing' and 'pool', without "
+            f"n_mean and tight_variance. Got {process.kind!r}."
+        )
+    seen = seen_in(metric, X)
+    with np.errstate(all="ignore"), single_threaded_blas():
+        found = of(process, seen, resolve_n_jobs(parameters.n_jobs))
+        found = found if metric is None else slopes.in_metric(found, metric)
+        variance = found.variance + (0.0 if latent else noise_variance(process.kernel, seen))
+        std = np.sqrt(np.maximum(variance, _TINY))
+    scale = view.y_scale
+    mean, std_slope = found.mean * scale + view.y_mean, 0.5 * found.variance_slope / std[:, None]
+    mean_slope = found.mean_slope * scale[:, None]
+    std, std_slope = std[:, None] * scale, std_slope[:, None] * scale[:, None]
+    columns = mean, std, mean_slope, std_slope
+    return [column[:, 0] for column in columns] if view.one_column else list(columns)
+
+
+def _kind_of(process):
+    """What knows the slopes of a process, None where nothing does."""
+    if isinstance(process, Posterior) and isinstance(process.features, InducingFeatures):
+        return slopes.of_points
+    return slopes.of_pool if isinstance(process, PooledProcess) else None

@@ -1,0 +1,115 @@
+"""Gradients of predictions with respect to the query, beside central differences."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgp_sparse import SparseGPRegressor
+from skgp_sparse.posteriors import InducingPoints
+
+RNG = np.random.RandomState(0)
+X = RNG.uniform(-3, 3, size=(60, 3))
+Y = np.sin(X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.1 * RNG.normal(size=60)
+AT = RNG.uniform(-2, 2, size=(7, 3))
+STEP = 1e-3  # longer ones are less exact, shorter ones lose digits of small variances
+
+
+def differences(function):
+    """Central differences (..., d) of what a function makes of rows (n, d)."""
+    columns = []
+    for j in range(AT.shape[1]):
+        step = STEP * np.eye(AT.shape[1])[j]
+        columns.append((function(AT + step) - function(AT - step)) / (2.0 * STEP))
+    return np.stack(columns, axis=-1)
+
+
+def check(model, latent=False):
+    mean, std, mean_slope, std_slope = model.predict(
+        AT, return_std=True, latent=latent, return_gradient=True
+    )
+    known = model.predict(AT, return_std=True, latent=latent)
+    assert_allclose(mean, known[0], rtol=1e-8)
+    assert_allclose(std, known[1], rtol=1e-6)
+    expected = differences(model.predict)
+    assert_allclose(mean_slope, expected, atol=2e-5 * np.abs(expected).max())
+    expected = differences(lambda at: model.predict(at, return_std=True, latent=latent)[1])
+    assert_allclose(std_slope, expected, atol=1e-4 * np.abs(expected).max())
+    alone = model.predict(AT, return_gradient=True)
+    for one, other in zip(alone, (mean, mean_slope)):
+        assert_allclose(one, other)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        1.5 * RBF([1.0, 2.0, 3.0]),
+        2.0 * Matern([1.0, 2.0, 3.0], nu=1.5) + 0.1 * DotProduct(1.0),
+        RationalQuadratic(2.0, 0.7) + ConstantKernel(0.5),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n_inducing", [9, 60])
+def test_kernels(kernel, n_inducing):
+    options = {"n_inducing": n_inducing, "optimizer": None, "random_state": 0}
+    check(SparseGPRegressor(kernel + WhiteKernel(0.05), **options).fit(X, Y))
+
+
+@pytest.mark.parametrize("latent", [False, True])
+@pytest.mark.parametrize("posterior", ["exact", "pool", "inducing"])
+def test_posteriors(posterior, latent):
+    n_inducing = 15 if posterior == "inducing" else "auto"
+    model = SparseGPRegressor(posterior=posterior, n_inducing=n_inducing, random_state=0)
+    check(model.fit(X, 100.0 * Y + 7.0), latent)
+
+
+def test_several_targets_and_a_metric():
+    options = {"random_state": 0, "max_iter": 20}
+    check(SparseGPRegressor(**options).fit(X, np.column_stack([Y, 10.0 * X[:, 2] ** 2])))
+    many = RNG.normal(size=(400, 3))
+    y = np.sin(many @ [1.0, 1.0, 0.0]) + 0.1 * RNG.normal(size=400)
+    model = SparseGPRegressor(metric=2, posterior="exact", **options).fit(many, y)
+    assert model.metric_.shape == (2, 3)
+    check(model)
+
+
+def test_one_row_as_scikit_optimize_asks_for_it():
+    model = SparseGPRegressor(random_state=0).fit(X, Y)
+    several = model.predict(AT[:1], return_std=True, return_gradient=True)
+    found = model.predict(AT[:1], return_std=True, return_mean_grad=True, return_std_grad=True)
+    for one, other in zip(found, several):
+        assert_allclose(one, other if one.ndim == 1 and len(one) == 1 else other[0])
+    assert found[2].shape == found[3].shape == (3,)
+    assert len(model.predict(AT[:1], return_std=True, return_mean_grad=True)) == 3
+
+
+class Opaque(RBF):
+    """A kernel without a derivative rule."""
+
+
+def test_what_has_no_gradient():
+    model = SparseGPRegressor(random_state=0, max_iter=2, n_inducing=5)
+    fitted = model.fit(X, Y)
+    with pytest.raises(ValueError, match="neither with return_cov"):
+        fitted.predict(AT, return_cov=True, return_gradient=True)
+    with pytest.raises(ValueError, match="one row"):
+        fitted.predict(AT, return_std=True, return_mean_grad=True)
+    model.set_params(posterior=InducingPoints(n_mean=20))
+    with pytest.raises(ValueError, match="without n_mean"):
+        model.fit(X, Y).predict(AT, return_gradient=True)
+    many = RNG.normal(size=(400, 2))
+    near = SparseGPRegressor(posterior="neighbors", max_iter=1, random_state=0)
+    with pytest.raises(ValueError, match="'neighbors'"):
+        near.fit(many, many[:, 0]).predict(many[:2], return_gradient=True)
+    with pytest.raises(ValueError, match="derivative rules"):
+        SparseGPRegressor(Opaque(), optimizer=None).fit(X, Y).predict(AT, return_gradient=True)
+    counts = SparseGPRegressor(likelihood="poisson", max_iter=1, n_inducing=5)
+    with pytest.raises(ValueError, match="likelihood='gaussian'"):
+        counts.fit(X, np.ones(60)).predict(AT, return_gradient=True)
