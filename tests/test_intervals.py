@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.families.intervals import Scores, widths
 from skgp_sparse.rows import part
+from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
 
 RNG = np.random.RandomState(0)
@@ -166,6 +167,11 @@ def test_rows_that_are_not_known(monkeypatch):
         few.fit(X, Y, groups=[1, 2])
     with pytest.raises(ValueError, match="by fit, not by partial_fit"):
         few.partial_fit(X, Y).predict_interval(X[:2], method="conformal")
+    batches = SparseGPRegressor(
+        likelihood="gamma", solver=Minibatches(50), n_inducing=5, max_iter=3, random_state=0
+    )
+    with pytest.raises(ValueError, match="minibatches do not keep"):
+        batches.fit(X, np.exp(Y)).predict_interval(X[:2], method="conformal")
     with pytest.raises(ValueError, match="X_std"):
         few.fit(X, Y, X_std=0.1 + 0 * X).predict_interval(X[:2], method="conformal")
     monkeypatch.setattr(part, "_SMALL_TABLE", 0)

@@ -23,7 +23,7 @@ class Scores(NamedTuple):
     """Scores of training rows that were left out, and how often each of them counts."""
 
     values: np.ndarray  # (k, p)
-    weight: np.ndarray  # (k,)
+    weight: np.ndarray | None  # (k,); None: once
     groups: np.ndarray | None  # (k,)
 
 
@@ -54,7 +54,8 @@ def scores_of(fit, parameters, part, groups):
     if not np.isfinite(values).all():
         return None
     own = None if groups is None else groups[kept]
-    return Scores(values[of_row[kept]], part.weights()[kept], own)
+    weight = None if part.weight is None else part.weight[kept]
+    return Scores(values[of_row[kept]], weight, own)
 
 
 def check_interval(coverage, method, side, groups, name):
@@ -114,8 +115,9 @@ def widths(scores, coverage, side, groups, name):
     name : str
         Of the method, for errors.
     """
+    weight = np.ones(len(scores.values)) if scores.weight is None else scores.weight
     if groups is None:
-        return _widths(scores.values, scores.weight, coverage, side, f"{name}:")
+        return _widths(scores.values, weight, coverage, side, f"{name}:")
     if scores.groups is None:
         raise ValueError(f"{name}: fit was given no groups. Pass groups to fit, too.")
     known, index = np.unique(groups, return_inverse=True)
@@ -128,7 +130,7 @@ def widths(scores, coverage, side, groups, name):
     for group in known:
         own = scores.groups == group
         about = f"{name}: the group {group!r}"
-        each.append(_widths(scores.values[own], scores.weight[own], coverage, side, about))
+        each.append(_widths(scores.values[own], weight[own], coverage, side, about))
     below, above = map(np.array, zip(*each))
     return below[index.ravel()], above[index.ravel()]
 

@@ -90,6 +90,8 @@ def why_unknown(fit):
         )
     if rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std."
+    if isinstance(fit.objective, SiteObjective) and fit.objective.inner_state is None:
+        return "needs the sites of all rows, which solvers of minibatches do not keep."
     process = _in_its_inputs(fit.posterior)
     if isinstance(process, Posterior | PooledProcess | RowsPosterior):
         return None
