@@ -6,7 +6,6 @@ are is up to the `Family` of the estimator.
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -18,10 +17,11 @@ from skgp_sparse._ground.sklearn_compat import (
     has_callbacks,
     with_callbacks,
 )
-from skgp_sparse._ground.warnings import about, warn
+from skgp_sparse._ground.warnings import about
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
 from skgp_sparse._typed_inputs import TypedInputs
 from skgp_sparse.families.family import fit_all, inducing_points_of, selection_of
+from skgp_sparse.families.kernel_bounds import warn_at_bounds
 from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
@@ -284,7 +284,8 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         for job, fit in zip(jobs, fits):
             appended = has_noise(fit.kernel) and not has_noise(self.kernel)
             with about(job.name):
-                warn_at_bounds(fit.kernel.k1 if appended else fit.kernel)
+                kernel = fit.kernel.k1 if appended else fit.kernel
+                warn_at_bounds(kernel, getattr(self, "feature_names_in_", None))
 
 
 def fitted_view(estimator):
@@ -336,18 +337,6 @@ def progress_of(estimator, reporter=None):
     return progress
 
 
-def warn_at_bounds(kernel):
-    """Warn, in the words of scikit-learn, of every hyperparameter close to a bound."""
-    free = [hyper for hyper in kernel.hyperparameters if not hyper.fixed]
-    names = [(hyper, dim) for hyper in free for dim in range(hyper.n_elements)]
-    close = np.isclose(kernel.bounds, kernel.theta[:, None])
-    for (hyper, dim), (at_lower, at_upper) in zip(names, close):
-        if hyper.name.split("__")[-1] == "correlation":  # learned downwards; 1 says: no matter
-            at_lower, at_upper = at_upper, False
-        if at_lower or at_upper:
-            _warn_at_bound(hyper, dim, "lower" if at_lower else "upper")
-
-
 def _check_thetas(theta, kernels):
     """Log hyperparameters of each of some kernels, and whether they were given for all at once."""
     theta, sizes = np.asarray(theta, dtype=np.float64), [len(kernel.theta) for kernel in kernels]
@@ -359,16 +348,4 @@ def _check_thetas(theta, kernels):
     raise ValueError(
         f"theta must hold {expected} log hyperparameters, which are those of kernel_ that are not "
         f"fixed. Got an array of shape {theta.shape}."
-    )
-
-
-def _warn_at_bound(hyper, dim, side):
-    bound, remedy = hyper.bounds[dim], "Decreasing"
-    if side == "upper":
-        bound, remedy = bound[::-1], "Increasing"
-    warn(
-        f"The optimal value found for dimension {dim} of parameter {hyper.name} is close to the "
-        f"specified {side} bound {bound[0]}. {remedy} the bound and calling fit again may find a "
-        "better value.",
-        ConvergenceWarning,
     )

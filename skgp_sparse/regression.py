@@ -588,7 +588,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if return_mean_grad or return_std_grad:
             return self._of_one_row(X, return_std, return_mean_grad, return_std_grad)
         if return_gradient:
-            return self._with_gradients(X, return_std, return_cov, latent, X_std)
+            return self._with_gradients(X, return_std, return_cov, latent, offset, X_std)
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         X, view, offset = self._question(X, offset)
@@ -951,13 +951,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             )
         return view.expected_mean_and_std(X, X_std, latent)
 
-    def _with_gradients(self, X, return_std, return_cov, latent, X_std):
+    def _with_gradients(self, X, return_std, return_cov=False, latent=False, *known):
         """Mean, standard deviation if it is wanted, and their gradients."""
         name = f"{type(self).__name__}.predict"
-        if return_cov or X_std is not None or not is_gaussian(self.likelihood):
+        is_given = return_cov or any(one is not None for one in known)
+        if is_given or not is_gaussian(self.likelihood):
             raise ValueError(
                 f"{name}: return_gradient needs likelihood='gaussian', and goes with return_std, "
-                "but neither with return_cov nor with X_std."
+                "but neither with return_cov nor with offset or X_std."
             )
         check_is_fitted(self, "kernel_")
         X, view, _ = self._question(X, None)
@@ -972,7 +973,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 f"row, with return_std=True and return_mean_grad=True. Got {len(X)} rows. Use "
                 "return_gradient for several."
             )
-        mean, std, *slopes = self._with_gradients(X, True, False, False, None)
+        mean, std, *slopes = self._with_gradients(X, return_std=True)
         return (mean, std, *(slope[0] for slope in slopes[: 1 + return_std_grad]))
 
     def _training_rows(self, attribute):

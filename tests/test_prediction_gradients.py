@@ -53,6 +53,7 @@ def check(model, latent=False):
         1.5 * RBF([1.0, 2.0, 3.0]),
         2.0 * Matern([1.0, 2.0, 3.0], nu=1.5) + 0.1 * DotProduct(1.0),
         RationalQuadratic(2.0, 0.7) + ConstantKernel(0.5),
+        RBF(2.0) + DotProduct(1.0) * WhiteKernel(0.1),  # noise that varies
     ],
     ids=str,
 )

@@ -283,6 +283,16 @@ def gaps_table(entries):
     return common.table([*header, "RMSE HistGB", "HistGB complete"], rows)
 
 
+def fewer(entries):
+    """Tables with a smaller number of splits, as part of a sentence."""
+    splits = {}
+    for key in entries:
+        name, split, _ = key.split("/")
+        splits.setdefault(name, set()).add(split)
+    short = sorted(f"{name} {len(found)}" for name, found in splits.items() if len(found) < 3)
+    return f", but for {', '.join(short)}" if short else ""
+
+
 def render():
     entries = common.read_json(STORE)
     labels = scores(entries, LABELS, ("log_loss", "error", "cpu_seconds"), METHODS)
@@ -293,7 +303,9 @@ def render():
     parts += ["## Missing values", gaps_table(entries), *failed]
     commits = sorted({one["commit"] for one in entries.values() if "commit" in one})
     machines = sorted({one["machine"] for one in entries.values() if "machine" in one})
-    parts.append(f"Means over three splits. Commits {', '.join(commits)}. {' '.join(machines)}")
+    parts.append(
+        f"Means over three splits{fewer(entries)}. Commits {', '.join(commits)}. {' '.join(machines)}"
+    )
     common.write_report("frames.md", "Tables with types", *parts)
 
 

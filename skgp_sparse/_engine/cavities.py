@@ -52,6 +52,25 @@ def of_exact(posterior, rows):
     return LeftOut(groups.y - error / others[:, None], np.maximum(variance, 0.0))
 
 
+def of_groups(posterior, groups):
+    """Errors ``y - m`` and variances v (n,), noise included, of rows that are left out.
+
+    Rows that coincide are left out together. For an exact `Posterior` with ``A = (K + D)⁻¹`` and
+    ``α = A ȳ``, their mean has the error ``α_g / A_gg`` and the variance ``1 / A_gg`` (Rasmussen
+    and Williams 2006, equations 5.10 to 5.12), to which a row adds its distance from the mean, and
+    its own noise in the place of that of the mean.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    groups : Groups
+    """
+    T, means = posterior.features.T, means_of(posterior.kernel, groups)
+    precision = np.einsum("ij,ij->j", T, T)
+    error, variance = posterior.u[:, 0] / precision, 1.0 / precision - means.D
+    return means.rest[:, 0] + error[groups.index], variance[groups.index] + means.s2
+
+
 def of_basis(posterior, rows, bound, n_jobs=1):
     """`LeftOut` of a `Posterior` in a basis, in O(n m²) time.
 

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import ConstantKernel
 
-from skgp_sparse._engine.exact import means_of
 from skgp_sparse._engine.process import Process
 
 _LEAST = 1e-3  # weight of a process that counts
@@ -97,25 +96,6 @@ class PooledProcess(Process):
     def average(self, arrays):
         """The average of one array for each process."""
         return sum(w * array for w, array in zip(self.weights, arrays))
-
-
-def left_out(posterior, groups):
-    """Errors ``y - m`` and variances v (n,), noise included, of rows that are left out.
-
-    Rows that coincide are left out together. For an exact `Posterior` with ``A = (K + D)⁻¹`` and
-    ``α = A ȳ``, their mean has the error ``α_g / A_gg`` and the variance ``1 / A_gg`` (Rasmussen
-    and Williams 2006, equations 5.10 to 5.12), to which a row adds its distance from the mean, and
-    its own noise in the place of that of the mean.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    groups : Groups
-    """
-    T, means = posterior.features.T, means_of(posterior.kernel, groups)
-    precision = np.einsum("ij,ij->j", T, T)
-    error, variance = posterior.u[:, 0] / precision, 1.0 / precision - means.D
-    return means.rest[:, 0] + error[groups.index], variance[groups.index] + means.s2
 
 
 def mixture_weights(log_densities, prior, count, strength):

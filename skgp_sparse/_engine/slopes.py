@@ -22,13 +22,16 @@ class Slopes(NamedTuple):
     """Predictions and their gradients."""
 
     mean: np.ndarray  # (n, p)
-    variance: np.ndarray  # (n,) latent
+    variance: np.ndarray  # (n,)
     mean_slope: np.ndarray  # (n, p, d)
     variance_slope: np.ndarray  # (n, d)
 
 
-def of_points(posterior, X, n_jobs=1):
-    """`Slopes` of a `Posterior` whose features are a kernel at points."""
+def of_points(posterior, X, latent, n_jobs=1):
+    """`Slopes` of a `Posterior` whose features are a kernel at points.
+
+    `latent`: variances do not include the noise of the kernel.
+    """
     features, TB = posterior.features, posterior.TB
 
     def of_block(block):
@@ -40,22 +43,22 @@ def of_points(posterior, X, n_jobs=1):
         K = kernels.evaluate(posterior.kernel, features.Z, block)
         V = features.T @ K
         rest = V if TB is None else V - TB.T @ (TB @ V)
-        signal, _, pull_diagonal = kernels.diagonal(posterior.kernel, block)
-        ones = np.ones(len(block))
-        variance = signal - np.einsum("mn,mn->n", V, rest)
-        variance_slope = pull_diagonal(ones, 0.0 * ones, inputs=True)[1]
+        signal, noise, pull_diagonal = kernels.diagonal(posterior.kernel, block)
+        own = np.zeros(len(block)) if latent else np.ones(len(block))
+        variance = np.maximum(signal - np.einsum("mn,mn->n", V, rest), 0.0) + own * noise
+        variance_slope = pull_diagonal(np.ones(len(block)), own, inputs=True)[1]
         variance_slope = variance_slope + slope(-2.0 * (features.T.T @ rest))
         each = [slope(np.repeat(u[:, None], len(block), axis=1)) for u in posterior.u.T]
         mean = K.T @ posterior.u
-        return Slopes(mean, np.maximum(variance, 0.0), np.stack(each, axis=1), variance_slope)
+        return Slopes(mean, variance, np.stack(each, axis=1), variance_slope)
 
     blocks = row_blocks(len(X), posterior.width)
     return Slopes(*map(np.concatenate, zip(*ordered_map(of_block, blocks, n_jobs))))
 
 
-def of_pool(posterior, X, n_jobs=1):
-    """`Slopes` of a `PooledProcess`."""
-    each = [of_points(one, X, n_jobs) for one in posterior.processes]
+def of_pool(posterior, X, latent, n_jobs=1):
+    """`Slopes` of a `PooledProcess`; see `of_points`."""
+    each = [of_points(one, X, latent, n_jobs) for one in posterior.processes]
     means, variances, mean_slopes, variance_slopes = zip(*each)
     mean, mean_slope = posterior.average(means), posterior.average(mean_slopes)
     apart = [one - mean for one in means]

@@ -12,6 +12,7 @@
 - `choices`: names become objects; kernels with their noise, and initialisers by default
 - `default_kernels`: the default kernel, by the types of columns, and its priors
 - `parameter_checks`: parameters that cannot be used
+- `kernel_bounds`: hyperparameters that end close to a bound
 - `latent_fits`: columns that share latent inputs
 - `evidence_bounds`: bounds of the exact evidence
 - `leave_one_out`: what the others say of every training row

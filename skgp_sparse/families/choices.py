@@ -171,7 +171,7 @@ def resolve_kernel(kernel, alpha, rows, columns=NUMBERS):
         signal = default_signal(rows, y_variance, is_smooth=is_smooth, columns=columns)
     else:
         signal = clone(kernel)
-    signal = _informed(signal, rows)
+    signal = _informed(signal, rows, columns)
     probe = rows.block(slice(0, 1)).X
     kernels.evaluate(signal, probe, probe)  # length scales for other columns are refused here
     noise_is_known = alpha is not None and kernel is not None
@@ -199,45 +199,45 @@ def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS):
     if kernel is None:
         variance = _spread(rows) ** 2 if likelihood.standardises else 1.0
         signal = default_signal(rows, variance, likelihood.latent_variance, columns=columns)
-        return _informed(signal, rows)
-    kernel, probe = _informed(clone(kernel), rows), rows.block(slice(0, 1)).X
+        return _informed(signal, rows, columns)
+    kernel, probe = _informed(clone(kernel), rows, columns), rows.block(slice(0, 1)).X
     kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
     return kernel
 
 
-def _informed(kernel, rows):
+def _informed(kernel, rows, columns):
     """The kernel, whose parts know how many levels there are, and where values are missing."""
     if kernels.missing_parts(kernel, rows.n_features):
         mean, scale, missing = rows.input_moments()
         kernel = kernels.with_gaps(kernel, rows.n_features, missing > 0, mean, scale)
-    return _counted(kernel, rows)
+    return _counted(kernel, rows, columns)
 
 
-def _counted(kernel, rows):
+def _counted(kernel, rows, columns):
     """The kernel, whose categories know how many levels they have."""
 
     def codes(column):
         if not rows.in_memory:
             raise ValueError(
-                f"A category in column {column} needs the number of its levels, which are counted "
-                "in arrays only. Pass n_levels to Categorical."
+                f"A category in column {columns.label(column)!r} needs the number of its levels, "
+                "which are counted in arrays only. Pass n_levels to Categorical."
             )
         return rows.stored_inputs()[:, column]
 
-    _check_codes(kernel, rows)
+    _check_codes(kernel, rows, columns)
     return kernels.with_levels(kernel, rows.n_features, codes)
 
 
-def _check_codes(kernel, rows):
+def _check_codes(kernel, rows, columns):
     """Raise if the codes of a category are no whole numbers, where rows are in memory."""
     for _, column in kernels.categories(kernel, rows.n_features) if rows.in_memory else ():
         values = rows.stored_inputs()[:, column]
         wrong = values[values != np.rint(values)]
         if len(wrong):
             raise ValueError(
-                f"A Categorical kernel sees column {column}, whose values are not codes: the first "
-                f"one that is no whole number is {wrong[0]:g}. Choose another column, or encode "
-                "the category by OrdinalEncoder of scikit-learn."
+                f"A Categorical kernel sees column {columns.label(column)!r}, whose values are not "
+                f"codes: the first one that is no whole number is {wrong[0]:g}. Choose another "
+                "column, or encode the category by OrdinalEncoder of scikit-learn."
             )
 
 

@@ -36,6 +36,10 @@ class ColumnTable(NamedTuple):
         names = self.names
         return sorted(one if names is None else names.index(one) for one in self.categories)
 
+    def label(self, j):
+        """The name of a column or, where there are none, its number."""
+        return int(j) if self.names is None else self.names[j]
+
     def misses(self, numbers):
         """Whether a value of these columns is missing."""
         return self.lacking is not None and bool(self.lacking[numbers].any())
@@ -57,7 +61,7 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NU
         Whether k_c is an RBF kernel.
     columns : ColumnTable
     """
-    scale, names, codes = rows.scale(), columns.names, columns.codes()
+    scale, codes = rows.scale(), columns.codes()
     numbers = np.setdiff1d(np.arange(len(scale)), codes)
     parts = []
     if len(numbers):
@@ -71,10 +75,10 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NU
         return _constant(y_variance, limits) * parts[0][1]
     variance = _constant(y_variance / (1.0 + _ADDED) ** 2, limits)
     first, second = (
-        Columns(ConstantKernel(_ADDED, _ADDED_LIMITS) + part, _listed(chosen, names))
+        Columns(ConstantKernel(_ADDED, _ADDED_LIMITS) + part, [columns.label(j) for j in chosen])
         for chosen, part in parts
     )
-    return kernels.named(variance * first * second, names)
+    return kernels.named(variance * first * second, columns.names)
 
 
 def of_numbers(scale, is_smooth=False):
@@ -96,10 +100,6 @@ def of_categories(q):
 
 def _constant(variance, limits):
     return ConstantKernel(variance, (limits[0] * variance, limits[1] * variance))
-
-
-def _listed(chosen, names):
-    return [int(j) if names is None else names[j] for j in chosen]
 
 
 def resolve_priors(given, rows, few):

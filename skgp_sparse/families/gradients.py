@@ -8,7 +8,7 @@ from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.metric import in_metric as seen_in
 from skgp_sparse._engine.pooled import PooledProcess
-from skgp_sparse._engine.posterior import Posterior, noise_variance
+from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 
 _TINY = np.finfo(float).tiny
@@ -43,10 +43,9 @@ def gradients(view, X, latent, parameters, name):
         )
     seen = seen_in(metric, X)
     with np.errstate(all="ignore"), single_threaded_blas():
-        found = of(process, seen, resolve_n_jobs(parameters.n_jobs))
+        found = of(process, seen, latent, resolve_n_jobs(parameters.n_jobs))
         found = found if metric is None else slopes.in_metric(found, metric)
-        variance = found.variance + (0.0 if latent else noise_variance(process.kernel, seen))
-        std = np.sqrt(np.maximum(variance, _TINY))
+        std = np.sqrt(np.maximum(found.variance, _TINY))
     scale = view.y_scale
     mean, std_slope = found.mean * scale + view.y_mean, 0.5 * found.variance_slope / std[:, None]
     mean_slope = found.mean_slope * scale[:, None]

@@ -29,12 +29,14 @@ def check_kernel(kernel, name):
             f"{name}: kernel cannot be a CompoundKernel, which contains several kernels. Add or "
             "multiply these kernels instead."
         )
-    for part in (kernel, *kernel.get_params().values()):
-        inner = getattr(part, "kernel", None) if isinstance(part, Kernel) else kernel
-        if inner is not None and not isinstance(inner, Kernel):
-            raise ValueError(f"{name}: {type(part).__name__} needs a kernel. Got {inner!r}.")
     with np.errstate(all="ignore"):
-        theta = kernel.theta
+        try:
+            theta = kernel.theta
+        except AttributeError as error:  # of a string, say, that should be a kernel
+            raise ValueError(
+                f"{name}: a part of kernel={kernel} is no kernel. Use those of "
+                "sklearn.gaussian_process.kernels and skgp_sparse.kernels."
+            ) from error
     if np.isnan(theta).any():
         raise ValueError(
             f"{name}: hyperparameters of a kernel must be positive, and correlations below 1. Got "
@@ -176,7 +178,7 @@ def check_coded(given, kernel, columns, d, name):
         return
     wrong = np.flatnonzero(kernels.as_numbers(kernel, d)[codes])
     if len(wrong):
-        label = codes[wrong[0]] if columns.names is None else columns.names[codes[wrong[0]]]
+        label = columns.label(codes[wrong[0]])
         raise ValueError(
             f"{name}: column {label!r} of X is a category, but kernel={given} sees its codes as "
             f"numbers. Choose the numbers by Columns, as in Columns(RBF(), ...) * "

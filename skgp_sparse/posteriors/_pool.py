@@ -11,8 +11,9 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from skgp_sparse import kernels
+from skgp_sparse._engine import cavities
 from skgp_sparse._engine.exact import group_table
-from skgp_sparse._engine.pooled import PooledProcess, left_out, mixture_weights
+from skgp_sparse._engine.pooled import PooledProcess, mixture_weights
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.posteriors._contract import Candidate, Strategy
@@ -78,7 +79,8 @@ class Pool(Strategy):
             with suppress(np.linalg.LinAlgError):  # of a fit that no one asked for by name
                 members.append(_timed(name, _follow, kernel, first, job, random_state))
         groups, posteriors = group_table(job.rows), [one.fit.posterior for one in members]
-        errors, variances = map(np.array, zip(*(left_out(one, groups) for one in posteriors)))
+        left = [cavities.of_groups(one, groups) for one in posteriors]
+        errors, variances = map(np.array, zip(*left))
         densities = log_normal_density(errors, 0.0, np.sqrt(variances))
         prior = softmax([one.fit.value / _TEMPERATURE for one in members])
         weights = mixture_weights(densities, prior, groups.weight, _STRENGTH)
@@ -151,7 +153,7 @@ def _others(kernel, job):
 def _additive_part(kernel, X, names):
     """A sum of kernels of one column each, for the default kernel; None: columns are few or many.
 
-    It sees skewed columns as the default kernel does.
+    It sees skewed columns, and values that are missing in a prediction, as the default kernel does.
     """
     logs = [part for part in kernel.get_params().values() if isinstance(part, kernels.LogScale)]
     seen = logs[0].see(X) if logs else X
@@ -162,8 +164,10 @@ def _additive_part(kernel, X, names):
         return None
     weight = variance * _WEIGHT / len(columns)
     called = [int(j) if names is None else names[j] for j in columns]
-    parts = (_of_column(*one, weight) for one in zip(called, seen[:, columns].std(axis=0)))
-    part = kernels.named(_sum([*parts]), names)
+    takes_gaps, values = kernels.has_missing(kernel), seen[:, columns]
+    moments = zip(called, values.mean(axis=0), values.std(axis=0))
+    parts = [_of_column(*one, weight, takes_gaps) for one in moments]
+    part = kernels.named(_sum(parts), names)
     return clone(logs[0]).set_params(kernel=part) if logs else part
 
 
@@ -173,8 +177,10 @@ def _sum(parts):
     return _sum(parts[:half]) + _sum(parts[half:]) if half else parts[0]
 
 
-def _of_column(column, spread, weight):
+def _of_column(column, mean, spread, weight, takes_gaps):
     part = Matern(spread * _REACH, tuple(spread * bound for bound in _REACHES), nu=2.5)
+    if takes_gaps:
+        part = kernels.Missing(part, columns=[], units=(np.array([mean]), np.array([spread])))
     bounds = tuple(weight * bound for bound in _WEIGHTS)
     return ConstantKernel(weight, bounds) * kernels.Columns(part, column)
 

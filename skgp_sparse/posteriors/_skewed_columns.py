@@ -38,10 +38,9 @@ def skew_of(rows, columns):
     rows : Table
     columns : ColumnTable
     """
-    names, codes = columns.names, columns.codes()
+    codes = columns.codes()
     some = rows.subset(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
     X = np.asarray(some.stored_inputs(), dtype=np.float64)
-    labels = [*range(X.shape[1])] if names is None else names
     numbers = np.setdiff1d(np.arange(X.shape[1]), codes)
     chosen = [j for j in numbers if _is_skewed(_present(X, j))]
     if not chosen:
@@ -50,7 +49,7 @@ def skew_of(rows, columns):
     lows, units, shifts, *logs = map(np.array, zip(*scales))
     shift, moments = np.zeros(X.shape[1]), np.zeros((2, X.shape[1]))
     shift[chosen], moments[:, chosen] = shifts, logs
-    return Skew(np.array(chosen), [labels[j] for j in chosen], lows, units, shift, moments)
+    return Skew(np.array(chosen), [columns.label(j) for j in chosen], lows, units, shift, moments)
 
 
 def _present(X, j):

@@ -177,6 +177,8 @@ def check_groups(groups, n, name):
     if groups is None:
         return None
     groups = np.asarray(groups)
+    if n == 0:
+        raise ValueError(f"groups of {name} are for rows in memory. Pass arrays, or no groups.")
     if groups.shape != (n,):
         raise ValueError(
             f"groups of {name} must be an array with a group for each of the {n} rows. Got shape "

@@ -1,0 +1,17 @@
+"""Pictures of fitted models, in scikit-learn's idiom.
+
+Every display has ``from_estimator`` and, where predictions are enough, ``from_predictions``. Both
+draw at once. ``plot`` draws the same again, on other axes. matplotlib is imported when something is
+drawn, and not before.
+
+- `_display`: the axes, and what all displays share
+- `_prediction_band`: predictions of one or two inputs
+- `_coverage`: how many targets are within intervals
+- `_selection`: what a fit has tried
+"""
+
+from ._coverage import CoverageDisplay
+from ._prediction_band import PredictionBandDisplay
+from ._selection import SelectionDisplay
+
+__all__ = ["CoverageDisplay", "PredictionBandDisplay", "SelectionDisplay"]

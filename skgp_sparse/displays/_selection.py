@@ -1,0 +1,79 @@
+"""What a fit has tried."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ._display import Display
+
+
+class SelectionDisplay(Display):
+    """What a fit has tried: log densities of rows that were held aside or left out, and seconds.
+
+    Parameters
+    ----------
+    candidates : list of Candidate
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from skgp_sparse.displays import SelectionDisplay
+    >>> from skgp_sparse.posteriors import Candidate
+    >>> display = SelectionDisplay([Candidate("inducing", -0.4, 0.36, 12.0)])
+    >>> display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(self, candidates):
+        self.candidates = candidates
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None):
+        """Draw the candidates of a fitted model, `selection_`.
+
+        Parameters
+        ----------
+        estimator : fitted SparseGPRegressor or SparseGPClassifier
+        ax : matplotlib Axes, default=None
+
+        Returns
+        -------
+        SelectionDisplay
+
+        Raises
+        ------
+        ValueError
+            If nothing was tried, or there are several problems.
+        """
+        check_is_fitted(estimator)
+        candidates = getattr(estimator, "selection_", [])
+        if not candidates or isinstance(candidates[0], list):
+            raise ValueError(
+                "SelectionDisplay needs selection_ of one problem in which something was tried. "
+                "Few rows have the exact process, unless posterior is 'pool'."
+            )
+        return cls(candidates).plot(ax=ax)
+
+    def plot(self, ax=None):
+        """Draw again.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+
+        Returns
+        -------
+        SelectionDisplay
+        """
+        (ax,) = self._axes(ax)
+        names, densities, _, seconds = zip(*self.candidates)
+        places, best = np.arange(len(names)), int(np.argmax(densities))
+        ax.plot(densities, places, "o", color="C0")
+        ax.plot(densities[best], best, "o", color="C1", ms=10, zorder=1)
+        ax.set_yticks(places, [f"{n} ({s:.3g} s)" for n, s in zip(names, seconds)])
+        ax.invert_yaxis()
+        ax.set(xlabel="mean log density (nats)")
+        ax.grid(axis="y", alpha=0.3)
+        return self
