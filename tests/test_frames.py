@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import get_tags
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
 from skgp_sparse.inference.parameters import VectorFunction
-from skgp_sparse.kernels import Columns, Missing
+from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.rows.types import types_of
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_kernel_rule
@@ -475,3 +476,19 @@ def test_the_bound_has_the_gradient_of_missing_inducing_points():
     assert np.isfinite(start).all() and np.isnan(model.inducing_points_).any()
     value, gradient = function(start)
     assert_allclose(gradient, slopes(lambda v: function(v)[0], start, 1e-5), atol=1e-3, rtol=1e-4)
+
+
+def test_messages_name_columns():
+    frame, y = table()
+    ard = Columns(RBF([1.0, 1.0], (0.9, 1.1)), ["x", "flag"])
+    with pytest.warns(ConvergenceWarning, match="that of column 'x', is close"):
+        SparseGPRegressor(ard, max_iter=20).fit(frame[["x", "flag"]].astype(float), y)
+    with pytest.raises(ValueError, match="sees column 'x', whose values are not codes"):
+        SparseGPRegressor(Columns(Categorical(), ["x"])).fit(frame[["x"]], y)
+    for kernel in (Columns("rbf", ["x"]), Missing(None), Columns(RBF(), ["x"]) + Missing("rbf")):
+        with pytest.raises(ValueError, match="a part of kernel=.* is no kernel"):
+            SparseGPRegressor(kernel).fit(frame[["x"]], y)
+    with pytest.raises(ValueError, match="column 'x' of X of SparseGPRegressor has 1 missing"):
+        gap = frame[["x"]].astype(float)
+        gap.iloc[3] = np.nan
+        SparseGPRegressor(RBF()).fit(gap, y)

@@ -175,5 +175,7 @@ def test_rows_that_are_not_known(monkeypatch):
     with pytest.raises(ValueError, match="X_std"):
         few.fit(X, Y, X_std=0.1 + 0 * X).predict_interval(X[:2], method="conformal")
     monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    with pytest.raises(ValueError, match="groups of .* rows in memory"):
+        few.fit(Arrays(X, Y, chunk_size=100), groups=GROUPS)
     with pytest.raises(ValueError, match="large source"):
         few.fit(Arrays(X, Y, chunk_size=100)).predict_interval(X[:2], method="conformal")

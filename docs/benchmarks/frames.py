@@ -303,9 +303,8 @@ def render():
     parts += ["## Missing values", gaps_table(entries), *failed]
     commits = sorted({one["commit"] for one in entries.values() if "commit" in one})
     machines = sorted({one["machine"] for one in entries.values() if "machine" in one})
-    parts.append(
-        f"Means over three splits{fewer(entries)}. Commits {', '.join(commits)}. {' '.join(machines)}"
-    )
+    about = f"Means over three splits{fewer(entries)}. Commits {', '.join(commits)}."
+    parts.append(f"{about} {' '.join(machines)}")
     common.write_report("frames.md", "Tables with types", *parts)
 
 
