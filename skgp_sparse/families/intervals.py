@@ -117,7 +117,7 @@ def widths(scores, coverage, side, groups, name):
     """
     weight = np.ones(len(scores.values)) if scores.weight is None else scores.weight
     if groups is None:
-        return _widths(scores.values, weight, coverage, side, f"{name}:")
+        return _widths(scores.values, weight, coverage, side, f"{name}: the fit")
     if scores.groups is None:
         raise ValueError(f"{name}: fit was given no groups. Pass groups to fit, too.")
     known, index = np.unique(groups, return_inverse=True)
