@@ -128,8 +128,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         - None: none, so that a fit maximises the objective of the rows alone.
         - "scaled": length scales have a log-normal prior with a location that grows with the number
           of columns d, ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)``, where std is that of the
-          column. Correlations of several categories have ``PooledCorrelations()``, and neutral
-          values of missing ones ``NeutralValues()``.
+          column. Correlations of several categories have ``PooledCorrelations()``, neutral values
+          of missing ones ``NeutralValues()``, and their noise ``NoiseOfMissingValues()``.
         - An object of `skgp_sparse.hyperpriors`, such as ``LogNormalLengthScales(variance=1.0)``,
           whose parameters a grid search sets as ``prior__variance``, or a list of such objects.
         - "auto": "scaled" if `kernel` is None and there are at most twenty rows per column, None

@@ -198,7 +198,55 @@ class NeutralValues(BaseEstimator):
         return ThetaPrior(positions, np.zeros(len(positions)), float(self.variance))
 
 
-PRIORS = LogNormalLengthScales, NeutralValues, PooledCorrelations
+class NoiseOfMissingValues(BaseEstimator):
+    r"""Missing values leave a little noise, and as much in every column, unless the data say more.
+
+    The variances :math:`s_j` of the noise of a `Missing` kernel have the prior
+
+    .. math:: \log s_j \sim N(\log a, v).
+
+    Parameters
+    ----------
+    location : float, default=0.02
+        The variance a, in units of that of the signal.
+    variance : float, default=1.0
+        The variance v of the logarithm.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse.hyperpriors import NoiseOfMissingValues
+    >>> from skgp_sparse.kernels import Missing
+    >>> kernel = Missing(RBF(), columns=[0, 1], noise=0.1)
+    >>> NoiseOfMissingValues().of(kernel, [1.0, 1.0]).positions
+    array([5, 6])
+    """
+
+    def __init__(self, location=0.02, variance=1.0):
+        self.location = location
+        self.variance = variance
+
+    def of(self, kernel, scale):
+        """Return the prior of the hyperparameters of a kernel.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Kernel expression.
+        scale : ndarray of shape (d,)
+            Not used.
+
+        Returns
+        -------
+        ThetaPrior
+            The prior of ``kernel.theta``.
+        """
+        positions = np.concatenate([_NONE, *kernels.positions_of(kernel, "noise")])
+        means = np.full(len(positions), np.log(self.location))
+        return ThetaPrior(positions, means, float(self.variance))
+
+
+PRIORS = LogNormalLengthScales, NeutralValues, NoiseOfMissingValues, PooledCorrelations
 
 
 def joined(priors, kernel, scale):

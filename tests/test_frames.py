@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
@@ -385,6 +386,8 @@ MISSING = [
     Missing(DotProduct(), **GAPS) + WhiteKernel(0.1),
     Missing(RBF(), **GAPS, neutral_bounds="fixed") ** 2,
     Missing(Matern(nu=1.5), **GAPS, correlation_bounds="fixed"),
+    ConstantKernel(1.5) * Missing(RBF(), **GAPS, noise=np.array([0.1, 0.3])) + WhiteKernel(0.1),
+    Columns(Missing(RBF(), columns=[0], noise=0.2) ** 2, [1]) * Columns(RBF(), 2),
 ]
 
 
@@ -425,11 +428,15 @@ def test_gradients_where_values_are_missing(kernel):
 
     signal, _, pull = kernels.diagonal(kernel, X)
     assert_allclose(np.broadcast_to(signal, len(X)), kernels.evaluate(kernel, X, X).diagonal())
-    g = np.random.RandomState(2).normal(size=len(X))
-    expected = slopes(
-        lambda t: np.sum(g * kernels.diagonal(kernel.clone_with_theta(t), X)[0]), theta
-    )
-    assert_allclose(pull(g, 0.0 * g)[0], expected, atol=1e-7)
+    g = np.random.RandomState(2).normal(size=(2, len(X)))
+
+    def of_diagonal(theta):
+        signal, noise, _ = kernels.diagonal(kernel.clone_with_theta(theta), X)
+        assert_allclose(signal + noise, kernel.clone_with_theta(theta).diag(X))
+        return np.sum(g[0] * signal + g[1] * noise)
+
+    assert_allclose(pull(*g)[0], slopes(of_diagonal, theta), atol=1e-7)
+    assert_allclose(np.diagonal(kernel(X)), kernel.diag(X))
 
     P = X.reshape(6, 4, 3)
     G = np.random.RandomState(3).normal(size=(6, 4, 4))
@@ -492,3 +499,44 @@ def test_messages_name_columns():
         gap = frame[["x"]].astype(float)
         gap.iloc[3] = np.nan
         SparseGPRegressor(RBF()).fit(gap, y)
+
+
+def test_missing_values_leave_noise():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, size=(80, 2))
+    y = np.sin(X[:, 0]) + X[:, 1] ** 2 / 3 + 0.05 * rng.normal(size=80)
+    X[::3, 1] = np.nan
+    model = SparseGPRegressor(posterior="exact", normalize_y=False, random_state=0).fit(X, y)
+    part = next(one for one in model.kernel_.get_params().values() if isinstance(one, Missing))
+    assert part.is_noisy() and part.columns == [1] and "noise=[" in repr(part)
+    expected = multivariate_normal(np.zeros(80), model.kernel_(X)).logpdf(y)
+    assert_allclose(model.log_marginal_likelihood_value_, expected)
+
+    queries = np.array([[0.5, np.nan], [0.5, 0.1]])
+    cross = model.kernel_(queries, X)
+    variance = model.kernel_.diag(queries) - np.einsum(
+        "ij,ji->i", cross, np.linalg.solve(model.kernel_(X), cross.T)
+    )
+    std = model.predict(queries, return_std=True)[1]
+    assert_allclose(std**2, variance, rtol=1e-6)
+    assert std[0] > 3 * std[1]
+    with pytest.raises(ValueError, match="noise of Missing must be 0, or positive for every"):
+        Missing(RBF(), columns=[0, 1], noise=np.array([0.1, 0.0])).theta  # noqa: B018
+
+
+@pytest.mark.parametrize("posterior", ["inducing", "exact", "neighbors"])
+@pytest.mark.parametrize("alpha", [0.1, np.linspace(0.1, 0.3, 80)], ids=["number", "by row"])
+def test_noise_of_missing_values_is_learned_beside_known_noise(posterior, alpha):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, size=(80, 2))
+    y = np.sin(X[:, 0]) + X[:, 1] ** 2 / 3
+    X[::3, 1] = np.nan
+    kernel = ConstantKernel() * Missing(RBF([1.0, 1.0]), noise=0.1)
+    options = {"n_inducing": 10} if posterior == "inducing" else {"metric": "ard"}
+    model = SparseGPRegressor(
+        kernel, alpha=alpha, posterior=posterior, max_iter=2, random_state=0, **options
+    ).fit(X, y)
+    function = VectorFunction(model._fits[0].objective, model.kernel_, move_basis=False)
+    start = function.parameters.pack()
+    value, gradient = function(start)
+    assert_allclose(gradient, slopes(lambda v: function(v)[0], start, 1e-5), atol=1e-4, rtol=1e-4)

@@ -150,7 +150,7 @@ def pull_back(
     """
     problem = problems[0]
     taus = [common_slope(*pair, slope) for pair in zip(problems, probe)]
-    learned = kernels.has_noise(problem.kernel) and not problem.latent_noise
+    learned = kernels.learns_noise(problem.kernel) and not problem.latent_noise
     by_row = learned and np.ndim(probe[0].precision) > 0  # h of every row is wanted
     cots = [
         visits.cotangents(problem, features, core, None if by_row else tau, total_a, slope)

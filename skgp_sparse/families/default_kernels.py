@@ -14,12 +14,18 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgp_sparse import kernels
-from skgp_sparse.hyperpriors import LogNormalLengthScales, NeutralValues, PooledCorrelations
+from skgp_sparse.hyperpriors import (
+    LogNormalLengthScales,
+    NeutralValues,
+    NoiseOfMissingValues,
+    PooledCorrelations,
+)
 from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.rows.checks import is_auto
 
 _LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
 _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
+_OF_GAPS = 0.02  # noise of a missing value, in units of the variance
 _CORRELATIONS = 1e-3, 0.9999
 _LARGER = 100.0  # limit of the variance with categories: where all ρ are near 1, most is common
 
@@ -66,7 +72,7 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NU
     parts = []
     if len(numbers):
         part = of_numbers(scale[numbers], is_smooth)
-        parts.append((numbers, Missing(part) if columns.misses(numbers) else part))
+        parts.append((numbers, Missing(part, noise=_OF_GAPS) if columns.misses(numbers) else part))
     if codes:
         parts.append((codes, of_categories(len(codes))))
     if codes:
@@ -108,7 +114,8 @@ def resolve_priors(given, rows, few):
     "auto" has them for the default kernel only: of length scales where there are at most `few` rows
     per column, and of categories and missing values in any case.
     """
-    prior, of_levels = given.prior, [PooledCorrelations(), NeutralValues()]
+    prior = given.prior
+    of_levels = [PooledCorrelations(), NeutralValues(), NoiseOfMissingValues()]
     with_scales = [*of_levels, LogNormalLengthScales()]
     if is_auto(prior):
         are_few = rows.total_weight() <= few * rows.n_features

@@ -23,9 +23,9 @@ without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `
 `_distances` contains functions that the stationary kernels share.
 `_mapped` contains kernels of inputs that are seen through a map: `Columns` is in `_columns`, and
 `Sphere` in `_sphere`; `LogScale`, for skewed columns, is in `_log_scale`, and `Missing`, for inputs
-with missing values, in `_missing`.  `_categorical` has the kernel of levels, `_codes` says which
-parts of a kernel see them, and `_levels` how much rows of levels agree.  `_near` makes inputs in
-which rows are near that a kernel finds near.
+with missing values, in `_missing` and `_missing_node`.  `_categorical` has the kernel of levels,
+`_codes` says which parts of a kernel see them, and `_levels` how much rows of levels agree.
+`_near` makes inputs in which rows are near that a kernel finds near.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
 precision.  `_spectra` draws the frequencies of stationary kernels.  `_expectations` is about a
 kernel whose first argument has a normal distribution: the terms of a closed form are in
@@ -42,7 +42,8 @@ from ._columns import Columns, named
 from ._expectations import expectation_width, expectations
 from ._log_scale import LogScale
 from ._mapped import MappedNode, may_mix, touched
-from ._missing import Missing, MissingNode, bare, has_missing, missing_parts, with_gaps
+from ._missing import Missing, bare, has_missing, missing_parts, with_gaps
+from ._missing_node import MissingNode
 from ._near import in_units
 from ._nodes import (
     diagonal,
@@ -50,6 +51,7 @@ from ._nodes import (
     evaluate,
     footprint,
     has_noise,
+    learns_noise,
     length_scale_places,
     length_scales,
     linearize,
@@ -81,6 +83,7 @@ __all__ = [
     "footprint",
     "has_missing",
     "has_noise",
+    "learns_noise",
     "in_units",
     "length_scale_places",
     "length_scales",

@@ -5,17 +5,19 @@ correlation ρ_j with values that are there:
 
     k(x, z) = k'(x̃, z̃) Π_j ρ_j^[m_j(x) ≠ m_j(z)],    m_j(x) = [x_j is missing],
     x̃_j = x_j or, if it is missing, v_j = mean_j + std_j log(neutral_j).
+
+What a missing value would have told varies from row to row. Its row has noise Σ_j s_j m_j(x) for
+that, which is on the diagonal as that of a `WhiteKernel` is.
 """
 
-from functools import partial
 from numbers import Integral
-from types import SimpleNamespace
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter
 
 from ._levels import agreement, correlations, log_weights
-from ._mapped import MappedKernel, MappedNode
+from ._mapped import MappedKernel
+from ._missing_node import MissingNode
 from ._nodes import node
 
 _OTHERS = 0.5  # correlation of missing values in columns where training had none
@@ -27,9 +29,11 @@ class Missing(MappedKernel):
     A missing value is a level of its own: it is seen as a neutral value, which is learned, and it
     has a correlation ρ with values that are there. With m = 1 of a missing value and 0 otherwise,
 
-    .. math:: k(x, z) = k'(\tilde x, \tilde z) \prod_j \rho_j^{|m_j(x) - m_j(z)|}.
+    .. math:: k(x, z) = k'(\tilde x, \tilde z) \prod_j \rho_j^{|m_j(x) - m_j(z)|}
+        + [x \text{ and } z \text{ are the same row}] \sum_j s_j m_j(x).
 
-    Nothing has to be imputed before. `GaussianProcessRegressor` refuses NaN itself.
+    The variances s are noise of rows with missing values: what a missing value would have told.
+        Nothing has to be imputed before. `GaussianProcessRegressor` refuses NaN itself.
 
     Parameters
     ----------
@@ -47,6 +51,11 @@ class Missing(MappedKernel):
         begins, and ``exp(-1)`` one standard deviation below it.
     neutral_bounds : pair of floats or "fixed", default=(0.05, 20)
         Their bounds, which are three standard deviations from the mean.
+    noise : float or ndarray of shape (n_missing,), default=0.0
+        The variances s, in units of those of `kernel`. 0 means none, and a positive number is where
+        learning begins.
+    noise_bounds : pair of floats or "fixed", default=(1e-5, 1e2)
+        Their bounds.
     columns : "auto" or sequence of int, default="auto"
         The numbers of the columns in which values are missing, of those that `kernel` sees. `fit`
         finds them with "auto".
@@ -83,6 +92,8 @@ class Missing(MappedKernel):
         correlation_bounds=(1e-3, 0.9999),
         neutral=None,
         neutral_bounds=(0.05, 20.0),
+        noise=0.0,
+        noise_bounds=(1e-5, 1e2),
         columns="auto",
         units=None,
     ):
@@ -91,14 +102,17 @@ class Missing(MappedKernel):
         self.correlation_bounds = correlation_bounds
         self.neutral = neutral
         self.neutral_bounds = neutral_bounds
+        self.noise = noise
+        self.noise_bounds = noise_bounds
         self.columns = columns
         self.units = units
 
     def __repr__(self):
         if not self.gaps():
             return f"Missing({self.kernel!r})"
-        rho = ", ".join(f"{one:.3g}" for one in self._correlations())
-        return f"Missing({self.kernel!r}, correlation=[{rho}])"
+        noise = f", noise=[{_listed(self._noise())}]" if self.is_noisy() else ""
+        rho = _listed(self._correlations())
+        return f"Missing({self.kernel!r}, correlation=[{rho}]{noise})"
 
     def is_stationary(self):
         """Return False: a missing value is no place."""
@@ -110,21 +124,25 @@ class Missing(MappedKernel):
         return [*super().hyperparameters, *self.own_hyperparameters()]
 
     def own_hyperparameters(self):
-        """Return the correlations and the neutral values, fixed where nothing is missing."""
+        """Return correlations, neutral values and noise, fixed where nothing is missing."""
         size = len(self.gaps())
-        names = ("correlation", self.correlation_bounds), ("neutral", self.neutral_bounds)
+        names = {
+            "correlation": self.correlation_bounds,
+            "neutral": self.neutral_bounds,
+            "noise": self.noise_bounds if self.is_noisy() else "fixed",
+        }
         if not size:
-            return [Hyperparameter(name, "numeric", "fixed") for name, _ in names]
-        return [Hyperparameter(name, "numeric", bounds, size) for name, bounds in names]
+            return [Hyperparameter(name, "numeric", "fixed") for name in names]
+        return [Hyperparameter(name, "numeric", bounds, size) for name, bounds in names.items()]
 
     @property
     def theta(self):
-        """That of `kernel`, and the own ones: ``log(-log ρ)``, and neutral values."""
-        values = {
-            "correlation": log_weights(self._correlations()),
-            "neutral": np.log(self._neutral()),
-        }
-        own = [values[one.name] for one in self._free()]
+        """That of `kernel`, and the own ones: ``log(-log ρ)``, and logarithms of the others."""
+        found = {"correlation": self._correlations, "neutral": self._neutral, "noise": self._noise}
+        own = [
+            (log_weights if one.name == "correlation" else np.log)(found[one.name]())
+            for one in self._free()
+        ]
         return np.concatenate([self.kernel.theta, *own])
 
     @theta.setter
@@ -168,7 +186,8 @@ class Missing(MappedKernel):
         if not eval_gradient:
             Z = X if Y is None else np.atleast_2d(Y)
             seen = None if Y is None else self.see(Z)
-            return self.kernel(self.see(X), seen) * self.factor(X, Z)[0]
+            K = self.kernel(self.see(X), seen) * self.factor(X, Z)[0]
+            return K if Y is not None else K + np.diag(self.own_noise(X))
         if np.isnan(X).any():
             raise ValueError(
                 "The gradient of the matrix of Missing needs inputs without missing values. The "
@@ -177,6 +196,35 @@ class Missing(MappedKernel):
         K, gradient = self.kernel(X, Y, eval_gradient=True)
         own = len(self.theta) - gradient.shape[2]
         return K, np.concatenate([gradient, np.zeros((*K.shape, own))], axis=2)
+
+    def diag(self, X):
+        """Return ``k(x, x)`` of every row of X, its noise included.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return super().diag(X) + self.own_noise(np.atleast_2d(X))
+
+    def own_noise(self, X):
+        """Return ``Σ_j s_j m_j(x)`` of inputs (n, d), an array (n,)."""
+        if not self.is_noisy():
+            return np.zeros(len(X))
+        levels = np.full(X.shape[1], np.mean(self.noise))
+        levels[self._gaps_of(len(levels))] = self._noise()
+        return np.isnan(X) @ levels
+
+    def is_noisy(self):
+        """Return whether rows with missing values have noise."""
+        if np.min(self.noise) < 0 or 0 < np.count_nonzero(self.noise) < np.size(self.noise):
+            raise ValueError(
+                f"noise of Missing must be 0, or positive for every column. Got {self.noise}."
+            )
+        return bool(np.any(self.noise))
 
     def see(self, X):
         """Return inputs (..., d) with neutral values in the place of missing ones."""
@@ -240,7 +288,7 @@ class Missing(MappedKernel):
             raise ValueError(f"columns={gaps} of Missing are not among the {d} of its inputs.")
         return gaps
 
-    def own_gradient(self, slopes, *bars):
+    def own_gradient(self, slopes, *bars, of_noise=0.0):
         """Return the gradient with respect to the own hyperparameters that are free.
 
         Parameters
@@ -249,13 +297,19 @@ class Missing(MappedKernel):
             In the logarithms of the correlations of all columns.
         *bars : pair of ndarray of shape (..., d)
             Inputs, and gradients with respect to what `see` returns of them.
+        of_noise : float or ndarray of shape (d,)
+            In the variances of noise of all columns.
         """
         d, gaps = len(slopes), self.gaps()
         neutral = np.zeros(d)
         for X, bar in bars:
             neutral += np.where(np.isnan(X), bar, 0.0).reshape(-1, d).sum(axis=0)
         slopes = slopes * np.log(self.rho(d))
-        found = {"correlation": slopes[gaps], "neutral": (neutral * self._units(d)[1])[gaps]}
+        found = {
+            "correlation": slopes[gaps],
+            "neutral": (neutral * self._units(d)[1])[gaps],
+            "noise": np.broadcast_to(of_noise, d)[gaps] * self._noise(),
+        }
         return np.concatenate([np.zeros(0), *(found[one.name] for one in self._free())])
 
     def learns_neutral(self):
@@ -271,6 +325,9 @@ class Missing(MappedKernel):
     def _neutral(self):
         return self._of_gaps("neutral", 1.0 if self.neutral is None else self.neutral)
 
+    def _noise(self):
+        return self._of_gaps("noise", self.noise)
+
     def _of_gaps(self, name, values):
         values, size = np.asarray(values, dtype=float), len(self.gaps())
         if values.ndim > 0 and values.shape != (size,):
@@ -284,81 +341,8 @@ class Missing(MappedKernel):
         return (np.zeros(d), np.ones(d)) if self.units is None else self.units
 
 
-class MissingNode(MappedNode):
-    """A kernel of inputs with missing values."""
-
-    def __init__(self, kernel):
-        super().__init__(kernel)
-        self.arrays = 2
-
-    def cross(self, X, Z):
-        K, pull = self.child.cross(self.kernel.see(X), self.kernel.see(Z))
-        factor, pull_factor = self.kernel.factor(X, Z)
-        value = K if pull_factor is None else K * factor
-        return value, partial(_pull, self.kernel, X, Z, value, factor, pull_factor, pull)
-
-    def value(self, X, Z):
-        factor, pull_factor = self.kernel.factor(X, Z)
-        K = super().value(X, Z)
-        return K if pull_factor is None else K * factor
-
-    def stack(self, P):
-        K, pull = self.child.stack(self.kernel.see(P))
-        factor, pull_factor = self.kernel.factor(P, P)
-        value = K if pull_factor is None else K * factor
-        return value, partial(_pull_stack, self.kernel, P, value, factor, pull_factor, pull)
-
-    def diag(self, X):
-        signal, noise, pull = self.child.diag(self.kernel.see(X))
-        return signal, noise, partial(_pull_diag, self.kernel, X, pull)
-
-    def places(self, X):
-        return [*super().places(X), np.isnan(X) * np.sqrt(-np.log(self.kernel.rho(X.shape[1])))]
-
-    def bare(self, columns):
-        return columns[:0]
-
-    def seen(self, columns):
-        own = SimpleNamespace(hyperparameters=self.kernel.own_hyperparameters())
-        return [*super().seen(columns), (SimpleNamespace(kernel=own), columns)]
-
-
-def _pull(kernel, X, Z, value, factor, pull_factor, pull, G, inputs):
-    slopes, bars = np.zeros(X.shape[-1]), []
-    learns = pull_factor is not None and kernel.learns_neutral()
-    if pull_factor is not None:
-        slopes, G = pull_factor(G * value), G * factor
-    rows = np.isnan(X).any(axis=-1)
-    if learns and rows.any():  # pullbacks are about the second argument
-        pull_first = node(kernel.kernel).cross(kernel.see(Z), kernel.see(X[rows]))[1]
-        bars.append((X[rows], pull_first(np.ascontiguousarray(G[rows].T), True)[1]))
-    theta_bar, bar = pull(G, inputs or learns)
-    if learns:
-        bars.append((Z, bar))
-    return _joined(kernel, Z, theta_bar, kernel.own_gradient(slopes, *bars), bar, inputs)
-
-
-def _pull_stack(kernel, P, value, factor, pull_factor, pull, G, inputs):
-    slopes, bars = np.zeros(P.shape[-1]), []
-    learns = pull_factor is not None and kernel.learns_neutral()
-    if pull_factor is not None:
-        slopes, G = pull_factor(G * value), G * factor
-    theta_bar, bar = pull(G, inputs or learns)
-    if learns:
-        bars.append((P, bar))
-    return _joined(kernel, P, theta_bar, kernel.own_gradient(slopes, *bars), bar, inputs)
-
-
-def _pull_diag(kernel, X, pull, g_signal, g_noise, inputs):
-    learns = kernel.learns_neutral() and np.isnan(X).any()
-    theta_bar, bar = pull(g_signal, g_noise, inputs or learns)
-    own = kernel.own_gradient(np.zeros(X.shape[-1]), *([(X, bar)] if learns else []))
-    return _joined(kernel, X, theta_bar, own, bar, inputs)
-
-
-def _joined(kernel, points, theta_bar, own, bar, inputs):
-    theta_bar = np.concatenate([theta_bar, own])
-    return theta_bar, kernel.pull(points, bar) if inputs and np.ndim(bar) else 0.0
+def _listed(values):
+    return ", ".join(f"{one:.3g}" for one in values)
 
 
 def missing_parts(kernel, d):

@@ -24,12 +24,14 @@ class Node(ABC):
     Attributes
     ----------
     children : tuple of Node
-        Empty for a leaf, which says whether it is `noisy` and `differentiable`.
+        Empty for a leaf, which says whether it is `differentiable`.
+    noisy : bool
+        Whether this kernel, without those below, has noise on its diagonal.
     arrays : int
         (n, m) arrays that `cross` keeps alive beside those of its children.
     """
 
-    children = ()
+    children, noisy = (), False
 
     def __init__(self, kernel, arrays):
         self.kernel, self.arrays = kernel, arrays
@@ -467,6 +469,22 @@ def has_noise(kernel):
         True if a leaf of the expression is a WhiteKernel.
     """
     return any(leaf.noisy for leaf in node(kernel).leaves())
+
+
+def learns_noise(kernel):
+    """Return whether some part of the kernel has noise of some rows or of all.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+
+    Returns
+    -------
+    bool
+        True if a part is a WhiteKernel, or a `Missing` whose noise is not 0.
+    """
+    return any(part.noisy for part, _ in node(kernel).walk(None))
 
 
 def differentiable(kernel):

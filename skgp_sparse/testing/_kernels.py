@@ -140,7 +140,7 @@ def _check_diagonal(case):
     kernel, X = case.kernel, case.X
     (signal, noise, theta_bar, X_bar), expected = case.diagonal(), kernel.diag(X)
     _require_equal(signal + noise, expected, f"{kernel}: k(x, x)", "by kernel.diag")
-    what = f"{kernel}: k(x, x) without white noise"
+    what = f"{kernel}: k(x, x) without noise"
     _require_equal(signal, _signal(kernel, X), what, "by the kernel itself")
 
     def weighted(kernel, x):
@@ -152,7 +152,7 @@ def _check_diagonal(case):
 
 def _signal(kernel, X):
     """Return ``k(x, x)`` without white noise: ``kernel(X, X)`` does not include it."""
-    return np.diagonal(kernel(X, X)) if kernels.has_noise(kernel) else kernel.diag(X)
+    return np.diagonal(kernel(X, X)) if kernels.learns_noise(kernel) else kernel.diag(X)
 
 
 def _require_equal(actual, expected, what, source):
