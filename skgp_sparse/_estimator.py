@@ -72,7 +72,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         jobs = family.settled(jobs)
         states = family.random_states(check_random_state(self.random_state))
         watched = bool(self.verbose) or has_callbacks(self)
-        fits = fit_all(jobs, states, self.n_jobs, watched)
+        fits = family.refined(jobs, fit_all(jobs, states, self.n_jobs, watched), states)
         self._warn_at_bounds(jobs, fits)
         for former in ("_stream", "n_samples_seen_"):
             vars(self).pop(former, None)

@@ -144,6 +144,20 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         Known variance of the noise, in units of y². If None and `kernel` has no `WhiteKernel`, a
         `WhiteKernel` is appended and its variance is learned. Several targets share `alpha` and
         are then scaled by the same factor.
+    noise : {"auto", "constant", "learned"}, default="auto"
+        Whether the variance of learned Gaussian noise varies with the inputs.
+
+        - "constant": it is the same everywhere.
+        - "learned": it is ``s exp(f(x))``, where f is the mean of a second process. That process
+          follows the logarithms of squared errors of rows that are left out. The fit then goes on
+          from where it ended, with s among the hyperparameters. `kernel_` ends in a
+          `skgp_sparse.kernels.VaryingNoise` in the place of the `WhiteKernel`.
+        - "auto": "learned" for the default kernel, from 100 rows on, where rows that are left out
+          of both processes are more likely by 3 nats. Otherwise "constant", and always for rows
+          that are not in memory or come by `partial_fit`.
+
+        Noise that varies needs ``likelihood="gaussian"`` and inducing points, an exact posterior or
+        neighbours.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
         The optimizer of the hyperparameters, specified as in `GaussianProcessRegressor`. A
         callable starts at the initial hyperparameters of the kernel, and with None these are kept
@@ -363,6 +377,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         inducing_init="auto",
         optimize_inducing=True,
         alpha=None,
+        noise="auto",
         optimizer="fmin_l_bfgs_b",
         solver="auto",
         n_restarts_optimizer=0,
@@ -386,6 +401,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         self.inducing_init = inducing_init
         self.optimize_inducing = optimize_inducing
         self.alpha = alpha
+        self.noise = noise
         self.optimizer = optimizer
         self.solver = solver
         self.n_restarts_optimizer = n_restarts_optimizer
@@ -773,6 +789,46 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.sample_y"
         checks.check_number(n_samples, "n_samples", name, Integral, low=1)
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
+
+    def noise_std(self, X):
+        """Standard deviation of the noise that the fit has learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+            In units of y. Known noise (`alpha`) is not part of it.
+
+        Raises
+        ------
+        ValueError
+            If the likelihood is not "gaussian", whose noise is no number beside the mean.
+
+        Examples
+        --------
+        Noise that grows from left to right:
+
+        >>> import numpy as np
+        >>> from skgp_sparse import SparseGPRegressor
+        >>> rng = np.random.RandomState(0)
+        >>> X = rng.uniform(0, 4, size=(400, 1))
+        >>> y = np.sin(2 * X[:, 0]) + 0.1 * (1 + X[:, 0]) * rng.normal(size=400)
+        >>> model = SparseGPRegressor(random_state=0).fit(X, y)
+        >>> model.noise_std([[0.5], [2.0], [3.2]]).round(1)
+        array([0.2, 0.3, 0.4])
+        """
+        check_is_fitted(self, "kernel_")
+        name = f"{type(self).__name__}.noise_std"
+        if not is_gaussian(self.likelihood):
+            raise ValueError(
+                f"{name} is that of likelihood='gaussian'. Got likelihood={self.likelihood!r}. Use "
+                "predict(X, return_std=True), or predict_quantiles."
+            )
+        return self._view.noise_std(self._query(X))
 
     def loo_predict(self):
         """Predict every training row from all others, without another fit.

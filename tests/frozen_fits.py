@@ -274,6 +274,7 @@ NUMBERS = {
     "likelihood": "gaussian",
     "posterior": "inducing",
     "alpha": None,
+    "noise": "constant",
     "normalize_y": True,
 }
 LABELS = {"likelihood": "probit", "multi_class": "one_vs_rest", "max_iter_predict": 100}

@@ -22,7 +22,7 @@ PARTS = """
     TableRows TargetView TightPosterior Units Variational Watch join_rows
 """
 OF_USERS = {
-    "kernels": "Categorical Columns LogScale Missing Sphere",
+    "kernels": "Categorical Columns LogFactor LogScale Missing Sphere VaryingNoise",
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasBlocks TitsiasNew",
     "likelihoods": "Gamma Logit NegativeBinomial Poisson Probit StudentT",
     "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors Pool",

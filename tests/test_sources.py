@@ -90,7 +90,7 @@ def small_blocks(monkeypatch):
 
 
 def regressor(**changes):
-    given = {"n_inducing": 12, "optimizer": None, "random_state": 0} | changes
+    given = {"n_inducing": 12, "optimizer": None, "random_state": 0, "noise": "constant"} | changes
     return SparseGPRegressor(given.pop("kernel", KERNEL), **given)
 
 
@@ -309,7 +309,8 @@ def test_training_on_parts_of_the_rows(kind, weight, large, monkeypatch):
     monkeypatch.setattr(stochastic, "STAGES", stages)
     X, y = rows()
     y = y > 0 if kind is SparseGPClassifier else y
-    model = kind(n_inducing=6, solver="stochastic", max_iter=3, random_state=0)
+    options = {} if kind is SparseGPClassifier else {"noise": "constant"}
+    model = kind(n_inducing=6, solver="stochastic", max_iter=3, random_state=0, **options)
     actual, expected = clone(model).fit(stream(X, y, weight)), clone(model).fit(X, y, weight)
     value = expected.log_marginal_likelihood_value_
     agree(actual.log_marginal_likelihood_value_, value, 1e-6)

@@ -146,7 +146,7 @@ def of_neighbors(posterior, rows, chosen, n_jobs=1):
         near = posterior.around(block.X, n_jobs, posterior.k + 1)[1]
         left = left_out.left_out(distinct, block, numbers, near, np.ones(len(numbers)))
         mean, variance = left_out.moments(posterior.prior, left, posterior.metric, n_jobs)
-        own = kernels.diagonal(posterior.prior, posterior.inputs(block.X))[1] + block.noise
+        own = kernels.diagonal(posterior.prior, block.X)[1] + block.noise
         return mean, posterior.factor * np.maximum(variance - own, 0.0)
 
     return _joined(of_block, slices(len(chosen), _TOGETHER), 1)

@@ -18,4 +18,5 @@
 - `leave_one_out`: what the others say of every training row
 - `gradients`: gradients of predictions with respect to the query
 - `intervals`: conformal intervals, from rows that were left out
+- `varying_noise`: noise whose variance varies with the inputs, by a second process
 """

@@ -112,6 +112,10 @@ class Family(ABC):
         `due`: theta and Z should move.
         """
 
+    def refined(self, jobs, fits, random_states):
+        """The fits after what follows when all of them have ended."""
+        return fits
+
     def scores(self, fits, records, groups):
         """What conformal intervals need to know of the training rows; None where there are none."""
         return None

@@ -28,6 +28,7 @@ from skgp_sparse.families.parameter_checks import (
     check_strategy,
 )
 from skgp_sparse.families.streams import joined, new_stream
+from skgp_sparse.families.varying_noise import with_varying_noise
 from skgp_sparse.families.views import TargetView
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
 from skgp_sparse.posteriors._choice import resolve_posterior
@@ -65,6 +66,12 @@ class GaussianNoise(Family):
         check_in_memory_for_blocks(self, rows)
         return [self._job(rows).with_settings(solver=self._solver_of_all_rows())]
 
+    def refined(self, jobs, fits, random_states):
+        """The fit whose noise varies with the inputs, where that is wanted and pays."""
+        if self.parameters.noise == "constant" or not self.moves():
+            return fits
+        return [with_varying_noise(jobs[0], fits[0], self, random_states[0])]
+
     def view(self, fits, units):
         """The process in units of y."""
         return TargetView(fits[0].posterior, *units, one_column=len(units.mean) == 1)
@@ -92,6 +99,11 @@ class GaussianNoise(Family):
 
     def new_stream(self, part, random_state):
         """A stream to which no row has come, but whose targets have a unit."""
+        if self.parameters.noise == "learned":
+            raise ValueError(
+                f"{self.name}: noise='learned' needs all rows at once. Call fit first, whose noise "
+                "partial_fit goes on with, or set noise to 'auto'."
+            )
         normalize, varies = self.parameters.normalize_y, np.ndim(self.parameters.alpha) > 0
         units = Units.of(part.moments(), part.noise, normalize, self.name, shared=varies)
         return new_stream(part, random_state, 1, first=units.scale)

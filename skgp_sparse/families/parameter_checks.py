@@ -14,6 +14,7 @@ from skgp_sparse.solvers import Minibatches, check_solver, takes_random_rows
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _METRICS = ("auto", "ard", "full")
+_NOISES = ("auto", "constant", "learned")
 _PRIORS = ("auto", "scaled")
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
 
@@ -58,6 +59,8 @@ def check_parameters(estimator, name):
     for parameter in _SWITCHES & given.keys():
         value = given[parameter]
         require(isinstance(value, BOOLS), parameter, value, name, "True or False")
+    if "noise" in given:
+        check_noise(estimator, name)
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
     is_size = isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1
@@ -160,6 +163,23 @@ def check_metric(parameters, name):
         check_number(metric, "metric", name, Integral, low=1)
     if kernel is not None:
         check_mixes(metric, kernel, name)
+
+
+def check_noise(parameters, name):
+    """Raise unless noise may vary as is asked for."""
+    noise, likelihood = parameters.noise, parameters.likelihood
+    is_name = isinstance(noise, str) and noise in _NOISES
+    require(is_name, "noise", noise, name, f"one of {_NOISES}")
+    if noise == "learned" and not is_gaussian(likelihood):
+        raise ValueError(
+            f"{name}: noise='learned' is that of likelihood='gaussian'. Got likelihood="
+            f"{likelihood!r}. Leave one of them out."
+        )
+    if noise == "learned" and parameters.optimizer is None:
+        raise ValueError(
+            f"{name}: noise='learned' needs hyperparameters that are learned. Got optimizer=None. "
+            "Leave one of them out."
+        )
 
 
 def check_mixes(metric, kernel, name):

@@ -65,6 +65,11 @@ class TargetView(NamedTuple):
             mean, std = mean * self.y_scale + self.y_mean, np.sqrt(variance) * self.y_scale
         return self._shaped(_finite(mean)), self._shaped(_finite(std))
 
+    def noise_std(self, X):
+        """Standard deviation of the learned noise, (n,) or (n, p)."""
+        std = np.sqrt(_noise(self.process.kernel, X))[:, None] * self.y_scale
+        return self._shaped(_finite(std))
+
     def covariance(self, X, latent):
         """Joint covariance (n, n) or (n, n, p)."""
         with np.errstate(all="ignore"):

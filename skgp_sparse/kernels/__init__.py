@@ -25,7 +25,8 @@ without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `
 `Sphere` in `_sphere`; `LogScale`, for skewed columns, is in `_log_scale`, and `Missing`, for inputs
 with missing values, in `_missing` and `_missing_node`.  `_categorical` has the kernel of levels,
 `_codes` says which parts of a kernel see them, and `_levels` how much rows of levels agree.
-`_near` makes inputs in which rows are near that a kernel finds near.
+`_near` makes inputs in which rows are near that a kernel finds near.  `_varying_noise` has noise
+whose variance varies with the inputs.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
 precision.  `_spectra` draws the frequencies of stationary kernels.  `_expectations` is about a
 kernel whose first argument has a normal distribution: the terms of a closed form are in
@@ -64,14 +65,17 @@ from ._rules import KernelRule
 from ._single import single
 from ._spectra import spectrum
 from ._sphere import Sphere
+from ._varying_noise import LogFactor, VaryingNoise, VaryingNoiseNode
 
 __all__ = [
     "Categorical",
     "Columns",
     "KernelRule",
+    "LogFactor",
     "LogScale",
     "Missing",
     "Sphere",
+    "VaryingNoise",
     "as_numbers",
     "bare",
     "categories",
@@ -124,4 +128,5 @@ _nodes.add_builder(Columns, MappedNode)
 _nodes.add_builder(Sphere, MappedNode)
 _nodes.add_builder(LogScale, MappedNode)
 _nodes.add_builder(Missing, MissingNode)
+_nodes.add_builder(VaryingNoise, VaryingNoiseNode)
 _nodes.add_builder(_sk.CompoundKernel, _refuse_compound)

@@ -19,6 +19,7 @@ from sklearn.gaussian_process import kernels as _sk
 
 from ._nodes_of_normals import NodeExpectations, rule_of
 from ._normal_terms import ClosedExpectations
+from ._varying_noise import VaryingNoise
 
 
 class ClosedTerm(NamedTuple):
@@ -106,7 +107,7 @@ def _terms(kernel, start):
         if type(kernel) is _sk.Sum:
             return left + right
         return [one.times(other) for one in left for other in right]
-    if type(kernel) is _sk.WhiteKernel:
+    if type(kernel) in (_sk.WhiteKernel, VaryingNoise):
         return []
     if type(kernel) is _sk.ConstantKernel:
         free = () if kernel.hyperparameter_constant_value.fixed else (start,)

@@ -29,18 +29,18 @@ class ProcessGraph:
     def __init__(self, ops, process, X, name):
         _check(process, name)
         self.ops, self.process = ops, process
-        self.K = _raw_features(ops, process.features, X)
+        self.X, self.K = X, _raw_features(ops, process.features, X)
 
     def mean(self):
         """Mean (n, p)."""
         return self.ops.MatMul(self.K, self.process.u)
 
     def variance(self):
-        """Variance (n, 1), that of the white noise of the kernel included."""
+        """Variance (n, 1), that of the noise of the kernel included."""
         features = self.process.features
         place = features.basis.origin[None] if features.complete else features.Z[:1]
-        noise = kernels.diagonal(self.process.kernel, place)[1]
-        return self.ops.Add(self.ops.Max(self._latent(), 0.0), float(np.squeeze(noise)))
+        noise = _kernel_formulas.noise(self.ops, self.process.kernel, self.X, place)
+        return self.ops.Add(self.ops.Max(self._latent(), 0.0), noise)
 
     def _latent(self):
         ops, features, TB = self.ops, self.process.features, self.process.TB

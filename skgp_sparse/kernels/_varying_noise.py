@@ -1,0 +1,155 @@
+"""White noise whose variance varies with the inputs."""
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+
+from ._nodes import White, assemble, evaluate, linearize
+
+
+class VaryingNoise(Kernel):
+    r"""White noise whose variance varies with the inputs.
+
+    .. math:: k(x, z) = [x \text{ and } z \text{ are the same row}] \, s \, e^{f(x)},
+
+    with a level s, which is learned, and a function f of the inputs, which is given.
+    `SparseGPRegressor` with ``noise="auto"`` or ``noise="learned"`` finds f, and puts this kernel
+    in the place of the `WhiteKernel`.
+
+    Parameters
+    ----------
+    log_factor : callable
+        The function f: it takes inputs of shape (n, d) and returns an array of shape (n,).
+    noise_level : float, default=1.0
+        The variance s where f is 0.
+    noise_level_bounds : pair of floats or "fixed", default=(1e-5, 1e5)
+        Its bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse.kernels import VaryingNoise
+    >>> X = np.array([[0.0], [1.0]])
+    >>> kernel = RBF() + VaryingNoise(lambda X: X[:, 0], noise_level=0.1)
+    >>> kernel(X).round(3)
+    array([[1.1  , 0.607],
+           [0.607, 1.272]])
+
+    Noise whose variance is known up to a factor:
+
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(0, 4, size=(200, 1))
+    >>> y = np.sin(X[:, 0]) + 0.3 * np.exp(X[:, 0] / 2 - 2) * rng.normal(size=200)
+    >>> model = SparseGPRegressor(kernel).fit(X, y)
+    >>> model.noise_std([[0.0], [4.0]]).round(2)
+    array([0.04, 0.29])
+    """
+
+    def __init__(self, log_factor, noise_level=1.0, noise_level_bounds=(1e-5, 1e5)):
+        self.log_factor = log_factor
+        self.noise_level = noise_level
+        self.noise_level_bounds = noise_level_bounds
+
+    @property
+    def hyperparameter_noise_level(self):
+        """That of the level."""
+        return Hyperparameter("noise_level", "numeric", self.noise_level_bounds)
+
+    def __repr__(self):
+        return f"VaryingNoise(noise_level={self.noise_level:.3g})"
+
+    def is_stationary(self):
+        """Return False: the variance is another one elsewhere."""
+        return False
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        Y : array-like of shape (m, d), default=None
+            None means `X`. Otherwise no row is the same, and the matrix is 0.
+        eval_gradient : bool, default=False
+            Whether the gradient with respect to theta is returned. `Y` must be None then.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+        K_gradient : ndarray of shape (n, n, p)
+            Only if `eval_gradient` is True.
+        """
+        X = np.atleast_2d(X)
+        if Y is not None:
+            return np.zeros((len(X), len(np.atleast_2d(Y))))
+        K = np.diag(self.diag(X))
+        if not eval_gradient:
+            return K
+        return K, K[:, :, None][:, :, : len(self.theta)]
+
+    def diag(self, X):
+        """Return ``k(x, x)`` of every row of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self.noise_level * np.exp(self.log_factor(np.atleast_2d(X)))
+
+
+class VaryingNoiseNode(White):
+    """White noise whose variance varies with the inputs."""
+
+    def diag(self, X):
+        variance = self.kernel.diag(X)
+
+        def pull(g_signal, g_noise, inputs):
+            of_log = g_noise * variance
+            slope = self.kernel.log_factor.pull(X, of_log) if inputs else 0.0
+            return assemble(self.kernel, {"noise_level": np.sum(of_log)}), slope
+
+        return 0.0, variance, pull
+
+
+class LogFactor:
+    """The function f of a `VaryingNoise`: the mean of a process, ``c + k(x, Z) u``.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    Z : ndarray of shape (m, d)
+    u : ndarray of shape (m,)
+    mean : float
+        The constant c.
+    """
+
+    def __init__(self, kernel, Z, u, mean):
+        self.kernel, self.Z, self.u, self.mean = kernel, Z, u, mean
+
+    def __call__(self, X):
+        X = np.asarray(X, dtype=np.float64)
+        blocks = [slice(start, start + _TOGETHER) for start in range(0, len(X), _TOGETHER)]
+        parts = [evaluate(self.kernel, X[block], self.Z) @ self.u for block in blocks]
+        return np.concatenate([np.zeros(0), *parts]) + self.mean
+
+    def pull(self, X, bar):
+        """Return the gradient (n, d) of ``bar @ f(X)``."""
+        return linearize(self.kernel, self.Z, X)[1](np.outer(self.u, bar), True)[1]
+
+    def __eq__(self, other):
+        if type(other) is not LogFactor:
+            return NotImplemented
+        arrays = (self.Z, other.Z), (self.u, other.u), (self.mean, other.mean)
+        same = all(np.array_equal(*pair, equal_nan=True) for pair in arrays)
+        return same and self.kernel == other.kernel
+
+    def __deepcopy__(self, memo):
+        return self  # it never changes
+
+
+_TOGETHER = 1 << 12  # rows
