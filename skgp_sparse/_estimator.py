@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skgp_sparse._engine.sobol import quantiles_of_columns, sobol_indices
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.sklearn_compat import (
     CallbackSupportMixin,
@@ -34,6 +35,7 @@ from skgp_sparse.rows.door import (
     read_chunk,
 )
 
+_RELEVANCE = "feature_importances_", "sobol_first_", "sobol_error_"
 _KEPT = (
     "kernel",
     "bound",
@@ -202,6 +204,17 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
                     kernel.theta = part
             return self._mean_value(kernels, eval_gradient, shared)
 
+    def __getattr__(self, name):
+        """Sobol indices, which are computed when they are asked for the first time."""
+        if name not in _RELEVANCE or "kernel_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if self._quantiles is None:
+            raise AttributeError(f"{type(self).__name__}.{name} needs training rows in memory.")
+        processes = [fit.posterior for fit in self._fits]
+        found = sobol_indices(processes, self._quantiles, self.n_jobs)
+        vars(self).update(zip(_RELEVANCE, (found.total, found.first, found.error)))
+        return vars(self)[name]
+
     def __sklearn_is_fitted__(self):
         return hasattr(self, "kernel_")
 
@@ -231,7 +244,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
-        for former in ("inducing_points_", "n_inducing_"):
+        for former in ("inducing_points_", "n_inducing_", *_RELEVANCE):
             vars(self).pop(former, None)
         vars(self).update(inducing_points_of(fits))
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
@@ -241,6 +254,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         vars(self).update(family.attributes(fits, units))
         self._fits, self._units, self._view = fits, units, family.view(fits, units)
         self._kept, self._scores = _kept_parameters(self), None
+        self._quantiles = quantiles_of_columns([fit.objective.rows for fit in fits])
 
     def _stream_so_far(self, family):
         """What is known of the rows before; None if there were none."""

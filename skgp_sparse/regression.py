@@ -307,6 +307,16 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The number of inducing points. If the model is exact, it is the number of distinct rows.
     n_iter_ : int
         The number of iterations of the optimizer, on all samples together.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Total Sobol indices of the posterior mean: the share of its variance that is lost without a
+        column, where columns are independent and distributed as in the training rows. With several
+        means, variances are added. It is computed when it is asked for the first time, and stored.
+    sobol_first_ : ndarray of shape (n_features_in_,)
+        First-order Sobol indices: the share of the variance that a column explains alone.
+    sobol_error_ : ndarray of shape (2, n_features_in_)
+        Standard errors of `sobol_first_` and `feature_importances_`. They are 0 where inducing
+        points or all rows predict and the kernel is a product of kernels of one column each, such
+        as an `RBF`: the indices then have a closed form.
     jitter_ : float
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal.

@@ -54,6 +54,8 @@ cavities
     Training rows that are left out of a posterior, one at a time.
 slopes
     Gradients of predictions with respect to the query.
+sobol
+    Sobol indices of means: how much each column matters.
 pooled
     Several processes, averaged, by how likely they make rows that are left out.
 evidence

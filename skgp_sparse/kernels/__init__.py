@@ -25,8 +25,8 @@ without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `
 `Sphere` in `_sphere`; `LogScale`, for skewed columns, is in `_log_scale`, and `Missing`, for inputs
 with missing values, in `_missing` and `_missing_node`.  `_categorical` has the kernel of levels,
 `_codes` says which parts of a kernel see them, and `_levels` how much rows of levels agree.
-`_near` makes inputs in which rows are near that a kernel finds near.  `_varying_noise` has noise
-whose variance varies with the inputs.
+`_column_factors` takes products apart by column.  `_near` makes inputs in which rows are near that
+a kernel finds near.  `_varying_noise` has noise whose variance varies with the inputs.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
 precision.  `_spectra` draws the frequencies of stationary kernels.  `_expectations` is about a
 kernel whose first argument has a normal distribution: the terms of a closed form are in
@@ -39,6 +39,7 @@ from sklearn.gaussian_process import kernels as _sk
 from . import _composites, _fallback, _formulas, _nodes, _pairwise
 from ._categorical import Categorical, CategoricalRule
 from ._codes import as_numbers, categories, with_levels
+from ._column_factors import column_factors
 from ._columns import Columns, named
 from ._expectations import expectation_width, expectations
 from ._log_scale import LogScale
@@ -79,6 +80,7 @@ __all__ = [
     "as_numbers",
     "bare",
     "categories",
+    "column_factors",
     "diagonal",
     "differentiable",
     "evaluate",
