@@ -4,6 +4,8 @@
 are is up to the `Family` of the estimator.
 """
 
+from time import monotonic
+
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import CompoundKernel
@@ -61,6 +63,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
     @with_callbacks
     def _fit_rows(self, X, y, sample_weight, offset, X_std, groups):
         check_parameters(self, type(self).__name__)
+        start = monotonic()
         family, earlier = self._family().on_the_clock(), self._earlier()
         records = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
         groups = check_groups(groups, records.size(), type(self).__name__)
@@ -80,6 +83,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
             vars(self).pop(former, None)
         self._store(family, fits, family.units_of(jobs[0].rows))
         self._scores = family.scores(fits, records, groups)
+        self.fit_seconds_ = monotonic() - start
         reporter.end()
         return self
 
@@ -248,6 +252,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
             vars(self).pop(former, None)
         vars(self).update(inducing_points_of(fits))
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
+        self.evidence_per_row_ = float(np.mean([_per_row(fit) for fit in fits]))
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
         self.selection_ = selection_of(fits)
@@ -311,6 +316,11 @@ def fitted_view(estimator):
             "which a graph does not encode. Fit it to numbers."
         )
     return estimator._view
+
+
+def _per_row(fit):
+    """The objective per row, each counted by its weight."""
+    return fit.value / fit.objective.rows.total_weight()
 
 
 def _as_kept(fit):

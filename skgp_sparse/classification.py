@@ -228,6 +228,11 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     n_iter_ : int
         The number of iterations of the optimizer, on all samples together. With several binary
         problems, it is the maximum over the problems.
+    evidence_per_row_ : float
+        `log_marginal_likelihood_value_` per row, counted by weight: in nats, and comparable between
+        tables. With several binary problems, it is their mean.
+    fit_seconds_ : float
+        Seconds that `fit` took.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Total Sobol indices of the latent mean: the share of its variance that is lost without a
         column, where columns are independent and distributed as in the training rows. With several

@@ -307,6 +307,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The number of inducing points. If the model is exact, it is the number of distinct rows.
     n_iter_ : int
         The number of iterations of the optimizer, on all samples together.
+    evidence_per_row_ : float
+        `log_marginal_likelihood_value_` per row, counted by weight: in nats, and comparable between
+        tables. With several binary problems, it is their mean.
+    fit_seconds_ : float
+        Seconds that `fit` took.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Total Sobol indices of the posterior mean: the share of its variance that is lost without a
         column, where columns are independent and distributed as in the training rows. With several
@@ -799,6 +804,74 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.sample_y"
         checks.check_number(n_samples, "n_samples", name, Integral, low=1)
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
+
+    def sample_functions(self, n_functions=1, random_state=0, n_frequencies=1024):
+        """Draw functions from the posterior, each the same function in all calls.
+
+        `sample_y` draws values at given inputs, in O(n³) time for n of them. A sampled function is
+        evaluated anywhere, later, again, and with its gradient, in O(m) time per input for m
+        inducing points. Samples of the prior are sums of cosines; what the training rows say of
+        them is exact (Wilson et al. 2020, eq. 13).
+
+        Parameters
+        ----------
+        n_functions : int, default=1
+            Number of functions.
+        random_state : int, RandomState instance or None, default=0
+            Determines the functions.
+        n_frequencies : int, default=1024
+            Number of random frequencies, which all functions share. With more of them, samples of
+            the prior are closer to the Gaussian process.
+
+        Returns
+        -------
+        SampledFunctions
+            ``functions(X)`` has the shape (n_samples, n_functions), or (n_samples, n_targets,
+            n_functions) with several targets, in units of y and without noise. ``functions[i]`` is
+            one of them, and ``functions.gradient(X)`` returns gradients with respect to X, whose
+            last dimension is that of the features.
+
+        Raises
+        ------
+        ValueError
+            If `posterior_` is not "exact" or "inducing", if the likelihood is not "gaussian", or if
+            frequencies of the kernel cannot be drawn. They can for sums, products and powers of
+            `RBF`, `Matern`, `RationalQuadratic`, `ConstantKernel` and `WhiteKernel`, on chosen
+            columns, too.
+
+        References
+        ----------
+        .. [1] Wilson, Borovitskiy, Terenin, Mostowsky, Deisenroth (2020). "Efficiently sampling
+           functions from Gaussian process posteriors." ICML.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skgp_sparse import SparseGPRegressor
+        >>> X = np.linspace(0, 6, 30)[:, None]
+        >>> model = SparseGPRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+        >>> functions = model.sample_functions(5)
+        >>> functions([[1.0], [2.0]]).shape, functions.gradient([[1.0], [2.0]]).shape
+        ((2, 5), (2, 5, 1))
+        >>> bool(np.isclose(functions[3]([[1.0]])[0], functions([[1.0]])[0, 3]))
+        True
+        """
+        check_is_fitted(self, "kernel_")
+        name = f"{type(self).__name__}.sample_functions"
+        checks.check_number(n_functions, "n_functions", name, Integral, low=1)
+        checks.check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
+        functions = None
+        if is_gaussian(self.likelihood):
+            given = n_functions, n_frequencies, check_random_state(random_state)
+            functions = self._view.functions(*given)
+        if functions is None:
+            raise ValueError(
+                f"{name} needs likelihood='gaussian', posterior_ 'exact' or 'inducing', and a "
+                f"kernel whose frequencies can be drawn. Got likelihood={self.likelihood!r}, "
+                f"posterior_={self.posterior_!r} and kernel_={self.kernel_}. Set posterior to "
+                "'inducing' and kernel to Matern() or RBF(), or use sample_y."
+            )
+        return functions
 
     def noise_std(self, X):
         """Standard deviation of the noise that the fit has learned.

@@ -15,6 +15,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 FIGURES = (
     "plot_approximations",
     "plot_columns",
+    "plot_thompson_sampling",
     "plot_count_bounds",
     "plot_decoupled",
     "plot_m_step",

@@ -54,6 +54,8 @@ cavities
     Training rows that are left out of a posterior, one at a time.
 slopes
     Gradients of predictions with respect to the query.
+sampled_functions
+    Functions drawn from a posterior, each the same function in all calls.
 sobol
     Sobol indices of means: how much each column matters.
 pooled

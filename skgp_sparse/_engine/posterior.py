@@ -108,7 +108,7 @@ class Posterior(Process):
         """
         if len(X) <= JOINT_ROWS:
             return process.joint_deviations(self, X, n_samples, random_state)
-        features, weights = self._draw(n_samples, random_state)
+        features, weights = self.weights_of_samples(n_samples, random_state)
 
         def deviate(block):
             V = features.whiten(features.raw(block))
@@ -118,7 +118,7 @@ class Posterior(Process):
 
         return self._by_blocks(deviate, X, 1)
 
-    def _draw(self, n_samples, random_state):
+    def weights_of_samples(self, n_samples, random_state):
         """Features of the process itself, and samples of their weights (m, n_samples)."""
         if self.TB is not None:
             normal = random_state.normal(size=(n_samples, len(self.TB))).T

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skgp_sparse._engine import process
+from skgp_sparse._engine import process, sampled_functions
 from skgp_sparse._engine.normal_inputs import Normals, predict
 from skgp_sparse._engine.posterior import noise_variance
 from skgp_sparse._engine.table import row_blocks
@@ -64,6 +64,15 @@ class TargetView(NamedTuple):
                 variance = variance + _noise(self.process.kernel, X)[:, None]
             mean, std = mean * self.y_scale + self.y_mean, np.sqrt(variance) * self.y_scale
         return self._shaped(_finite(mean)), self._shaped(_finite(std))
+
+    def functions(self, k, n_frequencies, random_state):
+        """`SampledFunctions` of the latent process, in units of y; None: unknown."""
+        drawn = sampled_functions.drawn(self.process, k, n_frequencies, random_state)
+        if drawn is not None:
+            scale = np.repeat(self.y_scale, k)
+            drawn.weights, drawn.coefficients = drawn.weights * scale, drawn.coefficients * scale
+            drawn.mean = np.repeat(self.y_mean, k)
+        return drawn
 
     def noise_std(self, X):
         """Standard deviation of the learned noise, (n,) or (n, p)."""

@@ -25,6 +25,7 @@ from sklearn.gaussian_process import kernels as _sk
 
 from ._columns import Columns
 from ._nodes import assemble
+from ._varying_noise import VaryingNoise
 
 _STEP = 1e-3  # of log alpha
 
@@ -208,6 +209,7 @@ _EXPANSIONS = {
     **dict.fromkeys(_RADII, _of_leaf),
     _sk.ConstantKernel: _of_constant,
     _sk.WhiteKernel: lambda kernel, start: [],
+    VaryingNoise: lambda kernel, start: [],
     _sk.Sum: _of_sum,
     _sk.Product: _of_product,
     _sk.Exponentiation: _of_power,

@@ -1,0 +1,193 @@
+r"""Functions drawn from a posterior, each the same function in all calls.
+
+By Matheron's rule (Wilson et al. 2020), a sample of the posterior is a sample of the prior that is
+corrected at the inducing points. With random Fourier features φ of the kernel, normal weights w,
+and a sample v of the weights of the process given the data, in which the inducing points have the
+values ``L v`` beside their mean ``Kuu u``,
+
+    f(x) = φ(x) w + k(x, Z) c,        c = u + Tᵀ (v - T φ(Z) w),        T = L⁻¹.
+
+Only the prior between the inducing points is approximate. Of the exact process, these are all rows.
+
+Between the data, high frequencies are what is not known, and few draws are among them. Half of the
+draws are from a distribution with more of them, and the squares of all amplitudes are ratios of the
+two densities (importance sampling with a mixture).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Matern
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.fourier_basis import FourierBasis
+from skgp_sparse._engine.inducing_basis import InducingFeatures
+from skgp_sparse._engine.metric import ProcessInMetric, in_metric
+from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.table import row_blocks
+from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
+
+_POWER = 10.0  # of uniform draws, of which small ones are high frequencies
+_LARGER = 0.5  # normal draws, for each column by its square root
+
+
+class SampledFunctions:
+    """Functions of the inputs, drawn from the posterior of the latent process, in units of y.
+
+    Call it with inputs, as in ``functions(X)``, to evaluate all functions at once. ``functions[i]``
+    is one of them, and ``len(functions)`` is their number.
+
+    Parameters
+    ----------
+    harmonics : Harmonics
+        Features φ.
+    weights : ndarray of shape (n_components, c)
+        The weights w of all functions, in units of y.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    Z : ndarray of shape (m, d)
+    coefficients : ndarray of shape (m, c)
+        Of ``k(x, Z)``, in units of y.
+    mean : ndarray of shape (c,)
+    metric : ndarray of shape (r, d) or None
+        Where inputs are seen as ``W x``.
+    shape : tuple
+        That of values of one row: ``(k,)``, or ``(n_targets, k)``.
+    """
+
+    def __init__(self, harmonics, weights, kernel, Z, coefficients, mean, metric, shape):
+        self.harmonics, self.weights = harmonics, weights
+        self.kernel, self.Z, self.coefficients = kernel, Z, coefficients
+        self.mean, self.metric, self.shape = mean, metric, shape
+
+    def __call__(self, X):
+        """Return the values of all functions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, k) or (n_samples, n_targets, k)
+        """
+        X = self._seen(X)
+        values = np.empty((len(X), len(self.mean)))
+
+        def fill(block):
+            K = kernels.evaluate(self.kernel, X[block], self.Z)
+            np.matmul(self.harmonics.raw(X[block]), self.weights, out=values[block])
+            values[block] += K @ self.coefficients + self.mean
+
+        blocks = row_blocks(len(X), len(self.weights) + len(self.Z))
+        n_jobs = resolve_n_jobs(None)
+        with single_threaded_blas():
+            for _ in ordered_map(fill, blocks, n_jobs):
+                pass
+        return values.reshape(len(X), *self.shape)
+
+    def gradient(self, X):
+        """Return the gradients of all functions with respect to the inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, k, n_features) or (n_samples, n_targets, k, n_features)
+        """
+        X = self._seen(X)
+        cosine, sine = np.split(self.harmonics.raw(X), 2, axis=1)
+        of_cosine, of_sine = np.split(self.weights, 2)
+        slopes = np.empty((len(X), len(self.mean), X.shape[1]))
+        for one, coefficients in enumerate(self.coefficients.T):
+            turned = cosine * of_sine[:, one] - sine * of_cosine[:, one]
+            pull = kernels.linearize(self.kernel, self.Z, X)[1]
+            G = np.repeat(coefficients[:, None], len(X), axis=1)
+            slopes[:, one] = turned @ self.harmonics.frequencies + pull(G, True)[1]
+        slopes = slopes if self.metric is None else slopes @ self.metric
+        return slopes.reshape(len(X), *self.shape, slopes.shape[2])
+
+    def __len__(self):
+        return self.shape[-1]
+
+    def __getitem__(self, index):
+        chosen = np.arange(len(self.mean)).reshape(self.shape)[..., index]
+        places = chosen.ravel()
+        return SampledFunctions(
+            self.harmonics,
+            self.weights[:, places],
+            self.kernel,
+            self.Z,
+            self.coefficients[:, places],
+            self.mean[places],
+            self.metric,
+            chosen.shape,
+        )
+
+    def _seen(self, X):
+        X = np.asarray(X, dtype=np.float64)
+        d = self.Z.shape[1] if self.metric is None else self.metric.shape[1]
+        if X.ndim != 2 or X.shape[1] != d:
+            raise ValueError(
+                f"Sampled functions take inputs of shape (n_samples, {d}). Got shape {X.shape}. "
+                "Pass one input as X[None]."
+            )
+        return in_metric(self.metric, X)
+
+
+def drawn(process, k, n_frequencies, random_state):
+    """`SampledFunctions` of a process, in units of the standardised targets; None: unknown.
+
+    Parameters
+    ----------
+    process : Process
+    k : int
+        Functions.
+    n_frequencies : int
+    random_state : RandomState
+    """
+    metric = None
+    if isinstance(process, ProcessInMetric):
+        process, metric = process.process, process.metric
+    is_of_points = type(process) is Posterior and isinstance(process.features, InducingFeatures)
+    if not is_of_points or not kernels.spectrum(process.kernel):
+        return None
+    p, Z = process.u.shape[1], process.features.Z
+    with single_threaded_blas():
+        harmonics = _harmonics(process.kernel, n_frequencies, Z[0], random_state)
+        weights = random_state.normal(size=(harmonics.size, p * k))
+        features, v = process.weights_of_samples(p * k, random_state)
+        change = features.T.T @ (v - features.T @ (harmonics.raw(Z) @ weights))
+        coefficients = np.repeat(process.u, k, axis=1) + change
+    shape = (k,) if p == 1 else (p, k)
+    zero = np.zeros(p * k)
+    return SampledFunctions(
+        harmonics, weights, process.kernel, Z, coefficients, zero, metric, shape
+    )
+
+
+def _harmonics(kernel, n_frequencies, origin, random_state):
+    """Features of a kernel, of which half have high frequencies."""
+    basis = FourierBasis.drawn(kernel, n_frequencies, "sobol", origin, random_state)
+    normal, levels, weights = basis.parameters.copy(), basis.levels.copy(), []
+    for term, rows in basis.terms(kernel):
+        is_high = np.arange(rows.stop - rows.start) % 2 == 1
+        log_ratio = np.zeros(len(is_high))  # of the densities of high draws and of plain ones
+        for j, factor in enumerate(term.factors):
+            e, u = normal[rows, j], levels[rows, j]
+            if type(factor.kernel) is Matern and factor.kernel.nu < np.inf:
+                u[is_high] = np.maximum(u[is_high] ** _POWER, np.finfo(float).tiny)
+                log_ratio += (1.0 / _POWER - 1.0) * np.log(u) - np.log(_POWER)
+            else:
+                own = factor.columns(e.shape[1])
+                scale = 1.0 + _LARGER / np.sqrt(len(own))
+                e[is_high] *= scale
+                squares = np.sum(e[:, own] ** 2, axis=1)
+                log_ratio += 0.5 * squares * (1.0 - scale**-2) - len(own) * np.log(scale)
+        weights.append(2.0 / (1.0 + np.exp(log_ratio)))
+        weights[-1] /= weights[-1].mean()
+    harmonics = replace(basis, parameters=normal, levels=levels).at(kernel, Options())
+    amplitudes = harmonics.amplitudes * np.sqrt(np.concatenate(weights))
+    return replace(harmonics, amplitudes=amplitudes)

@@ -1,0 +1,109 @@
+"""Functions that are drawn from a posterior."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skgp_sparse import SparseGPRegressor
+from skgp_sparse.kernels import Columns
+from skgp_sparse.posteriors import Neighbors
+
+RNG = np.random.RandomState(0)
+X = RNG.uniform(-3, 3, size=(150, 2))
+Y = 5.0 * np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * RNG.normal(size=150) + 10.0
+QUERIES = RNG.uniform(-4, 4, size=(15, 2))
+KERNELS = [
+    ConstantKernel(2.0) * RBF([1.0, 2.0]) + WhiteKernel(0.01),
+    ConstantKernel(2.0) * Matern([1.0, 3.0], nu=1.5) + ConstantKernel(0.5) + WhiteKernel(0.05),
+    Columns(Matern(nu=2.5), 0) * Matern(2.0, nu=0.5) + RationalQuadratic() + WhiteKernel(0.1),
+]
+
+
+def fitted(kernel=None, **options):
+    return SparseGPRegressor(kernel, **{"optimizer": None, "random_state": 0} | options)
+
+
+@pytest.mark.parametrize("posterior", ["exact", "inducing"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_moments_are_those_of_predictions(kernel, posterior):
+    model = fitted(kernel, posterior=posterior, n_inducing=40).fit(X, Y)
+    found = model.sample_functions(6000, n_frequencies=2048)(QUERIES)
+    assert found.shape == (15, 6000)
+    mean, cov = model.predict(QUERIES, return_cov=True, latent=True)
+    std = np.sqrt(np.diag(cov))
+    assert_allclose((found.mean(axis=1) - mean) / std, 0.0, atol=0.08)
+    assert_allclose(found.std(axis=1) / std, 1.0, atol=0.12)
+    assert_allclose(np.cov(found) / np.outer(std, std), cov / np.outer(std, std), atol=0.25)
+
+
+def test_a_default_fit_with_a_large_amplitude():
+    model = SparseGPRegressor(random_state=0).fit(X, Y)
+    assert model.kernel_.k1.k1.constant_value > 100
+    found = model.sample_functions(4000)(QUERIES)
+    mean, std = model.predict(QUERIES, return_std=True, latent=True)
+    assert_allclose(found.std(axis=1) / std, 1.0, atol=0.2)
+    assert_allclose((found.mean(axis=1) - mean) / std, 0.0, atol=0.1)
+
+
+@pytest.mark.parametrize("posterior", ["exact", "inducing"])
+def test_rows_without_noise_are_interpolated(posterior):
+    y = np.sin(X[:30, 0])
+    model = fitted(RBF(), alpha=1e-8, posterior=posterior, n_inducing=30).fit(X[:30], y)
+    functions = model.sample_functions(5)
+    assert_allclose(functions(X[:30]), np.repeat(y[:, None], 5, axis=1), atol=0.01)
+
+
+def test_a_function_is_the_same_in_all_calls():
+    model = fitted(KERNELS[1], n_inducing=30).fit(X, Y)
+    functions = model.sample_functions(4, random_state=1)
+    values = functions(QUERIES)
+    assert_allclose(functions(QUERIES[3:5]), values[3:5], rtol=1e-10)
+    assert_allclose(np.column_stack([one(QUERIES) for one in functions]), values, rtol=1e-10)
+    assert len(functions) == 4 and functions[0](QUERIES).shape == (15,)
+    assert_allclose(functions[1:3](QUERIES), values[:, 1:3], rtol=1e-10)
+    assert_array_equal(model.sample_functions(4, random_state=1)(QUERIES), values)
+    assert_allclose(pickle.loads(pickle.dumps(functions))(QUERIES), values, rtol=1e-12)
+    assert functions(QUERIES[:0]).shape == (0, 4)
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+@pytest.mark.parametrize("metric", ["ard", 1])
+def test_gradients(targets, metric):
+    y = np.column_stack([Y, np.cos(X[:, 1])])[:, :targets]
+    kernel = RBF([1.0, 1.0]) + WhiteKernel(0.1)
+    options = {"optimizer": "fmin_l_bfgs_b", "max_iter": 20, "posterior": "inducing"}
+    model = fitted(kernel, n_inducing=30, metric=metric, **options).fit(X, y)
+    functions = model.sample_functions(3)
+    shape = (15, 3) if targets == 1 else (15, 2, 3)
+    assert functions(QUERIES).shape == shape
+    found, step = functions.gradient(QUERIES), 1e-6
+    moved = [functions(QUERIES + e) - functions(QUERIES - e) for e in step * np.eye(2)]
+    expected = np.stack(moved, axis=-1) / (2 * step)
+    assert found.shape == (*shape, 2)
+    assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+    assert_allclose(functions[1].gradient(QUERIES), found[..., 1, :], rtol=1e-9, atol=1e-9)
+
+
+def test_errors():
+    with pytest.raises(ValueError, match=r"shape \(n_samples, 2\). Got shape \(2,\)"):
+        fitted(RBF()).fit(X, Y).sample_functions()(X[0])
+    for options in (
+        {"kernel": RBF() + DotProduct() + WhiteKernel()},
+        {"posterior": Neighbors(n_neighbors=20, n_neighbors_fit=10)},
+        {"likelihood": "student_t", "max_iter": 3},
+    ):
+        model = SparseGPRegressor(**{"kernel": RBF(), "random_state": 0} | options).fit(X, Y)
+        with pytest.raises(ValueError, match="sample_functions needs likelihood='gaussian'"):
+            model.sample_functions()
+    with pytest.raises(ValueError, match="n_functions"):
+        model.sample_functions(0)
