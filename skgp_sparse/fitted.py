@@ -82,7 +82,8 @@ _OF_USERS = {
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
     posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors Pool",
     solvers: "LBFGS Minibatches Stochastic",
-    kernels: "Categorical Columns LogFactor LogScale Missing Sphere VaryingNoise",
+    kernels: "Categorical Columns LogFactor LogScale Missing OrthogonalAdditive Sphere "
+    "VaryingNoise",
     sklearn_kernels: "CompoundKernel ConstantKernel DotProduct Exponentiation ExpSineSquared "
     "Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
 }

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._estimator import SparseGP
 from skgp_sparse.families.choices import is_gaussian
+from skgp_sparse.families.components import components_of
 from skgp_sparse.families.evidence_bounds import evidence_bounds
 from skgp_sparse.families.gaussian_noise import GaussianNoise
 from skgp_sparse.families.gradients import gradients
@@ -872,6 +873,46 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 "'inducing' and kernel to Matern() or RBF(), or use sample_y."
             )
         return functions
+
+    def components(self, X):
+        """What columns do alone and together, where the kernel is `OrthogonalAdditive`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        Components
+            A named tuple: `columns` of each part, `mean` and `std` of shape (n_samples,
+            n_components) in units of y, `share` of the variance of the means over these rows, and
+            `constant`. The means and the constant add up to ``predict(X)``.
+
+        Raises
+        ------
+        ValueError
+            If the kernel is another one, if there are several targets, or if `posterior_` is not
+            "exact" or "inducing".
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skgp_sparse import SparseGPRegressor
+        >>> from skgp_sparse.kernels import OrthogonalAdditive
+        >>> X = np.random.RandomState(0).normal(size=(100, 2))
+        >>> model = SparseGPRegressor(OrthogonalAdditive(), random_state=0)
+        >>> parts = model.fit(X, np.sin(X[:, 0]) + 2 * X[:, 1]).components(X)
+        >>> parts.columns, parts.share.round(1)
+        ([(0,), (1,), (0, 1)], array([0.1, 0.9, 0. ]))
+        """
+        check_is_fitted(self, "kernel_")
+        name = f"{type(self).__name__}.components"
+        if not is_gaussian(self.likelihood):
+            raise ValueError(
+                f"{name} is that of likelihood='gaussian'. Got likelihood={self.likelihood!r}."
+            )
+        return components_of(self._view, self._query(X), self._names(), name)
 
     def noise_std(self, X):
         """Standard deviation of the noise that the fit has learned.

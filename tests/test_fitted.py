@@ -22,7 +22,8 @@ PARTS = """
     TableRows TargetView TightPosterior Units Variational Watch join_rows
 """
 OF_USERS = {
-    "kernels": "Categorical Columns LogFactor LogScale Missing Sphere VaryingNoise",
+    "kernels": "Categorical Columns LogFactor LogScale Missing OrthogonalAdditive Sphere "
+    "VaryingNoise",
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasBlocks TitsiasNew",
     "likelihoods": "Gamma Logit NegativeBinomial Poisson Probit StudentT",
     "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors Pool",

@@ -56,6 +56,8 @@ slopes
     Gradients of predictions with respect to the query.
 sampled_functions
     Functions drawn from a posterior, each the same function in all calls.
+additive
+    Parts of an additive process: what each set of columns does.
 sobol
     Sobol indices of means: how much each column matters.
 pooled

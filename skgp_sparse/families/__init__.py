@@ -16,6 +16,7 @@
 - `latent_fits`: columns that share latent inputs
 - `evidence_bounds`: bounds of the exact evidence
 - `leave_one_out`: what the others say of every training row
+- `components`: parts of an additive fit, in units of y
 - `gradients`: gradients of predictions with respect to the query
 - `intervals`: conformal intervals, from rows that were left out
 - `varying_noise`: noise whose variance varies with the inputs, by a second process

@@ -210,6 +210,9 @@ def _informed(kernel, rows, columns):
     if kernels.missing_parts(kernel, rows.n_features):
         mean, scale, missing = rows.input_moments()
         kernel = kernels.with_gaps(kernel, rows.n_features, missing > 0, mean, scale)
+    if kernels.additive_parts(kernel, rows.n_features):
+        mean, scale, _ = rows.input_moments()
+        kernel = kernels.with_units(kernel, rows.n_features, mean, scale)
     return _counted(kernel, rows, columns)
 
 

@@ -25,7 +25,8 @@ without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `
 `Sphere` in `_sphere`; `LogScale`, for skewed columns, is in `_log_scale`, and `Missing`, for inputs
 with missing values, in `_missing` and `_missing_node`.  `_categorical` has the kernel of levels,
 `_codes` says which parts of a kernel see them, and `_levels` how much rows of levels agree.
-`_column_factors` takes products apart by column.  `_near` makes inputs in which rows are near that
+`_column_factors` takes products apart by column.  `_orthogonal` is the additive
+kernel.  `_near` makes inputs in which rows are near that
 a kernel finds near.  `_varying_noise` has noise whose variance varies with the inputs.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
 precision.  `_spectra` draws the frequencies of stationary kernels.  `_expectations` is about a
@@ -62,6 +63,7 @@ from ._nodes import (
     register,
     stacked,
 )
+from ._orthogonal import OrthogonalAdditive, OrthogonalRule, additive_parts, with_units
 from ._rules import KernelRule
 from ._single import single
 from ._spectra import spectrum
@@ -75,8 +77,10 @@ __all__ = [
     "LogFactor",
     "LogScale",
     "Missing",
+    "OrthogonalAdditive",
     "Sphere",
     "VaryingNoise",
+    "additive_parts",
     "as_numbers",
     "bare",
     "categories",
@@ -106,6 +110,7 @@ __all__ = [
     "touched",
     "with_gaps",
     "with_levels",
+    "with_units",
 ]
 
 
@@ -115,6 +120,7 @@ def _refuse_compound(kernel):
 
 register(_sk.ConstantKernel, _formulas.ConstantRule())
 register(Categorical, CategoricalRule())
+register(OrthogonalAdditive, OrthogonalRule())
 register(_sk.DotProduct, _formulas.DotProductRule())
 register(_sk.RBF, _formulas.RBF_RULE)
 register(_sk.RationalQuadratic, _formulas.RationalQuadraticRule())

@@ -1,0 +1,74 @@
+"""Parts of an additive fit, in units of y."""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Sum, WhiteKernel
+
+from skgp_sparse._engine import additive
+from skgp_sparse._engine.inducing_basis import InducingFeatures
+from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse.kernels import OrthogonalAdditive, VaryingNoise
+
+
+class Components(NamedTuple):
+    """What columns do, alone and together; see `SparseGPRegressor.components`.
+
+    Parameters
+    ----------
+    columns : list of tuple
+        The columns of each part, by number or, where they have names, by name.
+    mean : ndarray of shape (n_samples, n_components)
+        In units of y. Their sum with `constant` is the prediction.
+    std : ndarray of shape (n_samples, n_components)
+        Standard deviations, without noise.
+    share : ndarray of shape (n_components,)
+        Variances of the means over these rows, as shares of their sum.
+    constant : float
+        In units of y.
+    """
+
+    columns: list
+    mean: np.ndarray
+    std: np.ndarray
+    share: np.ndarray
+    constant: float
+
+
+def components_of(view, X, names, name):
+    """The `Components` of a fit at inputs; raises unless its kernel is additive.
+
+    Parameters
+    ----------
+    view : TargetView
+    X : ndarray of shape (n, d)
+    names : sequence
+        Names or numbers of the columns.
+    name : str
+        Of the method, for errors.
+    """
+    process = view.process
+    kernel = process.kernel
+    if isinstance(kernel, Sum) and type(kernel.k2) in (WhiteKernel, VaryingNoise):
+        kernel = kernel.k1
+    if type(kernel) is not OrthogonalAdditive:
+        raise ValueError(
+            f"{name} needs kernel=OrthogonalAdditive() of skgp_sparse.kernels, to which nothing "
+            f"but noise is added. Got kernel_={process.kernel}. Fit again with it."
+        )
+    is_of_points = type(process) is Posterior and isinstance(process.features, InducingFeatures)
+    if not is_of_points or not view.one_column:
+        raise ValueError(
+            f"{name} needs one target, and posterior_ 'exact' or 'inducing'. Got {process.kind!r} "
+            f"and {len(view.y_mean)} target(s). Set posterior to 'inducing', and fit one target."
+        )
+    with single_threaded_blas():
+        mean, variance, constant = additive.parts(process, kernel, X)
+    mean, std = mean[:, 0] * view.y_scale, np.sqrt(variance) * view.y_scale
+    spread = mean.var(axis=0)
+    total = spread.sum()
+    share = spread / total if total > 0 else spread
+    numbers = additive.sets_of_columns(X.shape[1], kernel.order)
+    sets = [tuple(names[j] for j in S) for S in numbers]
+    return Components(sets, mean, std, share, float(constant[0] * view.y_scale[0] + view.y_mean[0]))
