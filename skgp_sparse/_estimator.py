@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._engine.sobol import quantiles_of_columns, sobol_indices
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.sklearn_compat import (
     CallbackSupportMixin,
@@ -21,6 +20,7 @@ from skgp_sparse._ground.sklearn_compat import (
     with_callbacks,
 )
 from skgp_sparse._ground.warnings import about
+from skgp_sparse._relevance import Relevance
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
 from skgp_sparse._typed_inputs import TypedInputs
 from skgp_sparse.families.family import fit_all, inducing_points_of, selection_of
@@ -37,7 +37,6 @@ from skgp_sparse.rows.door import (
     read_chunk,
 )
 
-_RELEVANCE = "feature_importances_", "sobol_first_", "sobol_error_"
 _KEPT = (
     "kernel",
     "bound",
@@ -49,7 +48,7 @@ _KEPT = (
 )  # parameters on which sums and sites of earlier rows depend
 
 
-class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator):
+class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """One or several fitted processes; several where classes become binary problems.
 
     A subclass says what its rows are (`_family`).
@@ -105,6 +104,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
             with single_threaded_blas():
                 stream, fits = advance(family, stream, view, part)
             self._store(family, fits, stream.units)
+            vars(self).pop("fit_seconds_", None)
             self.n_iter_ = max(stream.n_iter, 1)
             self.n_samples_seen_ = int(seen) if (seen := float(stream.seen)).is_integer() else seen
             self._stream = stream
@@ -208,17 +208,6 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
                     kernel.theta = part
             return self._mean_value(kernels, eval_gradient, shared)
 
-    def __getattr__(self, name):
-        """Sobol indices, which are computed when they are asked for the first time."""
-        if name not in _RELEVANCE or "kernel_" not in vars(self):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if self._quantiles is None:
-            raise AttributeError(f"{type(self).__name__}.{name} needs training rows in memory.")
-        processes = [fit.posterior for fit in self._fits]
-        found = sobol_indices(processes, self._quantiles, self.n_jobs)
-        vars(self).update(zip(_RELEVANCE, (found.total, found.first, found.error)))
-        return vars(self)[name]
-
     def __sklearn_is_fitted__(self):
         return hasattr(self, "kernel_")
 
@@ -248,7 +237,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
-        for former in ("inducing_points_", "n_inducing_", *_RELEVANCE):
+        for former in ("inducing_points_", "n_inducing_"):
             vars(self).pop(former, None)
         vars(self).update(inducing_points_of(fits))
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
@@ -259,7 +248,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         vars(self).update(family.attributes(fits, units))
         self._fits, self._units, self._view = fits, units, family.view(fits, units)
         self._kept, self._scores = _kept_parameters(self), None
-        self._quantiles = quantiles_of_columns([fit.objective.rows for fit in fits])
+        self._see_columns(fits)
 
     def _stream_so_far(self, family):
         """What is known of the rows before; None if there were none."""

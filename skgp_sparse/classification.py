@@ -236,7 +236,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     feature_importances_ : ndarray of shape (n_features_in_,)
         Total Sobol indices of the latent mean: the share of its variance that is lost without a
         column, where columns are independent and distributed as in the training rows. With several
-        means, variances are added. It is computed when it is asked for the first time, and stored.
+        means, their variances are added, of standardised targets. It is computed when it is asked
+        for the first time, and stored.
     sobol_first_ : ndarray of shape (n_features_in_,)
         First-order Sobol indices: the share of the variance that a column explains alone.
     sobol_error_ : ndarray of shape (2, n_features_in_)

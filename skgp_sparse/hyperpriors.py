@@ -208,7 +208,7 @@ class NoiseOfMissingValues(BaseEstimator):
     Parameters
     ----------
     location : float, default=0.02
-        The variance a, in units of that of the signal.
+        The variance a, in units of those of the kernel within `Missing`.
     variance : float, default=1.0
         The variance v of the logarithm.
 

@@ -1,5 +1,6 @@
 """The estimator `SparseGPRegressor`."""
 
+from copy import copy
 from numbers import Integral
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from skgp_sparse._engine import sampled_functions
 from skgp_sparse._estimator import SparseGP
 from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.families.components import components_of
@@ -143,7 +145,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         unchanged.
     alpha : float or ndarray of shape (n_samples,), default=None
         Known variance of the noise, in units of y². If None and `kernel` has no `WhiteKernel`, a
-        `WhiteKernel` is appended and its variance is learned. Several targets share `alpha` and
+        `WhiteKernel` is appended and its variance is learned. The default kernel has one in any
+        case. Several targets share `alpha` and
         are then scaled by the same factor.
     noise : {"auto", "constant", "learned"}, default="auto"
         Whether the variance of learned Gaussian noise varies with the inputs.
@@ -310,13 +313,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The number of iterations of the optimizer, on all samples together.
     evidence_per_row_ : float
         `log_marginal_likelihood_value_` per row, counted by weight: in nats, and comparable between
-        tables. With several binary problems, it is their mean.
+        tables.
     fit_seconds_ : float
         Seconds that `fit` took.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Total Sobol indices of the posterior mean: the share of its variance that is lost without a
         column, where columns are independent and distributed as in the training rows. With several
-        means, variances are added. It is computed when it is asked for the first time, and stored.
+        means, their variances are added, of standardised targets. It is computed when it is asked
+        for the first time, and stored.
     sobol_first_ : ndarray of shape (n_features_in_,)
         First-order Sobol indices: the share of the variance that a column explains alone.
     sobol_error_ : ndarray of shape (2, n_features_in_)
@@ -861,18 +865,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.sample_functions"
         checks.check_number(n_functions, "n_functions", name, Integral, low=1)
         checks.check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
-        functions = None
+        reason = f"is that of likelihood='gaussian'. Got {self.likelihood!r}. Use sample_y."
         if is_gaussian(self.likelihood):
-            given = n_functions, n_frequencies, check_random_state(random_state)
-            functions = self._view.functions(*given)
-        if functions is None:
-            raise ValueError(
-                f"{name} needs likelihood='gaussian', posterior_ 'exact' or 'inducing', and a "
-                f"kernel whose frequencies can be drawn. Got likelihood={self.likelihood!r}, "
-                f"posterior_={self.posterior_!r} and kernel_={self.kernel_}. Set posterior to "
-                "'inducing' and kernel to Matern() or RBF(), or use sample_y."
-            )
-        return functions
+            reason = sampled_functions.why_none(self._view.process)
+        if reason is not None:
+            raise ValueError(f"{name} {reason}")
+        given = n_functions, n_frequencies, check_random_state(random_state)
+        return self._view.functions(*given, check=copy(self)._query)  # whatever is fitted later
 
     def components(self, X):
         """What columns do alone and together, where the kernel is `OrthogonalAdditive`.

@@ -15,7 +15,7 @@ FLOORS = (
     {"_engine", "hyperpriors"},
     {"inference", "bounds", "inducing", "likelihoods", "sources"},
     {"rows"},
-    {"solvers", "_typed_inputs"},
+    {"solvers", "_typed_inputs", "_relevance"},
     {"posteriors"},
     {"families"},
     {"_estimator"},

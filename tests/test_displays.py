@@ -6,7 +6,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.displays import CoverageDisplay, PredictionBandDisplay, SelectionDisplay
+from skgp_sparse.displays import (
+    CoverageDisplay,
+    EffectDisplay,
+    PredictionBandDisplay,
+    RelevanceDisplay,
+    SelectionDisplay,
+)
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -102,3 +108,47 @@ def test_what_cannot_be_drawn(model):
     labels = SparseGPClassifier(optimizer=None).fit(X, np.digitize(X[:, 0], [3, 6]))
     with pytest.raises(ValueError, match="one problem"):
         SelectionDisplay.from_estimator(labels)
+
+
+def mixed(n=120):
+    rng = np.random.RandomState(0)
+    frame = pd.DataFrame({"x": rng.uniform(0, 6, n), "kind": rng.choice(["a", "b"], n)})
+    return frame, np.sin(frame["x"]) + 2.0 * (frame["kind"] == "b")
+
+
+def test_relevance_is_that_of_the_model():
+    frame, y = mixed()
+    model = SparseGPRegressor(random_state=0).fit(frame, y)
+    display = RelevanceDisplay.from_estimator(model)
+    assert_array_equal(display.total, model.feature_importances_)
+    assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["kind", "x"]
+    widths = [bar.get_width() for bar in display.ax_.patches]
+    assert_allclose(widths, np.r_[np.sort(display.total)[::-1], display.first[[1, 0]]])
+    plain = RelevanceDisplay([0.4, 0.7], [0.3, 0.6]).plot()
+    assert [text.get_text() for text in plain.ax_.get_yticklabels()] == ["column 1", "column 0"]
+
+
+def test_an_effect_is_the_average_of_predictions():
+    frame, y = mixed()
+    model = SparseGPRegressor(random_state=0).fit(frame, y)
+    display = EffectDisplay.from_estimator(model, frame, "x", n_points=7, n_rows=1000)
+    mean, cov = model.predict(frame.assign(x=display.values[2]), return_cov=True, latent=True)
+    assert display.mean[2] == pytest.approx(mean.mean())
+    assert display.std[2] == pytest.approx(np.sqrt(cov.mean()))
+    (line,), (band,) = display.ax_.lines, display.ax_.collections
+    assert_array_equal(line.get_ydata(), display.mean)
+    assert display.ax_.get_xlabel() == "x" and band is not None
+    kinds = EffectDisplay.from_estimator(model, frame, "kind")
+    assert list(kinds.values) == ["a", "b"] and np.diff(kinds.mean) == pytest.approx(2.0, abs=0.1)
+    assert [text.get_text() for text in kinds.ax_.get_xticklabels()] == ["a", "b"]
+
+
+def test_effects_of_arrays_and_of_columns_that_do_not_exist(model):
+    display = EffectDisplay.from_estimator(model, X, 0, n_points=5)
+    assert_allclose(display.mean, model.predict(display.values[:, None]))
+    grades = np.repeat(np.arange(4.0), 20)[:, None]
+    fitted = SparseGPRegressor(random_state=0).fit(grades, grades[:, 0] ** 2)
+    assert EffectDisplay.from_estimator(fitted, grades, 0).values.tolist() == [0, 1, 2, 3]
+    for data, column in ((X, 3), (mixed()[0], "y")):
+        with pytest.raises(ValueError, match="X has no column"):
+            EffectDisplay.from_estimator(model, data, column)

@@ -105,10 +105,18 @@ def test_products_are_taken_apart():
 
 def test_one_column_and_no_variance():
     X, y = table()
-    model = SparseGPRegressor(RBF()).fit(X[:, :1], X[:, 0])
+    model = SparseGPRegressor(RBF(), alpha=0.1).fit(X[:, :1], X[:, 0])
     assert_allclose(model.feature_importances_, [1.0])
     model = SparseGPRegressor(RBF() + WhiteKernel(), optimizer=None).fit(X, np.zeros(200))
     assert_array_equal(model.feature_importances_, np.zeros(3))
+
+
+def test_sums_that_cancel_are_not_trusted():
+    X, y = table()
+    model = SparseGPRegressor(ConstantKernel(1e4) * RBF(10.0), alpha=1e-10, optimizer=None)
+    found = model.fit(X[:, :2], X[:, 0] + 2 * X[:, 1])
+    assert found.sobol_error_.any()
+    assert_allclose(found.feature_importances_, [0.2, 0.8], atol=0.05)
 
 
 def test_they_are_computed_when_asked_for():
@@ -116,8 +124,9 @@ def test_they_are_computed_when_asked_for():
     model = SparseGPRegressor(random_state=0)
     assert not hasattr(model, "feature_importances_")
     model.fit(X, y)._repr_html_()
-    assert "feature_importances_" not in vars(model) and "sobol_first_" not in dir(model)
+    assert model._sobol is None and "sobol_first_" not in dir(model)
     found = model.feature_importances_
+    assert "feature_importances_" in model._repr_html_()
     assert found is model.feature_importances_ and found[1] > found[0] > 0.2 > found[2]
     other = pickle.loads(pickle.dumps(clone(model).fit(X, y)))
     assert_allclose(other.feature_importances_, found, rtol=1e-6)

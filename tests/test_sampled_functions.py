@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import (
@@ -14,7 +15,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgp_sparse import SparseGPRegressor
+from skgp_sparse import SparseGPRegressor, kernels
 from skgp_sparse.kernels import Columns
 from skgp_sparse.posteriors import Neighbors
 
@@ -73,7 +74,6 @@ def test_a_function_is_the_same_in_all_calls():
     assert_allclose(functions[1:3](QUERIES), values[:, 1:3], rtol=1e-10)
     assert_array_equal(model.sample_functions(4, random_state=1)(QUERIES), values)
     assert_allclose(pickle.loads(pickle.dumps(functions))(QUERIES), values, rtol=1e-12)
-    assert functions(QUERIES[:0]).shape == (0, 4)
 
 
 @pytest.mark.parametrize("targets", [1, 2])
@@ -94,16 +94,41 @@ def test_gradients(targets, metric):
     assert_allclose(functions[1].gradient(QUERIES), found[..., 1, :], rtol=1e-9, atol=1e-9)
 
 
+def test_inputs_are_checked_as_those_of_predict():
+    frame = pd.DataFrame(X, columns=["u", "v"])
+    model = fitted(RBF([1.0, 1.0]) + WhiteKernel(0.1)).fit(frame, Y)
+    functions = model.sample_functions(2)
+    assert_allclose(functions(frame[:3]), functions(X[:3]))
+    values = functions(QUERIES)
+    model.set_params(kernel=RBF()).fit(frame[["v"]], Y)
+    assert_array_equal(functions(QUERIES), values)
+    assert "2" in repr(functions) and len(functions[:1]) == 1
+    for wrong, message in (
+        (frame[["v", "u"]], "must be in the same order"),
+        (X[:, :1], "expecting 2 features"),
+        (X[0], "Expected 2D array"),
+        ([[np.nan, 1.0]], "NaN"),
+        ([["a", "b"]], "a"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            functions(wrong)
+
+
+def test_frames_with_times():
+    times = pd.DataFrame({"t": pd.date_range("2026-01-01", periods=60, freq="D")})
+    model = SparseGPRegressor(posterior="exact").fit(times, np.sin(np.arange(60) / 5))
+    if kernels.spectrum(model.kernel_):
+        assert model.sample_functions(2)(times[:3]).shape == (3, 2)
+
+
 def test_errors():
-    with pytest.raises(ValueError, match=r"shape \(n_samples, 2\). Got shape \(2,\)"):
-        fitted(RBF()).fit(X, Y).sample_functions()(X[0])
-    for options in (
-        {"kernel": RBF() + DotProduct() + WhiteKernel()},
-        {"posterior": Neighbors(n_neighbors=20, n_neighbors_fit=10)},
-        {"likelihood": "student_t", "max_iter": 3},
+    for options, message in (
+        ({"kernel": RBF() + DotProduct() + WhiteKernel()}, "draws frequencies of sums"),
+        ({"posterior": Neighbors(n_neighbors=20, n_neighbors_fit=10)}, "needs posterior_ 'exact'"),
+        ({"likelihood": "student_t", "max_iter": 3}, "is that of likelihood='gaussian'"),
     ):
         model = SparseGPRegressor(**{"kernel": RBF(), "random_state": 0} | options).fit(X, Y)
-        with pytest.raises(ValueError, match="sample_functions needs likelihood='gaussian'"):
+        with pytest.raises(ValueError, match=f"sample_functions {message}"):
             model.sample_functions()
     with pytest.raises(ValueError, match="n_functions"):
         model.sample_functions(0)

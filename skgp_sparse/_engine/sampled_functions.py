@@ -53,12 +53,21 @@ class SampledFunctions:
         Where inputs are seen as ``W x``.
     shape : tuple
         That of values of one row: ``(k,)``, or ``(n_targets, k)``.
+    check : callable
+        Makes numbers of inputs as users have them, or raises.
     """
 
-    def __init__(self, harmonics, weights, kernel, Z, coefficients, mean, metric, shape):
+    is_one = False  # of several
+
+    def __init__(
+        self, harmonics, weights, kernel, Z, coefficients, mean, metric, shape, check=np.asarray
+    ):
         self.harmonics, self.weights = harmonics, weights
         self.kernel, self.Z, self.coefficients = kernel, Z, coefficients
-        self.mean, self.metric, self.shape = mean, metric, shape
+        self.mean, self.metric, self.shape, self.check = mean, metric, shape, check
+
+    def __repr__(self):
+        return f"<SampledFunctions, whose values of one row have the shape {self.shape}>"
 
     def __call__(self, X):
         """Return the values of all functions.
@@ -110,12 +119,16 @@ class SampledFunctions:
         return slopes.reshape(len(X), *self.shape, slopes.shape[2])
 
     def __len__(self):
+        if self.is_one:
+            raise TypeError("This is one sampled function, which has no length.")
         return self.shape[-1]
 
     def __getitem__(self, index):
+        if self.is_one:
+            raise TypeError("This is one sampled function. Call it with inputs.")
         chosen = np.arange(len(self.mean)).reshape(self.shape)[..., index]
         places = chosen.ravel()
-        return SampledFunctions(
+        found = SampledFunctions(
             self.harmonics,
             self.weights[:, places],
             self.kernel,
@@ -124,21 +137,38 @@ class SampledFunctions:
             self.mean[places],
             self.metric,
             chosen.shape,
+            self.check,
         )
+        found.is_one = np.ndim(index) == 0 and not isinstance(index, slice)
+        return found
 
     def _seen(self, X):
-        X = np.asarray(X, dtype=np.float64)
-        d = self.Z.shape[1] if self.metric is None else self.metric.shape[1]
-        if X.ndim != 2 or X.shape[1] != d:
-            raise ValueError(
-                f"Sampled functions take inputs of shape (n_samples, {d}). Got shape {X.shape}. "
-                "Pass one input as X[None]."
-            )
-        return in_metric(self.metric, X)
+        return in_metric(self.metric, self.check(X))
+
+
+def why_none(process):
+    """Why no functions can be drawn from a process, as part of an error; None: they can."""
+    process = _in_its_inputs(process)
+    if not (type(process) is Posterior and isinstance(process.features, InducingFeatures)):
+        return (
+            f"needs posterior_ 'exact' or 'inducing'. Got {process.kind!r}. Set posterior to "
+            "'inducing', or use sample_y."
+        )
+    if kernels.spectrum(process.kernel) is None:
+        return (
+            "draws frequencies of sums, products and powers of RBF, Matern, RationalQuadratic and "
+            f"constants, on chosen columns, too. Got kernel_={process.kernel}. Pass such a kernel, "
+            "or use sample_y."
+        )
+    return None
+
+
+def _in_its_inputs(process):
+    return process.process if isinstance(process, ProcessInMetric) else process
 
 
 def drawn(process, k, n_frequencies, random_state):
-    """`SampledFunctions` of a process, in units of the standardised targets; None: unknown.
+    """`SampledFunctions` of a process that `why_none` has nothing against, in units of its targets.
 
     Parameters
     ----------
@@ -148,12 +178,7 @@ def drawn(process, k, n_frequencies, random_state):
     n_frequencies : int
     random_state : RandomState
     """
-    metric = None
-    if isinstance(process, ProcessInMetric):
-        process, metric = process.process, process.metric
-    is_of_points = type(process) is Posterior and isinstance(process.features, InducingFeatures)
-    if not is_of_points or not kernels.spectrum(process.kernel):
-        return None
+    metric, process = process.metric, _in_its_inputs(process)
     p, Z = process.u.shape[1], process.features.Z
     with single_threaded_blas():
         harmonics = _harmonics(process.kernel, n_frequencies, Z[0], random_state)

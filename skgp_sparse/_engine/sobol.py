@@ -25,6 +25,8 @@ from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
 _NEIGHBORS = 30  # of a prediction, where there are more: quick, and as good for shares
 _SEQUENCES, _POINTS = 8, 1024  # of an estimate, and of each sequence
+_LARGE = 1 << 28  # products of numbers, beyond which samples are quicker
+_ROUNDING = 1e-4  # of the variance, up to which sums of large terms are exact enough
 _TOGETHER = 1 << 14  # points at which the mean is evaluated together
 
 
@@ -43,12 +45,22 @@ def quantiles_of_columns(tables):
     """
     if any(rows is None or not rows.in_memory for rows in tables):
         return None
-    size = max(_ROWS // len(tables), 1)
-    inputs = [rows.inputs() for rows in tables]
-    random_state = np.random.RandomState(0)
-    X = np.concatenate([one[random_state.permutation(len(one))[:size]] for one in inputs])
-    places = ((np.arange(_VALUES) + 0.5) / _VALUES * len(X)).astype(int)
-    return np.sort(X, axis=0)[places].astype(float)
+    parts = [_some_of(rows, max(_ROWS // len(tables), 1)) for rows in tables]
+    X, weight = map(np.concatenate, zip(*parts))
+    order, levels = np.argsort(X, axis=0), (np.arange(_VALUES) + 0.5) / _VALUES
+    quantiles = np.empty((_VALUES, X.shape[1]))
+    for j, places in enumerate(order.T):
+        total = np.cumsum(weight[places])
+        quantiles[:, j] = X[places[np.searchsorted(total, levels * total[-1])], j]
+    return quantiles
+
+
+def _some_of(rows, size):
+    """Inputs (k, d) as users know them, and weights (k,)."""
+    X = rows.inputs()
+    counts = rows.weight is not None and len(rows.weight) == len(X)
+    some = np.random.RandomState(0).permutation(len(X))[:size]
+    return np.asarray(X[some], float), rows.weight[some] if counts else np.ones(len(some))
 
 
 def sobol_indices(processes, quantiles, n_jobs):
@@ -60,12 +72,10 @@ def sobol_indices(processes, quantiles, n_jobs):
     quantiles : ndarray of shape (k, d)
     n_jobs : int or None
     """
-    d = quantiles.shape[1]
     with single_threaded_blas(), np.errstate(all="ignore"):
-        factors = [_factors(process, d) for process in processes]
-        if all(one is not None for one in factors):
-            parts = [_in_closed_form(*pair, quantiles) for pair in zip(processes, factors)]
-            first, total, variance = np.sum(parts, axis=0)
+        closed = [_in_closed_form(process, quantiles) for process in processes]
+        if all(one is not None for one in closed):
+            first, total, variance = np.sum(closed, axis=0)
             return _indices(first[None], total[None], variance[None], error=0.0)
         threads, quick = resolve_n_jobs(n_jobs), [_quick(process) for process in processes]
 
@@ -81,7 +91,12 @@ def sobol_indices(processes, quantiles, n_jobs):
 def _indices(first, total, variance, error=None):
     """`SobolIndices` from variances (r, d), (r, d) and (r, d) of r sequences."""
     whole = variance.mean(axis=0)
-    if not np.all(whole > 0):
+    if not np.isfinite(whole).all():
+        raise ValueError(
+            "The variance of the mean over the rows is not finite, so that there are no Sobol "
+            "indices. The values of X are too large for the kernel. Rescale X."
+        )
+    if not whole.any():
         nothing = np.zeros(first.shape[1])
         return SobolIndices(nothing, nothing, np.zeros((2, len(nothing))))
     both = np.stack([first, total]) / whole
@@ -99,36 +114,39 @@ def _quick(process):
     return process
 
 
-def _factors(process, d):
-    """Kernels of every column, where the mean is a sum of their products; None otherwise."""
+def _in_closed_form(process, values):
+    """Variances (d,) explained by each column, lost without it, and of all: summed over targets.
+
+    None where the mean is no sum of products, or a sum of large terms that cancel.
+    """
     is_of_points = type(process) is Posterior and isinstance(process.features, InducingFeatures)
-    if not is_of_points or process.features.Z.shape[1] != d:
+    factors = kernels.column_factors(process.kernel, values.shape[1]) if is_of_points else None
+    if factors is None or np.isnan(process.features.Z).any():
         return None
-    factors = kernels.column_factors(process.kernel, d)
-    return None if np.isnan(process.features.Z).any() else factors
-
-
-def _in_closed_form(process, factors, values):
-    """Variances (d,) explained by each column, lost without it, and of all: summed over targets."""
-    Z, u = process.features.Z, process.u
-    means, products = [], []
+    Z, u, means, products = process.features.Z, process.u, [], []
+    if Z.shape[1] != len(factors) or (len(factors) * len(Z)) ** 2 > _LARGE:
+        return None
     for j, parts in enumerate(factors):
         K = np.ones((len(values), len(Z)))
         for part in parts:
             K *= kernels.evaluate(part, values[:, [j]].copy(), Z[:, [j]].copy())
         means.append(K.mean(axis=0))
         products.append(K.T @ K / len(values))
-    everything = np.prod(means, axis=0)
-    square = np.sum((everything @ u) ** 2)
+    square = np.sum((np.prod(means, axis=0) @ u) ** 2)
 
     def explained(chosen):
-        weight = np.prod([means[k] for k in range(len(means)) if k not in chosen], axis=0)
-        matrix = np.prod([products[k] for k in chosen], axis=0) if chosen else np.ones(2 * [len(Z)])
-        weighted = u * np.reshape(weight, (-1, 1))
+        if not chosen:
+            return 0.0
+        others = [mean for k, mean in enumerate(means) if k not in chosen]
+        weighted = u * np.reshape(np.prod(others, axis=0), (-1, 1))
+        matrix = np.prod([products[k] for k in chosen], axis=0)
         return np.sum(weighted * (matrix @ weighted)) - square
 
     columns = range(len(means))
     variance = explained([*columns])
+    terms = np.sum(np.abs(u) * (np.abs(np.prod(products, axis=0)) @ np.abs(u)))
+    if not np.finfo(float).eps * terms < _ROUNDING * variance:
+        return None if terms > 0 else np.zeros((3, len(means)))
     first = [explained([j]) for j in columns]
     total = [variance - explained([k for k in columns if k != j]) for j in columns]
     return np.array([first, total, np.full(len(means), variance)])

@@ -8,10 +8,20 @@ drawn, and not before.
 - `_prediction_band`: predictions of one or two inputs
 - `_coverage`: how many targets are within intervals
 - `_selection`: what a fit has tried
+- `_relevance`: how much each column matters
+- `_effect`: what one column does
 """
 
 from ._coverage import CoverageDisplay
+from ._effect import EffectDisplay
 from ._prediction_band import PredictionBandDisplay
+from ._relevance import RelevanceDisplay
 from ._selection import SelectionDisplay
 
-__all__ = ["CoverageDisplay", "PredictionBandDisplay", "SelectionDisplay"]
+__all__ = [
+    "CoverageDisplay",
+    "EffectDisplay",
+    "PredictionBandDisplay",
+    "RelevanceDisplay",
+    "SelectionDisplay",
+]

@@ -3,7 +3,8 @@
 1. Every row is left out of the fit. Its squared error, in units of the predicted variance, tells
    what the noise is there.
 2. A second process follows the logarithms of these squares, at a few inducing points. Its mean f is
-   the `LogFactor` of a `VaryingNoise`, which takes the place of the white noise.
+   the `LogFactor` of a `VaryingNoise`, which takes the place of the white noise. Both steps are
+   taken twice: errors in units of the new noise tell what is left.
 3. The fit goes on from where it ended, with the level of the noise among the hyperparameters.
 
 Whether that pays is judged by rows that are left out of both processes: the noise of a row follows
@@ -14,14 +15,17 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.stats import chi2
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import bounds
+from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.posterior import Posterior, noise_variance
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse._ground.warnings import warn
 from skgp_sparse.families.choices import resolve_inducing, resolve_kernel
 from skgp_sparse.families.leave_one_out import predicted, why_unknown
 from skgp_sparse.hyperpriors import LogNormalLengthScales, NeutralValues, PooledCorrelations
@@ -30,7 +34,7 @@ from skgp_sparse.kernels import LogFactor, VaryingNoise
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Limits, Points
 from skgp_sparse.posteriors._local_search import with_other_noise
-from skgp_sparse.solvers import LBFGS, Minibatches
+from skgp_sparse.solvers import LBFGS, KeepParameters, Minibatches
 
 _FEWEST = 100  # rows of which "auto" learns how the noise varies
 _NATS = 3.0  # that rows which are left out have to gain
@@ -38,7 +42,7 @@ _MOST_ROWS = 5000  # whose errors are followed
 _POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
 _ITERATIONS = 100
 _PRIORS = LogNormalLengthScales(variance=0.3), PooledCorrelations(), NeutralValues()
-_LEAST = 0.01  # added to squared errors: a small one says little
+_LEAST = 0.1  # added to squared errors: a small one says little
 
 
 def with_varying_noise(job, fit, family, random_state):
@@ -57,12 +61,26 @@ def with_varying_noise(job, fit, family, random_state):
     reason = _why_not(job, fit)
     if reason is not None and is_wanted:
         raise ValueError(f"{family.name}: noise='learned' {reason}")
-    is_asked = is_wanted or job.is_free and len(fit.objective.rows) >= _FEWEST
-    if reason is not None or not is_asked or job.settings.deadline.left() <= 0:
+    if reason is not None:
+        return fit
+    is_asked = is_wanted or (job.is_free and _may_vary(fit.objective.rows))
+    is_late = job.settings.deadline.left() <= 0
+    if is_wanted and is_late:
+        warn(
+            f"{family.name}: noise='learned' had no time left, and the noise is constant. Raise "
+            f"time_limit (now {family.parameters.time_limit:g}).",
+            ConvergenceWarning,
+        )
+    if not is_asked or is_late:
         return fit
     with single_threaded_blas():
         other, gain = _varied(job, fit, family, random_state)
     return other if is_wanted or gain > _NATS else fit
+
+
+def _may_vary(rows):
+    """Whether there are enough rows, whose targets vary."""
+    return rows.total_weight() >= _FEWEST and np.ptp(rows.y, axis=0).all()
 
 
 def _why_not(job, fit):
@@ -74,20 +92,24 @@ def _why_not(job, fit):
     is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel
     if not is_appended or kernel.k2.hyperparameter_noise_level.fixed:
         return (
-            "takes the place of a WhiteKernel whose level is learned, and which is added to the "
-            f"other kernels. Got kernel_={kernel}. Leave the noise out of the kernel, and set "
-            "alpha to None."
+            "takes the place of a WhiteKernel whose level is learned, and which is added last to "
+            f"the other kernels. Got kernel_={kernel}. Add WhiteKernel() to a kernel without noise."
         )
     is_local = isinstance(process, NeighborsPosterior) and isinstance(process.rows, DistinctRows)
     is_of_points = type(process) is Posterior and process.kind in ("exact", "inducing")
+    if isinstance(process, ProcessInMetric):
+        return "is not available in a learned metric, unless neighbours predict. Set metric='ard'."
     if not (is_local or is_of_points):
         return (
-            f"is not available for posterior_={process.kind!r} in this metric. Set posterior to "
-            "'exact', 'inducing' or 'neighbors', and metric to 'ard'."
+            f"is not available for posterior_={process.kind!r}. Set posterior to 'exact', "
+            "'inducing' or 'neighbors'."
         )
     solver = job.settings.solver
     if isinstance(solver, Minibatches) or not solver.begins_small:
-        return "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to L-BFGS."
+        return (
+            "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
+            "'fmin_l_bfgs_b'."
+        )
     return None
 
 
@@ -97,29 +119,46 @@ def _varied(job, fit, family, random_state):
     chosen = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
     if len(chosen) > _MOST_ROWS:
         chosen = np.sort(random_state.permutation(chosen)[:_MOST_ROWS])
-    before = predicted(fit, n_jobs, chosen)
-    second = _second_process(job, _logarithms(rows, before, chosen), family, random_state)
-    table, posterior = second.objective.rows, second.posterior
-    mean = float(table.y_mean[0])
-    factor = LogFactor(second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean)
-    white = fit.kernel.k2
-    noise = VaryingNoise(factor, white.noise_level, white.noise_level_bounds)
-    other = _fit_again(job, fit, fit.kernel.k1 + noise, random_state)
-    after, X = predicted(other, n_jobs, chosen), rows.block(chosen).X
-    of_others = mean + predicted(second, n_jobs, np.arange(len(chosen))).mean[:, 0]
-    ratio = np.expm1(of_others - factor(X)) * noise_variance(other.posterior.kernel, X)
-    std = np.sqrt(after.variance + after.known + ratio[:, None])
-    gain = np.sum(log_normal_density(after.y, after.mean, std) - before.log_density)
+    X, before = rows.block(chosen).X, predicted(fit, n_jobs, chosen)
+    logs, seen, other = np.zeros(len(chosen)), before, fit
+    for moves in (False, True):  # errors in units of noise that varies say what is left
+        table = _table_of(rows, chosen, logs + _logarithms(seen))
+        second = _second_process(job, table, family, random_state)
+        factor = _factor_of(second)
+        kernel = fit.kernel.k1 + _noise_like(fit.kernel.k2, factor)
+        other = _fit_again(job, fit, kernel, moves, random_state)
+        logs, seen = factor(X), predicted(other, n_jobs, chosen)
+    of_others = factor.mean + predicted(second, n_jobs, np.arange(len(chosen))).mean[:, 0]
+    change = np.expm1(of_others - logs) * noise_variance(other.posterior.kernel, X)
+    std = np.sqrt(seen.variance + seen.known + change[:, None])
+    weight = np.broadcast_to(rows.block(chosen).weight, len(chosen))
+    gains = log_normal_density(seen.y, seen.mean, std) - before.log_density
+    gain = np.sum(weight[:, None] * gains)
     return other, gain if np.isfinite(gain) else -np.inf
 
 
-def _logarithms(rows, found, chosen):
-    """The table whose targets are logarithms of squared errors, 0 where the noise is as said."""
+def _factor_of(second):
+    """The `LogFactor` of the fit of a second process."""
+    posterior, mean = second.posterior, float(second.objective.rows.y_mean[0])
+    return LogFactor(second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean)
+
+
+def _noise_like(white, factor):
+    return VaryingNoise(factor, white.noise_level, white.noise_level_bounds)
+
+
+def _logarithms(found):
+    """Logarithms of squared errors, 0 on average where the noise is as it is said."""
     squares = (found.y - found.mean) ** 2 / (found.variance + found.known)
     n_targets = squares.shape[1]
     shares = (np.arange(1000) + 0.5) / 1000
     expected = np.mean(np.log(chi2.ppf(shares, n_targets) / n_targets + _LEAST))
-    y = np.log(squares.mean(axis=1, keepdims=True) + _LEAST) - expected
+    return np.log(squares.mean(axis=1) + _LEAST) - expected
+
+
+def _table_of(rows, chosen, targets):
+    """The table of chosen rows with other targets."""
+    y = targets[:, None]
     table = replace(rows.subset(chosen), y=y, noise=0.0, least_noise=0.0, offset=None)
     return replace(table, y_mean=np.average(y, axis=0, weights=table.weight), y_scale=np.ones(1))
 
@@ -149,11 +188,12 @@ def _second_process(job, table, family, random_state):
     return InducingPoints().fit(other, random_state)
 
 
-def _fit_again(job, fit, kernel, random_state):
-    """The `Fit` that goes on from another one with another kernel."""
+def _fit_again(job, fit, kernel, moves, random_state):
+    """The `Fit` that goes on from another one with another kernel, if it moves at all."""
     if isinstance(fit.posterior, NeighborsPosterior):
-        return with_other_noise(job, fit, kernel)
+        return with_other_noise(job, fit, kernel, moves)
     settings = job.settings._replace(n_restarts=0, cheap=None)
+    solver = settings.solver if moves else KeepParameters()
     model = None if fit.posterior.kind == "exact" else job.model
-    other = settings.solver.solve(fit.objective, kernel, settings, random_state, model)
+    other = solver.solve(fit.objective, kernel, settings, random_state, model)
     return other._replace(n_iter=fit.n_iter + other.n_iter, selection=fit.selection)

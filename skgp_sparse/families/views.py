@@ -65,13 +65,12 @@ class TargetView(NamedTuple):
             mean, std = mean * self.y_scale + self.y_mean, np.sqrt(variance) * self.y_scale
         return self._shaped(_finite(mean)), self._shaped(_finite(std))
 
-    def functions(self, k, n_frequencies, random_state):
-        """`SampledFunctions` of the latent process, in units of y; None: unknown."""
+    def functions(self, k, n_frequencies, random_state, check):
+        """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
         drawn = sampled_functions.drawn(self.process, k, n_frequencies, random_state)
-        if drawn is not None:
-            scale = np.repeat(self.y_scale, k)
-            drawn.weights, drawn.coefficients = drawn.weights * scale, drawn.coefficients * scale
-            drawn.mean = np.repeat(self.y_mean, k)
+        scale = np.repeat(self.y_scale, k)
+        drawn.weights, drawn.coefficients = drawn.weights * scale, drawn.coefficients * scale
+        drawn.mean, drawn.check = np.repeat(self.y_mean, k), check
         return drawn
 
     def noise_std(self, X):

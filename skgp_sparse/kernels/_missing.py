@@ -33,7 +33,7 @@ class Missing(MappedKernel):
         + [x \text{ and } z \text{ are the same row}] \sum_j s_j m_j(x).
 
     The variances s are noise of rows with missing values: what a missing value would have told.
-        Nothing has to be imputed before. `GaussianProcessRegressor` refuses NaN itself.
+    Nothing has to be imputed before. `GaussianProcessRegressor` refuses NaN itself.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Missing(MappedKernel):
         Their bounds, which are three standard deviations from the mean.
     noise : float or ndarray of shape (n_missing,), default=0.0
         The variances s, in units of those of `kernel`. 0 means none, and a positive number is where
-        learning begins.
+        learning begins. A value that is missing in another column later has their mean.
     noise_bounds : pair of floats or "fixed", default=(1e-5, 1e2)
         Their bounds.
     columns : "auto" or sequence of int, default="auto"

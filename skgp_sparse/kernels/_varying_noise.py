@@ -19,6 +19,8 @@ class VaryingNoise(Kernel):
     ----------
     log_factor : callable
         The function f: it takes inputs of shape (n, d) and returns an array of shape (n,).
+        Gradients of predicted standard deviations need its method ``pull(X, bar)``, which returns
+        the gradient of ``bar @ f(X)``.
     noise_level : float, default=1.0
         The variance s where f is 0.
     noise_level_bounds : pair of floats or "fixed", default=(1e-5, 1e5)
@@ -110,10 +112,19 @@ class VaryingNoiseNode(White):
 
         def pull(g_signal, g_noise, inputs):
             of_log = g_noise * variance
-            slope = self.kernel.log_factor.pull(X, of_log) if inputs else 0.0
+            slope = _pull_inputs(self.kernel.log_factor, X, of_log) if inputs else 0.0
             return assemble(self.kernel, {"noise_level": np.sum(of_log)}), slope
 
         return 0.0, variance, pull
+
+
+def _pull_inputs(log_factor, X, bar):
+    if not hasattr(log_factor, "pull"):
+        raise TypeError(
+            f"log_factor={log_factor!r} of VaryingNoise has no gradient with respect to inputs. "
+            "Give it a method pull(X, bar), which returns that of bar @ log_factor(X)."
+        )
+    return log_factor.pull(X, bar)
 
 
 class LogFactor:

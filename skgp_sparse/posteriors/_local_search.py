@@ -189,19 +189,24 @@ class LocalSearch:
         return progress(iteration, value, note=note)
 
 
-def with_other_noise(job, fit, kernel):
+def with_other_noise(job, fit, kernel, moves):
     """The `Fit` that goes on from another one with a kernel of other noise, its metric held.
+
+    The kernel is held, too, unless it `moves`.
 
     Its variances have the factor that makes the rows most likely that are left out.
     """
-    function = VectorFunction(fit.objective, kernel, prior=prior_of(job))
-    most = min(_ITERATIONS, job.settings.max_iter)
-    maximum = climb(function, job.settings, max_iter=most, alike=True)
-    objective, kernel = function.at(maximum.x)
+    objective, n_iter = fit.objective, fit.n_iter
+    if moves:
+        function = VectorFunction(objective, kernel, prior=prior_of(job))
+        most = min(_ITERATIONS, job.settings.max_iter)
+        maximum = climb(function, job.settings, max_iter=most, alike=True)
+        (objective, kernel), n_iter = function.at(maximum.x), n_iter + maximum.n_iter
     before, left = fit.posterior, objective.left
     posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric)
     with arithmetic():
         n_jobs = job.settings.options.n_jobs
+        value = objective.value(kernel)
         mean, variance = left_out.moments(kernel, left, before.metric, n_jobs)
     given = (left.y - mean) ** 2, np.maximum(variance - left.noise, 0.0), left.noise, left.count
     posterior = replace(posterior, factor=variance_factor(*given, _CENTRAL, _LEAST_FACTOR))
@@ -209,8 +214,8 @@ def with_other_noise(job, fit, kernel):
         kernel=kernel,
         objective=replace(objective, posterior=posterior),
         posterior=posterior,
-        value=maximum.value,
-        n_iter=fit.n_iter + maximum.n_iter,
+        value=value,
+        n_iter=n_iter,
     )
 
 

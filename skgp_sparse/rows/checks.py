@@ -184,6 +184,8 @@ def check_groups(groups, n, name):
             f"groups of {name} must be an array with a group for each of the {n} rows. Got shape "
             f"{groups.shape}."
         )
+    if groups.dtype.kind == "f" and np.isnan(groups).any():
+        raise ValueError(f"groups of {name} contain NaN. Give these rows a group of their own.")
     return groups.astype(str) if groups.dtype.kind == "O" else groups
 
 
