@@ -20,8 +20,8 @@ from skgp_sparse._ground.sklearn_compat import (
     with_callbacks,
 )
 from skgp_sparse._ground.warnings import about
-from skgp_sparse._relevance import Relevance
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
+from skgp_sparse._sobol_attributes import Relevance
 from skgp_sparse._typed_inputs import TypedInputs
 from skgp_sparse.families.family import fit_all, inducing_points_of, selection_of
 from skgp_sparse.families.kernel_bounds import warn_at_bounds

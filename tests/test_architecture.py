@@ -15,7 +15,7 @@ FLOORS = (
     {"_engine", "hyperpriors"},
     {"inference", "bounds", "inducing", "likelihoods", "sources"},
     {"rows"},
-    {"solvers", "_typed_inputs", "_relevance"},
+    {"solvers", "_typed_inputs", "_sobol_attributes"},
     {"posteriors"},
     {"families"},
     {"_estimator"},
