@@ -1,8 +1,8 @@
 """What reading costs: `OrthogonalAdditive` beside the default kernel; how right Sobol indices are.
 
 1. Errors, log densities and CPU seconds of both kernels on small tables, three splits.
-2. Sobol indices of fits to 3,000 rows of Ishigami's function and of the g-function, beside the exact
-   ones. ::
+2. Sobol indices of fits to 3,000 rows of Ishigami's function and of the g-function, beside the
+   exact ones. ::
 
     python orthogonal.py --data DIR
 """
@@ -92,8 +92,8 @@ def main():
     about = (
         f"Default kernel / OrthogonalAdditive of order 2, constant noise; means over "
         f"{len(args.splits)} splits, in units of std(y). RMSE is "
-        f"{np.exp(np.mean(np.log(ratios))):.3f} times that of the default in the geometric mean, log "
-        f"density {np.mean(gains):+.3f}. Commit {common.commit(common.HERE)}."
+        f"{np.exp(np.mean(np.log(ratios))):.3f} times that of the default in the geometric mean, "
+        f"log density {np.mean(gains):+.3f}. Commit {common.commit(common.HERE)}."
     )
     sobol = "Sobol indices beside the exact ones: the largest differences, 3,000 rows."
     header = ["function", "posterior", "first order", "total", "standard error", "seconds"]
