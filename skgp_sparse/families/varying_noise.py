@@ -8,7 +8,9 @@
 3. The fit goes on from where it ended, with the level of the noise among the hyperparameters.
 
 Whether that pays is judged by rows that are left out of both processes: the noise of a row follows
-from the errors of the others.
+from the errors of the others. Of rows that coincide, one is used: the error of its copy would tell
+its own. Where noise is next to nothing beside what rows that are left out do not know, errors say
+nothing of it.
 """
 
 from dataclasses import replace
@@ -37,6 +39,7 @@ from skgp_sparse.posteriors._local_search import with_other_noise
 from skgp_sparse.solvers import LBFGS, KeepParameters, Minibatches
 
 _FEWEST = 100  # rows of which "auto" learns how the noise varies
+_LEAST_SHARE = 0.01  # of noise in the variances of rows that are left out, in the median
 _NATS = 3.0  # that rows which are left out have to gain
 _MOST_ROWS = 5000  # whose errors are followed
 _POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
@@ -119,7 +122,11 @@ def _varied(job, fit, family, random_state):
     chosen = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
     if len(chosen) > _MOST_ROWS:
         chosen = np.sort(random_state.permutation(chosen)[:_MOST_ROWS])
+    chosen = chosen[np.sort(np.unique(rows.block(chosen).X, axis=0, return_index=True)[1])]
     X, before = rows.block(chosen).X, predicted(fit, n_jobs, chosen)
+    share = np.median(noise_variance(fit.posterior.kernel, X) / before.variance[:, 0])
+    if share < _LEAST_SHARE and family.parameters.noise == "auto":
+        return fit, 0.0
     logs, seen, other = np.zeros(len(chosen)), before, fit
     for moves in (False, True):  # errors in units of noise that varies say what is left
         table = _table_of(rows, chosen, logs + _logarithms(seen))
