@@ -50,6 +50,11 @@ class ProcessInMetric(Process):
         return self.process.deviations(in_metric(self.metric, X), n_samples, random_state)
 
 
+def in_its_inputs(process):
+    """The process of inputs as its kernel sees them."""
+    return process.process if isinstance(process, ProcessInMetric) else process
+
+
 def in_metric(metric, X):
     """Inputs in a metric, float64; None: as they are."""
     return float64(X) if metric is None else float64(X) @ metric.T

@@ -16,6 +16,7 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine import process
 from skgp_sparse._engine.basis import Features
+from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.process import JOINT_ROWS, Process
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import product_norms, times_lower_transposed
@@ -138,6 +139,11 @@ class Posterior(Process):
 
     def _by_blocks(self, function, X, n_jobs):
         return process.by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)
+
+
+def is_of_points(process):
+    """Whether a process is a `Posterior` whose features are a kernel at points."""
+    return type(process) is Posterior and isinstance(process.features, InducingFeatures)
 
 
 def _shared(name):

@@ -21,9 +21,8 @@ from sklearn.gaussian_process.kernels import Matern
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.fourier_basis import FourierBasis
-from skgp_sparse._engine.inducing_basis import InducingFeatures
-from skgp_sparse._engine.metric import ProcessInMetric, in_metric
-from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.metric import in_its_inputs, in_metric
+from skgp_sparse._engine.posterior import is_of_points
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
@@ -148,8 +147,8 @@ class SampledFunctions:
 
 def why_none(process):
     """Why no functions can be drawn from a process, as part of an error; None: they can."""
-    process = _in_its_inputs(process)
-    if not (type(process) is Posterior and isinstance(process.features, InducingFeatures)):
+    process = in_its_inputs(process)
+    if not is_of_points(process):
         return (
             f"needs posterior_ 'exact' or 'inducing'. Got {process.kind!r}. Set posterior to "
             "'inducing', or use sample_y."
@@ -163,10 +162,6 @@ def why_none(process):
     return None
 
 
-def _in_its_inputs(process):
-    return process.process if isinstance(process, ProcessInMetric) else process
-
-
 def drawn(process, k, n_frequencies, random_state):
     """`SampledFunctions` of a process that `why_none` has nothing against, in units of its targets.
 
@@ -178,7 +173,7 @@ def drawn(process, k, n_frequencies, random_state):
     n_frequencies : int
     random_state : RandomState
     """
-    metric, process = process.metric, _in_its_inputs(process)
+    metric, process = process.metric, in_its_inputs(process)
     p, Z = process.u.shape[1], process.features.Z
     with single_threaded_blas():
         harmonics = _harmonics(process.kernel, n_frequencies, Z[0], random_state)

@@ -17,9 +17,8 @@ import numpy as np
 from scipy.stats import qmc
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.posterior import is_of_points
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
@@ -119,8 +118,9 @@ def _in_closed_form(process, values):
 
     None where the mean is no sum of products, or a sum of large terms that cancel.
     """
-    is_of_points = type(process) is Posterior and isinstance(process.features, InducingFeatures)
-    factors = kernels.column_factors(process.kernel, values.shape[1]) if is_of_points else None
+    if not is_of_points(process):
+        return None
+    factors = kernels.column_factors(process.kernel, values.shape[1])
     if factors is None or np.isnan(process.features.Z).any():
         return None
     Z, u, means, products = process.features.Z, process.u, [], []

@@ -3,13 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
+from skgp_sparse import kernels
 from skgp_sparse._engine import additive
-from skgp_sparse._engine.inducing_basis import InducingFeatures
-from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.posterior import is_of_points
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.kernels import OrthogonalAdditive, VaryingNoise
+from skgp_sparse.kernels import OrthogonalAdditive
 
 
 class Components(NamedTuple):
@@ -49,16 +48,13 @@ def components_of(view, X, names, name):
         Of the method, for errors.
     """
     process = view.process
-    kernel = process.kernel
-    if isinstance(kernel, Sum) and type(kernel.k2) in (WhiteKernel, VaryingNoise):
-        kernel = kernel.k1
+    kernel = kernels.without_noise(process.kernel)
     if type(kernel) is not OrthogonalAdditive:
         raise ValueError(
             f"{name} needs kernel=OrthogonalAdditive() of skgp_sparse.kernels, to which nothing "
             f"but noise is added. Got kernel_={process.kernel}. Fit again with it."
         )
-    is_of_points = type(process) is Posterior and isinstance(process.features, InducingFeatures)
-    if not is_of_points or not view.one_column:
+    if not (is_of_points(process) and view.one_column):
         raise ValueError(
             f"{name} needs one target, and posterior_ 'exact' or 'inducing'. Got {process.kind!r} "
             f"and {len(view.y_mean)} target(s). Set posterior to 'inducing', and fit one target."

@@ -6,7 +6,7 @@ import numpy as np
 
 from skgp_sparse._engine import cavities
 from skgp_sparse._engine.cavities import LeftOut
-from skgp_sparse._engine.metric import ProcessInMetric
+from skgp_sparse._engine.metric import in_its_inputs
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.pooled import PooledProcess
@@ -92,7 +92,7 @@ def why_unknown(fit):
         return "takes inputs as known, but fit was given X_std."
     if isinstance(fit.objective, SiteObjective) and fit.objective.inner_state is None:
         return "needs the sites of all rows, which solvers of minibatches do not keep."
-    process = _in_its_inputs(fit.posterior)
+    process = in_its_inputs(fit.posterior)
     if isinstance(process, Posterior | PooledProcess | RowsPosterior):
         return None
     if isinstance(process, NeighborsPosterior) and isinstance(process.rows, DistinctRows):
@@ -113,16 +113,11 @@ def predicted(fit, n_jobs, chosen):
     chosen : ndarray of shape (k,)
         Their numbers in the table, sorted. Their weights are positive.
     """
-    rows, process = fit.objective.rows, _in_its_inputs(fit.posterior)
+    rows, process = fit.objective.rows, in_its_inputs(fit.posterior)
     with single_threaded_blas():
         if isinstance(fit.objective, SiteObjective | LocalSiteObjective):
             return _of_responses(_with_sites(process, fit, rows, chosen, n_jobs), fit, chosen)
         return _of_numbers(_of_normal(process, fit, rows, chosen, n_jobs), process, rows, chosen)
-
-
-def _in_its_inputs(process):
-    """The process of inputs as the table of a fit has them."""
-    return process.process if isinstance(process, ProcessInMetric) else process
 
 
 def _of_normal(process, fit, rows, chosen, n_jobs):

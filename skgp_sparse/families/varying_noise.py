@@ -27,7 +27,7 @@ from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.posterior import Posterior, noise_variance
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse._ground.warnings import warn
+from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.families.choices import resolve_inducing, resolve_kernel
 from skgp_sparse.families.leave_one_out import predicted, why_unknown
 from skgp_sparse.hyperpriors import LogNormalLengthScales, NeutralValues, PooledCorrelations
@@ -76,9 +76,13 @@ def with_varying_noise(job, fit, family, random_state):
         )
     if not is_asked or is_late:
         return fit
-    with single_threaded_blas():
+    with single_threaded_blas(), collected() as warnings:
         other, gain = _varied(job, fit, family, random_state)
-    return other if is_wanted or gain > _NATS else fit
+    if not is_wanted and gain <= _NATS:
+        return fit
+    for message, category in warnings:
+        warn(message, category)
+    return other
 
 
 def _may_vary(rows):
@@ -192,7 +196,8 @@ def _second_process(job, table, family, random_state):
         cheap=None,
         move_basis=False,
     )
-    return InducingPoints().fit(other, random_state)
+    with collected():  # it need not converge
+        return InducingPoints().fit(other, random_state)
 
 
 def _fit_again(job, fit, kernel, moves, random_state):

@@ -25,8 +25,8 @@ without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `
 `Sphere` in `_sphere`; `LogScale`, for skewed columns, is in `_log_scale`, and `Missing`, for inputs
 with missing values, in `_missing` and `_missing_node`.  `_categorical` has the kernel of levels,
 `_codes` says which parts of a kernel see them, and `_levels` how much rows of levels agree.
-`_column_factors` takes products apart by column.  `_orthogonal` is the additive
-kernel.  `_near` makes inputs in which rows are near that
+`_column_factors` takes products apart by column.  `_orthogonal` and
+`_orthogonal_rule` are about the additive kernel.  `_near` makes inputs in which rows are near that
 a kernel finds near.  `_varying_noise` has noise whose variance varies with the inputs.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
 precision.  `_spectra` draws the frequencies of stationary kernels.  `_expectations` is about a
@@ -63,12 +63,13 @@ from ._nodes import (
     register,
     stacked,
 )
-from ._orthogonal import OrthogonalAdditive, OrthogonalRule, additive_parts, with_units
+from ._orthogonal import OrthogonalAdditive, additive_parts, with_units
+from ._orthogonal_rule import OrthogonalRule
 from ._rules import KernelRule
 from ._single import single
 from ._spectra import spectrum
 from ._sphere import Sphere
-from ._varying_noise import LogFactor, VaryingNoise, VaryingNoiseNode
+from ._varying_noise import LogFactor, VaryingNoise, VaryingNoiseNode, without_noise
 
 __all__ = [
     "Categorical",
@@ -111,6 +112,7 @@ __all__ = [
     "with_gaps",
     "with_levels",
     "with_units",
+    "without_noise",
 ]
 
 

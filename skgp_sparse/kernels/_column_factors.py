@@ -1,10 +1,10 @@
 """Kernels that are products of kernels of one column each."""
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product
 
 from ._columns import Columns
-from ._varying_noise import VaryingNoise
+from ._varying_noise import without_noise
 
 
 def column_factors(kernel, d):
@@ -23,8 +23,7 @@ def column_factors(kernel, d):
         For each column the kernels, each of this column alone, whose product over all columns is
         the kernel. None if it is no such product.
     """
-    if type(kernel) is Sum and type(kernel.k2) in (WhiteKernel, VaryingNoise):
-        return column_factors(kernel.k1, d)
+    kernel = without_noise(kernel)
     if d == 1:
         return [[kernel]]
     if type(kernel) is ConstantKernel:

@@ -1,7 +1,7 @@
 """White noise whose variance varies with the inputs."""
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Sum, WhiteKernel
 
 from ._nodes import White, assemble, evaluate, linearize
 
@@ -102,6 +102,23 @@ class VaryingNoise(Kernel):
         ndarray of shape (n,)
         """
         return self.noise_level * np.exp(self.log_factor(np.atleast_2d(X)))
+
+
+def without_noise(kernel):
+    """Return a kernel without the noise that is added to it last, if there is some.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+
+    Returns
+    -------
+    sklearn.gaussian_process.kernels.Kernel
+        A part of it, or the kernel.
+    """
+    has_some = type(kernel) is Sum and type(kernel.k2) in (WhiteKernel, VaryingNoise)
+    return kernel.k1 if has_some else kernel
 
 
 class VaryingNoiseNode(White):
