@@ -20,6 +20,7 @@ from skgp_sparse._ground.sklearn_compat import (
     with_callbacks,
 )
 from skgp_sparse._ground.warnings import about
+from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
 from skgp_sparse._sobol_attributes import Relevance
 from skgp_sparse._typed_inputs import TypedInputs
@@ -68,7 +69,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         groups = check_groups(groups, records.size(), type(self).__name__)
         family.lacking = records.lacking()
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
-        family.progress = progress_of(self, reporter)
+        family.progress = progress = Progress(self, reporter)
         jobs = family.jobs(records, earlier)
         for job in jobs:
             check_restarts(self, job.kernel)
@@ -82,7 +83,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
             vars(self).pop(former, None)
         self._store(family, fits, family.units_of(jobs[0].rows))
         self._scores = family.scores(fits, records, groups)
-        self.fit_seconds_ = monotonic() - start
+        self.fit_seconds_, self.convergence_ = monotonic() - start, progress.runs()
         reporter.end()
         return self
 
@@ -92,7 +93,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
             check_parameters(self, type(self).__name__)
             self._check_kept()
             family = self._family(**known).on_the_clock()
-            family.progress = progress_of(self)
+            family.progress = Progress(self)
             stream, view = self._stream_so_far(family), getattr(self, "_view", None)
             given = X, y, sample_weight, offset
             types = None if stream is None else self._types
@@ -104,7 +105,8 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
             with single_threaded_blas():
                 stream, fits = advance(family, stream, view, part)
             self._store(family, fits, stream.units)
-            vars(self).pop("fit_seconds_", None)
+            for former in ("fit_seconds_", "convergence_"):
+                vars(self).pop(former, None)
             self.n_iter_ = max(stream.n_iter, 1)
             self.n_samples_seen_ = int(seen) if (seen := float(stream.seen)).is_integer() else seen
             self._stream = stream
@@ -328,26 +330,6 @@ def _kept_parameters(estimator):
 def _as_text(value):
     """A parameter as text; arrays of known noise belong to the rows of one call."""
     return "an array" if np.ndim(value) else repr(value)
-
-
-def progress_of(estimator, reporter=None):
-    """``(iteration, value, about="", note="") -> stop?``, which prints and tells the callbacks.
-
-    `about` names the problem, where a fit has several; `note` is printed in the place of the value.
-    Once a callback has asked to stop, every run of the optimiser that is still to come stops, too.
-    """
-    asked_to_stop = []
-
-    def progress(iteration, value, about="", note=""):
-        if estimator.verbose and iteration % int(estimator.verbose) == 0:
-            where = f"{about}, iteration" if about else "iteration"
-            what = note or f"bound {value:.6g}"
-            print(f"[{type(estimator).__name__}] {where} {iteration}: {what}")
-        if reporter is not None and reporter.report(iteration, about):
-            asked_to_stop.append(iteration)
-        return bool(asked_to_stop)
-
-    return progress
 
 
 def _check_thetas(theta, kernels):

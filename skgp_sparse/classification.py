@@ -233,6 +233,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         tables. With several binary problems, it is their mean.
     fit_seconds_ : float
         Seconds that `fit` took.
+    convergence_ : list of Run
+        What was maximised in each run of the optimiser on all rows, and in each contest: named
+        tuples ``(name, quantity, seconds, values)`` with arrays of an element for each iteration.
+        `ConvergenceDisplay` draws them. Not defined after `partial_fit`.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Total Sobol indices of the latent mean: the share of its variance that is lost without a
         column, where columns are independent and distributed as in the training rows. With several

@@ -35,6 +35,7 @@ from skgp_sparse._engine.tight_posterior import TightPosterior
 from skgp_sparse._engine.visited_rows import JoinedRows, TableRows
 from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse._progress import Run
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.families.intervals import Scores
 from skgp_sparse.families.streams import StreamState, Watch
@@ -58,7 +59,7 @@ from skgp_sparse.solvers import Fit
 _NEIGHBORS = (DistinctRows, JoinedRows, LeaveOneOut, LocalSiteObjective, NeighborsObjective)
 _NEIGHBORS += (NeighborsPosterior, ProcessInMetric, SiteRows, TableRows)
 _LATENT = (InducingPosterior, LatentModel, Normals)
-_VIEWS = (LabelView, ResponseView, Scores, TargetView)
+_VIEWS = (LabelView, ResponseView, Run, Scores, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
 _PROCESSES += (PooledProcess, TightPosterior)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse._engine.normal_inputs import Normals
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._estimator import progress_of
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.sklearn_compat import (
@@ -21,6 +20,7 @@ from skgp_sparse._ground.sklearn_compat import (
     with_callbacks,
 )
 from skgp_sparse._ground.warnings import warn
+from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
 from skgp_sparse.families.choices import resolve_bound
 from skgp_sparse.families.family import deadline_of
@@ -342,7 +342,7 @@ class BayesianGPLVM(
         given, X = X, self._rows(X, reset=True)
         units = LatentUnits.of(X)
         reporter = IterationReporter(self, given, None, self.max_iter)
-        settings = self._settings(units, progress_of(self, reporter), name)
+        settings = self._settings(units, Progress(self, reporter), name)
         y, mask = units.standardised(X)
         random_state = check_random_state(self.random_state)
         fit = in_order(fit_latent(y, mask, bound, self, settings, random_state))

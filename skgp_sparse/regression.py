@@ -316,6 +316,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         tables.
     fit_seconds_ : float
         Seconds that `fit` took.
+    convergence_ : list of Run
+        What was maximised in each run of the optimiser on all rows, and in each contest: named
+        tuples ``(name, quantity, seconds, values)`` with arrays of an element for each iteration.
+        `ConvergenceDisplay` draws them. Not defined after `partial_fit`.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Total Sobol indices of the posterior mean: the share of its variance that is lost without a
         column, where columns are independent and distributed as in the training rows. With several
@@ -675,7 +679,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def predict_interval(
         self, X, coverage=0.9, method="model", side="both", groups=None, offset=None
     ):
-        """Predict intervals that contain a target with a given probability.
+        r"""Predict intervals that contain a target with a given probability.
 
         Intervals of ``method="model"`` are those of the predictive distribution, as of
         `predict_quantiles`: right if the model is. Those of ``method="conformal"`` have the mean
@@ -683,7 +687,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         would have needed, each predicted from all others [1]_. They are narrow and wide where the
         model's are. For exchangeable rows, they contain a new target with at least this probability
         up to the influence of a single row on the fit. As the hyperparameters have seen all rows,
-        there is no guarantee for small tables; with hundreds of rows, coverage is close.
+        there is no guarantee for small tables: intervals are wider by a factor of
+        :math:`\sqrt{1 + 2p/n}` for p hyperparameters and n rows, which is right on average [2]_.
 
         `fit` keeps the scores of all rows, or of 5,000 random ones, also in pickles.
 
@@ -720,6 +725,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ----------
         .. [1] Barber, Candès, Ramdas and Tibshirani (2021). "Predictive inference with the
            jackknife+." Annals of Statistics 49.
+        .. [2] Akaike (1974). "A new look at the statistical model identification." IEEE
+           Transactions on Automatic Control 19.
 
         Examples
         --------

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.displays import (
+    ConvergenceDisplay,
     CoverageDisplay,
     EffectDisplay,
     PredictionBandDisplay,
@@ -92,6 +93,49 @@ def test_what_was_tried():
     points = display.ax_.lines[0].get_xdata()
     assert_array_equal(points, [one.density for one in model.selection_])
     assert "exact (" in display.ax_.get_yticklabels()[0].get_text()
+
+
+def test_bounds_are_drawn_against_seconds(model):
+    display = ConvergenceDisplay.from_estimator(model)
+    run = model.convergence_[-1]
+    assert_array_equal(display.ax_.lines[-1].get_xdata(), run.seconds)
+    assert_array_equal(display.ax_.lines[-1].get_ydata(), run.values)
+    assert display.ax_.get_legend().get_texts()[0].get_text() == "bound"
+    assert display.ax_.get_ylim()[0] <= np.median(run.values)
+
+
+def test_runs_are_those_of_the_optimiser(model):
+    assert sum(len(run.values) for run in model.convergence_) == model.n_iter_
+    run = model.convergence_[-1]
+    assert run.values[-1] == pytest.approx(model.log_marginal_likelihood_value_)
+    assert np.all(np.diff(run.seconds) >= 0) and run.seconds[-1] <= model.fit_seconds_
+    labels = np.digitize(X[:, 0], [3, 6])
+    several = SparseGPClassifier(random_state=0).fit(X, labels).convergence_
+    assert len({run.name for run in several}) == 3
+
+
+@pytest.mark.parametrize(
+    "quantity, parameters",
+    [
+        ("log density of rows held aside", {"solver": "stochastic", "n_inducing": 3}),
+        ("leave-one-out log density", {"posterior": "neighbors"}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_run_says_what_it_maximises(quantity, parameters):
+    many = RNG.uniform(0, 10, size=(720, 1))
+    model = SparseGPRegressor(random_state=0, max_iter=4, **parameters)
+    runs = model.fit(many, np.sin(many[:, 0]) + RNG.normal(size=720)).convergence_
+    assert {run.quantity for run in runs} == {quantity}
+
+
+def test_a_stream_has_no_runs(model):
+    later = SparseGPRegressor(n_inducing=8, random_state=0).fit(X, Y).partial_fit(X[:5], Y[:5])
+    assert not hasattr(later, "convergence_")
+    with pytest.raises(ValueError, match="told its progress"):
+        ConvergenceDisplay.from_estimator(later)
+    with pytest.raises(ValueError, match="told its progress"):
+        ConvergenceDisplay.from_estimator(SparseGPRegressor(optimizer=None).fit(X, Y))
 
 
 def test_what_cannot_be_drawn(model):

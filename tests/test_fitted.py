@@ -18,7 +18,7 @@ PARTS = """
     InducingPosterior Inner InnerState Jitter JoinedRows Knowledge LabelView LatentModel LeaveOneOut
     LocalSiteObjective Moments NearRows NeighborsObjective NeighborsPosterior Normals Options Part
     PerRow PooledProcess Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows
-    RowsPosterior RunningSums Scores SiteObjective SiteRows Softmax Starts StreamState Sums
+    RowsPosterior Run RunningSums Scores SiteObjective SiteRows Softmax Starts StreamState Sums
     TableRows TargetView TightPosterior Units Variational Watch join_rows
 """
 OF_USERS = {

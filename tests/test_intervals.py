@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
@@ -47,13 +48,20 @@ def test_the_intervals_of_the_model_are_its_quantiles(model):
 
 def test_conformal_intervals_are_so_many_standard_deviations_wide(model):
     loo = model.loo_predict()
-    score = np.sort(np.abs(Y[TRAIN] - loo.mean) / loo.std)
+    optimism = 1.0 + 2.0 * len(model.kernel_.theta) / N  # of rows that theta has seen
+    score = np.sort(np.abs(Y[TRAIN] - loo.mean) / loo.std) * np.sqrt(optimism)
     mean, std = model.predict(X[TEST], return_std=True)
     for coverage in (0.5, 0.9, 0.99):
         width = score[int(np.ceil(coverage * (N + 1))) - 1]
         lower, upper = model.predict_interval(X[TEST], coverage, "conformal")
         assert_allclose(upper, mean + width * std, rtol=1e-10)
         assert_allclose(lower, mean - width * std, rtol=1e-10)
+
+
+def test_hyperparameters_that_nobody_learned_have_seen_nothing(model):
+    same = clone(model).set_params(kernel=model.kernel_, optimizer=None).fit(X[TRAIN], Y[TRAIN])
+    optimism = np.sqrt(1.0 + 2.0 * len(model.kernel_.theta) / N)
+    assert_allclose(optimism * same._scores.values, model._scores.values, rtol=1e-6)
 
 
 @pytest.mark.parametrize("side", ["both", "lower", "upper"])

@@ -47,7 +47,7 @@ class Family(ABC):
     bound : Bound
         Defined where the noise is Gaussian.
     progress : callable
-        ``(iteration, value, about="", note="") -> stop?``
+        ``(iteration, value, about="", note="", quantity="bound") -> stop?``
     deadline : Deadline
         Of the call.
     """

@@ -4,6 +4,10 @@ The score of a training row is ``(y - m)/s``, with the mean m and the standard d
 other rows give it (`leave_one_out`). An interval has as many standard deviations of its own as the
 wanted share of scores has at most (Barber, Candès, Ramdas and Tibshirani 2021, with scores in units
 of s).
+
+The hyperparameters are not learned again without the row. By p of them, the n rows that they were
+learned from seem p/n nats more likely each than new ones are (Akaike 1974), which is what variances
+do that are too small by a factor of ``1 + 2p/n``. Scores grow by its root.
 """
 
 from numbers import Real
@@ -46,7 +50,7 @@ def scores_of(fit, parameters, part, groups):
     if len(chosen) > _MOST_ROWS:
         chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:_MOST_ROWS])
     found = predicted(fit, resolve_n_jobs(parameters.n_jobs), chosen)
-    values = (found.y - found.centre) / found.scale
+    values = (found.y - found.centre) / found.scale * _optimism(fit, parameters)
     place = np.full(len(rows) + 1, -1)  # of rows of the table, the last one of those without weight
     place[chosen] = np.arange(len(chosen))
     of_row = place[:-1] if rows.places is None else place[rows.places]
@@ -56,6 +60,12 @@ def scores_of(fit, parameters, part, groups):
     own = None if groups is None else groups[kept]
     weight = None if part.weight is None else part.weight[kept]
     return Scores(values[of_row[kept]], weight, own)
+
+
+def _optimism(fit, parameters):
+    """By which errors of new rows are larger than those of rows that hyperparameters have seen."""
+    n_learned = 0 if parameters.optimizer is None else len(fit.kernel.theta)
+    return np.sqrt(1.0 + 2.0 * n_learned / fit.objective.rows.total_weight())
 
 
 def check_interval(coverage, method, side, groups, name):

@@ -141,7 +141,9 @@ class Search:
         passes, seconds = self.seen / len(self.rows), time.perf_counter() - self.started
         note = f"{passes:.2f} passes over the rows, {seconds:.1f} s"
         note += f", log density of rows held aside {density:.4f}"
-        self.stopped |= bool(self.settings.progress(iteration, density, note=note))
+        quantity, total = "log density of rows held aside", density * self.rows.total_weight()
+        told = self.settings.progress(iteration, total, note=note, quantity=quantity)
+        self.stopped |= bool(told)
         return self.stopped
 
     def _climb(self, state, stage, sample):

@@ -189,7 +189,7 @@ def _solve(kernel, data, noise, near, settings, goal, before=None):
             return False
         which = "all rows" if before else "all rows but those held aside"
         note = f"residual of {which} {residual:.2e}, until {goal:.1e}"
-        return settings.progress(spent + iteration, -residual, note=note)
+        return settings.progress(spent + iteration, None, note=note)
 
     options = {"rough": rough, "report": report, "start": before}
     most = settings.max_iter - spent

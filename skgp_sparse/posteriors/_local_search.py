@@ -12,6 +12,7 @@ the user asks for is kept in any case.
 """
 
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from skgp_sparse.posteriors._metric_starts import full, low_rank, prior_of, rank
 from skgp_sparse.solvers import Fit
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
+LEAVE_ONE_OUT = "leave-one-out log density"  # what is maximised
 FIT = 30  # neighbours of rows that are left out, by default
 _ROUGHLY = 50  # neighbours of predictions by which models are compared
 _LEFT_OUT, _LEFT_OUT_AT_FIRST = 4000, 2000  # rows that are left out in a run
@@ -186,7 +188,7 @@ class LocalSearch:
         if progress is None:
             return False
         note = f"leave-one-out density {value / n:.4f}"
-        return progress(iteration, value, note=note)
+        return progress(iteration, value, note=note, quantity=LEAVE_ONE_OUT)
 
 
 def with_other_noise(job, fit, kernel, moves):
@@ -200,7 +202,8 @@ def with_other_noise(job, fit, kernel, moves):
     if moves:
         function = VectorFunction(objective, kernel, prior=prior_of(job))
         most = min(_ITERATIONS, job.settings.max_iter)
-        maximum = climb(function, job.settings, max_iter=most, alike=True)
+        tell = job.settings.progress and partial(job.settings.progress, quantity=LEAVE_ONE_OUT)
+        maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
         (objective, kernel), n_iter = function.at(maximum.x), n_iter + maximum.n_iter
     before, left = fit.posterior, objective.left
     posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric)

@@ -10,6 +10,7 @@
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic
-from skgp_sparse.posteriors._local_search import Trial, density_of, name_of
+from skgp_sparse.posteriors._local_search import LEAVE_ONE_OUT, Trial, density_of, name_of
 from skgp_sparse.posteriors._metric_starts import (
     NATS_WITH_SITES,
     full,
@@ -145,6 +146,7 @@ class SiteSearch:
     def _climbed(self, local):
         """The `LocalSites` after some runs, with sites at the kernel of the last one."""
         (objective, kernel), settings = local, self.job.settings
+        tell = settings.progress and partial(settings.progress, quantity=LEAVE_ONE_OUT)
         for index in range(self.effort.runs):
             if index:
                 objective = self._seen_from(objective, kernel, _NEXT)
@@ -152,7 +154,7 @@ class SiteSearch:
             function = VectorFunction(objective, kernel, prior=self.prior)
             first = self._value(objective, kernel)
             most = min(self.effort.iterations, settings.max_iter - self.n_iter)
-            maximum = climb(function, settings, max_iter=most)
+            maximum = climb(function, settings, max_iter=most, callback=tell)
             objective, kernel = function.at(maximum.x)
             self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.message == STOPPED
             is_little = maximum.value - first < _LITTLE * objective.size()

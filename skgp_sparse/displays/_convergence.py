@@ -1,0 +1,89 @@
+"""How quickly an optimiser converged."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ._display import Display
+
+
+class ConvergenceDisplay(Display):
+    """How quickly a fit converged: what each run of an optimiser maximised, against seconds.
+
+    Parameters
+    ----------
+    runs : list of Run
+        As in the attribute `convergence_` of a fitted estimator.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.displays import ConvergenceDisplay
+    >>> X = np.linspace(0, 10, 200)[:, None]
+    >>> model = SparseGPRegressor(n_inducing=20, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> display = ConvergenceDisplay(model.convergence_)
+    >>> display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(self, runs):
+        self.runs = runs
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None):
+        """Draw the runs of a fitted model, `convergence_`.
+
+        Parameters
+        ----------
+        estimator : fitted SparseGPRegressor or SparseGPClassifier
+        ax : matplotlib Axes, default=None
+
+        Returns
+        -------
+        ConvergenceDisplay
+
+        Raises
+        ------
+        ValueError
+            If no optimiser ran that told its progress.
+        """
+        check_is_fitted(estimator)
+        runs = getattr(estimator, "convergence_", [])
+        if not runs:
+            raise ValueError(
+                "ConvergenceDisplay needs a fit whose optimiser told its progress. With "
+                "optimizer=None, after partial_fit, and in other processes (n_jobs), there is none."
+            )
+        return cls(runs).plot(ax=ax)
+
+    def plot(self, ax=None):
+        """Draw again.
+
+        The lowest values are cut off: what matters are the last steps of each run.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+
+        Returns
+        -------
+        ConvergenceDisplay
+        """
+        (ax,) = self._axes(ax)
+        labels = [f"{run.name} {run.quantity}".strip() for run in self.runs]
+        colours = {label: f"C{k}" for k, label in enumerate(dict.fromkeys(labels))}
+        for run, label in zip(self.runs, labels):
+            is_first = label not in ax.get_legend_handles_labels()[1]
+            style = {"color": colours[label], "label": label if is_first else None}
+            ax.plot(run.seconds, run.values, ".-", **style)
+        highest = max(run.values.max() for run in self.runs)
+        lowest = min(np.median(run.values) for run in self.runs)
+        if highest > lowest:
+            ax.set_ylim(lowest - 0.1 * (highest - lowest), highest + 0.1 * (highest - lowest))
+        ax.set(xlabel="seconds", ylabel="nats of all rows")
+        ax.legend(loc="lower right")
+        return self
