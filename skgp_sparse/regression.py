@@ -595,8 +595,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             errors and without `X_std`, the errors would count twice.
         return_gradient : bool, default=False
             If True, the gradients of the mean and, with `return_std`, of the standard deviation
-            with respect to X are returned, too. They are known for ``likelihood="gaussian"``, if
-            `posterior_` is "exact", "inducing" or "pool".
+            with respect to X are returned, too. They are known for ``likelihood="gaussian"``,
+            unless `posterior_` is "rows". If it is "neighbors", the neighbours of each row of X are
+            held: predictions jump where others become the nearest ones.
         return_mean_grad, return_std_grad : bool, default=False
             The same for a single row, as in scikit-optimize: gradients have the shape
             (n_features,). They need `return_std`, and `return_std_grad` needs `return_mean_grad`.

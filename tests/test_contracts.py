@@ -189,6 +189,10 @@ class FixedBumps(Features):
         theta_bar = np.concatenate([[0.5 * pulled.sum()], of_lengths, of_noise])
         return theta_bar, np.sum(pulled * offsets, axis=0) / self.kernel.k1.k2.length_scale
 
+    def slopes(self, X, K_bar):
+        pulled = (K_bar * self.raw(X))[:, :, None] * self._offsets(X)
+        return -np.sum(pulled, axis=1) / self.kernel.k1.k2.length_scale
+
     def rest(self, X, V, signal):
         return np.zeros(len(X))
 

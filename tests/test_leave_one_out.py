@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, poisson
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from skgp_sparse import SparseGPRegressor
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.rows import part
@@ -180,6 +180,71 @@ def test_neighbors_with_a_likelihood():
     assert np.all(loo.log_density <= 0) and np.all(loo.std > 0)
     best = poisson(np.exp(1.0 + np.sin(many[:, 0]))).logpmf(y).mean()
     assert loo.log_density.mean() == pytest.approx(best, abs=0.1)
+
+
+LABELS = np.digitize(Y, [-0.4, 0.5])
+
+
+@pytest.mark.parametrize("bound", ["titsias_new", "gfitc-ep"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_inducing", [8, 40])
+def test_labels(bound, n_classes, n_inducing):
+    options = {"inducing_init": Z, "optimize_inducing": False} if n_inducing == 8 else {}
+    model = SparseGPClassifier(2.0 * RBF(1.5), bound=bound, optimizer=None, **options)
+    check_labels(model, np.minimum(LABELS, n_classes - 1))
+
+
+def test_labels_of_a_softmax():
+    model = SparseGPClassifier(2.0 * RBF(1.5), multi_class="softmax", optimizer=None)
+    check_labels(model, LABELS, share=0.3)  # one class knows nothing of the sites of another
+
+
+def check_labels(model, labels, share=0.1):
+    """Probabilities are close to those of fits without the row, beside those with it."""
+    loo, in_fit = model.fit(X, labels).loo_predict_proba(), model.predict_proba(X)
+    assert_allclose(loo.sum(axis=1), 1.0)
+    refits = [model.fit(*others(i, X, labels)).predict_proba(X[[i]])[0] for i in range(N)]
+    assert np.abs(loo - refits).mean() < share * np.abs(in_fit - refits).mean()
+    own = np.arange(N), labels
+    assert np.log(loo[own]).mean() == pytest.approx(np.log(np.array(refits)[own]).mean(), abs=0.02)
+
+
+def test_the_cavity_of_expectation_propagation_is_dense_algebra():
+    labels = np.where(Y > 0, 1, 0)
+    kernel = 2.0 * RBF(1.5)
+    model = SparseGPClassifier(kernel, bound="gfitc-ep", posterior="exact", optimizer=None)
+    loo = model.fit(X, labels).loo_predict_proba()
+    fit = model._fits[0]
+    linear, precision = np.asarray(fit.objective.inner_state.sites)[:, 0]
+    table = fit.objective.rows
+    for row in SOME:
+        i = int(table.places[row])
+        rest = np.delete(np.arange(N), i)
+        across = kernel(table.X[[i]], table.X[rest])
+        A = kernel(table.X[rest]) + np.diag(1.0 / precision[rest])
+        mean = across @ np.linalg.solve(A, (linear / precision)[rest])
+        variance = kernel(table.X[[i]])[0, 0] - across @ np.linalg.solve(A, across.T)[:, 0]
+        expected = fit.objective.likelihood.probability(mean, variance)
+        assert_allclose(loo[row, 1], expected, rtol=1e-7)
+
+
+def test_labels_and_neighbors():
+    many = RNG.uniform(-3, 3, size=(400, 2))
+    labels = np.sin(2 * many[:, 0]) + 0.5 * RNG.normal(size=400) > 0
+    model = SparseGPClassifier(posterior="neighbors", random_state=0)
+    loo = model.fit(many, labels).loo_predict_proba()
+    own = np.log(loo[np.arange(400), labels.astype(int)])
+    best = norm.cdf(np.where(labels, 2, -2) * np.sin(2 * many[:, 0]))
+    assert own.mean() == pytest.approx(np.log(best).mean(), abs=0.1)
+
+
+def test_labels_that_cannot_be_left_out():
+    model = SparseGPClassifier(optimizer=None)
+    with pytest.raises(ValueError, match="one_vs_one"):
+        model.set_params(multi_class="one_vs_one").fit(X, LABELS).loo_predict_proba()
+    model = SparseGPClassifier(optimizer=None)
+    with pytest.raises(ValueError, match="weight zero"):
+        model.fit(X, LABELS > 0, np.arange(N)).loo_predict_proba()
 
 
 def test_tiny_noise_loses_no_digits():

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.posteriors import InducingPoints
+from skgp_sparse.posteriors import AllRows, FourierFeatures, InducingPoints, Neighbors
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-3, 3, size=(60, 3))
@@ -81,6 +81,28 @@ def test_several_targets_and_a_metric():
     check(model)
 
 
+@pytest.mark.parametrize("latent", [False, True])
+@pytest.mark.parametrize("metric", ["ard", 2])
+def test_neighbours_are_held(metric, latent):
+    many = RNG.uniform(-3, 3, size=(300, 3))
+    y = np.sin(many @ [1.0, 1.0, 0.0]) + 0.1 * RNG.normal(size=300)
+    options = {"max_iter": 2, "metric": metric, "noise": "constant", "random_state": 0}
+    near = SparseGPRegressor(posterior=Neighbors(n_neighbors=300), **options)  # all, so no jumps
+    check(near.fit(many, np.column_stack([y, y**2])), latent)
+    few = SparseGPRegressor(posterior=Neighbors(n_neighbors=20), **options).fit(many, y)
+    mean, slope = few.predict(AT, return_gradient=True)
+    expected = differences(few.predict)
+    assert np.mean(np.abs(slope - expected) < 1e-3 * np.abs(expected).max()) > 0.8  # no jump
+
+
+@pytest.mark.parametrize("latent", [False, True])
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_random_features(n_targets, latent):
+    y = np.column_stack([Y, 10.0 * X[:, 2] ** 2])[:, :n_targets]
+    model = SparseGPRegressor(posterior=FourierFeatures(50), max_iter=10, random_state=0)
+    check(model.fit(X, y.squeeze()), latent)
+
+
 def test_one_row_as_scikit_optimize_asks_for_it():
     model = SparseGPRegressor(random_state=0).fit(X, Y)
     several = model.predict(AT[:1], return_std=True, return_gradient=True)
@@ -105,10 +127,8 @@ def test_what_has_no_gradient():
     model.set_params(posterior=InducingPoints(n_mean=20))
     with pytest.raises(ValueError, match="without n_mean"):
         model.fit(X, Y).predict(AT, return_gradient=True)
-    many = RNG.normal(size=(400, 2))
-    near = SparseGPRegressor(posterior="neighbors", max_iter=1, random_state=0)
-    with pytest.raises(ValueError, match="'neighbors'"):
-        near.fit(many, many[:, 0]).predict(many[:2], return_gradient=True)
+    with pytest.raises(ValueError, match="'rows'"):
+        model.set_params(posterior=AllRows()).fit(X, Y).predict(AT, return_gradient=True)
     with pytest.raises(ValueError, match="derivative rules"):
         SparseGPRegressor(Opaque(), optimizer=None).fit(X, Y).predict(AT, return_gradient=True)
     counts = SparseGPRegressor(likelihood="poisson", max_iter=1, n_inducing=5)

@@ -112,6 +112,10 @@ class Features(ABC):
         inputs : bool
         """
 
+    @abstractmethod
+    def slopes(self, X, K_bar):
+        """Gradient wrt the rows (n, d) themselves, from that wrt the raw features (n, m)."""
+
     def through_whitening(self, A, out=None):
         """``A T``: gradients wrt raw features from those wrt V; in `out` if given, maybe A."""
         return A

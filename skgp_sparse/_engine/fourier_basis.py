@@ -143,6 +143,12 @@ class Harmonics(Features):
             normal_bar[rows] = term.pull(*draws, *bars, theta_bar)
         return theta_bar, normal_bar
 
+    def slopes(self, X, K_bar):
+        """Gradient wrt the rows, through their phases."""
+        cosine, sine = np.split(self.raw(X), 2, axis=1)
+        cosine_bar, sine_bar = np.split(K_bar, 2, axis=-1)
+        return (sine_bar * cosine - cosine_bar * sine) @ self.frequencies
+
     def rest(self, X, V, signal):
         """Nothing."""
         return np.zeros(len(X))

@@ -115,6 +115,10 @@ class InducingFeatures(Features):
         """Gradients wrt theta and Z through ``Kfu``."""
         return tape(K_bar, inputs=inputs)
 
+    def slopes(self, X, K_bar):
+        """Gradient wrt the rows, which are the second argument of ``Kuf``."""
+        return kernels.linearize(self.kernel, self.Z, X)[1](K_bar.T, True)[1]
+
     def through_whitening(self, A, out=None):
         """``A T``, tiles of a new array shared by threads."""
         if out is None:

@@ -106,14 +106,12 @@ class SampledFunctions:
         ndarray of shape (n_samples, k, n_features) or (n_samples, n_targets, k, n_features)
         """
         X = self._seen(X)
-        cosine, sine = np.split(self.harmonics.raw(X), 2, axis=1)
-        of_cosine, of_sine = np.split(self.weights, 2)
         slopes = np.empty((len(X), len(self.mean), X.shape[1]))
         for one, coefficients in enumerate(self.coefficients.T):
-            turned = cosine * of_sine[:, one] - sine * of_cosine[:, one]
             pull = kernels.linearize(self.kernel, self.Z, X)[1]
             G = np.repeat(coefficients[:, None], len(X), axis=1)
-            slopes[:, one] = turned @ self.harmonics.frequencies + pull(G, True)[1]
+            of_prior = self.harmonics.slopes(X, self.weights[:, one])
+            slopes[:, one] = of_prior + pull(G, True)[1]
         slopes = slopes if self.metric is None else slopes @ self.metric
         return slopes.reshape(len(X), *self.shape, slopes.shape[2])
 

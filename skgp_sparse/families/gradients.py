@@ -4,11 +4,8 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import slopes
-from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.metric import in_metric as seen_in
-from skgp_sparse._engine.pooled import PooledProcess
-from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 
 _TINY = np.finfo(float).tiny
@@ -35,15 +32,15 @@ def gradients(view, X, latent, parameters, name):
             f"{name}: gradients need a kernel with derivative rules, but a part of "
             f"{process.kernel} has none. Add one with skgp_sparse.kernels.register."
         )
-    of = _kind_of(process)
+    of = slopes.slopes_of(process)
     if of is None:
         raise ValueError(
-            f"{name}: gradients are known for posterior_ 'exact', 'inducing' and 'pool', without "
-            f"n_mean and tight_variance. Got {process.kind!r}."
+            f"{name}: gradients are known for any posterior_ but 'rows', without n_mean and "
+            f"tight_variance. Got {process.kind!r}. Set posterior to 'inducing'."
         )
     seen = seen_in(metric, X)
     with np.errstate(all="ignore"), single_threaded_blas():
-        found = of(process, seen, latent, resolve_n_jobs(parameters.n_jobs))
+        found = of(seen, latent, resolve_n_jobs(parameters.n_jobs))
         found = found if metric is None else slopes.in_metric(found, metric)
         std = np.sqrt(np.maximum(found.variance, _TINY))
     scale = view.y_scale
@@ -52,10 +49,3 @@ def gradients(view, X, latent, parameters, name):
     std, std_slope = std[:, None] * scale, std_slope[:, None] * scale[:, None]
     columns = mean, std, mean_slope, std_slope
     return [column[:, 0] for column in columns] if view.one_column else list(columns)
-
-
-def _kind_of(process):
-    """What knows the slopes of a process, None where nothing does."""
-    if isinstance(process, Posterior) and isinstance(process.features, InducingFeatures):
-        return slopes.of_points
-    return slopes.of_pool if isinstance(process, PooledProcess) else None

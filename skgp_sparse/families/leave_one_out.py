@@ -10,7 +10,7 @@ from skgp_sparse._engine.metric import in_its_inputs
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.pooled import PooledProcess
-from skgp_sparse._engine.posterior import Posterior, noise_variance
+from skgp_sparse._engine.posterior import Posterior, Posteriors, noise_variance
 from skgp_sparse._engine.rows_posterior import RowsPosterior
 from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse._ground.normal import log_normal_density
@@ -62,6 +62,44 @@ def loo_prediction(fit, parameters, name):
     name : str
         Of the method, for errors.
     """
+    rows = _rows_of(fit, name)
+    found = predicted(fit, resolve_n_jobs(parameters.n_jobs), np.arange(len(rows)))
+    std = np.sqrt(found.variance + found.known) * rows.y_scale
+    mean, density = found.mean * rows.y_scale + rows.y_mean, found.log_density
+    columns = [mean, np.broadcast_to(std, mean.shape), density - np.log(rows.y_scale)]
+    columns = [_in_order(column, rows) for column in columns]
+    return LooPrediction(*(column[:, 0] if rows.n_targets == 1 else column for column in columns))
+
+
+def loo_probabilities(fits, view, parameters, name):
+    """Probabilities (n, n_classes) of the user's own rows, in their order.
+
+    Parameters
+    ----------
+    fits : list of Fit
+        Of all problems.
+    view : LabelView
+    parameters : SparseGPClassifier
+    name : str
+        Of the method, for errors.
+    """
+    if view.n_classes > 2 and view.multi_class == "one_vs_one":
+        raise ValueError(
+            f"{name} needs problems that have all rows. Got multi_class='one_vs_one'. Set it to "
+            "'one_vs_rest' or 'softmax'."
+        )
+    columns, n_jobs = [], resolve_n_jobs(parameters.n_jobs)
+    for fit in fits:
+        rows = _rows_of(fit, name)
+        with np.errstate(all="ignore"), single_threaded_blas():
+            left = _with_sites(in_its_inputs(fit.posterior), fit, np.arange(len(rows)), n_jobs)
+        moments = (np.squeeze(column.T) for column in left)
+        columns.append(_in_order(fit.objective.likelihood.probability(*moments).T, rows))
+    return view.of_classes(np.column_stack(columns))
+
+
+def _rows_of(fit, name):
+    """The table of a fit, all rows of which can be left out; raises otherwise."""
     reason = why_unknown(fit)
     if reason is not None:
         raise ValueError(f"{name} {reason}")
@@ -69,15 +107,14 @@ def loo_prediction(fit, parameters, name):
     if np.any(rows.places == -1) or (rows.weight is not None and not rows.weight.all()):
         raise ValueError(
             f"{name} cannot leave out rows of weight zero, which were not in the fit. Fit without "
-            "them, and use predict for these rows."
+            "them, and predict these rows."
         )
-    found = predicted(fit, resolve_n_jobs(parameters.n_jobs), np.arange(len(rows)))
-    std = np.sqrt(found.variance + found.known) * rows.y_scale
-    mean, density = found.mean * rows.y_scale + rows.y_mean, found.log_density
-    columns = [mean, np.broadcast_to(std, mean.shape), density - np.log(rows.y_scale)]
-    if rows.places is not None:
-        columns = [column[rows.places] for column in columns]
-    return LooPrediction(*(column[:, 0] if rows.n_targets == 1 else column for column in columns))
+    return rows
+
+
+def _in_order(column, rows):
+    """Of the rows of a table, for the user's rows."""
+    return column if rows.places is None else column[rows.places]
 
 
 def why_unknown(fit):
@@ -93,7 +130,7 @@ def why_unknown(fit):
     if isinstance(fit.objective, SiteObjective) and fit.objective.inner_state is None:
         return "needs the sites of all rows, which solvers of minibatches do not keep."
     process = in_its_inputs(fit.posterior)
-    if isinstance(process, Posterior | PooledProcess | RowsPosterior):
+    if isinstance(process, Posterior | Posteriors | PooledProcess | RowsPosterior):
         return None
     if isinstance(process, NeighborsPosterior) and isinstance(process.rows, DistinctRows):
         return None
@@ -116,7 +153,7 @@ def predicted(fit, n_jobs, chosen):
     rows, process = fit.objective.rows, in_its_inputs(fit.posterior)
     with single_threaded_blas():
         if isinstance(fit.objective, SiteObjective | LocalSiteObjective):
-            return _of_responses(_with_sites(process, fit, rows, chosen, n_jobs), fit, chosen)
+            return _of_responses(_with_sites(process, fit, chosen, n_jobs), fit, chosen)
         return _of_numbers(_of_normal(process, fit, rows, chosen, n_jobs), process, rows, chosen)
 
 
@@ -137,13 +174,22 @@ def _of_normal(process, fit, rows, chosen, n_jobs):
     return LeftOut(left.mean[chosen], left.variance[chosen])
 
 
-def _with_sites(process, fit, rows, chosen, n_jobs):
-    """`LeftOut` where rows have a likelihood."""
-    if isinstance(fit.objective, LocalSiteObjective):
-        mean, variance = fit.objective.cavities(fit.kernel, chosen)
+def _with_sites(process, fit, chosen, n_jobs):
+    """`LeftOut` where rows have a likelihood; of several processes, variances are (k, c), too."""
+    objective = fit.objective
+    if isinstance(objective, LocalSiteObjective):
+        mean, variance = objective.cavities(fit.kernel, chosen)
         return LeftOut(mean[:, None], variance)
-    sites = np.asarray(fit.objective.inner_state.sites)[..., chosen]
-    return cavities.of_sites(process, _some(rows, chosen), fit.objective.method, sites, n_jobs)
+    sites = np.asarray(objective.inner_state.sites)[..., chosen]
+    given = _some(objective.rows, chosen), objective.method
+    if not isinstance(process, Posteriors):
+        return cavities.of_sites(process, *given, sites, n_jobs)
+    each = [
+        cavities.of_sites(one, *given, sites[:, k : k + 1], n_jobs)
+        for k, one in enumerate(process.each)
+    ]
+    means, variances = zip(*each)
+    return LeftOut(np.hstack(means), np.column_stack(variances))
 
 
 def _some(rows, chosen):

@@ -275,7 +275,10 @@ class LabelView(NamedTuple):
 
     def probabilities(self, X):
         """Those of all classes (n, n_classes)."""
-        probabilities = self._by_problem(X)
+        return self.of_classes(self._by_problem(X))
+
+    def of_classes(self, probabilities):
+        """Those of all classes (n, n_classes) from those of the problems; see `_by_problem`."""
         if self.n_classes == 2:
             return np.hstack([1.0 - probabilities, probabilities])
         if self.multi_class == "one_vs_one":
