@@ -595,9 +595,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             errors and without `X_std`, the errors would count twice.
         return_gradient : bool, default=False
             If True, the gradients of the mean and, with `return_std`, of the standard deviation
-            with respect to X are returned, too. They are known for ``likelihood="gaussian"``,
-            unless `posterior_` is "rows". If it is "neighbors", the neighbours of each row of X are
-            held: predictions jump where others become the nearest ones.
+            with respect to X are returned, too. They are known unless `posterior_` is "rows", and
+            with a `likelihood` other than "gaussian" for ``latent=True`` only. If `posterior_` is
+            "neighbors", the neighbours of each row of X are held: predictions jump where others
+            become the nearest ones.
         return_mean_grad, return_std_grad : bool, default=False
             The same for a single row, as in scikit-optimize: gradients have the shape
             (n_features,). They need `return_std`, and `return_std_grad` needs `return_mean_grad`.
@@ -840,17 +841,19 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         -------
         SampledFunctions
             ``functions(X)`` has the shape (n_samples, n_functions), or (n_samples, n_targets,
-            n_functions) with several targets, in units of y and without noise. ``functions[i]`` is
-            one of them, and ``functions.gradient(X)`` returns gradients with respect to X, whose
-            last dimension is that of the features.
+            n_functions) with several targets, in units of y and without noise. With another
+            `likelihood`, they are those of the latent value on the link scale, as of ``predict(X,
+            latent=True)``, without its `WhiteKernel`. ``functions[i]`` is one of them, and
+            ``functions.gradient(X)`` returns gradients with respect to X, whose last dimension is
+            that of the features. With the same random state, the first functions are the same,
+            however many there are.
 
         Raises
         ------
         ValueError
-            If `posterior_` is not "exact" or "inducing", if the likelihood is not "gaussian", or if
-            frequencies of the kernel cannot be drawn. They can for sums, products and powers of
-            `RBF`, `Matern`, `RationalQuadratic`, `ConstantKernel` and `WhiteKernel`, on chosen
-            columns, too.
+            If `posterior_` is not "exact" or "inducing", or if frequencies of the kernel cannot be
+            drawn. They can for sums, products and powers of `RBF`, `Matern`, `RationalQuadratic`,
+            `ConstantKernel` and `WhiteKernel`, on chosen columns, too.
 
         References
         ----------
@@ -873,13 +876,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.sample_functions"
         checks.check_number(n_functions, "n_functions", name, Integral, low=1)
         checks.check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
-        reason = f"is that of likelihood='gaussian'. Got {self.likelihood!r}. Use sample_y."
-        if is_gaussian(self.likelihood):
-            reason = sampled_functions.why_none(self._view.process)
+        view = self._view.of_latent()
+        reason = sampled_functions.why_none(view.process)
         if reason is not None:
             raise ValueError(f"{name} {reason}")
         given = n_functions, n_frequencies, check_random_state(random_state)
-        return self._view.functions(*given, check=copy(self)._query)  # whatever is fitted later
+        return view.functions(*given, check=copy(self)._query)  # whatever is fitted later
 
     def components(self, X):
         """What columns do alone and together, where the kernel is `OrthogonalAdditive`.
@@ -1140,16 +1142,16 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     def _with_gradients(self, X, return_std, return_cov=False, latent=False, *known):
         """Mean, standard deviation if it is wanted, and their gradients."""
-        name = f"{type(self).__name__}.predict"
-        is_given = return_cov or any(one is not None for one in known)
-        if is_given or not is_gaussian(self.likelihood):
+        name, has_noise = f"{type(self).__name__}.predict", is_gaussian(self.likelihood)
+        if return_cov or any(one is not None for one in known) or not (has_noise or latent):
             raise ValueError(
-                f"{name}: return_gradient needs likelihood='gaussian', and goes with return_std, "
-                "but neither with return_cov nor with offset or X_std."
+                f"{name}: return_gradient goes with return_std, but neither with return_cov nor "
+                "with offset or X_std. With a likelihood other than 'gaussian', set latent to True."
             )
         check_is_fitted(self, "kernel_")
         X, view, _ = self._question(X, None)
-        mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
+        without_noise = latent and has_noise  # elsewhere, white noise is part of the latent value
+        mean, std, mean_slope, std_slope = gradients(view.of_latent(), X, without_noise, self, name)
         return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
 
     def _of_one_row(self, X, return_std, return_mean_grad, return_std_grad):

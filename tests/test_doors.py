@@ -136,22 +136,29 @@ def refusal(door, kind, posterior):
     return None
 
 
+@pytest.fixture
+def through(monkeypatch, tmp_path, request):
+    """``(door) -> (fit, the client of an estimator)``; the first is of an estimator and columns."""
+
+    def open_door(door):
+        if door in LARGE:
+            monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+        enter = {
+            "memory map": partial(from_memory_map, folder=tmp_path),
+            "source": from_source,
+            "large source": from_source,
+            "stream": from_stream,
+            "dask": from_dask,
+            "workers": from_dask,
+        }[door]
+        return enter, request.getfixturevalue("client") if door in ("dask", "workers") else None
+
+    return open_door
+
+
 @crossed(exists, door=DOORS, kind=KINDS, posterior=tuple(POSTERIORS), weighted=(False, True))
-def test_every_door_leads_to_the_same_fit(
-    door, kind, posterior, weighted, monkeypatch, tmp_path, request
-):
-    if door in LARGE:
-        monkeypatch.setattr(part, "_SMALL_TABLE", 0)
-    columns = rows(kind, weighted)
-    on_cluster = request.getfixturevalue("client") if door in ("dask", "workers") else None
-    enter = {
-        "memory map": partial(from_memory_map, folder=tmp_path),
-        "source": from_source,
-        "large source": from_source,
-        "stream": from_stream,
-        "dask": from_dask,
-        "workers": from_dask,
-    }[door]
+def test_every_door_leads_to_the_same_fit(door, kind, posterior, weighted, through):
+    columns, (enter, on_cluster) = rows(kind, weighted), through(door)
     words = refusal(door, kind, posterior)
     if words is not None:
         with pytest.raises((ValueError, AttributeError)) as caught:
@@ -172,3 +179,54 @@ def assert_same(actual, expected, kind):
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE * np.max(np.abs(theirs)))
     value = expected.log_marginal_likelihood_value_
     assert abs(actual.log_marginal_likelihood_value_ - value) <= TOLERANCE * max(1.0, abs(value))
+
+
+QUERIES = np.random.RandomState(2).uniform(-2, 2, (12, 2))
+QUESTIONS = {
+    "loo": lambda model: model.loo_predict(),
+    "loo of labels": lambda model: [model.loo_predict_proba()],
+    "interval": lambda model: model.predict_interval(QUERIES, 0.8),
+    "conformal": lambda model: model.predict_interval(QUERIES, 0.8, "conformal"),
+    "noise": lambda model: [model.noise_std(QUERIES)],
+    "slopes": lambda model: model.predict(QUERIES, latent=True, return_gradient=True),
+    "functions": lambda model: [model.sample_functions(3, random_state=0)(QUERIES)],
+    "relevance": lambda model: [model.sobol_first_, model.feature_importances_],
+    "evidence": lambda model: [model.evidence_per_row_],
+}
+OF_LABELS = "loo of labels", "relevance", "evidence"  # the questions to a classifier
+OF_ROWS = "loo", "loo of labels", "conformal", "relevance"  # answered from training rows
+
+
+def no_answer(question, door, kind, posterior):
+    """What the answer to a question says that cannot be answered; None where it can be."""
+    if (kind in CLASSES) != (question in OF_LABELS) and question not in OF_LABELS[1:]:
+        return "has no attribute|unexpected keyword"
+    if question == "noise" and kind in (*LIKELIHOODS, "offset"):
+        return "or predict_quantiles"
+    if question in ("slopes", "functions") and posterior in ("rows", "larger mean"):
+        return "Set posterior to 'inducing'"
+    if question in ("loo", "conformal") and posterior == "larger mean" and door not in LARGE:
+        return "Set n_mean to None"
+    if question == "loo of labels" and kind == "one_vs_one":
+        return "Set it to 'one_vs_rest'"
+    if question in OF_ROWS and door in LARGE:
+        return "Fit it to arrays|Fit arrays"
+    return "needs rows that came by fit" if (question, door) == ("conformal", "stream") else None
+
+
+@crossed(exists, door=DOORS, kind=KINDS, posterior=tuple(POSTERIORS), weighted=(False, True))
+def test_every_question_has_the_same_answer(door, kind, posterior, weighted, through):
+    if refusal(door, kind, posterior) is not None:
+        return  # as the test above says
+    columns, (enter, on_cluster) = rows(kind, weighted), through(door)
+    arrays = in_arrays(estimator(kind, posterior), *columns)
+    model = enter(estimator(kind, posterior, on_cluster), *columns)
+    for question, ask in QUESTIONS.items():
+        words = no_answer(question, door, kind, posterior)
+        if words is not None:
+            with pytest.raises((ValueError, AttributeError, TypeError), match=words):
+                ask(model)
+            continue
+        for ours, theirs in zip(ask(model), ask(arrays)):
+            atol = 100.0 * TOLERANCE * np.max(np.abs(theirs))  # differences of large numbers
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=atol, err_msg=question)

@@ -173,10 +173,12 @@ def drawn(process, k, n_frequencies, random_state):
     """
     metric, process = process.metric, in_its_inputs(process)
     p, Z = process.u.shape[1], process.features.Z
+    of_prior, of_data = (np.random.RandomState(random_state.randint(2**31)) for _ in range(2))
     with single_threaded_blas():
         harmonics = _harmonics(process.kernel, n_frequencies, Z[0], random_state)
-        weights = random_state.normal(size=(harmonics.size, p * k))
-        features, v = process.weights_of_samples(p * k, random_state)
+        weights = _by_target(of_prior.normal(size=(k * p, harmonics.size)).T, p)
+        features, v = process.weights_of_samples(k * p, of_data)
+        v = _by_target(v, p)
         change = features.T.T @ (v - features.T @ (harmonics.raw(Z) @ weights))
         coefficients = np.repeat(process.u, k, axis=1) + change
     shape = (k,) if p == 1 else (p, k)
@@ -184,6 +186,12 @@ def drawn(process, k, n_frequencies, random_state):
     return SampledFunctions(
         harmonics, weights, process.kernel, Z, coefficients, zero, metric, shape
     )
+
+
+def _by_target(draws, p):
+    """Draws (m, p k), all functions of a target together, from those that go on with k."""
+    m = len(draws)
+    return draws.reshape(m, -1, p).transpose(0, 2, 1).reshape(m, -1)
 
 
 def _harmonics(kernel, n_frequencies, origin, random_state):

@@ -56,10 +56,12 @@ def quantiles_of_columns(tables):
 
 def _some_of(rows, size):
     """Inputs (k, d) as users know them, and weights (k,)."""
-    X = rows.inputs()
-    counts = rows.weight is not None and len(rows.weight) == len(X)
+    X, weight = rows.inputs(), np.ones(len(rows)) if rows.weight is None else rows.weight
+    if rows.places is not None:  # equal rows have a weight together
+        copies = np.bincount(rows.places + 1, minlength=len(rows) + 1)[1:]
+        weight = np.where(rows.places < 0, 0.0, (weight / copies)[rows.places])
     some = np.random.RandomState(0).permutation(len(X))[:size]
-    return np.asarray(X[some], float), rows.weight[some] if counts else np.ones(len(some))
+    return np.asarray(X[some], float), weight[some]
 
 
 def sobol_indices(processes, quantiles, n_jobs):

@@ -46,6 +46,10 @@ class TargetView(NamedTuple):
         """The same view, whose blocks of rows so many threads process."""
         return self._replace(n_jobs=n_jobs)
 
+    def of_latent(self):
+        """The view of latent values, which are those of y."""
+        return self
+
     def mean(self, X, latent=False, offset=None):
         """Mean (n,) or (n, p)."""
         return self._shaped(_finite(self._mean(X)))
@@ -185,6 +189,11 @@ class ResponseView(NamedTuple):
     def on_threads(self, n_jobs):
         """The same view, whose blocks of rows so many threads process."""
         return self._replace(latent=self.latent.on_threads(n_jobs))
+
+    def of_latent(self):
+        """The `TargetView` of latent values on the link scale, without offsets."""
+        level = self.y_mean + self.likelihood.intercept * self.y_scale
+        return self.latent._replace(y_mean=level, y_scale=self.y_scale)
 
     def mean(self, X, latent=False, offset=None):
         """Mean (n,) of the response, or on the link scale."""
