@@ -28,7 +28,7 @@ from skgp_sparse.families.parameter_checks import (
     check_strategy,
 )
 from skgp_sparse.families.streams import joined, new_stream
-from skgp_sparse.families.varying_noise import with_varying_noise
+from skgp_sparse.families.varying_noise import check_learned_noise, with_varying_noise
 from skgp_sparse.families.views import TargetView
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
 from skgp_sparse.posteriors._choice import resolve_posterior
@@ -61,10 +61,13 @@ class GaussianNoise(Family):
     def jobs(self, records, earlier):
         """The one job there is."""
         rows = records.numbers(self.parameters.normalize_y)
-        if not self._sees_blocks():
-            return [self._job(rows)]
-        check_in_memory_for_blocks(self, rows)
-        return [self._job(rows).with_settings(solver=self._solver_of_all_rows())]
+        if self._sees_blocks():
+            check_in_memory_for_blocks(self, rows)
+        job = self._job(rows)
+        if self._sees_blocks():
+            job = job.with_settings(solver=self._solver_of_all_rows())
+        check_learned_noise(job, self.parameters, self.name)
+        return [job]
 
     def refined(self, jobs, fits, random_states):
         """The fit whose noise varies with the inputs, where that is wanted and pays."""

@@ -35,9 +35,11 @@ from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.kernels import LogFactor, VaryingNoise
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Limits, Points
+from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._local_search import with_other_noise
 from skgp_sparse.solvers import LBFGS, KeepParameters, Minibatches
 
+_POSTERIORS = "auto", "exact", "inducing", "neighbors"
 _FEWEST = 100  # rows of which "auto" learns how the noise varies
 _LEAST_SHARE = 0.01  # of noise in the variances of rows that are left out, in the median
 _NATS = 3.0  # that rows which are left out have to gain
@@ -90,34 +92,52 @@ def _may_vary(rows):
     return rows.total_weight() >= _FEWEST and np.ptp(rows.y, axis=0).all()
 
 
-def _why_not(job, fit):
-    """Why the noise of a fit cannot vary, as part of an error; None: it can."""
-    reason = why_unknown(fit)
+def check_learned_noise(job, parameters, name):
+    """Raise before a fit whose noise cannot be learned as it is asked for."""
+    reason = _why_never(job) if parameters.noise == "learned" else None
     if reason is not None:
-        return reason
-    kernel, process = fit.kernel, fit.posterior
+        raise ValueError(f"{name}: noise='learned' {reason}")
+
+
+def _why_never(job):
+    """Why the noise of no fit of a job can vary, as part of an error; None: it may."""
+    kernel, strategy, solver = job.kernel, job.strategy, job.settings.solver
     is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel
     if not is_appended or kernel.k2.hyperparameter_noise_level.fixed:
         return (
             "takes the place of a WhiteKernel whose level is learned, and which is added last to "
-            f"the other kernels. Got kernel_={kernel}. Add WhiteKernel() to a kernel without noise."
+            f"the other kernels. Got kernel={kernel}. Add WhiteKernel() to a kernel without noise."
         )
-    is_local = isinstance(process, NeighborsPosterior) and isinstance(process.rows, DistinctRows)
-    is_of_points = type(process) is Posterior and process.kind in ("exact", "inducing")
-    if isinstance(process, ProcessInMetric):
+    if isinstance(strategy, InLearnedMetric):
         return "is not available in a learned metric, unless neighbours predict. Set metric='ard'."
-    if not (is_local or is_of_points):
+    if strategy.name not in _POSTERIORS:
         return (
-            f"is not available for posterior_={process.kind!r}. Set posterior to 'exact', "
+            f"is not available for posterior={strategy.name!r}. Set posterior to 'exact', "
             "'inducing' or 'neighbors'."
         )
-    solver = job.settings.solver
     if isinstance(solver, Minibatches) or not solver.begins_small:
         return (
             "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
             "'fmin_l_bfgs_b'."
         )
     return None
+
+
+def _why_not(job, fit):
+    """Why the noise of a fit cannot vary, as part of an error; None: it can."""
+    reason, process = why_unknown(fit) or _why_never(job), fit.posterior
+    if reason is not None:
+        return reason
+    if isinstance(process, ProcessInMetric):
+        return "is not available in a learned metric, unless neighbours predict. Set metric='ard'."
+    is_local = isinstance(process, NeighborsPosterior) and isinstance(process.rows, DistinctRows)
+    is_of_points = type(process) is Posterior and process.kind in ("exact", "inducing")
+    if is_local or is_of_points:
+        return None
+    return (
+        f"is not available for posterior_={process.kind!r}. Set posterior to 'exact', 'inducing' "
+        "or 'neighbors'."
+    )
 
 
 def _varied(job, fit, family, random_state):
