@@ -18,11 +18,13 @@ FIGURES = (
     "plot_thompson_sampling",
     "plot_count_bounds",
     "plot_decoupled",
+    "plot_explanations",
     "plot_m_step",
     "plot_natural_gradients",
     "plot_oil_flow",
     "plot_one_site",
     "plot_tighter_bound",
+    "plot_varying_noise",
 )
 
 
