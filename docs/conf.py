@@ -1,4 +1,12 @@
-"""Configuration of the documentation: ``sphinx-build -W docs docs/_build/html``."""
+"""Configuration of the documentation: ``sphinx-build -W docs docs/_build/html``.
+
+Two variables of the environment are for those who publish it: SITE_ADDRESS, the address of the
+site, by which a sitemap and previews of links are made, and WITHOUT_GALLERY, with which examples
+are shown, but not run.
+"""
+
+import os
+import warnings
 
 from skgp_sparse import __version__
 
@@ -7,10 +15,74 @@ author = "the skgp-sparse developers"
 copyright = "2026, the skgp-sparse developers"
 version = release = __version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "myst_parser"]
-exclude_patterns = ["_build", "benchmarks/results"]
-myst_heading_anchors = 3
-numpydoc_show_class_members = False
+address = os.environ.get("SITE_ADDRESS", "")
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "sphinxext.opengraph",
+]
+exclude_patterns = ["_build", "_templates", "benchmarks/results/*.json"]
+templates_path = ["_templates"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+suppress_warnings = ["config.cache"]  # the gallery has functions among its options
+
+autosummary_generate = True
 autodoc_member_order = "bysource"
-html_theme = "alabaster"
-html_theme_options = {"description": project, "page_width": "1100px", "sidebar_width": "240px"}
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# -- the gallery ---------------------------------------------------------------------------------
+
+is_run = "WITHOUT_GALLERY" not in os.environ
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["gallery"],
+    "filename_pattern": r"\.py" if is_run else "^$",
+    "within_subsection_order": "FileNameSortKey",
+    "doc_module": ("skgp_sparse",),
+    "backreferences_dir": "gallery/backreferences",
+    "reference_url": {"skgp_sparse": None},
+    "image_scrapers": ("matplotlib",),
+    "matplotlib_animations": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "download_all_examples": False,
+    "nested_sections": False,
+}
+warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
+
+# -- pages ---------------------------------------------------------------------------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_baseurl = address
+html_theme_options = {
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "navbar_end": ["version-switcher", "theme-switcher"],
+    "switcher": {"json_url": f"{address}/_static/versions.json", "version_match": version},
+    "check_switcher": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"index": [], "choose": [], "changelog": []}
+ogp_site_url = address or "/"
+ogp_social_cards = {"enable": False}
+ogp_image = "_images/quickstart.png"
+ogp_description_length = 200
+if address:
+    extensions.append("sphinx_sitemap")
+    sitemap_url_scheme = "{link}"

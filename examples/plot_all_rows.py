@@ -65,8 +65,8 @@ def plot(models, test):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
-    parser.add_argument("--n", type=int, default=4000, help="rows")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=3000, help="rows")
     parser.add_argument("--m", type=int, default=100, help="inducing points")
     parser.add_argument("--output", help="file of the picture, instead of a window")
     args = parser.parse_args()

@@ -25,7 +25,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.posteriors import FourierFeatures
 
-SNELSON = Path(__file__).parent / "data" / "snelson.csv"
+HERE = Path(__file__).parent if "__file__" in globals() else Path()  # a notebook has no file
+SNELSON = HERE / "data" / "snelson.csv"
 SIGNAL, LENGTH, NOISE = 0.712, 0.597, 0.0715  # of the exact process of every fifth row
 KERNEL = ConstantKernel(SIGNAL) * RBF(LENGTH) + WhiteKernel(NOISE)
 BLUE, ORANGE, GREY = "#30638e", "#d1495b", "#555555"
@@ -143,7 +144,7 @@ def draw_edges(axis, predict, style, label, colour=GREY):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     output = parser.parse_args().output
     (X, y), (X_test, y_test) = load()

@@ -18,7 +18,8 @@ from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier
 
-BANANA = Path(__file__).parent / "data" / "banana.csv"
+HERE = Path(__file__).parent if "__file__" in globals() else Path()  # a notebook has no file
+BANANA = HERE / "data" / "banana.csv"
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
 BLUE, ORANGE = "#30638e", "#d1495b"
 
@@ -88,7 +89,7 @@ def draw_surface(axis, model):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     parser.add_argument("--n-train", type=int, default=500, help="rows, of 1000")
     parser.add_argument("--n-inducing", type=int, default=12)

@@ -23,7 +23,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
 
-SNELSON = Path(__file__).parent / "data" / "snelson.csv"
+HERE = Path(__file__).parent if "__file__" in globals() else Path()  # a notebook has no file
+SNELSON = HERE / "data" / "snelson.csv"
 BOUNDS = ("titsias", "artemev", "titsias_new", "pep", "fitc")
 BLUE, ORANGE, GREY = "#30638e", "#d1495b", "#555555"
 
@@ -121,7 +122,7 @@ def describe(axis, title, model):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     output = parser.parse_args().output
     X, y = load()

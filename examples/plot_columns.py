@@ -89,7 +89,7 @@ def draw_kinds(model, panel):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=400, help="rows")
     parser.add_argument("--output", help="file of the picture, instead of a window")
     args = parser.parse_args()

@@ -150,7 +150,7 @@ def draw_rate(axis, model, X, y, colour):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder with nyc_bicycle_2016.npz")
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     arguments = parser.parse_args()

@@ -113,7 +113,7 @@ def draw_band(axis, model, exact):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     output = parser.parse_args().output
     X, y = table()

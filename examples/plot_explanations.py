@@ -60,7 +60,7 @@ def draw(model, X, X_test, y_test):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", help="file of the picture, instead of a window")
     args = parser.parse_args()
     X, y = load()

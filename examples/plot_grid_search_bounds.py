@@ -22,7 +22,8 @@ from skgp_sparse import SparseGPRegressor
 from skgp_sparse.bounds import PEP
 from skgp_sparse.metrics import log_predictive_density_scorer
 
-EVEREST = Path(__file__).parent / "data" / "everest.npz"
+HERE = Path(__file__).parent if "__file__" in globals() else Path()  # a notebook has no file
+EVEREST = HERE / "data" / "everest.npz"
 
 
 def load(n, path=EVEREST):
@@ -73,7 +74,7 @@ def draw(results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     parser.add_argument("--n", type=int, default=2000, help="rows")
     parser.add_argument("--n-inducing", type=int, default=60)

@@ -80,7 +80,7 @@ def draw(results, n_folds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     parser.add_argument("--n-inducing", type=int, default=20)
     parser.add_argument("--folds", type=int, default=3)

@@ -166,7 +166,7 @@ def draw_ordinary(axis, L, V, y, steps=1000):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     output = parser.parse_args().output
     X, y = table(1000)

@@ -19,7 +19,8 @@ from sklearn.decomposition import PCA
 
 from skgp_sparse import BayesianGPLVM
 
-OIL_FLOW = Path(__file__).parent / "data" / "oil_flow.npz"
+HERE = Path(__file__).parent if "__file__" in globals() else Path()  # a notebook has no file
+OIL_FLOW = HERE / "data" / "oil_flow.npz"
 COLOURS = np.array(["#30638e", "#d1495b", "#edae49"])
 
 
@@ -83,7 +84,7 @@ def draw(model, pictures, errors, truth, mean, flow):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     parser.add_argument("--n-train", type=int, default=800, help="rows, of 900")
     parser.add_argument("--n-components", type=int, default=6)

@@ -107,7 +107,7 @@ def draw(fits):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     output = parser.parse_args().output
     fits = fit_all()

@@ -73,7 +73,7 @@ def plot(models, n):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=300, help="rows")
     parser.add_argument("--output", help="file of the picture, instead of a window")
     args = parser.parse_args()

@@ -72,7 +72,7 @@ def plot(models, densities, n, chunks):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=200, help="rows of a chunk")
     parser.add_argument("--chunks", type=int, default=12)
     parser.add_argument("--output", help="file of the picture, instead of a window")

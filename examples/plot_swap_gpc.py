@@ -103,7 +103,7 @@ def draw(results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     parser.add_argument("--cancer", type=int, default=300, help="rows of the breast cancer data")
     parser.add_argument("--digits", type=int, default=120, help="rows of the digits")

@@ -89,10 +89,10 @@ def draw(results, n_both):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
-    parser.add_argument("--exact", type=int, nargs="+", default=[250, 500, 1000, 1500])
-    parser.add_argument("--sparse", type=int, nargs="+", default=[500, 1000, 1500, 5000, 20000])
+    parser.add_argument("--exact", type=int, nargs="+", default=[250, 500, 1000])
+    parser.add_argument("--sparse", type=int, nargs="+", default=[500, 1000, 2000, 5000])
     arguments = parser.parse_args()
     n_both = max(set(arguments.exact) & set(arguments.sparse))
     X, y = load(max(arguments.exact + arguments.sparse) + N_TEST)

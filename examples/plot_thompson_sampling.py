@@ -68,7 +68,7 @@ def draw(X, y):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=30, help="evaluations")
     parser.add_argument("--output", help="file of the picture, instead of a window")
     args = parser.parse_args()

@@ -28,7 +28,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
 
-SNELSON = Path(__file__).parent / "data" / "snelson.csv"
+HERE = Path(__file__).parent if "__file__" in globals() else Path()  # a notebook has no file
+SNELSON = HERE / "data" / "snelson.csv"
 PUBLISHED = {
     "exact": "0.0715  0.712  0.597",
     "titsias_new": "0.087   0.485  0.615",
@@ -147,7 +148,7 @@ def draw_edges(axis, model):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     output = parser.parse_args().output
     X, y = load()

@@ -62,7 +62,7 @@ def draw(models, X, y, X_new, y_new):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=600, help="rows")
     parser.add_argument("--output", help="file of the picture, instead of a window")
     args = parser.parse_args()

@@ -27,7 +27,8 @@ from sklearn.model_selection import train_test_split
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.metrics import mean_log_predictive_density
 
-EVEREST = Path(__file__).parent / "data" / "everest.npz"
+HERE = Path(__file__).parent if "__file__" in globals() else Path()  # a notebook has no file
+EVEREST = HERE / "data" / "everest.npz"
 KM_PER_CELL = 0.0925  # 3 arc seconds of latitude
 CIRCLE = (15.0, 6.5, 2.2)  # centre (km east, km north) and radius without data
 
@@ -170,7 +171,7 @@ def own_table(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="npz file with X (n, d) and y (n,)")
     parser.add_argument("--n", type=int, default=10_000, help="training rows of the terrain")
     parser.add_argument("--output", type=Path, default="quickstart.png")

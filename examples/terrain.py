@@ -25,7 +25,8 @@ from matplotlib.colors import LightSource, ListedColormap
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.metrics import mean_log_predictive_density
 
-TILE = Path(__file__).parent / "data" / "n27e086.npz"
+HERE = Path(__file__).parent if "__file__" in globals() else Path()  # a notebook has no file
+TILE = HERE / "data" / "n27e086.npz"
 KM_PER_DEGREE = 111.2, 98.4  # of latitude, and of longitude as far north as this
 SIZE = 4.0  # km, of the window around the summit
 EARTH = ListedColormap(plt.get_cmap("gist_earth")(np.linspace(0.32, 1, 256)))  # no sea here
@@ -104,7 +105,7 @@ def shaded(height, norm):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, help="training rows; by default all but those held out")
     parser.add_argument("--n-test", type=int, default=10_000)
     parser.add_argument("--pixels", type=int, default=160, help="of a side of the prediction")

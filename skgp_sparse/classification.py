@@ -169,8 +169,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         for each pair of classes. Labels are then predicted by voting, and probabilities by
         pairwise coupling [3]_. With "softmax", one model is fitted to all classes: each class has
         a latent process, and the processes share the kernel and the inducing points.
-    categorical_features : "from_dtype", None, or array-like of bool, int or str, \
-            default="from_dtype"
+    categorical_features : array-like of bool, int or str, or None, default="from_dtype"
         The columns that are categories, spelled as those of histogram gradient boosting:
 
         - "from_dtype": columns of a data frame whose type is category, text, or object, unless all

@@ -243,8 +243,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     n_targets : int, default=None
         The number of dimensions of the target values. It is used to decide the number of outputs
         when predicting from the prior distribution, and `fit` checks it.
-    categorical_features : "from_dtype", None, or array-like of bool, int or str, \
-            default="from_dtype"
+    categorical_features : array-like of bool, int or str, or None, default="from_dtype"
         The columns that are categories, spelled as those of histogram gradient boosting:
 
         - "from_dtype": columns of a data frame whose type is category, text, or object, unless all

@@ -63,6 +63,7 @@ def rows_of_table():
 
 def main():
     head = (
+        "# The engine of neighbours\n\n"
         f"CPU milliseconds for {ROWS} rows, d = {D}, blocks of {kriging.block_size(30)} rows at "
         "k = 30.\n\n| k | nu | moments | density and gradient | and that of a metric | Gflop/s |\n"
         "|---|---|---|---|---|---|\n"
