@@ -27,7 +27,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxext.opengraph",
 ]
-exclude_patterns = ["_build", "_templates", "benchmarks/results/*.json"]
+exclude_patterns = ["_build", "_templates", "paper.md"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
