@@ -6,7 +6,12 @@ are shown, but not run.
 """
 
 import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
+
+import nbformat
 
 from skgp_sparse import __version__
 
@@ -25,9 +30,10 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "jupyterlite_sphinx",
     "sphinxext.opengraph",
 ]
-exclude_patterns = ["_build", "_templates", "paper.md"]
+exclude_patterns = ["_build", "_contents", "_templates", "jupyterlite_contents", "paper.md"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
@@ -43,6 +49,14 @@ copybutton_prompt_is_regexp = True
 # -- the gallery ---------------------------------------------------------------------------------
 
 is_run = "WITHOUT_GALLERY" not in os.environ
+
+
+def with_package(notebook, _):
+    """A notebook for the browser: it first installs the package, and goes to where data are."""
+    lines = "%pip install -q skgp-sparse pandas matplotlib", "import os", 'os.chdir("/drive")'
+    notebook["cells"].insert(0, nbformat.v4.new_code_cell("\n".join(lines)))
+
+
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["gallery"],
@@ -57,7 +71,15 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "download_all_examples": False,
     "nested_sections": False,
+    "jupyterlite": {"notebook_modification_function": with_package},
 }
+# what notebooks in the browser find beside them: a wheel of this version, and the data
+lite = Path(__file__).parent / "_build" / "lite"
+command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+subprocess.run([*command, "-w", lite / "pypi", ".."], cwd=Path(__file__).parent, check=True)
+jupyterlite_dir = str(lite)
+jupyterlite_contents = ["../examples/data"]
+jupyterlite_silence = True
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 # -- pages ---------------------------------------------------------------------------------------
