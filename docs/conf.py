@@ -33,7 +33,14 @@ extensions = [
     "jupyterlite_sphinx",
     "sphinxext.opengraph",
 ]
-exclude_patterns = ["_build", "_contents", "_templates", "jupyterlite_contents", "paper.md"]
+exclude_patterns = [
+    "_build",
+    "_contents",
+    "_templates",
+    "jupyterlite_contents",
+    "paper.md",
+    "sg_execution_times.rst",
+]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4

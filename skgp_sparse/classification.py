@@ -520,8 +520,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         if self.n_classes_ > 2 and view.multi_class != "softmax":
             raise ValueError(
                 "Returning the mean and variance of the latent function f is only supported for "
-                f"binary classification, received {self.n_classes_} classes. With "
-                "multi_class='softmax', it is supported for any number of classes."
+                f"binary classification, received {self.n_classes_} classes. Set "
+                "multi_class='softmax', which supports any number of classes."
             )
         return view.latent_moments(X)
 

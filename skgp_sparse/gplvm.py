@@ -415,7 +415,7 @@ class BayesianGPLVM(
         if stuck:
             warn(
                 f"The positions of {stuck} rows have not converged. Their entries may be far from "
-                "those of all training rows.",
+                "those of all training rows. Check these rows.",
                 ConvergenceWarning,
             )
         return places, mask

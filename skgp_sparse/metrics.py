@@ -575,6 +575,7 @@ def _mean_and_std(estimator, X, name):
             raise
         raise TypeError(
             f"{name} needs an estimator whose predict takes return_std and returns means and "
-            f"standard deviations. Got {estimator!r}."
+            f"standard deviations. Got {estimator!r}. Pass one that does, such as "
+            "SparseGPRegressor."
         ) from error
     return mean, std

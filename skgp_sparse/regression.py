@@ -639,7 +639,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if return_cov and not (latent or view.has_covariance):
             raise ValueError(
                 f"return_cov=True is available for likelihood={self.likelihood!r} only with "
-                "latent=True. For joint distributions of the response, use sample_y."
+                "latent=True. Set it, or use sample_y for joint distributions of the response."
             )
         if return_cov:
             return view.mean(X, latent, offset), view.covariance(X, latent)
@@ -918,7 +918,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.components"
         if not is_gaussian(self.likelihood):
             raise ValueError(
-                f"{name} is that of likelihood='gaussian'. Got likelihood={self.likelihood!r}."
+                f"{name} is that of likelihood='gaussian'. Got likelihood={self.likelihood!r}. Set "
+                "it to 'gaussian'."
             )
         return components_of(self._view, self._query(X), self._names(), name)
 
@@ -1079,9 +1080,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         check_query(X, type(self).__name__)
         name, records = f"{type(self).__name__}.evidence_bounds", None
         if not is_gaussian(self.likelihood):
-            raise ValueError(f"{name} needs likelihood='gaussian'. Got {self.likelihood!r}.")
+            raise ValueError(
+                f"{name} needs likelihood='gaussian'. Got {self.likelihood!r}. Judge the fit by "
+                "log_predictive_density of rows that it has not seen."
+            )
         if (X is None) != (y is None) or (X is None and sample_weight is not None):
-            raise ValueError(f"{name} needs both X and y, or neither X, y nor sample_weight.")
+            raise ValueError(
+                f"{name} needs both X and y, or neither X, y nor sample_weight. Pass all or none."
+            )
         with np.errstate(all="ignore"):
             if X is not None:
                 rules = self._family().rules
@@ -1145,7 +1151,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if return_cov or any(one is not None for one in known) or not (has_noise or latent):
             raise ValueError(
                 f"{name}: return_gradient goes with return_std, but neither with return_cov nor "
-                "with offset or X_std. With a likelihood other than 'gaussian', set latent to True."
+                "with offset or X_std. Leave these out, and set latent to True if the likelihood "
+                "is not 'gaussian'."
             )
         check_is_fitted(self, "kernel_")
         X, view, _ = self._question(X, None)
@@ -1166,7 +1173,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     def _training_rows(self, attribute):
         """The table of the training rows, for an attribute that needs them."""
-        reason = "it is not fitted"
+        reason = "it is not fitted. Call fit"
         if hasattr(self, "kernel_"):
             fit = self._fits[0]
             reason = (
@@ -1174,7 +1181,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 "posterior='exact' or 'rows' if all rows should be kept"
             )
             if fit.posterior.n_rows_kept or fit.posterior.kind == "neighbors":
-                reason = "its rows came from a cluster or a large source"
+                reason = "its rows came from a cluster or a large source. Fit arrays to have them"
                 if fit.objective is not None and fit.objective.rows.in_memory:
                     return fit.objective.rows
         raise AttributeError(f"This {type(self).__name__} has no {attribute}: {reason}.")

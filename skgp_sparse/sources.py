@@ -253,7 +253,10 @@ class Stream:
             self._count = self._next
             return None
         if chunk is None:
-            raise TypeError(f"Stream: the iterator gave None in the place of chunk {self._next}.")
+            raise TypeError(
+                f"Stream: the iterator gave None in the place of chunk {self._next}. Give a tuple "
+                "such as (X, y)."
+            )
         self._next += 1
         return chunk
 

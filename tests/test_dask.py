@@ -519,10 +519,10 @@ def test_the_package_does_not_need_dask():
 
 @pytest.mark.second
 def test_the_example_of_the_guide_runs(tmp_path):
-    guide = Path(__file__).parent.parent / "docs" / "user_guide.md"
-    section = guide.read_text(encoding="utf-8").split("## Clusters: skgp_sparse.dask")[1]
+    page = Path(__file__).parent.parent / "docs" / "guide" / "streams_and_clusters.md"
+    section = page.read_text(encoding="utf-8").split("## Clusters\n")[1]
     (tmp_path / "example.py").write_text(section.split("```python")[1].split("```")[0])
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(guide.parents[1]), *sys.path])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(page.parents[2]), *sys.path])}
     command = [sys.executable, "example.py"]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
 

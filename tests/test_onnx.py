@@ -96,10 +96,11 @@ def assert_same_labels(model):
 
 
 def test_the_example_of_the_user_guide():
-    guide = (Path(__file__).parent.parent / "docs" / "user_guide.md").read_text(encoding="utf-8")
+    page = Path(__file__).parent.parent / "docs" / "guide" / "saving.md"
+    guide = page.read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n((?:(?!```).)*to_onnx.*?)```", guide, flags=re.DOTALL)
     names = {}
-    exec(compile(block, "user_guide.md", "exec"), names)
+    exec(compile(block, "saving.md", "exec"), names)
     mean, std = names["model"].predict(names["X"], return_std=True)
     np.testing.assert_allclose(names["mean"][:, 0], mean, 1e-7, 1e-8)
     np.testing.assert_allclose(names["std"], std, 1e-7)

@@ -814,11 +814,12 @@ def test_callbacks_see_the_source():
 
 
 def test_the_example_of_the_user_guide():
-    guide = (Path(__file__).parent.parent / "docs" / "user_guide.md").read_text(encoding="utf-8")
+    page = Path(__file__).parent.parent / "docs" / "guide" / "large_data.md"
+    guide = page.read_text(encoding="utf-8")
     section = guide.split("## Rows that are not in memory\n")[1].split("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     found = {}
-    exec(compile(block, "user_guide.md, Rows that are not in memory", "exec"), found)
+    exec(compile(block, "large_data.md, Rows that are not in memory", "exec"), found)
     X = np.linspace(-3, 3, 9)[:, None]
     agree(found["model"].predict(X), np.sin(2 * X[:, 0]), 0.01)
     np.testing.assert_array_equal(found["same"].predict(X), found["model"].predict(X))

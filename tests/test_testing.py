@@ -27,7 +27,7 @@ from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_bound, check_kernel_rule, check_likelihood, check_source
 
-GUIDE = (Path(__file__).parent.parent / "docs" / "user_guide.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parent.parent / "docs" / "guide" / "extending.md").read_text("utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def test_examples_of_the_guide_pass(title):
     section = GUIDE.split(f"## {title}\n")[1].split("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     assert block.splitlines()[-1].startswith("check_")
-    exec(compile(block, f"user_guide.md, {title}", "exec"), {})
+    exec(compile(block, f"extending.md, {title}", "exec"), {})
 
 
 # bounds

@@ -85,7 +85,7 @@ def shares(terms, n_frequencies):
     if rest < others:
         raise ValueError(
             f"n_components={2 * n_frequencies} are too few features for the {len(terms)} terms of "
-            f"the kernel, written as a sum of products. Each has two at least: set n_components to "
+            f"the kernel, written as a sum of products. Each has two at least. Set n_components to "
             f"{2 * len(terms)} or more."
         )
     each = iter([rest // others + (k < rest % others) for k in range(others)])

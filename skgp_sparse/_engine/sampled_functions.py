@@ -117,7 +117,7 @@ class SampledFunctions:
 
     def __len__(self):
         if self.is_one:
-            raise TypeError("This is one sampled function, which has no length.")
+            raise TypeError("This is one sampled function, which has no length. Draw several.")
         return self.shape[-1]
 
     def __getitem__(self, index):

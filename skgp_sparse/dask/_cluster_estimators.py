@@ -79,7 +79,7 @@ class OnCluster:
 
 
 _CHUNKS = "Pass the chunks as arrays, such as X.compute(), or fit all rows at once with fit."
-_SAMPLES = "Samples are drawn jointly, not block by block: pass arrays, such as X.compute()."
+_SAMPLES = "Samples are drawn jointly, not block by block. Pass arrays, such as X.compute()."
 
 
 @described(SparseGPRegressor)

@@ -90,7 +90,9 @@ def aligned(column, what, X, blocks, sizes):
         )
     if not is_lazy(column):
         if len(column) != sum(sizes):
-            raise ValueError(f"{what} has {len(column)} rows and X has {sum(sizes)}.")
+            raise ValueError(
+                f"{what} has {len(column)} rows and X has {sum(sizes)}. Pass one for each row of X."
+            )
         return [once(part) for part in np.split(np.asarray(column), np.cumsum(sizes)[:-1])]
     if known_sizes(X) and known_sizes(column) and len(column) == len(X):
         column = column.rechunk({0: X.chunks[0]})
@@ -112,7 +114,10 @@ def _in_good_parts(client, parts, outlines, held, name):
     """The parts that have rows, the large ones cut; the number of rows; their `Outline`."""
     full = [(number, *outline) for number, outline in enumerate(outlines) if outline is not None]
     if not full:
-        raise ValueError(f"{name}: all partitions of X are empty, but a fit needs rows.")
+        raise ValueError(
+            f"{name}: all partitions of X are empty, but a fit needs rows. Pass a collection with "
+            "rows."
+        )
     outline = full[0][2]
     for number, _, other in full:
         with about_rows(f"Partition {number}"):

@@ -17,7 +17,7 @@ from skgp_sparse.dask._partitions import once
 from skgp_sparse.rows.checks import is_lazy
 
 _BY_ROW = ("y", "offset")  # arguments of which each block of X has its own
-_OF_PAIRS = "A covariance cannot be computed block by block: it is that of all pairs of rows."
+_OF_PAIRS = "A covariance is that of all pairs of rows. Pass some, such as X[:100].compute()."
 
 
 def lazy(method, probed_by=None):

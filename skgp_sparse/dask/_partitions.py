@@ -79,7 +79,7 @@ def in_words(client):
     except KilledWorker as error:
         raise RuntimeError(
             f"{error.allowed_failures + 1} workers of the cluster died in the same task of the "
-            "fit. In most cases they lack memory: use smaller partitions, fewer threads per "
+            "fit. In most cases they lack memory. Use smaller partitions, fewer threads per "
             "worker, or more memory per worker. The logs of the workers say more."
         ) from error
     except _LOST as error:

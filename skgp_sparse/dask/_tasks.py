@@ -21,7 +21,7 @@ from skgp_sparse.rows.part import Units
 from skgp_sparse.rows.survey import Outline, about_rows
 
 SAME_ROWS = (
-    "Partitions of X and of what belongs to its rows must hold the same rows: make them from one "
+    "Partitions of X and of what belongs to its rows must hold the same rows. Make them from one "
     "collection, or repartition them alike."
 )
 

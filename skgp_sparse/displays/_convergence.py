@@ -56,7 +56,8 @@ class ConvergenceDisplay(Display):
         if not runs:
             raise ValueError(
                 "ConvergenceDisplay needs a fit whose optimiser told its progress. With "
-                "optimizer=None, after partial_fit, and in other processes (n_jobs), there is none."
+                "optimizer=None, after partial_fit, and in other processes (n_jobs), there is "
+                "none. Call fit with an optimizer and n_jobs=None."
             )
         return cls(runs).plot(ax=ax)
 

@@ -21,6 +21,8 @@ class Display:
             _, ax = plt.subplots(1, count, figsize=(width, 4.8), constrained_layout=True)
         axes = np.atleast_1d(ax)
         if axes.shape != (count,):
-            raise ValueError(f"{type(self).__name__} needs {count} axes. Got {len(axes)}.")
+            raise ValueError(
+                f"{type(self).__name__} needs {count} axes. Got {len(axes)}. Pass as many, or none."
+            )
         self.ax_, self.figure_ = ax, axes[0].figure
         return axes

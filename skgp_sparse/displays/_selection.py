@@ -52,7 +52,8 @@ class SelectionDisplay(Display):
         if not candidates or isinstance(candidates[0], list):
             raise ValueError(
                 "SelectionDisplay needs selection_ of one problem in which something was tried. "
-                "Few rows have the exact process, unless posterior is 'pool'."
+                "Few rows have the exact process, unless posterior is 'pool'. Set it, or fit "
+                "more rows."
             )
         return cls(candidates).plot(ax=ax)
 

@@ -74,7 +74,7 @@ def resolve_bound(bound, name):
         if bound.block_size != 1 and not isinstance(bound, bounds.TitsiasBlocks):
             raise ValueError(
                 f"{name}: bound={bound!r} has block_size={bound.block_size!r}, but only "
-                "TitsiasBlocks and its subclasses have a penalty for blocks of rows."
+                "TitsiasBlocks and its subclasses have a penalty for blocks of rows. Set it to 1."
             )
         return clone(bound)
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
@@ -305,7 +305,8 @@ def _from_callable(function, n_inducing, name):
 
 def _without_bare_gaps(Z, kernel, name):
     """The points; raises if a value is missing that the kernel sees without `Missing`."""
-    check_gaps(Z, kernel, range(Z.shape[1]), f"inducing_init of {name}", "the kernel takes none.")
+    during = "the kernel takes none. Impute them."
+    check_gaps(Z, kernel, range(Z.shape[1]), f"inducing_init of {name}", during)
     return Z
 
 
@@ -317,6 +318,6 @@ def _check_inducing(Z, n_features, name):
     if Z.shape[1] != n_features:
         raise ValueError(
             f"The 'inducing_init' parameter of {name} has {Z.shape[1]} columns, but X has "
-            f"{n_features} features."
+            f"{n_features} features. Give every point a value of each feature."
         )
     return Z

@@ -108,7 +108,10 @@ def no_scores(fit):
     """Why a fit has no `Scores`, as part of an error."""
     reason = why_unknown(fit)
     if reason is None:
-        reason = "needs rows that came by fit, not by partial_fit, and standard deviations above 0."
+        reason = (
+            "needs rows that came by fit, not by partial_fit, and standard deviations above 0. Set "
+            "method to 'model', or call fit."
+        )
     return f"method='conformal' {reason}"
 
 

@@ -126,9 +126,12 @@ def why_unknown(fit):
             "on a cluster or from a large source, or loaded from a pickle. Fit it to arrays."
         )
     if rows.X_std is not None:
-        return "takes inputs as known, but fit was given X_std."
+        return "takes inputs as known, but fit was given X_std. Call fit without it."
     if isinstance(fit.objective, SiteObjective) and fit.objective.inner_state is None:
-        return "needs the sites of all rows, which solvers of minibatches do not keep."
+        return (
+            "needs the sites of all rows, which solvers of minibatches do not keep. Set solver to "
+            "'lbfgs'."
+        )
     process = in_its_inputs(fit.posterior)
     if isinstance(process, Posterior | Posteriors | PooledProcess | RowsPosterior):
         return None

@@ -106,7 +106,7 @@ def check_latent(estimator, name):
     for parameter, value in kernel.get_params().items():
         if parameter.endswith("length_scale") and np.size(value) not in (1, estimator.n_components):
             raise ValueError(
-                f"{name}: a part of kernel={kernel} has {np.size(value)} length scales. It needs "
+                f"{name}: a part of kernel={kernel} has {np.size(value)} length scales. Pass "
                 f"one, or one for each of the {estimator.n_components} components."
             )
     if not kernels.differentiable(kernel):

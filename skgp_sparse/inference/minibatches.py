@@ -147,7 +147,9 @@ class SiteMinibatchView(MinibatchView):
             v = objective.method.share(posterior.penalty)
             trial = objective.method.total(posterior.cores, batch.totals[0], batch.n, v)
             if best is None and not np.isfinite(trial):
-                raise np.linalg.LinAlgError("The bound of all rows is not finite.")
+                raise np.linalg.LinAlgError(
+                    "The bound of all rows is not finite. Check the scale of X and y."
+                )
             gain = trial - value
             converged = share == 1.0 and abs(gain) < _CONVERGED * self.total
             if gain > 0.0:

@@ -160,7 +160,10 @@ class SiteLoop:
         total = sum(np.sum(s[1] * (w * r), axis=-1) for s, w, r in known)
         v = self.method.share(total / sum(map(np.sum, rows.weight)))
         if not np.all(v > 0.0):
-            raise np.linalg.LinAlgError("The scale v of the residual variance is not positive.")
+            raise np.linalg.LinAlgError(
+                "The scale v of the residual variance is not positive. Check the scale of X and y "
+                "and the bounds of the hyperparameters."
+            )
         return cores, v
 
     def expectations(self, mean, variance):

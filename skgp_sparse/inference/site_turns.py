@@ -263,7 +263,8 @@ def check_moments(mean, variance, residual):
     if not (np.all(variance >= 0.0) and np.isfinite(mean.sum() + variance.sum() + residual.sum())):
         raise np.linalg.LinAlgError(
             "A posterior variance is negative or no number: the kernel is not positive definite at "
-            "the rows, or its values are too large or too small."
+            "the rows, or its values are too large or too small. Check the bounds of its "
+            "hyperparameters and the scale of X."
         )
 
 

@@ -214,7 +214,9 @@ def _cycle(search, state, draw_batch, steps, step_of_basis):
         )
         direction = adam.direction(parameters.pack_gradient(gradient))
         if not np.all(np.isfinite(direction)):
-            raise np.linalg.LinAlgError("The gradient of a minibatch is not finite.")
+            raise np.linalg.LinAlgError(
+                "The gradient of a minibatch is not finite. Check the scale of X and y."
+            )
         vector = np.clip(vector + rate * units * direction, *limits)
         search.seen += len(part.rows)
         is_told = (step + 1) % _EVERY == 0 and search.report((step + 1) // _EVERY, state)

@@ -100,7 +100,8 @@ class Columns(MappedKernel):
             )
         if not (0 <= min(columns) and max(columns) < d):
             raise ValueError(
-                f"{self} needs columns that the inputs do not have. They have {d}, counted from 0."
+                f"{self} needs columns that the inputs do not have. They have {d}, counted from 0. "
+                "Choose some of these."
             )
         return np.array(columns, dtype=np.intp)
 
@@ -151,5 +152,7 @@ def _numbers(part, names):
     names = list(names)
     unknown = [column for column in columns if column not in names]
     if unknown:
-        raise ValueError(f"{part} chooses {unknown}, but the columns of X are {names}.")
+        raise ValueError(
+            f"{part} chooses {unknown}, but the columns of X are {names}. Choose some of these."
+        )
     return {column: names.index(column) for column in columns}

@@ -85,6 +85,7 @@ class LogScale(Columns):
         if low.shape != (len(chosen),) or unit.shape != low.shape or not np.all(unit > 0):
             raise ValueError(
                 f"{self} needs a number in lows and a positive one in units for each of its "
-                f"{len(chosen)} columns. Got lows={self.lows} and units={self.units}."
+                f"{len(chosen)} columns. Got lows={self.lows} and units={self.units}. Pass "
+                "as many, or None."
             )
         return chosen, (np.asarray(X)[..., chosen] - low) / unit, low, unit

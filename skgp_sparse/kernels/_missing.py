@@ -190,8 +190,8 @@ class Missing(MappedKernel):
             return K if Y is not None else K + np.diag(self.own_noise(X))
         if np.isnan(X).any():
             raise ValueError(
-                "The gradient of the matrix of Missing needs inputs without missing values. The "
-                "estimators of skgp_sparse take them, and have gradients of their own."
+                "The gradient of the matrix of Missing needs inputs without missing values. Use "
+                "an estimator of skgp_sparse, which takes them and has gradients of its own."
             )
         K, gradient = self.kernel(X, Y, eval_gradient=True)
         own = len(self.theta) - gradient.shape[2]
@@ -285,7 +285,10 @@ class Missing(MappedKernel):
     def _gaps_of(self, d):
         gaps = self.gaps()
         if max(gaps, default=0) >= d:
-            raise ValueError(f"columns={gaps} of Missing are not among the {d} of its inputs.")
+            raise ValueError(
+                f"columns={gaps} of Missing are not among the {d} of its inputs. Choose some of "
+                "these, counted from 0."
+            )
         return gaps
 
     def own_gradient(self, slopes, *bars, of_noise=0.0):

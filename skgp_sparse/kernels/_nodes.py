@@ -624,7 +624,9 @@ def assemble(kernel, gradients):
     unknown = set(gradients) - {p.name for p in parameters}
     if unknown:
         rule, names = f"The rule of {type(kernel).__name__}", [p.name for p in parameters]
-        raise ValueError(f"{rule} returned gradients named {sorted(unknown)}, not of {names}.")
+        raise ValueError(
+            f"{rule} returned gradients named {sorted(unknown)}, not of {names}. Return only these."
+        )
     free = [p for p in parameters if not p.fixed]
     entries = [np.reshape(gradients.get(p.name, [0.0] * p.n_elements), -1) for p in free]
     return np.concatenate([np.zeros(0), *entries])

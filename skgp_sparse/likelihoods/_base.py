@@ -334,7 +334,9 @@ class Likelihood(BaseEstimator, ABC):
         NotImplementedError
             If the likelihood does not define quantiles.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not define quantiles.")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define quantiles. Give it a method quantile."
+        )
 
     @abstractmethod
     def sample(self, f, random_state):

@@ -177,7 +177,7 @@ def _for_uncertain_inputs(family):
     if not is_open:
         needs = f"posterior='inducing', without parameters. Got {family.parameters.posterior!r}"
     if needs is not None:
-        raise ValueError(f"{family.name}: X_std needs {needs}.")
+        raise ValueError(f"{family.name}: X_std needs {needs}. Change this, or leave X_std out.")
     return strategy
 
 

@@ -10,7 +10,7 @@ from skgp_sparse._engine.moments import merge
 from skgp_sparse.rows.part import Records, Units, check_classes
 from skgp_sparse.rows.survey import about_chunk, as_chunk
 
-_SAME = "in the first pass. A source must give the same chunks each time."
+_SAME = "in the first pass. Give the same chunks each time."
 
 
 class SourceRecords(Records):

@@ -44,7 +44,10 @@ def about_values(X, name, remedy):
                 f"values. {remedy}"
             ) from None
         if text.startswith("Input X contains infinity"):
-            raise ValueError(f"{text} The first is in column {_first(X, np.isinf)[0]!r}.") from None
+            column = _first(X, np.isinf)[0]
+            raise ValueError(
+                f"{text} The first is in column {column!r}. Replace it, or remove the row."
+            ) from None
         raise
 
 

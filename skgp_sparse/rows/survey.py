@@ -51,7 +51,8 @@ def survey(source, rules, alpha):
         parts.append(_copied(part if few else part._replace(X=None, y=None)))
     if outline is None:
         raise ValueError(
-            f"{rules.name}: the {kind_of(source)} has no rows, but at least one is required."
+            f"{rules.name}: the {kind_of(source)} has no rows, but at least one is required. "
+            "Give a chunk with rows."
         )
     noise = check_alpha(alpha, n, rules.name)
     weight, offset = map(_joined, zip(*(part[2:4] for part in parts)))
@@ -121,7 +122,9 @@ class Outline(NamedTuple):
             "has_text": "some labels are text, others are numbers",
         }
         which = next(key for key in words if getattr(self, key) != getattr(other, key))
-        raise ValueError(f"All chunks must be of the same form, but {words[which]}.")
+        raise ValueError(
+            f"All chunks must be of the same form, but {words[which]}. Give all of them the same."
+        )
 
 
 def _all_chunks(source, name):
@@ -151,7 +154,11 @@ def _size(chunk, number, source):
     """Number of rows, which must be that which the source has announced."""
     size = (*np.shape(chunk.X), 1)[0]  # what has no shape is refused later
     if source.chunk_sizes is not None and source.chunk_sizes[number] != size:
-        raise ValueError(f"X has {size} rows, but chunk_sizes has {source.chunk_sizes[number]}.")
+        announced = source.chunk_sizes[number]
+        raise ValueError(
+            f"X has {size} rows, but chunk_sizes has {announced}. Make them agree, or set "
+            "it to None."
+        )
     return size
 
 
@@ -170,7 +177,7 @@ def _names_of(source, n_features, name):
     if names is not None and len(names) != n_features:
         raise ValueError(
             f"{name}: feature_names of the {kind_of(source)} has {len(names)} names, but the "
-            f"chunks have {n_features} columns."
+            f"chunks have {n_features} columns. Give a name to each column."
         )
     return names
 
