@@ -1,0 +1,118 @@
+"""The user guide: its blocks run, its pages are short, and its links lead somewhere."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from skgp_sparse.kernels import _nodes
+
+ROOT = Path(__file__).parent.parent
+GUIDE = ROOT / "docs" / "guide"
+PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(GUIDE.glob("*.md"))}
+BLOCK = re.compile(r"(?:<!-- not run: (.+?) -->\n)?```python\n(.*?)```", flags=re.DOTALL)
+FENCE = re.compile(r"^```.*?^```", flags=re.DOTALL | re.MULTILINE)
+WITH_CODE = [page for page, text in PAGES.items() if "```python" in text]
+MOST_WORDS = 1500
+NEEDED = {  # by what a block contains, the module that it needs
+    "pandas": "pandas",
+    "polars": "polars",
+    "matplotlib": "matplotlib",
+    "skgp_sparse.displays": "matplotlib",
+    "set_callbacks": "sklearn.callback",
+    "ProgressBar": "rich",
+    "onnxruntime": "onnxruntime",
+    "skl2onnx": "skl2onnx",
+    "skgp_sparse.dask": "distributed",
+}
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch):
+    """Kernels that a page registers are forgotten after it."""
+    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
+
+
+@pytest.mark.second(share=0.1)
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    names = {}
+    for reason, block in BLOCK.findall(PAGES[page]):
+        if reason:
+            continue
+        for part, module in NEEDED.items():
+            if part in block:
+                found = pytest.importorskip(module)
+                if module == "matplotlib":
+                    found.use("Agg")
+        exec(compile(block, f"{page}.md", "exec"), names)
+
+
+def test_few_blocks_do_not_run():
+    reasons = [reason for text in PAGES.values() for reason, _ in BLOCK.findall(text) if reason]
+    assert len(reasons) == sum(text.count("not run:") for text in PAGES.values()) <= 2
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_are_short(page):
+    assert len(PAGES[page].split()) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_have_one_title_and_begin_with_a_sentence(page):
+    text = FENCE.sub("", PAGES[page])
+    assert re.match(r"# .+\n\n[A-Z](.+\n)+\n", text)
+    assert len(re.findall("^# ", text, flags=re.MULTILINE)) == 1
+
+
+def test_the_index_has_every_page():
+    (listed,) = re.findall(r"```\{toctree\}\n(?::.*\n)*\n(.*?)```", PAGES["index"], flags=re.DOTALL)
+    others = set(PAGES) - {"index"}
+    assert sorted(listed.split()) == sorted(others)
+    assert all(f"]({page}.md)" in PAGES["index"] for page in others)
+
+
+def anchors_of(text):
+    """Anchors of the headings that get one from MyST, which makes them as GitHub does."""
+    found, seen = [], Counter()
+    for title in re.findall(r"^#{1,3} (.+)$", FENCE.sub("", text), flags=re.MULTILINE):
+        title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).strip().lower()
+        slug = re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
+        found.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def links_of(text):
+    """Relative links of a page."""
+    links = re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", text))
+    return [link for link in links if not re.match(r"[a-z]+:", link)]
+
+
+def test_anchors():
+    text = '# A\n## What "auto" tries\n### `x_y`: a, b?\n#### Deep\n## A\n```\n# no title\n```\n'
+    assert anchors_of(text) == ["a", "what-auto-tries", "x_y-a-b", "a-1"]
+
+
+def assert_resolves(link, path):
+    target, _, anchor = link.partition("#")
+    other = (path.parent / target).resolve() if target else path
+    assert other.exists(), f"{path.name}: {link}"
+    if anchor:
+        assert anchor in anchors_of(other.read_text(encoding="utf-8")), f"{path.name}: {link}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    for link in links_of(PAGES[page]):
+        assert_resolves(link, GUIDE / f"{page}.md")
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+def test_links_to_the_guide_lead_somewhere(path):
+    for link in links_of(path.read_text(encoding="utf-8")):
+        if "guide/" in link:
+            assert_resolves(link, path)
