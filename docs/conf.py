@@ -48,6 +48,7 @@ suppress_warnings = ["config.cache"]  # the gallery has functions among its opti
 
 autosummary_generate = True
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
