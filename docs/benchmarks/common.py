@@ -217,6 +217,8 @@ def cell(value):
 def write_report(name, title, *parts):
     """Print a report and write it to results/`name`."""
     text = "\n\n".join([f"# {title}", *parts, f"Machine: {machine()}."]) + "\n"
+    if "ommit" not in text:
+        text += f"\nCommit {commit(HERE)}.\n"
     print(text)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / name).write_text(text)
