@@ -5,10 +5,11 @@ are is up to the `Family` of the estimator.
 """
 
 from time import monotonic
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.gaussian_process.kernels import CompoundKernel
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +20,7 @@ from skgp_sparse._ground.sklearn_compat import (
     has_callbacks,
     with_callbacks,
 )
+from skgp_sparse._ground.typing import Array, MaybeArray
 from skgp_sparse._ground.warnings import about
 from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
@@ -48,12 +50,21 @@ _KEPT = (
     "categorical_features",
 )  # parameters on which sums and sites of earlier rows depend
 
+_Self = TypeVar("_Self", bound="SparseGP")
+
 
 class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """One or several fitted processes; several where classes become binary problems.
 
     A subclass says what its rows are (`_family`).
     """
+
+    kernel_: Kernel
+    log_marginal_likelihood_value_: float
+    evidence_per_row_: float
+    fit_seconds_: float
+    n_iter_: int
+    jitter_: float
 
     def _fit(self, X, y, sample_weight, offset=None, X_std=None, groups=None):
         # NumPy need not warn: the results are checked
@@ -123,7 +134,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         """What an earlier fit may be gone on from."""
         return None
 
-    def set_params(self, **params):
+    def set_params(self: _Self, **params: Any) -> _Self:
         """Set parameters, those of nested objects as ``bound__alpha``.
 
         Parameters
@@ -155,7 +166,24 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
                 )
         return super().set_params(**params)
 
-    def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
+    @overload
+    def log_marginal_likelihood(
+        self, theta: MaybeArray = ..., eval_gradient: Literal[False] = ..., clone_kernel: bool = ...
+    ) -> float: ...
+
+    @overload
+    def log_marginal_likelihood(
+        self, theta: MaybeArray, eval_gradient: Literal[True], clone_kernel: bool = ...
+    ) -> tuple[float, Array]: ...
+
+    @overload
+    def log_marginal_likelihood(
+        self, theta: MaybeArray = ..., *, eval_gradient: Literal[True], clone_kernel: bool = ...
+    ) -> tuple[float, Array]: ...
+
+    def log_marginal_likelihood(
+        self, theta: MaybeArray = None, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> Any:
         """Evaluate the bound on the log marginal likelihood at the fitted inducing points.
 
         A classifier with more than two classes has several binary problems, unless it is a softmax.
@@ -202,18 +230,18 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
                 "log_marginal_likelihood_value_."
             )
         fitted = [fit.kernel for fit in self._fits]
-        theta, shared = _check_thetas(theta, fitted)
+        parts, shared = _check_thetas(theta, fitted)
         with np.errstate(all="ignore"):
-            kernels = [kernel.clone_with_theta(part) for kernel, part in zip(fitted, theta)]
+            kernels = [kernel.clone_with_theta(part) for kernel, part in zip(fitted, parts)]
             if not clone_kernel:
-                for kernel, part in zip(getattr(self.kernel_, "kernels", [self.kernel_]), theta):
+                for kernel, part in zip(getattr(self.kernel_, "kernels", [self.kernel_]), parts):
                     kernel.theta = part
             return self._mean_value(kernels, eval_gradient, shared)
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "kernel_")
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         if "_fits" in state:
             state["_fits"] = [_as_kept(fit) for fit in state["_fits"]]

@@ -18,7 +18,8 @@ class Run(NamedTuple):
     seconds : ndarray of shape (k,)
         Since `fit` began, after each iteration.
     values : ndarray of shape (k,)
-        Of the quantity, in nats of all rows together.
+        Of the quantity, in nats. Bounds of samples and densities are those of all rows together,
+        if these are like the sample.
     """
 
     name: str

@@ -3,6 +3,7 @@
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._engine.sobol import quantiles_of_columns, sobol_indices
+from skgp_sparse._ground.typing import Array
 
 _NAMES = "feature_importances_", "sobol_first_", "sobol_error_"
 
@@ -11,17 +12,17 @@ class Relevance:
     """A mixin: Sobol indices of the mean, which are computed when they are asked for."""
 
     @property
-    def feature_importances_(self):
+    def feature_importances_(self) -> Array:
         """Total Sobol indices of the mean (d,)."""
         return self._relevance("feature_importances_").total
 
     @property
-    def sobol_first_(self):
+    def sobol_first_(self) -> Array:
         """First-order Sobol indices of the mean (d,)."""
         return self._relevance("sobol_first_").first
 
     @property
-    def sobol_error_(self):
+    def sobol_error_(self) -> Array:
         """Standard errors (2, d) of both."""
         return self._relevance("sobol_error_").error
 

@@ -18,9 +18,15 @@ from abc import ABC, abstractmethod
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skgp_sparse._ground.typing import Array, Scalars
+
 
 class Bound(BaseEstimator, ABC):
     """Base class of the training objectives of sparse Gaussian process regression.
+
+    A bound knows one row at a time. Its methods neither keep nor overwrite the arrays that they are
+    given, and may return them: nobody overwrites what they return. Several threads call `penalty`
+    at the same time, so that it keeps nothing between two calls.
 
     Attributes
     ----------
@@ -45,11 +51,11 @@ class Bound(BaseEstimator, ABC):
     (array([0., 1.]), 1.0)
     """
 
-    noise_share = 0.0
-    is_lower_bound = True
-    block_size = 1
+    noise_share: Scalars = 0.0
+    is_lower_bound: bool = True
+    block_size: int = 1
 
-    def for_weights(self, weight):
+    def for_weights(self, weight: Scalars) -> "Bound":
         """Return the objective of rows with these weights.
 
         Parameters
@@ -66,7 +72,7 @@ class Bound(BaseEstimator, ABC):
         return self
 
     @abstractmethod
-    def penalty(self, x):
+    def penalty(self, x: Array) -> tuple[Array, Scalars]:
         """Compute the penalties ``φ`` of the residual-to-noise ratios ``x = r / σ²``.
 
         Parameters
@@ -84,7 +90,7 @@ class Bound(BaseEstimator, ABC):
             be a float, which makes the computation cheaper.
         """
 
-    def reduce(self, total, n):
+    def reduce(self, total: float, n: float) -> tuple[float, float]:
         """Compute what is subtracted from the objective, from the sum of the penalties.
 
         Parameters
@@ -117,7 +123,7 @@ class Titsias(Bound):
     (array([0. , 0.5]), 0.5)
     """
 
-    def penalty(self, x):
+    def penalty(self, x: Array) -> tuple[Array, Scalars]:
         """Compute ``x / 2``; see `Bound.penalty`."""
         return 0.5 * x, 0.5
 
@@ -136,7 +142,7 @@ class TitsiasNew(Bound):
     array([0.5 , 0.25])
     """
 
-    def penalty(self, x):
+    def penalty(self, x: Array) -> tuple[Array, Scalars]:
         """Compute ``log(1 + x) / 2``; see `Bound.penalty`."""
         return 0.5 * np.log1p(x), 0.5 / (1.0 + x)
 
@@ -183,7 +189,7 @@ class TitsiasBlocks(TitsiasNew):
     -6528
     """
 
-    def __init__(self, block_size=50):
+    def __init__(self, block_size: int = 50) -> None:
         self.block_size = block_size
 
 
@@ -202,11 +208,11 @@ class Artemev(Bound):
     1.0397 0.25
     """
 
-    def penalty(self, x):
+    def penalty(self, x: Array) -> tuple[Array, Scalars]:
         """Return the ratio ``x`` itself; see `Bound.penalty`."""
         return x, 1.0
 
-    def reduce(self, total, n):
+    def reduce(self, total: float, n: float) -> tuple[float, float]:
         """Compute ``n/2 log(1 + total/n)`` and its derivative; see `Bound.reduce`."""
         return 0.5 * n * np.log1p(total / n), 0.5 / (1.0 + total / n)
 
@@ -232,15 +238,15 @@ class PEP(Bound):
 
     is_lower_bound = False
 
-    def __init__(self, alpha=0.5):
+    def __init__(self, alpha: float = 0.5) -> None:
         self.alpha = alpha
 
     @property
-    def noise_share(self):
+    def noise_share(self) -> float:  # type: ignore[override]
         """The power `alpha` (float)."""
         return self.alpha
 
-    def penalty(self, x):
+    def penalty(self, x: Array) -> tuple[Array, Scalars]:
         """Compute ``(1-α)/(2α) log(1 + α x)``; see `Bound.penalty`."""
         alpha = self.alpha
         if np.all(alpha == 0):
@@ -266,7 +272,7 @@ class FITC(Bound):
     noise_share = 1.0
     is_lower_bound = False
 
-    def penalty(self, x):
+    def penalty(self, x: Array) -> tuple[Array, Scalars]:
         """Return zeros; see `Bound.penalty`."""
         return np.zeros_like(x), 0.0
 
@@ -287,6 +293,6 @@ class DTC(Bound):
 
     is_lower_bound = False
 
-    def penalty(self, x):
+    def penalty(self, x: Array) -> tuple[Array, Scalars]:
         """Return zeros; see `Bound.penalty`."""
         return np.zeros_like(x), 0.0

@@ -1,13 +1,43 @@
 """The estimator `SparseGPClassifier`."""
 
+from __future__ import annotations  # short names of types in help
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import numpy.typing as npt
 from sklearn.base import ClassifierMixin
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._estimator import SparseGP
+from skgp_sparse._ground.typing import (
+    AnyArray,
+    Array,
+    AutoName,
+    BoundName,
+    InitialiserName,
+    MaybeArray,
+    MetricName,
+    Optimizer,
+    PosteriorName,
+    PriorName,
+    RandomStateLike,
+    SigmoidName,
+    SolverName,
+)
+from skgp_sparse.bounds import Bound
 from skgp_sparse.families.labels import ClassLabels, announced_classes
 from skgp_sparse.families.leave_one_out import loo_probabilities
 from skgp_sparse.families.parameter_checks import can_learn_later
+from skgp_sparse.hyperpriors import AnyPrior
+from skgp_sparse.inference.contracts import Solver
+from skgp_sparse.likelihoods import Binary
+from skgp_sparse.posteriors import Strategy
+from skgp_sparse.sources import Source
+
+_Self = TypeVar("_Self", bound="SparseGPClassifier")
 
 
 class SparseGPClassifier(ClassifierMixin, SparseGP):
@@ -234,9 +264,12 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     fit_seconds_ : float
         Seconds that `fit` took.
     convergence_ : list of Run
-        What was maximised in each run of the optimiser on all rows, and in each contest: named
-        tuples ``(name, quantity, seconds, values)`` with arrays of an element for each iteration.
-        `ConvergenceDisplay` draws them. Not defined after `partial_fit`.
+        What was maximised, in each run of an optimiser that told its progress: named tuples
+        ``(name, quantity, seconds, values)`` with arrays of an element for each iteration.
+        `ConvergenceDisplay` draws them. The quantity is the bound, that of a sample, or a log
+        density of rows that are left out or held aside. Starts from few rows leave no trace, nor do
+        problems that other processes fit (`n_jobs`), nor an `optimizer` of your own. Not defined
+        after `partial_fit`.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Total Sobol indices of the latent mean: the share of its variance that is lost without a
         column, where columns are independent and distributed as in the training rows. With several
@@ -293,32 +326,35 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     array(['inside', 'outside'], dtype='<U7')
     """
 
+    classes_: AnyArray
+    n_classes_: int
+
     def __init__(
         self,
-        kernel=None,
+        kernel: Kernel | None = None,
         *,
-        bound="auto",
-        likelihood="probit",
-        posterior="auto",
-        n_inducing="auto",
-        inducing_init="auto",
-        optimize_inducing=True,
-        optimizer="fmin_l_bfgs_b",
-        solver="auto",
-        n_restarts_optimizer=0,
-        max_iter=1000,
-        metric="auto",
-        prior="auto",
-        time_limit=None,
-        tol="auto",
-        max_iter_predict=100,
-        warm_start=False,
-        multi_class="one_vs_rest",
-        categorical_features="from_dtype",
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        bound: BoundName | Bound = "auto",
+        likelihood: SigmoidName | Binary = "probit",
+        posterior: PosteriorName | Strategy = "auto",
+        n_inducing: int | AutoName = "auto",
+        inducing_init: InitialiserName | npt.ArrayLike | Callable[..., Any] = "auto",
+        optimize_inducing: bool = True,
+        optimizer: Optimizer = "fmin_l_bfgs_b",
+        solver: SolverName | Solver = "auto",
+        n_restarts_optimizer: int = 0,
+        max_iter: int = 1000,
+        metric: MetricName | int = "auto",
+        prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto",
+        time_limit: float | None = None,
+        tol: float | AutoName = "auto",
+        max_iter_predict: int = 100,
+        warm_start: bool = False,
+        multi_class: Literal["one_vs_rest", "one_vs_one", "softmax"] = "one_vs_rest",
+        categorical_features: npt.ArrayLike | None = "from_dtype",
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.kernel = kernel
         self.bound = bound
         self.likelihood = likelihood
@@ -342,7 +378,12 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(
+        self: _Self,
+        X: npt.ArrayLike | Source,
+        y: MaybeArray = None,
+        sample_weight: MaybeArray = None,
+    ) -> _Self:
         """Fit hyperparameters and inducing points.
 
         Parameters
@@ -370,7 +411,13 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         return self._fit(X, y, sample_weight)
 
     @available_if(can_learn_later)
-    def partial_fit(self, X, y=None, sample_weight=None, classes=None):
+    def partial_fit(
+        self: _Self,
+        X: npt.ArrayLike,
+        y: MaybeArray = None,
+        sample_weight: MaybeArray = None,
+        classes: MaybeArray = None,
+    ) -> _Self:
         """Learn from rows that arrive later, in chunks.
 
         The first call is a fit of its rows. Later calls add theirs. Hyperparameters and inducing
@@ -418,7 +465,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         """
         return self._learn(X, y, sample_weight, classes=classes)
 
-    def predict(self, X):
+    def predict(self, X: npt.ArrayLike) -> AnyArray:
         """Predict class labels.
 
         Parameters
@@ -434,7 +481,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         X, view = self._question(X)
         return self.classes_[view.decide(X)]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: npt.ArrayLike) -> Array:
         """Predict class probabilities, including the uncertainty of the latent process.
 
         Parameters
@@ -450,14 +497,14 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         X, view = self._question(X)
         return view.probabilities(X)
 
-    def loo_predict_proba(self):
+    def loo_predict_proba(self) -> Array:
         """Probabilities of the classes of every training row, given all others, without a refit.
 
         The hyperparameters and the inducing points are those of all rows. The row is taken out of
         the posterior by its own term, the approximation of its likelihood: what is left is the
-        cavity of expectation propagation. The terms of the others have seen the row. On average,
-        probabilities are short of those of fits without it by less than a tenth of what it changes,
-        and by less than a third with ``multi_class="softmax"``. With ``posterior="neighbors"``, the
+        cavity of expectation propagation. The terms of the others have seen the row. In the
+        tests of this package, this makes nine tenths of the step to a fit without the row, and two
+        thirds with ``multi_class="softmax"``. With ``posterior="neighbors"``, the
         nearest others predict the row.
 
         Returns
@@ -469,8 +516,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Raises
         ------
         ValueError
-            If there are more than two classes and ``multi_class="one_vs_one"``, or if the rows of
-            `fit` are not in memory or have the weight zero.
+            If there are more than two classes and ``multi_class="one_vs_one"``, if a row of `fit`
+            has the weight zero, or if its rows or their terms were not kept: after a cluster, a
+            large source, a pickle, or a solver of minibatches.
 
         References
         ----------
@@ -494,7 +542,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         name = f"{type(self).__name__}.loo_predict_proba"
         return loo_probabilities(self._fits, self._view, self, name)
 
-    def latent_mean_and_variance(self, X):
+    def latent_mean_and_variance(self, X: npt.ArrayLike) -> tuple[Array, Array]:
         """Compute the mean and variance of the latent process, or of those of a softmax.
 
         Parameters
@@ -525,18 +573,18 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             )
         return view.latent_moments(X)
 
-    def _family(self, **known):
+    def _family(self, **known: Any) -> ClassLabels:
         name = type(self).__name__
         if not known:
             return ClassLabels(self, name)
         before = getattr(self, "classes_", None)
         return ClassLabels(self, name, announced_classes(known["classes"], before, name))
 
-    def _earlier(self):
+    def _earlier(self) -> Any:
         fitted = hasattr(self, "kernel_")
         return (self.classes_, self._view.multi_class, self._fits) if fitted else None
 
-    def _question(self, X):
+    def _question(self, X: npt.ArrayLike) -> tuple[Any, Any]:
         """Query points, and the fitted processes."""
         check_is_fitted(self)
         return self._query(X), self._view.on_threads(self.n_jobs)

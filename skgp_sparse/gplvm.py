@@ -1,11 +1,16 @@
 """The estimator `BayesianGPLVM`."""
 
+from __future__ import annotations  # short names of types in help
+
 from numbers import Integral
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,9 +24,11 @@ from skgp_sparse._ground.sklearn_compat import (
     has_callbacks,
     with_callbacks,
 )
+from skgp_sparse._ground.typing import Array, AutoName, BoundName, MaybeArray, RandomStateLike
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
+from skgp_sparse.bounds import Bound
 from skgp_sparse.families.choices import resolve_bound
 from skgp_sparse.families.family import deadline_of
 from skgp_sparse.families.latent_fits import LatentSettings, LatentUnits, fit_latent, in_order
@@ -32,6 +39,8 @@ from skgp_sparse.solvers import warn_unless_converged
 
 _JITTER = 1e-6  # as positions move, inducing points may come close to each other
 _TOL = 1e-4  # the tolerance of "auto", in nats per entry of X that was observed
+
+_Self = TypeVar("_Self", bound="BayesianGPLVM")
 
 
 class BayesianGPLVM(
@@ -164,22 +173,34 @@ class BayesianGPLVM(
     array([[0.6, 0.8, 1.4]])
     """
 
+    embedding_: Array
+    embedding_std_: Array
+    relevances_: Array
+    kernel_: Kernel
+    noise_variance_: float
+    inducing_points_: Array
+    n_inducing_: int
+    mean_: Array
+    scale_: float
+    log_marginal_likelihood_value_: float
+    n_iter_: int
+
     def __init__(
         self,
-        n_components=2,
-        kernel=None,
+        n_components: int = 2,
+        kernel: Kernel | None = None,
         *,
-        bound="auto",
-        n_inducing=50,
-        noise_variance="learn",
-        n_restarts_optimizer=2,
-        max_iter=3000,
-        tol="auto",
-        time_limit=None,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        bound: BoundName | Bound = "auto",
+        n_inducing: int = 50,
+        noise_variance: float | Literal["learn"] = "learn",
+        n_restarts_optimizer: int = 2,
+        max_iter: int = 3000,
+        tol: float | AutoName = "auto",
+        time_limit: float | None = None,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.bound = bound
@@ -193,7 +214,7 @@ class BayesianGPLVM(
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X, y=None):
+    def fit(self: _Self, X: npt.ArrayLike, y: None = None) -> _Self:
         """Fit the model.
 
         Parameters
@@ -216,7 +237,13 @@ class BayesianGPLVM(
         with unchanged_on_failure(self), np.errstate(all="ignore"):
             return self._fit(X)
 
-    def transform(self, X, return_std=False):
+    @overload
+    def transform(self, X: npt.ArrayLike, return_std: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def transform(self, X: npt.ArrayLike, return_std: Literal[True]) -> tuple[Array, Array]: ...
+
+    def transform(self, X: npt.ArrayLike, return_std: bool = False) -> Any:
         """Find the latent positions of rows, each on its own.
 
         Parameters
@@ -236,7 +263,24 @@ class BayesianGPLVM(
         mean, variance = self._locate(X)[0].inputs
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def inverse_transform(self, X, X_std=None, return_std=False):
+    @overload
+    def inverse_transform(
+        self, X: npt.ArrayLike, X_std: MaybeArray = ..., return_std: Literal[False] = ...
+    ) -> Array: ...
+
+    @overload
+    def inverse_transform(
+        self, X: npt.ArrayLike, X_std: MaybeArray, return_std: Literal[True]
+    ) -> tuple[Array, Array]: ...
+
+    @overload
+    def inverse_transform(
+        self, X: npt.ArrayLike, X_std: MaybeArray = ..., *, return_std: Literal[True]
+    ) -> tuple[Array, Array]: ...
+
+    def inverse_transform(
+        self, X: npt.ArrayLike, X_std: MaybeArray = None, return_std: bool = False
+    ) -> Any:
         """Predict rows at latent positions.
 
         Parameters
@@ -272,7 +316,7 @@ class BayesianGPLVM(
             return mean
         return mean, np.sqrt(self.scale_**2 * variance + self.noise_variance_)
 
-    def score_samples(self, X):
+    def score_samples(self, X: npt.ArrayLike) -> Array:
         """Compute a lower bound of the log density of each row.
 
         Parameters
@@ -288,7 +332,7 @@ class BayesianGPLVM(
         places, mask = self._locate(X)
         return places.value - mask.sum(axis=1) * np.log(self.scale_)
 
-    def score(self, X, y=None):
+    def score(self, X: npt.ArrayLike, y: None = None) -> float:
         """Compute the mean of `score_samples`.
 
         Parameters
@@ -305,7 +349,7 @@ class BayesianGPLVM(
         """
         return float(np.mean(self.score_samples(X)))
 
-    def sample(self, n_samples=1, random_state=0):
+    def sample(self, n_samples: int = 1, random_state: RandomStateLike = 0) -> Array:
         """Draw rows from the fitted model, at positions that are drawn from the prior.
 
         Parameters
@@ -323,13 +367,13 @@ class BayesianGPLVM(
         """
         check_is_fitted(self)
         checks.check_number(n_samples, "n_samples", f"{type(self).__name__}.sample", Integral, 1)
-        random_state = check_random_state(random_state)
-        positions = random_state.normal(size=(n_samples, self.embedding_.shape[1]))
+        generator = check_random_state(random_state)
+        positions = generator.normal(size=(n_samples, self.embedding_.shape[1]))
         mean, std = self.inverse_transform(positions, return_std=True)
-        return mean + std * random_state.normal(size=mean.shape)
+        return mean + std * generator.normal(size=mean.shape)
 
     @with_callbacks
-    def _fit(self, X):
+    def _fit(self, X: Any) -> Any:
         name = type(self).__name__
         check_latent(self, name)
         bound = resolve_bound(self.bound, name)
@@ -351,22 +395,23 @@ class BayesianGPLVM(
         reporter.end()
         return self
 
-    def _settings(self, units, progress, name):
+    def _settings(self, units: Any, progress: Any, name: str) -> LatentSettings:
         """How the fit is looked for."""
-        is_learned = isinstance(self.noise_variance, str)
+        noise: Any = self.noise_variance
+        tol: Any = self.tol
         memory = get_config()["working_memory"] * 2**20
         is_told = self.verbose or has_callbacks(self)
         return LatentSettings(
             n_restarts=self.n_restarts_optimizer,
             max_iter=self.max_iter,
-            tol=_TOL if checks.is_auto(self.tol) else self.tol,
-            noise=None if is_learned else self.noise_variance / units.scale**2,
+            tol=_TOL if checks.is_auto(tol) else tol,
+            noise=None if isinstance(noise, str) else noise / units.scale**2,
             options=Options(Jitter(_JITTER), resolve_n_jobs(self.n_jobs), memory),
             progress=progress if is_told else None,
             deadline=deadline_of(self, name),
         )
 
-    def _store(self, fit, units):
+    def _store(self, fit: Any, units: Any) -> None:
         """Set the fitted attributes."""
         latent = fit.objective
         with single_threaded_blas():
@@ -383,7 +428,7 @@ class BayesianGPLVM(
         self._model = LatentModel(fit.kernel, latent.bound, conclusion.posterior, latent.inputs)
         self.noise_variance_ = float(self._model.noise * self.scale_**2)
 
-    def _rows(self, X, reset):
+    def _rows(self, X: Any, reset: bool) -> Array:
         """Rows as an array, in which missing entries are NaN."""
         name = type(self).__name__
         checks.check_in_memory(name, X=X)
@@ -397,7 +442,7 @@ class BayesianGPLVM(
             ensure_all_finite="allow-nan",
             ensure_min_samples=2 if reset else 1,
         )
-        empty = np.flatnonzero(np.isnan(X).all(axis=0)) if reset else ()
+        empty: Any = np.flatnonzero(np.isnan(X).all(axis=0)) if reset else ()
         if len(empty):
             raise ValueError(
                 f"{name}: column {empty[0]} of X has no entry that is not NaN. Remove the "
@@ -405,7 +450,7 @@ class BayesianGPLVM(
             )
         return X
 
-    def _locate(self, X):
+    def _locate(self, X: npt.ArrayLike) -> tuple[Any, Any]:
         """`Places` of rows, and which entries they have."""
         check_is_fitted(self)
         y, mask = LatentUnits(self.mean_, self.scale_).standardised(self._rows(X, reset=False))
@@ -420,7 +465,7 @@ class BayesianGPLVM(
             )
         return places, mask
 
-    def _positions(self, X, X_std):
+    def _positions(self, X: Any, X_std: MaybeArray) -> Normals:
         """Latent positions with their variances."""
         name, shape = f"{type(self).__name__}.inverse_transform", self.embedding_.shape
         X = check_array(X, dtype=np.float64, input_name="X")
@@ -434,10 +479,10 @@ class BayesianGPLVM(
         return Normals(X, checks.check_std(X_std, X, "X_std", name) ** 2)
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return self.embedding_.shape[1]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

@@ -10,12 +10,15 @@ per fit, however many rows there are, and a constant is left out. What an estima
 evidence is F without the prior.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse._ground.typing import Array, Ints, Scalars
 
 
 class LogNormalLengthScales(BaseEstimator):
@@ -69,11 +72,13 @@ class LogNormalLengthScales(BaseEstimator):
     True
     """
 
-    def __init__(self, location="scaled", variance=3.0):
+    def __init__(
+        self, location: float | Literal["scaled"] = "scaled", variance: float = 3.0
+    ) -> None:
         self.location = location
         self.variance = variance
 
-    def of(self, kernel, scale):
+    def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
         """Return the prior of the hyperparameters of a kernel.
 
         Parameters
@@ -95,7 +100,7 @@ class LogNormalLengthScales(BaseEstimator):
             means.append(np.log(spread) + self._location(len(columns)) + np.zeros(len(places)))
         return ThetaPrior(np.concatenate(positions), np.concatenate(means), self.variance)
 
-    def _location(self, d):
+    def _location(self, d: int) -> Any:
         is_number = not isinstance(self.location, str)
         return self.location if is_number else np.sqrt(2.0) + 0.5 * np.log(d)
 
@@ -126,10 +131,10 @@ class PooledCorrelations(BaseEstimator):
     -1.0
     """
 
-    def __init__(self, variance=1.0):
+    def __init__(self, variance: float = 1.0) -> None:
         self.variance = variance
 
-    def of(self, kernel, scale):
+    def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
         """Return the prior of the hyperparameters of a kernel.
 
         Parameters
@@ -176,10 +181,10 @@ class NeutralValues(BaseEstimator):
     (array([3, 4]), array([0., 0.]))
     """
 
-    def __init__(self, variance=0.1):
+    def __init__(self, variance: float = 0.1) -> None:
         self.variance = variance
 
-    def of(self, kernel, scale):
+    def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
         """Return the prior of the hyperparameters of a kernel.
 
         Parameters
@@ -222,11 +227,11 @@ class NoiseOfMissingValues(BaseEstimator):
     array([5, 6])
     """
 
-    def __init__(self, location=0.02, variance=1.0):
+    def __init__(self, location: float = 0.02, variance: float = 1.0) -> None:
         self.location = location
         self.variance = variance
 
-    def of(self, kernel, scale):
+    def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
         """Return the prior of the hyperparameters of a kernel.
 
         Parameters
@@ -246,10 +251,11 @@ class NoiseOfMissingValues(BaseEstimator):
         return ThetaPrior(positions, means, float(self.variance))
 
 
+AnyPrior = LogNormalLengthScales | NeutralValues | NoiseOfMissingValues | PooledCorrelations
 PRIORS = LogNormalLengthScales, NeutralValues, NoiseOfMissingValues, PooledCorrelations
 
 
-def joined(priors, kernel, scale):
+def joined(priors: Iterable[Any], kernel: Kernel, scale: Array) -> "ThetaPrior":
     """The `ThetaPrior` of several priors of different hyperparameters of a kernel."""
     several = [NO_PRIOR, *(prior.of(kernel, scale) for prior in priors)]
     sizes = [len(one.positions) for one in several]
@@ -261,7 +267,7 @@ def joined(priors, kernel, scale):
     )
 
 
-_NONE = np.zeros(0, dtype=int)
+_NONE: Ints = np.zeros(0, dtype=int)
 
 
 class ThetaPrior(NamedTuple):
@@ -277,19 +283,19 @@ class ThetaPrior(NamedTuple):
         Positions of entries that vary around their mean, and their variance.
     """
 
-    positions: np.ndarray = _NONE
-    mean: np.ndarray | float = 0.0
-    variance: float | np.ndarray = 1.0
-    groups: tuple = ()
+    positions: Ints = _NONE
+    mean: Scalars = 0.0
+    variance: Scalars = 1.0
+    groups: tuple[tuple[Ints, float], ...] = ()
 
-    def log_density(self, theta):
+    def log_density(self, theta: Array) -> float:
         """The logarithm of the density, up to a constant: 0 at its maximum."""
         value = -0.5 * np.sum((theta[self.positions] - self.mean) ** 2 / self.variance)
         for places, variance in self.groups:
             value -= 0.5 * len(places) * np.var(theta[places]) / variance
         return float(value)
 
-    def gradient(self, theta):
+    def gradient(self, theta: Array) -> Array:
         """Its gradient (p,)."""
         gradient = np.zeros(len(theta))
         slopes = (self.mean - theta[self.positions]) / self.variance
@@ -298,7 +304,7 @@ class ThetaPrior(NamedTuple):
             gradient[places] = (np.mean(theta[places]) - theta[places]) / variance
         return gradient
 
-    def added_to(self, evaluation, theta):
+    def added_to(self, evaluation: Any, theta: Array) -> Any:
         """The `Evaluation` of an objective and of this prior together."""
         theta_bar = evaluation.theta_bar + self.gradient(theta)
         gradient = evaluation.gradient | {"kernel": theta_bar}
@@ -309,6 +315,6 @@ class ThetaPrior(NamedTuple):
 NO_PRIOR = ThetaPrior()
 
 
-def _root_mean_square(scale):
+def _root_mean_square(scale: Array) -> Any:
     largest = scale.max()
     return largest * np.sqrt(np.mean((scale / largest) ** 2))

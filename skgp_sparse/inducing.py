@@ -7,19 +7,30 @@ variance of a row is the prior variance that the chosen points leave unexplained
 distinct points. If X has fewer than `n_inducing` distinct rows, they return fewer points.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 from threadpoolctl import threadpool_limits
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.moments import present_mean_and_spread
 from skgp_sparse._ground.distinct import unique_rows
+from skgp_sparse._ground.typing import Array, Triple
 
 _LLOYD_ITERATIONS = 10  # a start, not a clustering
 _OUTLYING = 2.0**30  # square of the largest distance from the mean, in length scales
 _EXPLAINED = 1e-10  # residual variance, relative to the prior's, that needs no further point
 
 
-def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
+def k_means(
+    X: Array,
+    n_inducing: int,
+    kernel: Kernel,
+    random_state: np.random.RandomState,
+    sample_weight: Array | None = None,
+) -> Array:
     """Compute centres of k-means clusters in the metric of the kernel.
 
     A few iterations of Lloyd's algorithm start at the rows that `rp_cholesky` draws. If some rows
@@ -71,7 +82,13 @@ def k_means(X, n_inducing, kernel, random_state, sample_weight=None):
     return np.unique(clusters.cluster_centers_, axis=0) * scale + centre
 
 
-def k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight=None):
+def k_means_plus_plus(
+    X: Array,
+    n_inducing: int,
+    kernel: Kernel,
+    random_state: np.random.RandomState,
+    sample_weight: Array | None = None,
+) -> Array:
     """Choose rows that are spread out, by k-means++ seeding in the metric of the kernel.
 
     Parameters
@@ -110,7 +127,13 @@ def k_means_plus_plus(X, n_inducing, kernel, random_state, sample_weight=None):
     return unique_rows(X[chosen])
 
 
-def random(X, n_inducing, kernel, random_state, sample_weight=None):
+def random(
+    X: Array,
+    n_inducing: int,
+    kernel: Kernel,
+    random_state: np.random.RandomState,
+    sample_weight: Array | None = None,
+) -> Array:
     """Draw distinct rows at random, with probability proportional to their weight.
 
     Parameters
@@ -146,7 +169,13 @@ def random(X, n_inducing, kernel, random_state, sample_weight=None):
     return X[np.sort(random_state.choice(first, size, replace=False, p=mass / mass.sum()))]
 
 
-def greedy(X, n_inducing, kernel, random_state, sample_weight=None):
+def greedy(
+    X: Array,
+    n_inducing: int,
+    kernel: Kernel,
+    random_state: np.random.RandomState,
+    sample_weight: Array | None = None,
+) -> Array:
     """Choose the row with the largest residual variance, one row after the other.
 
     This is the pivoted Cholesky factorisation of Burt, Rasmussen and van der Wilk (2020),
@@ -183,7 +212,13 @@ def greedy(X, n_inducing, kernel, random_state, sample_weight=None):
     return X[_pivots(X, n_inducing, kernel, np.argmax)]
 
 
-def rp_cholesky(X, n_inducing, kernel, random_state, sample_weight=None):
+def rp_cholesky(
+    X: Array,
+    n_inducing: int,
+    kernel: Kernel,
+    random_state: np.random.RandomState,
+    sample_weight: Array | None = None,
+) -> Array:
     """Draw rows one by one, with probability proportional to their residual variance.
 
     This is the randomly pivoted Cholesky factorisation of Chen, Epperly, Tropp and Webber (2025),
@@ -220,19 +255,19 @@ def rp_cholesky(X, n_inducing, kernel, random_state, sample_weight=None):
     """
     weight = 1.0 if sample_weight is None else sample_weight
 
-    def draw(residual):
+    def draw(residual: Array) -> Any:
         mass = np.cumsum(weight * residual)
         return np.searchsorted(mass, random_state.uniform() * mass[-1], side="right")
 
     return X[_pivots(X, n_inducing, kernel, draw)]
 
 
-def _pivots(X, n_inducing, kernel, choose):
+def _pivots(X: Array, n_inducing: int, kernel: Kernel, choose: Callable[[Array], Any]) -> list[int]:
     """Indices of the pivots of a partial Cholesky factorisation of the kernel matrix of X."""
     residual = np.array(np.broadcast_to(kernels.diagonal(kernel, X)[0], len(X)))
     enough = _EXPLAINED * residual.max()
     factor = np.empty((min(n_inducing, len(X)), len(X)))
-    pivots = []
+    pivots: list[int] = []
     while len(pivots) < len(factor) and residual.max() > enough:
         pivot = min(int(choose(residual)), len(X) - 1)
         column = kernels.evaluate(kernel, X, X[pivot : pivot + 1])[:, 0]
@@ -253,7 +288,7 @@ BY_NAME = {
 }
 
 
-def _in_metric(X, kernel, sample_weight):
+def _in_metric(X: Array, kernel: Kernel, sample_weight: Array | None) -> Triple:
     centre, spread = present_mean_and_spread(X, sample_weight)
     scale = kernels.length_scales(kernel, np.where(spread > 0, spread, 1.0))
     matters = kernels.touched(kernel, X.shape[1])

@@ -6,8 +6,10 @@ the uncertainty that is claimed.
 """
 
 import re
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from sklearn.pipeline import Pipeline
 
@@ -26,12 +28,23 @@ __all__ = [
     "sharpness",
 ]
 
+Array = npt.NDArray[np.float64]
+AnyArray = npt.NDArray[Any]
+MaybeArray = npt.ArrayLike | None
+Triple = tuple[Array, Array, Array]
+
 _LOG_2PI = np.log(2.0 * np.pi)
 _LEVELS = (np.arange(99) + 1.0) / 100.0  # of the probabilities that calibration is judged at
 _QUANTILES = (np.arange(100) + 0.5) / 100.0  # of a predictive distribution that is not normal
 
 
-def mean_log_predictive_density(y_true, y_mean, y_std, *, sample_weight=None):
+def mean_log_predictive_density(
+    y_true: npt.ArrayLike,
+    y_mean: npt.ArrayLike,
+    y_std: npt.ArrayLike,
+    *,
+    sample_weight: MaybeArray = None,
+) -> float:
     r"""Compute the mean of ``log N(y; mean, std²)`` over the rows, in nats.
 
     Larger values are better. Several targets are averaged. The value depends on the units of y:
@@ -68,7 +81,14 @@ def mean_log_predictive_density(y_true, y_mean, y_std, *, sample_weight=None):
     return _average(_log_density(*_normal(y_true, y_mean, y_std)), sample_weight)
 
 
-def mean_standardized_log_loss(y_true, y_mean, y_std, *, y_train, sample_weight=None):
+def mean_standardized_log_loss(
+    y_true: npt.ArrayLike,
+    y_mean: npt.ArrayLike,
+    y_std: npt.ArrayLike,
+    *,
+    y_train: npt.ArrayLike,
+    sample_weight: MaybeArray = None,
+) -> float:
     r"""Compute the mean log loss minus that of a model which knows no inputs, in nats.
 
     That model predicts the mean and the standard deviation of the training targets for every row,
@@ -113,7 +133,13 @@ def mean_standardized_log_loss(y_true, y_mean, y_std, *, y_train, sample_weight=
     return -_average(gain, sample_weight)
 
 
-def crps(y_true, y_mean, y_std, *, sample_weight=None):
+def crps(
+    y_true: npt.ArrayLike,
+    y_mean: npt.ArrayLike,
+    y_std: npt.ArrayLike,
+    *,
+    sample_weight: MaybeArray = None,
+) -> float:
     r"""Compute the mean continuous ranked probability score of normal predictions, in units of y.
 
     It is the integral of the squared distance between the predicted distribution function and the
@@ -153,7 +179,9 @@ def crps(y_true, y_mean, y_std, *, sample_weight=None):
     return _average(std * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - np.pi**-0.5), sample_weight)
 
 
-def crps_from_quantiles(y_true, y_quantiles, *, sample_weight=None):
+def crps_from_quantiles(
+    y_true: npt.ArrayLike, y_quantiles: npt.ArrayLike, *, sample_weight: MaybeArray = None
+) -> float:
     r"""Compute the mean continuous ranked probability score from quantiles, in units of y.
 
     It is twice the mean pinball loss of k quantiles at the probabilities
@@ -199,7 +227,14 @@ def crps_from_quantiles(y_true, y_quantiles, *, sample_weight=None):
     return _average(2.0 * np.maximum(p * apart, (p - 1.0) * apart).mean(axis=1), sample_weight)
 
 
-def interval_score(y_true, lower, upper, *, coverage=0.9, sample_weight=None):
+def interval_score(
+    y_true: npt.ArrayLike,
+    lower: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    *,
+    coverage: float = 0.9,
+    sample_weight: MaybeArray = None,
+) -> float:
     r"""Compute the mean interval (Winkler) score, in units of y.
 
     An interval pays its width and, where it misses the truth, the distance from it times
@@ -246,7 +281,13 @@ def interval_score(y_true, lower, upper, *, coverage=0.9, sample_weight=None):
     return _average(upper - lower + 2.0 / (1.0 - coverage) * missed, sample_weight)
 
 
-def interval_coverage(y_true, lower, upper, *, sample_weight=None):
+def interval_coverage(
+    y_true: npt.ArrayLike,
+    lower: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    *,
+    sample_weight: MaybeArray = None,
+) -> float:
     """Compute the share of targets that are within their intervals, the ends included.
 
     Parameters
@@ -278,7 +319,13 @@ def interval_coverage(y_true, lower, upper, *, sample_weight=None):
     return _average(((lower <= y) & (y <= upper)).astype(float), sample_weight)
 
 
-def calibration_error(y_true, y_mean, y_std, *, sample_weight=None):
+def calibration_error(
+    y_true: npt.ArrayLike,
+    y_mean: npt.ArrayLike,
+    y_std: npt.ArrayLike,
+    *,
+    sample_weight: MaybeArray = None,
+) -> float:
     """Compute by how much quantiles of normal predictions are off, as a mean over probabilities.
 
     For the probabilities .01 to .99, the share of targets below the predicted quantile should be
@@ -314,7 +361,7 @@ def calibration_error(y_true, y_mean, y_std, *, sample_weight=None):
     return _calibration(ndtr((y - mean) / std), sample_weight)
 
 
-def sharpness(y_std, *, sample_weight=None):
+def sharpness(y_std: npt.ArrayLike, *, sample_weight: MaybeArray = None) -> float:
     """Compute the root mean square of predicted standard deviations, in units of y.
 
     Of two models that are both calibrated, the one with the smaller value is better.
@@ -340,7 +387,13 @@ def sharpness(y_std, *, sample_weight=None):
     return float(np.sqrt(_average(np.asarray(y_std, dtype=float) ** 2, sample_weight)))
 
 
-def log_predictive_density_scorer(estimator, X, y, sample_weight=None, offset=None):
+def log_predictive_density_scorer(
+    estimator: Any,
+    X: Any,
+    y: npt.ArrayLike,
+    sample_weight: MaybeArray = None,
+    offset: MaybeArray = None,
+) -> float:
     """Compute the mean log predictive density of y, as a scorer for ``GridSearchCV(scoring=...)``.
 
     Larger values are better, as for all scikit-learn scorers. If the estimator has the method
@@ -394,7 +447,13 @@ def log_predictive_density_scorer(estimator, X, y, sample_weight=None, offset=No
     return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)
 
 
-def crps_scorer(estimator, X, y, sample_weight=None, offset=None):
+def crps_scorer(
+    estimator: Any,
+    X: Any,
+    y: npt.ArrayLike,
+    sample_weight: MaybeArray = None,
+    offset: MaybeArray = None,
+) -> float:
     """Compute minus the mean continuous ranked probability score of y, as a scorer.
 
     Predictions are taken as normal, with the moments of ``predict(X, return_std=True)``. Those of a
@@ -435,7 +494,13 @@ def crps_scorer(estimator, X, y, sample_weight=None, offset=None):
     return -crps(y, *_mean_and_std(estimator, X, "crps_scorer"), sample_weight=sample_weight)
 
 
-def interval_score_scorer(estimator, X, y, sample_weight=None, offset=None):
+def interval_score_scorer(
+    estimator: Any,
+    X: Any,
+    y: npt.ArrayLike,
+    sample_weight: MaybeArray = None,
+    offset: MaybeArray = None,
+) -> float:
     """Compute minus the mean score of central 90 % intervals, as a scorer; see `interval_score`.
 
     Parameters
@@ -468,7 +533,13 @@ def interval_score_scorer(estimator, X, y, sample_weight=None, offset=None):
     return -interval_score(y, lower, upper, coverage=0.9, sample_weight=sample_weight)
 
 
-def calibration_error_scorer(estimator, X, y, sample_weight=None, offset=None):
+def calibration_error_scorer(
+    estimator: Any,
+    X: Any,
+    y: npt.ArrayLike,
+    sample_weight: MaybeArray = None,
+    offset: MaybeArray = None,
+) -> float:
     """Compute minus the calibration error of y, as a scorer; see `calibration_error`.
 
     Parameters
@@ -502,7 +573,7 @@ def calibration_error_scorer(estimator, X, y, sample_weight=None, offset=None):
 # -- what they share -------------------------------------------------------------------
 
 
-def _normal(y_true, y_mean, y_std):
+def _normal(y_true: npt.ArrayLike, y_mean: npt.ArrayLike, y_std: npt.ArrayLike) -> Triple:
     """Targets, means and standard deviations as arrays of one shape; raises unless they are."""
     y_true, y_mean, y_std = (np.asarray(a, dtype=float) for a in (y_true, y_mean, y_std))
     if not y_true.shape == y_mean.shape == y_std.shape:
@@ -515,7 +586,7 @@ def _normal(y_true, y_mean, y_std):
     return y_true, y_mean, y_std
 
 
-def _interval(y_true, lower, upper):
+def _interval(y_true: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Triple:
     """Targets and ends as arrays of one shape; raises unless they are."""
     y_true, lower, upper = (np.asarray(a, dtype=float) for a in (y_true, lower, upper))
     if not y_true.shape == lower.shape == upper.shape:
@@ -528,35 +599,35 @@ def _interval(y_true, lower, upper):
     return y_true, lower, upper
 
 
-def _log_density(y, mean, std):
+def _log_density(y: Array, mean: Array, std: Array) -> Array:
     return -0.5 * (_LOG_2PI + ((y - mean) / std) ** 2) - np.log(std)
 
 
-def _average(values, weight):
+def _average(values: Array, weight: Any) -> float:
     """Weighted mean over rows of the mean over targets."""
     by_row = np.reshape(values, (len(values), -1)).mean(axis=1)
     return float(np.average(by_row, weights=weight))
 
 
-def _calibration(probability, weight):
+def _calibration(probability: Array, weight: Any) -> float:
     """The calibration error of the probabilities (n,) or (n, p) below the truth."""
     by_target = np.reshape(probability, (len(probability), -1)).T
     return float(np.mean([_mean_difference(p[:, None] <= _LEVELS, weight) for p in by_target]))
 
 
-def _mean_difference(below, weight):
+def _mean_difference(below: Any, weight: Any) -> float:
     """Mean of ``|share - probability|`` of what is below the quantiles, (n, levels)."""
     return float(np.mean(np.abs(np.average(below, axis=0, weights=weight) - _LEVELS)))
 
 
-def _last_step(estimator, X):
+def _last_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     """The last step of a pipeline, and the inputs as it sees them."""
     if not isinstance(estimator, Pipeline):
         return estimator, X
     return estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X
 
 
-def _quantiles(estimator, X, probabilities, offset):
+def _quantiles(estimator: Any, X: Any, probabilities: AnyArray, offset: MaybeArray) -> Array | None:
     """Quantiles (n, k) where predictions are not normal; None: they are."""
     last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if getattr(last, "likelihood_", None) is None or not hasattr(last, "predict_quantiles"):
@@ -566,7 +637,7 @@ def _quantiles(estimator, X, probabilities, offset):
     return last.predict_quantiles(inputs, probabilities, **options)
 
 
-def _mean_and_std(estimator, X, name):
+def _mean_and_std(estimator: Any, X: Any, name: str) -> tuple[Array, Array]:
     """What ``predict(X, return_std=True)`` returns."""
     try:
         mean, std = estimator.predict(X, return_std=True)

@@ -316,9 +316,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     fit_seconds_ : float
         Seconds that `fit` took.
     convergence_ : list of Run
-        What was maximised in each run of the optimiser on all rows, and in each contest: named
-        tuples ``(name, quantity, seconds, values)`` with arrays of an element for each iteration.
-        `ConvergenceDisplay` draws them. Not defined after `partial_fit`.
+        What was maximised, in each run of an optimiser that told its progress: named tuples
+        ``(name, quantity, seconds, values)`` with arrays of an element for each iteration.
+        `ConvergenceDisplay` draws them. The quantity is the bound, that of a sample, or a log
+        density of rows that are left out or held aside. Starts from few rows leave no trace, nor do
+        problems that other processes fit (`n_jobs`), nor an `optimizer` of your own. Not defined
+        after `partial_fit`.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Total Sobol indices of the posterior mean: the share of its variance that is lost without a
         column, where columns are independent and distributed as in the training rows. With several
@@ -597,7 +600,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             with respect to X are returned, too. They are known unless `posterior_` is "rows", and
             with a `likelihood` other than "gaussian" for ``latent=True`` only. If `posterior_` is
             "neighbors", the neighbours of each row of X are held: predictions jump where others
-            become the nearest ones.
+            become the nearest ones. With respect to categories and missing values, they are 0.
         return_mean_grad, return_std_grad : bool, default=False
             The same for a single row, as in scikit-optimize: gradients have the shape
             (n_features,). They need `return_std`, and `return_std_grad` needs `return_mean_grad`.
@@ -689,7 +692,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         model's are. For exchangeable rows, they contain a new target with at least this probability
         up to the influence of a single row on the fit. As the hyperparameters have seen all rows,
         there is no guarantee for small tables: intervals are wider by a factor of
-        :math:`\sqrt{1 + 2p/n}` for p hyperparameters and n rows, which is right on average [2]_.
+        :math:`\sqrt{(n + p)/(n - p)}` for p parameters of kernel and likelihood and n rows, which
+        makes up for it on average where n is much larger than p [2]_.
 
         `fit` keeps the scores of all rows, or of 5,000 random ones, also in pickles.
 
@@ -726,8 +730,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ----------
         .. [1] Barber, Candès, Ramdas and Tibshirani (2021). "Predictive inference with the
            jackknife+." Annals of Statistics 49.
-        .. [2] Akaike (1974). "A new look at the statistical model identification." IEEE
-           Transactions on Automatic Control 19.
+        .. [2] Akaike (1969). "Fitting autoregressive models for prediction." Annals of the
+           Institute of Statistical Mathematics 21.
 
         Examples
         --------
@@ -1148,11 +1152,15 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def _with_gradients(self, X, return_std, return_cov=False, latent=False, *known):
         """Mean, standard deviation if it is wanted, and their gradients."""
         name, has_noise = f"{type(self).__name__}.predict", is_gaussian(self.likelihood)
-        if return_cov or any(one is not None for one in known) or not (has_noise or latent):
+        if return_cov or any(one is not None for one in known):
             raise ValueError(
                 f"{name}: return_gradient goes with return_std, but neither with return_cov nor "
-                "with offset or X_std. Leave these out, and set latent to True if the likelihood "
-                "is not 'gaussian'."
+                "with offset or X_std."
+            )
+        if not (has_noise or latent):
+            raise ValueError(
+                f"{name}: gradients of responses to likelihood={self.likelihood!r} are not known. "
+                "Set latent to True for those of the latent value."
             )
         check_is_fitted(self, "kernel_")
         X, view, _ = self._question(X, None)

@@ -4,19 +4,23 @@ Pass a name or an object as the parameter `solver` of an estimator: an object ha
 own, such as ``solver=Minibatches(batch_size=512)``, which a search sets as ``solver__batch_size``.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.process import Process
+from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.contracts import Objective, Solver
+from skgp_sparse.inference.contracts import Conclusion, Model, Objective, Solver
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic, attempt, value_or_minus_inf
 from skgp_sparse.inference.starts import drawn_starts, fit_exact
@@ -31,13 +35,13 @@ _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all 
 class Fit(NamedTuple):
     """What a fit found."""
 
-    kernel: object
+    kernel: Kernel
     objective: Objective  # for users: it begins where the fit ended
-    posterior: object  # `Process`
+    posterior: Process
     value: float
     n_iter: int
     jitter: float
-    selection: tuple = ()  # a `Candidate` for each posterior that was tried, in order
+    selection: tuple[Any, ...] = ()  # a `Candidate` for each posterior that was tried, in order
 
 
 class KeepParameters(BaseEstimator, Solver):
@@ -45,7 +49,14 @@ class KeepParameters(BaseEstimator, Solver):
 
     moves = False
 
-    def solve(self, objective, kernel, settings, random_state, model=None):
+    def solve(
+        self,
+        objective: Any,
+        kernel: Kernel,
+        settings: Any,
+        random_state: np.random.RandomState,
+        model: Model | None = None,
+    ) -> Fit:
         """Evaluate the objective."""
         return _finish(objective, kernel, 0)
 
@@ -66,7 +77,14 @@ class LBFGS(BaseEstimator, Solver):
 
     begins_small = True
 
-    def solve(self, objective, kernel, settings, random_state, model=None):
+    def solve(
+        self,
+        objective: Any,
+        kernel: Kernel,
+        settings: Any,
+        random_state: np.random.RandomState,
+        model: Model | None = None,
+    ) -> Fit:
         """Hyperparameters by L-BFGS: with inducing points, or with restarts."""
         if model is None:
             function, maximum = fit_exact(objective, kernel, settings, random_state)
@@ -102,9 +120,16 @@ class Stochastic(BaseEstimator, Solver):
     """
 
     begins_small = True
-    batch_size = None  # there are no minibatches
+    batch_size: int | None = None  # there are no minibatches
 
-    def solve(self, objective, kernel, settings, random_state, model=None):
+    def solve(
+        self,
+        objective: Any,
+        kernel: Kernel,
+        settings: Any,
+        random_state: np.random.RandomState,
+        model: Model | None = None,
+    ) -> Fit:
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
         if model is None:
             return LBFGS().solve(objective, kernel, settings, random_state)
@@ -152,7 +177,7 @@ class Minibatches(Stochastic):
     True
     """
 
-    def __init__(self, batch_size=512):
+    def __init__(self, batch_size: int = 512) -> None:
         self.batch_size = batch_size
 
 
@@ -165,14 +190,21 @@ class UserOptimizer(BaseEstimator, Solver):
         ``(objective, theta, bounds) -> (theta, value)``, which minimises.
     """
 
-    def __init__(self, optimizer):
+    def __init__(self, optimizer: Callable[..., Any]) -> None:
         self.optimizer = optimizer
 
-    def solve(self, objective, kernel, settings, random_state, model=None):
+    def solve(
+        self,
+        objective: Any,
+        kernel: Kernel,
+        settings: Any,
+        random_state: np.random.RandomState,
+        model: Model | None = None,
+    ) -> Fit:
         """Hyperparameters by the optimiser, from the kernel and from restarts."""
         prior, inner_state = settings.prior, None  # an evaluation begins where the last one ended
 
-        def negative(theta, eval_gradient=True):
+        def negative(theta: Array, eval_gradient: bool = True) -> Any:
             nonlocal inner_state
             candidate = kernel.clone_with_theta(theta)
             if not eval_gradient:
@@ -190,7 +222,7 @@ class UserOptimizer(BaseEstimator, Solver):
         return _finish(objective, kernel.clone_with_theta(theta), 1, inner_state)
 
     @staticmethod
-    def _checked(answer, kernel):
+    def _checked(answer: Any, kernel: Kernel) -> tuple[Array, float]:
         """What a user's optimiser found: theta and minus the value there."""
         with suppress(TypeError, ValueError):
             theta, value = answer
@@ -205,7 +237,7 @@ class UserOptimizer(BaseEstimator, Solver):
         )
 
 
-def resolve_solver(solver, optimizer, n, n_inducing):
+def resolve_solver(solver: Any, optimizer: Any, n: int, n_inducing: int) -> Solver:
     """How hyperparameters and inducing points are found, for a table of n rows.
 
     `check_solver` has seen the parameters.
@@ -223,7 +255,7 @@ def resolve_solver(solver, optimizer, n, n_inducing):
 NAMES = ("auto", "lbfgs", "stochastic")
 
 
-def check_solver(solver, name):
+def check_solver(solver: Any, name: str) -> None:
     """Raise unless a solver is one of the names or an object."""
     is_right = isinstance(solver, Solver) or (isinstance(solver, str) and solver in NAMES)
     must = f"one of {NAMES} or an object such as solvers.Minibatches()"
@@ -232,12 +264,12 @@ def check_solver(solver, name):
         check_number(solver.batch_size, "solver__batch_size", name, Integral, low=1)
 
 
-def takes_random_rows(solver):
+def takes_random_rows(solver: Any) -> bool:
     """Whether a solver, or that of a name, learns from random rows."""
     return isinstance(solver, Stochastic) or solver == "stochastic"
 
 
-def _can_move(kernel):
+def _can_move(kernel: Kernel) -> bool:
     """Whether inducing points can be optimised; says so where they cannot."""
     if kernels.differentiable(kernel):
         return True
@@ -248,12 +280,12 @@ def _can_move(kernel):
     return False
 
 
-def _finish(objective, kernel, n_iter, inner_state=None):
+def _finish(objective: Any, kernel: Kernel, n_iter: int, inner_state: Any = None) -> Fit:
     with arithmetic():
         return _fit_of(kernel, objective.conclude(kernel, inner_state), n_iter)
 
 
-def _fit_of(kernel, conclusion, n_iter):
+def _fit_of(kernel: Kernel, conclusion: Conclusion, n_iter: int) -> Fit:
     """The `Fit` of a `Conclusion`."""
     if not np.isfinite(conclusion.value):
         raise np.linalg.LinAlgError(
@@ -263,7 +295,7 @@ def _fit_of(kernel, conclusion, n_iter):
     return Fit(kernel=kernel, n_iter=max(n_iter, 1), **conclusion._asdict())
 
 
-def _warn_of_residual(objective, kernel):
+def _warn_of_residual(objective: Any, kernel: Kernel) -> None:
     """Warn where the objective is little but its penalty, as there is no noise to learn."""
     if kernels.has_noise(kernel):
         return
@@ -277,7 +309,7 @@ def _warn_of_residual(objective, kernel):
         )
 
 
-def warn_unless_converged(maximum, settings):
+def warn_unless_converged(maximum: Any, settings: Any) -> None:
     """Warn that the search for a `Maximum` ended before it converged."""
     if not maximum.converged:
         warn(

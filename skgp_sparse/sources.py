@@ -27,19 +27,24 @@ estimator holds the source for `log_marginal_likelihood`, but its pickle does no
 
 import math
 import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+Names = str | Sequence[str] | None
+Reader = Callable[[], "Chunk"]
 _ROWS, _NUMBERS = 65_536, 1 << 22  # of a chunk at most, where nothing is said
 _END = object()  # of an iterator
 
 
 class Chunk(NamedTuple):
     """Some consecutive training rows.
+
+    The estimator copies what it keeps of a chunk, and changes nothing in it.
 
     Parameters
     ----------
@@ -60,13 +65,58 @@ class Chunk(NamedTuple):
     (3, 2)
     """
 
-    X: object
-    y: object
-    sample_weight: object = None
-    offset: object = None
+    X: Any
+    y: Any
+    sample_weight: Any = None
+    offset: Any = None
 
 
-def is_source(rows):
+class Source(Protocol):
+    """What takes the place of X: an object that gives training rows chunk by chunk.
+
+    Any object with these two members is a source. It need not be a subclass.
+
+    Attributes
+    ----------
+    chunk_sizes : sequence of int, or None
+        The number of rows of every chunk. None means that it is not known before the first pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.sources import Arrays, Source
+    >>> source: Source = Arrays(np.zeros((3, 2)), np.zeros(3))
+    >>> source.chunk(0).X.shape
+    (3, 2)
+    """
+
+    @property
+    def chunk_sizes(self) -> Sequence[int] | None:
+        """The number of rows of every chunk, or None."""
+
+    def chunk(self, k: int, /) -> Any:
+        """Return a chunk, the same one every time.
+
+        The estimator keeps no chunk and changes none. A source may return an array that it
+        overwrites when the next chunk is asked for, or views of arrays that it keeps.
+
+        Parameters
+        ----------
+        k : int
+            Number of the chunk. Numbers come in ascending order, again and again, from the thread
+            that called the estimator.
+
+        Returns
+        -------
+        Chunk or tuple
+            The columns ``(X, y)``, ``(X, y, sample_weight)`` or ``(X, y, sample_weight, offset)``:
+            inputs of shape (n, d), targets of shape (n,) or (n, p), and weights and offsets of
+            shape (n,), which may be None. If `chunk_sizes` is None, it is None after the last
+            chunk.
+        """
+
+
+def is_source(rows: object) -> bool:
     """Tell whether an object is a source of chunks.
 
     Parameters
@@ -131,13 +181,21 @@ class Arrays:
     True
     """
 
-    def __init__(self, X, y, sample_weight=None, offset=None, *, chunk_size=None):
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        chunk_size: int | None = None,
+    ) -> None:
         columns = Chunk(X, y, sample_weight, offset)._asdict()
         self.columns = {name: _sliceable(c) for name, c in columns.items() if c is not None}
         self.slices = _slices(self.columns, chunk_size, "Arrays")
         self.chunk_sizes = [rows.stop - rows.start for rows in self.slices]
 
-    def chunk(self, k):
+    def chunk(self, k: int) -> Chunk:
         """Return some consecutive rows.
 
         Parameters
@@ -188,9 +246,11 @@ class Stream:
     True
     """
 
-    chunk_sizes = None
+    chunk_sizes: None = None
+    _count: int | None
+    _iterator: Any
 
-    def __init__(self, factory):
+    def __init__(self, factory: Callable[[], Iterable[Any]]) -> None:
         if not callable(factory):
             raise TypeError(
                 "Stream takes a function that returns a new iterator of chunks, as a fit reads the "
@@ -199,10 +259,10 @@ class Stream:
         self.factory, self._count = factory, None
         self._iterator, self._next = None, 0
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return vars(Stream(self.factory))  # iterators cannot be pickled, and start again
 
-    def chunk(self, k):
+    def chunk(self, k: int) -> Any:
         """Run to a chunk, from the first one if it is not ahead.
 
         Parameters
@@ -240,13 +300,13 @@ class Stream:
             raise
         return chunk
 
-    def close(self):
+    def close(self) -> None:
         """Close the iterator, so that what it has opened is given back."""
         iterator, self._iterator, self._next = self._iterator, None, 0
         if hasattr(iterator, "close"):
             iterator.close()
 
-    def _step(self):
+    def _step(self) -> Any:
         """The next chunk, None after the last one."""
         chunk = next(self._iterator, _END)
         if chunk is _END:
@@ -316,8 +376,15 @@ class Files:
     """
 
     def __init__(
-        self, paths, *, target=None, features=None, sample_weight=None, offset=None, chunk_size=None
-    ):
+        self,
+        paths: Any,
+        *,
+        target: Names = None,
+        features: Names = None,
+        sample_weight: str | None = None,
+        offset: str | None = None,
+        chunk_size: int | None = None,
+    ) -> None:
         paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
         kind, names = _kind_of(paths), Chunk(features, target, sample_weight, offset)
         roles = {"sample_weight": sample_weight, "offset": offset, "chunk_size": chunk_size}
@@ -330,7 +397,7 @@ class Files:
         self.chunk_sizes = [rows for rows, _ in pieces]
         self.readers = [read for _, read in pieces]
 
-    def chunk(self, k):
+    def chunk(self, k: int) -> Chunk:
         """Read some consecutive rows.
 
         Parameters
@@ -349,18 +416,18 @@ class Files:
 # -- .npy ------------------------------------------------------------------------------
 
 
-def _cut_npy(paths, names, chunk_size):
+def _cut_npy(paths: Any, names: Chunk, chunk_size: int | None) -> Iterator[tuple[int, Reader]]:
     """Numbers of rows, and readers, of the chunks of some .npy files that belong together."""
     columns = {str(path): _mapped(path) for path in paths}
     for rows in _slices(columns, chunk_size, "Files"):
         yield rows.stop - rows.start, partial(_read_npy, paths, rows)
 
 
-def _read_npy(paths, rows):
+def _read_npy(paths: Any, rows: slice) -> Chunk:
     return Chunk(*(np.array(_mapped(path)[rows]) for path in paths))
 
 
-def _mapped(path):
+def _mapped(path: Any) -> Any:
     """A .npy file without its rows; it is open as long as the array lives."""
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
@@ -368,7 +435,7 @@ def _mapped(path):
 # -- .npz ------------------------------------------------------------------------------
 
 
-def _cut_npz(path, names, chunk_size):
+def _cut_npz(path: Any, names: Chunk, chunk_size: int | None) -> Iterator[tuple[int, Reader]]:
     names = names._replace(X=names.X or "X", y=names.y or "y")
     with zipfile.ZipFile(path) as archive:
         present = [name.removesuffix(".npy") for name in archive.namelist()]
@@ -379,7 +446,7 @@ def _cut_npz(path, names, chunk_size):
     yield shape[0], partial(_read_npz, path, names)
 
 
-def _read_npz(path, names):
+def _read_npz(path: Any, names: Chunk) -> Chunk:
     with np.load(path, allow_pickle=False) as arrays:
         return Chunk(*(None if name is None else arrays[name] for name in names))
 
@@ -387,7 +454,7 @@ def _read_npz(path, names):
 # -- Parquet ---------------------------------------------------------------------------
 
 
-def _columns_of(path, names):
+def _columns_of(path: Any, names: Chunk) -> Chunk:
     """Names of the columns of Parquet files, as lists; those of weights may be empty."""
     if names.y is None:
         raise ValueError("Files: target must be the name of the column of y in Parquet files.")
@@ -397,14 +464,14 @@ def _columns_of(path, names):
     return Chunk(X or [name for name in present if name not in sum(others, [])], *others)
 
 
-def _cut_parquet(path, names, chunk_size):
+def _cut_parquet(path: Any, names: Chunk, chunk_size: int | None) -> Iterator[tuple[int, Reader]]:
     with _parquet(path) as file:
         _check_names(path, sum(names, []), file.schema_arrow.names, "columns")
         for k in range(file.num_row_groups):
             yield file.metadata.row_group(k).num_rows, partial(_read_parquet, path, names, k)
 
 
-def _read_parquet(path, names, k):
+def _read_parquet(path: Any, names: Chunk, k: int) -> Chunk:
     with _parquet(path) as file:
         table = file.read_row_group(k, columns=sum(names, []))
     X, *others = ([table[name].to_numpy() for name in part] for part in names)
@@ -412,7 +479,7 @@ def _read_parquet(path, names, k):
     return Chunk(np.stack(X, axis=1), *columns)
 
 
-def _parquet(path):
+def _parquet(path: Any) -> Any:
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
@@ -433,7 +500,7 @@ _INSTEAD = {
 }
 
 
-def _kind_of(paths):
+def _kind_of(paths: Any) -> str:
     """The one ending of all files; a tuple of paths has that of .npy files."""
     kinds = {_ending(path) for path in paths}
     if len(kinds) == 1 and kinds <= _CUT.keys():
@@ -444,7 +511,7 @@ def _kind_of(paths):
     )
 
 
-def _ending(path):
+def _ending(path: Any) -> str:
     if isinstance(path, (str, Path)):
         ending = Path(path).suffix
         return "a single .npy file" if ending == ".npy" else ending
@@ -452,7 +519,7 @@ def _ending(path):
     return ".npy" if is_group else f"the group {path}"
 
 
-def _check_used(kind, **given):
+def _check_used(kind: str, **given: object) -> None:
     """Raise if something is given that files of a kind do not use."""
     unused = [
         f"{name}={value!r}"
@@ -463,7 +530,7 @@ def _check_used(kind, **given):
         raise ValueError(f"Files: {kind} files do not use {', '.join(unused)}. {_INSTEAD[kind]}")
 
 
-def _check_names(path, wanted, present, what):
+def _check_names(path: Any, wanted: Iterable[Any], present: list[str], what: str) -> None:
     missing = [name for name in wanted if name not in present]
     if missing:
         raise ValueError(
@@ -472,7 +539,7 @@ def _check_names(path, wanted, present, what):
         )
 
 
-def _slices(columns, chunk_size, owner):
+def _slices(columns: dict[str, Any], chunk_size: int | None, owner: str) -> list[slice]:
     """Chunks of some columns, which must have as many rows."""
     is_int = isinstance(chunk_size, Integral) and not isinstance(chunk_size, bool)
     if chunk_size is not None and not (is_int and chunk_size >= 1):
@@ -489,7 +556,7 @@ def _slices(columns, chunk_size, owner):
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def _sliceable(column):
+def _sliceable(column: Any) -> Any:
     """Rows by position: data frames have `iloc`, lists become arrays."""
     if hasattr(column, "iloc"):
         return column.to_numpy()

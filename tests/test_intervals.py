@@ -48,7 +48,8 @@ def test_the_intervals_of_the_model_are_its_quantiles(model):
 
 def test_conformal_intervals_are_so_many_standard_deviations_wide(model):
     loo = model.loo_predict()
-    optimism = 1.0 + 2.0 * len(model.kernel_.theta) / N  # of rows that theta has seen
+    p = len(model.kernel_.theta)
+    optimism = (N + p) / (N - p)  # of rows that theta has seen
     score = np.sort(np.abs(Y[TRAIN] - loo.mean) / loo.std) * np.sqrt(optimism)
     mean, std = model.predict(X[TEST], return_std=True)
     for coverage in (0.5, 0.9, 0.99):
@@ -60,7 +61,8 @@ def test_conformal_intervals_are_so_many_standard_deviations_wide(model):
 
 def test_hyperparameters_that_nobody_learned_have_seen_nothing(model):
     same = clone(model).set_params(kernel=model.kernel_, optimizer=None).fit(X[TRAIN], Y[TRAIN])
-    optimism = np.sqrt(1.0 + 2.0 * len(model.kernel_.theta) / N)
+    p = len(model.kernel_.theta)
+    optimism = np.sqrt((N + p) / (N - p))
     assert_allclose(optimism * same._scores.values, model._scores.values, rtol=1e-6)
 
 

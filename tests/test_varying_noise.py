@@ -186,7 +186,7 @@ WRONG = {
     "Got kernel=": {"kernel": ConstantKernel() * (RBF() + WhiteKernel())},
     "not available for posterior='fourier'": {"posterior": FourierFeatures(20)},
     "not available for posterior='pool'": {"posterior": "pool"},
-    "does not know the rows": {"posterior": InducingPoints(n_mean=60), "n_inducing": 20},
+    "needs one basis": {"posterior": InducingPoints(n_mean=60), "n_inducing": 20},
     "is not available in a learned metric": {"metric": 1, "posterior": "exact", "kernel": RBF()},
     "a solver that sees all rows": {"solver": Minibatches(), "n_inducing": 5},
 }
@@ -194,11 +194,19 @@ WRONG = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("message", WRONG)
-def test_errors(message):
+def test_errors(message, capsys):
     X, y = table(100)
     model = SparseGPRegressor(**{"noise": "learned", "max_iter": 3} | WRONG[message])
+    model.set_params(verbose=1)
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
+    assert capsys.readouterr().out == ""  # nothing was fitted
+
+
+def test_errors_of_inputs_change_nothing_about_the_noise():
+    X, y = table(100)
+    with pytest.raises(ValueError, match="fit was given X_std"):
+        SparseGPRegressor(noise="learned", n_inducing=20).fit(X, y, X_std=0.1 + 0.0 * X)
 
 
 def test_errors_of_streams_and_of_other_likelihoods():

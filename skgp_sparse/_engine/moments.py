@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+_SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
+_CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
+
 
 class Moments(NamedTuple):
     """Of some rows: their weight, and the mean and standard deviation of every column."""
@@ -103,3 +106,17 @@ def root_mean_square(values, weight):
 def or_one(largest):
     """Positive numbers as they are, 1 in the place of 0."""
     return np.where(largest > 0, largest, 1.0)
+
+
+def check_squares(size):
+    """Raise unless targets have squares whose own squares are numbers; `size` is their root."""
+    if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
+        over = "over" if size > 1 else "under"
+        raise ValueError(
+            f"Squares of y {over}flow float64 (root {size:.0e}). Rescale y or set normalize_y=True."
+        )
+
+
+def spread_or_one(spread, unit):
+    """``unit * spread``; 1 where it is rounding, as the spread is in units of the range."""
+    return np.where(spread <= _CONSTANT, 1.0, unit * spread)

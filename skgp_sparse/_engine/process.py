@@ -6,12 +6,17 @@ what it keeps and what a prediction costs.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
 from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse._ground.typing import AnyArray, Array, Scalars
 from skgp_sparse._ground.warnings import warn
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
@@ -52,49 +57,122 @@ class Process(ABC):
         Whether `skgp_sparse._engine.normal_inputs` predicts where inputs have a distribution.
     """
 
-    n_rows_kept = 0
-    metric = None
-    factor = 1.0
-    members = None
-    takes_normals = False
+    kernel: Kernel
+    kind: str
+    width: int
+    n_rows_kept: int = 0
+    metric: Array | None = None
+    factor: float = 1.0
+    members: list[tuple[str, float, Kernel]] | None = None
+    takes_normals: bool = False
 
-    def sees(self, rows):
-        """A table as the process and its objective see it."""
+    def sees(self, rows: Table) -> Table:
+        """Return a table as the process and its objective see it.
+
+        Parameters
+        ----------
+        rows : Table
+            Rows as the family has them.
+
+        Returns
+        -------
+        Table
+            The same table, or that of ``W x`` where the process has a metric.
+        """
         return rows
 
     @abstractmethod
-    def mean(self, X, n_jobs=1):
-        """Mean (n, p), one column for each target or process."""
+    def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
+        """Predict means.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query, of any type of numbers. They are neither kept nor changed.
+        n_jobs : int
+            Number of threads. The numbers do not depend on it.
+
+        Returns
+        -------
+        ndarray of shape (n, p) or (n, k)
+            Means, one column for each target or process.
+        """
 
     @abstractmethod
-    def mean_and_variance(self, X, n_jobs=1):
-        """Mean and variance, (n,) or (n, k), which is never negative."""
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
+        """Predict means and variances.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query, of any type of numbers. They are neither kept nor changed.
+        n_jobs : int
+            Number of threads. The numbers do not depend on it.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, p) or (n, k)
+            Means, as of `mean`.
+        variance : ndarray of shape (n,) or (n, k)
+            Latent variances, which are never negative.
+        """
 
     @abstractmethod
-    def covariance(self, X):
-        """Joint covariance, (n, n) or (n, n, k); its diagonal are the variances."""
+    def covariance(self, X: AnyArray) -> Array:
+        """Compute the joint covariance of few rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query, of any type of numbers. They are neither kept nor changed.
+
+        Returns
+        -------
+        ndarray of shape (n, n) or (n, n, k)
+            Latent covariances; the diagonal are the variances. It is a new array, which the caller
+            may overwrite.
+        """
 
     @abstractmethod
-    def deviations(self, X, n_samples, random_state):
-        """Samples minus their mean, (n, n_samples) or (n, n_samples, k).
+    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+        """Draw samples minus their mean.
 
         They are joint over all rows where there are few. Beyond 4096 rows, a process may leave out
         correlations that its posterior hardly has.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query, of any type of numbers. They are neither kept nor changed.
+        n_samples : int
+            Number of samples.
+        random_state : RandomState
+            Generator of all that is drawn, one sample after the other: with more samples, the first
+            ones stay the same where samples are joint.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples) or (n, n_samples, k)
+            Latent samples of mean zero.
         """
 
 
-def float64(X):
+def float64(X: AnyArray) -> Array:
     """The rows in double precision, C-ordered."""
     return np.ascontiguousarray(X, dtype=np.float64)
 
 
-def by_blocks(function, X, blocks, n_jobs):
+def by_blocks(
+    function: Callable[[Array], Any], X: AnyArray, blocks: Iterable[slice], n_jobs: int
+) -> Any:
     """What a function makes of blocks of rows (b, d), together: memory is that of a few blocks."""
     parts = list(ordered_map(lambda rows: function(float64(X[rows])), blocks, n_jobs))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def joint_deviations(process, X, n_samples, random_state):
+def joint_deviations(
+    process: "Process", X: AnyArray, n_samples: int, random_state: np.random.RandomState
+) -> Array:
     """Latent samples of mean zero; jitter is in units of the prior, whose rounding is in cov."""
     covariance = process.covariance(X)
     normal = random_state.normal(size=(n_samples, len(X))).T  # one sample after the other
@@ -105,14 +183,14 @@ def joint_deviations(process, X, n_samples, random_state):
     return np.sqrt(unit) * (L @ normal)
 
 
-def without_negative(variance, signal):
+def without_negative(variance: Array, signal: Scalars) -> Array:
     """The variances, rounding below 0 removed; more than rounding is worth a warning."""
     if np.any(variance < -_ROUNDING * signal):
         warn("Predicted variances smaller than 0. Setting those variances to 0.")
     return np.maximum(variance, 0.0)
 
 
-def with_variances(cov, variance, unit):
+def with_variances(cov: Array, variance: Array, unit: Scalars) -> Array:
     """The covariance with the correlations of `cov` and other variances.
 
     `unit` is the prior variance, in which variances of `cov` are rounded.

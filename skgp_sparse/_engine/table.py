@@ -8,48 +8,49 @@ be pickled. A table need not be an array: it only has to make any block of its r
 
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse._engine.moments import (
+    check_squares,
     merge,
     moments_of,
     or_one,
     present_maximum,
     present_start,
     root_mean_square,
+    spread_or_one,
 )
 from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import ordered_map, slices
+from skgp_sparse._ground.typing import AnyArray, Array, Index, Ints, Scalars, Triple
 
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
-_FEWEST_ROWS = 64
-_SHARES = 8  # blocks that a table is cut into at least, for threads to share ...
+_FEWEST_ROWS, _SHARES = 64, 8  # of a block; blocks of a table at least, for threads to share ...
 _WORTH_SHARING = 1 << 16  # ... unless their (rows, m) arrays had fewer entries, or m / 2 rows
 _SCRATCH = 5  # (rows, m) arrays that a thread works on at a time, besides those it keeps
 _SQUARES = 12  # (m, m) arrays of an evaluation
 _THREADS = 4  # whose scratch arrays fit half the memory, however little that is
 _AT_ONCE = 2000  # rows among which distinct inputs are looked for
 _TOGETHER = 1 << 20  # rows of which numbers of every row are in memory at a time
-_SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
-_CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
 
 
 class Block(NamedTuple):
     """Some training rows, ready for arithmetic."""
 
-    X: np.ndarray  # (n, d) float64
-    y: np.ndarray  # (n, p) standardised
-    noise: float | np.ndarray  # known noise variance, scalar or (n,)
-    weight: float | np.ndarray  # 1.0 or (n,)
-    offset: float | np.ndarray = 0.0  # known, of the latent value that a likelihood sees; or (n,)
+    X: Array  # (n, d)
+    y: Array  # (n, p) standardised
+    noise: Scalars  # known noise variance, scalar or (n,)
+    weight: Scalars  # 1.0 or (n,)
+    offset: Scalars = 0.0  # known, of the latent value that a likelihood sees; or (n,)
 
-    def used(self):
+    def used(self) -> "Block":
         """The rows of positive weight; noise, weights and offsets as arrays."""
         noise, weight, offset = (np.broadcast_to(column, len(self.X)) for column in self[2:])
         keep = weight > 0
@@ -60,13 +61,13 @@ class Block(NamedTuple):
 class Layout(NamedTuple):
     """How a table is cut, and what may wait between two visits."""
 
-    blocks: list  # slices of rows; the number of threads has no say in them
+    blocks: list[slice]  # slices of rows; the number of threads has no say in them
     threads: int
-    whole: list  # of bool: blocks of which everything that a gradient wants may wait ...
-    features: list  # ... and those whose features may, if nothing else waits
+    whole: list[bool]  # blocks of which everything that a gradient wants may wait ...
+    features: list[bool]  # ... and those whose features may, if nothing else waits
 
 
-def at(values, rows):
+def at(values: Any, rows: Index) -> Any:
     """Those of some rows, from an array (n, ...); one number for all rows, or None, as it is."""
     return values if np.ndim(values) == 0 else values[rows]
 
@@ -74,7 +75,9 @@ def at(values, rows):
 class Table(ABC):
     """Training rows, of which only one block at a time needs to be in memory.
 
-    Subclasses give ``len``, `n_features`, `n_targets`, `weight` and `block`; the rest follows.
+    Subclasses give ``len``, `n_features`, `n_targets`, `weight`, `block` and `subset`; the rest
+    follows. A table never changes. It may keep whatever it needs to make its rows again, and nobody
+    overwrites an array that it returns, unless the docstring of the method says so.
 
     Attributes
     ----------
@@ -92,49 +95,85 @@ class Table(ABC):
         Known standard deviations of the inputs, which are known exactly otherwise.
     """
 
-    in_memory = False
-    travels = True
-    merged = False
-    X_std = None
+    n_features: int
+    n_targets: int
+    weight: Array | None
+    in_memory: bool = False
+    travels: bool = True
+    merged: bool = False
+    X_std: Array | None = None
 
     @abstractmethod
-    def __len__(self):
+    def __len__(self) -> int:
         """Number of rows."""
 
     @abstractmethod
-    def block(self, rows):
-        """The `Block` of the rows that a slice or an index array selects."""
+    def block(self, rows: Index) -> Block:
+        """Make some rows, ready for arithmetic.
 
-    def everything(self):
+        Parameters
+        ----------
+        rows : slice or ndarray of shape (k,)
+            The rows that are wanted: a slice, or indices in any order.
+
+        Returns
+        -------
+        Block
+            Inputs (k, d) in float64, C-ordered, standardised targets (k, p), and noise, weights
+            and offsets, each one number or (k,). The arrays may be views of what the table keeps.
+        """
+
+    def everything(self) -> Block:
         """The `Block` of all rows: O(n d) bytes, for posteriors and solves that keep them all."""
         return self.block(slice(None))
 
-    def stored_inputs(self):
+    def stored_inputs(self) -> AnyArray:
         """Inputs (n, d) of all rows in the type of numbers that they are held in."""
         return self.everything().X
 
     @abstractmethod
-    def subset(self, rows):
-        """The table of the rows that an index array selects: a copy, small enough for memory."""
+    def subset(self, rows: Index) -> "Rows":
+        """Make a table in memory of some rows.
 
-    def block_reader(self, rows):
-        """``() -> Block`` of the rows of a slice, which any thread may call.
+        Parameters
+        ----------
+        rows : ndarray of shape (k,)
+            Indices of the rows, in the order of the new table. They are few enough for memory.
+
+        Returns
+        -------
+        Rows
+            A copy, which shares no rows with this table, in the same units.
+        """
+
+    def block_reader(self, rows: Index) -> Callable[[], Block]:
+        """Return what makes some rows, for another thread to call.
 
         A table that only one thread may read reads here: this is the thread that visits.
+
+        Parameters
+        ----------
+        rows : slice
+            The rows of a block.
+
+        Returns
+        -------
+        callable
+            ``() -> Block``, which any thread may call.
         """
         return partial(self.block, rows)
 
-    def inputs(self):
+    def inputs(self) -> Any:
         """Inputs (n, d) for a user's own function: of all rows, or of some if they are too many."""
         return self.everything().X
 
-    def sampled(self, rows):
+    def sampled(self, rows: Ints) -> "Table":
         """The table of rows that `sample` drew: by weight, which only all of them still need."""
         few = self.subset(rows)
         spent = self.weight is not None and len(rows) < np.count_nonzero(self.weight)
         return replace(few, weight=None) if spent else few
 
-    def layout(self, width, footprint, options):
+    def layout(self, width: int, footprint: int, options: Any) -> Layout:
         """The `Layout` for features (rows, width).
 
         Parameters
@@ -152,12 +191,20 @@ class Table(ABC):
         threads = int(max(1, min(options.n_jobs, fitting_threads)))
         scratch = (arrays + 1) * threads * sizes[0] + _SQUARES * width
 
-        def fitting(held):
+        def fitting(held: int) -> list[bool]:
             return list(8 * width * (held * np.cumsum(sizes) + scratch) <= options.memory)
 
         return Layout(blocks, threads, fitting(1 + footprint), fitting(1))
 
-    def visit(self, function, layout, *kept, keep=None, spend=False, reads=None):
+    def visit(
+        self,
+        function: Callable[..., Any],
+        layout: Layout,
+        *kept: list[Any],
+        keep: list[bool] | None = None,
+        spend: bool = False,
+        reads: list[bool] | None = None,
+    ) -> tuple[Any, list[Any]]:
         """Apply a function to every block, in order; add up, and keep what is to be kept.
 
         Parameters
@@ -183,11 +230,11 @@ class Table(ABC):
         left : list
         """
 
-        def prepare(index):
+        def prepare(index: int) -> tuple[int, Any]:
             is_read = reads is None or reads[index]
             return index, self.block_reader(layout.blocks[index]) if is_read else None
 
-        def run(task):
+        def run(task: Any) -> tuple[Any, Any]:
             index, read = task
             own = [items[index] for items in kept]
             if spend:
@@ -202,25 +249,25 @@ class Table(ABC):
             waiting.append(left)
         return total, waiting
 
-    def pieces(self):
+    def pieces(self) -> list[slice]:
         """Slices of all rows, for what takes a few numbers of each: a million rows at a time."""
         return slices(len(self), _TOGETHER)
 
-    def targets(self, rows=None):
+    def targets(self, rows: slice | None = None) -> Array:
         """Standardised targets (n, p) of the rows of a slice, or of all rows."""
         index = range(len(self))[rows or slice(None)]
         parts = (index[part] for part in row_blocks(len(index), self.n_features))
         return np.concatenate([self.block(slice(part.start, part.stop)).y for part in parts])
 
-    def weights(self, rows):
+    def weights(self, rows: slice) -> Any:
         """Weights of the rows of a slice, None where all weights are one."""
         return at(self.weight, rows)
 
-    def total_weight(self):
+    def total_weight(self) -> float:
         """Number of rows, each counted as often as its weight says."""
         return float(len(self) if self.weight is None else self.weight.sum())
 
-    def target_variance(self):
+    def target_variance(self) -> float:
         """Mean square of the standardised targets, 1 where they are all zero.
 
         Raises
@@ -232,11 +279,11 @@ class Table(ABC):
         check_squares(roots.max())
         return squares.mean() if roots.max() > 0 else 1.0
 
-    def scale(self):
+    def scale(self) -> Array:
         """Spread of every input column, 1 where it is constant."""
         return self.input_moments()[1]
 
-    def input_moments(self):
+    def input_moments(self) -> Triple:
         """Mean and spread (d,) of every input column, 1 where it is constant, of what is there.
 
         Returns
@@ -259,7 +306,7 @@ class Table(ABC):
             spread = np.sqrt(np.maximum(second / total - mean**2, 0.0))
             return origin[0] + unit * mean, spread_or_one(spread, unit), missing
 
-    def distinct(self, most=np.inf):
+    def distinct(self, most: float = np.inf) -> Array | None:
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
         distinct = np.empty((0, self.n_features))
         for rows in slices(len(self), _AT_ONCE):
@@ -268,7 +315,7 @@ class Table(ABC):
                 return None
         return distinct
 
-    def sample(self, size, random_state):
+    def sample(self, size: Any, random_state: np.random.RandomState) -> Ints:
         """Sorted indices of at most `size` rows, drawn without replacement by weight."""
         weight, n = self.weight, len(self)
         if size >= (n if weight is None else np.count_nonzero(weight)):
@@ -282,7 +329,7 @@ class Table(ABC):
             chosen = _first_to_come(weight, size, random_state)
         return np.sort(chosen)
 
-    def _squares(self):
+    def _squares(self) -> tuple[Any, Any]:
         """Root mean squares of the standardised targets (p,), and mean squares (p,)."""
         pieces = self.pieces()
         if len(pieces) > 1:
@@ -292,7 +339,7 @@ class Table(ABC):
         with np.errstate(over="ignore"):  # the roots tell
             return root_mean_square(y, self.weight), np.average(y**2, axis=0, weights=self.weight)
 
-    def _weighted_inputs(self):
+    def _weighted_inputs(self) -> Iterator[tuple[Array, Any]]:
         """Blocks of rows of positive weight (k, d), float64, and their weights (k,)."""
         for rows in row_blocks(len(self), self.n_features):
             block = self.block(rows).used()
@@ -300,16 +347,7 @@ class Table(ABC):
                 yield block.X, block.weight
 
 
-def check_squares(size):
-    """Raise unless targets have squares whose own squares are numbers; `size` is their root."""
-    if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
-        over = "over" if size > 1 else "under"
-        raise ValueError(
-            f"Squares of y {over}flow float64 (root {size:.0e}). Rescale y or set normalize_y=True."
-        )
-
-
-def _first_to_come(weight, size, random_state):
+def _first_to_come(weight: Array, size: Any, random_state: np.random.RandomState) -> Ints:
     """Rows that are drawn one after the other, each by the weights of those that are left.
 
     Each row comes after an exponential time of rate w, and those that come first are drawn
@@ -327,7 +365,7 @@ def _first_to_come(weight, size, random_state):
     return chosen
 
 
-def row_blocks(n, m, budget=np.inf):
+def row_blocks(n: int, m: int, budget: float = np.inf) -> list[slice]:
     """Slices of rows whose (rows, m) arrays take at most 5 MB, or `budget` bytes."""
     size = int(min(_BLOCK_BYTES, budget) // (8 * max(m, 1)))
     size = max(size, _FEWEST_ROWS)
@@ -337,14 +375,9 @@ def row_blocks(n, m, budget=np.inf):
     return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
-def block_budget(footprint, options):
+def block_budget(footprint: int, options: Any) -> float:
     """Bytes that a (rows, m) array of a block may take, if a pullback holds `footprint` of them."""
     return 0.5 * options.memory / ((_SCRATCH + footprint) * _THREADS)
-
-
-def spread_or_one(spread, unit):
-    """``unit * spread``; 1 where it is rounding, as the spread is in units of the range."""
-    return np.where(spread <= _CONSTANT, 1.0, unit * spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,28 +408,28 @@ class Rows(Table):
         The row of this table for each of the user's own, -1 for one without weight; None: the same.
     """
 
-    X: np.ndarray
-    y: np.ndarray
-    noise: float | np.ndarray
-    weight: np.ndarray | None
-    y_mean: np.ndarray
-    y_scale: np.ndarray
+    X: AnyArray
+    y: AnyArray
+    noise: Scalars
+    weight: Array | None
+    y_mean: Array
+    y_scale: Array
     least_noise: float = 0.0
-    offset: np.ndarray | None = None
-    original: tuple | None = None
+    offset: Array | None = None
+    original: tuple[AnyArray, AnyArray] | None = None
     merged: bool = False
-    X_std: np.ndarray | None = None
-    places: np.ndarray | None = None
+    X_std: Array | None = None
+    places: Ints | None = None
 
     in_memory = True
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.X)
 
     n_features = property(lambda self: self.X.shape[1])
     n_targets = property(lambda self: self.y.shape[1])
 
-    def block(self, rows):
+    def block(self, rows: Index) -> Block:
         """Rows selected by a slice or an index array, as a `Block`."""
         noise = at(self.noise, rows)
         return Block(
@@ -407,24 +440,24 @@ class Rows(Table):
             0.0 if self.offset is None else self.offset[rows],
         )
 
-    def stored_inputs(self):
+    def stored_inputs(self) -> AnyArray:
         """The inputs by reference."""
         return self.X
 
-    def inputs(self):
+    def inputs(self) -> Any:
         """The user's own inputs."""
         return self.as_passed()[0]
 
-    def seen_in(self, metric):
+    def seen_in(self, metric: Array) -> "Rows":
         """The table of ``W x`` (n, r)."""
         X = np.asarray(self.X, dtype=np.float64) @ metric.T
         return replace(self, X=X, original=self.as_passed())
 
-    def as_passed(self):
+    def as_passed(self) -> tuple[AnyArray, AnyArray]:
         """The user's own inputs and targets, in their order."""
         return self.original or (self.X, self.y)
 
-    def subset(self, rows):
+    def subset(self, rows: Index) -> "Rows":
         """The table of some rows, selected by an index array: a copy."""
         return replace(
             self,

@@ -20,6 +20,8 @@ small_matrices
     Linear algebra of many small matrices at once.
 tilted
     Moments of a normal distribution times a power of a likelihood.
+typing
+    Names of types that several rooms share.
 warnings
     Warnings that name their problem, at the line of the user.
 """

@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from copy import copy
+from typing import Any
 
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
@@ -21,12 +22,15 @@ from skgp_sparse.rows.checks import is_lazy
 class OnCluster:
     """What both estimators add to the plain ones."""
 
+    client: Any
+    _plain: Any
+
     @property
-    def client_(self):
+    def client_(self) -> Any:
         """The client that `fit` uses: `client`, or the one that is current."""
         return resolve_client(self.client, type(self).__name__)
 
-    def to_local(self):
+    def to_local(self) -> Any:
         """Make the plain estimator with the same parameters, fitted if this one is.
 
         Returns
@@ -129,7 +133,7 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
     evidence_bounds = of_arrays(SparseGPRegressor.evidence_bounds, _CHUNKS)
     sample_y = of_arrays(SparseGPRegressor.sample_y, _SAMPLES)
 
-    def score(self, X, y, sample_weight=None, offset=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Compute the coefficient of determination R² of the predicted means.
 
         Parameters
@@ -194,7 +198,7 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
     predict_proba = lazy(SparseGPClassifier.predict_proba)
     latent_mean_and_variance = lazy(SparseGPClassifier.latent_mean_and_variance)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the accuracy of the predicted labels.
 
         Parameters

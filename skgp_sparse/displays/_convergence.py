@@ -1,5 +1,8 @@
 """How quickly an optimiser converged."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,11 +33,11 @@ class ConvergenceDisplay(Display):
     >>> display.plot()  # doctest: +SKIP
     """
 
-    def __init__(self, runs):
+    def __init__(self, runs: Sequence[Any]) -> None:
         self.runs = runs
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None):
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> "ConvergenceDisplay":
         """Draw the runs of a fitted model, `convergence_`.
 
         Parameters
@@ -55,13 +58,13 @@ class ConvergenceDisplay(Display):
         runs = getattr(estimator, "convergence_", [])
         if not runs:
             raise ValueError(
-                "ConvergenceDisplay needs a fit whose optimiser told its progress. With "
-                "optimizer=None, after partial_fit, and in other processes (n_jobs), there is "
-                "none. Call fit with an optimizer and n_jobs=None."
+                "ConvergenceDisplay needs a fitted SparseGPRegressor or SparseGPClassifier whose "
+                "optimiser told its progress. There is none with optimizer=None or one of your "
+                "own, after partial_fit, and where other processes fit (n_jobs)."
             )
         return cls(runs).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> "ConvergenceDisplay":
         """Draw again.
 
         The lowest values are cut off: what matters are the last steps of each run.
@@ -85,6 +88,6 @@ class ConvergenceDisplay(Display):
         lowest = min(np.median(run.values) for run in self.runs)
         if highest > lowest:
             ax.set_ylim(lowest - 0.1 * (highest - lowest), highest + 0.1 * (highest - lowest))
-        ax.set(xlabel="seconds", ylabel="nats of all rows")
+        ax.set(xlabel="seconds", ylabel="nats")
         ax.legend(loc="lower right")
         return self

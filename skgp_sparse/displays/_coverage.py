@@ -1,10 +1,13 @@
 """How many targets are within intervals."""
 
+from typing import Any, Literal
+
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
-from ._display import Display
+from ._display import Array, Display
 
 _LEVELS = np.arange(1, 100) / 100.0
 _FEWEST_BINS, _ROWS_PER_BIN = 5, 10
@@ -39,11 +42,20 @@ class CoverageDisplay(Display):
     >>> CoverageDisplay.from_predictions(y, 0 * y, 1 + 0 * y)  # doctest: +SKIP
     """
 
-    def __init__(self, pit, *, name=None):
+    def __init__(self, pit: Array, *, name: str | None = None) -> None:
         self.pit, self.name = pit, name
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, kind="coverage", name=None, ax=None):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        kind: Literal["coverage", "pit"] = "coverage",
+        name: str | None = None,
+        ax: Any = None,
+    ) -> "CoverageDisplay":
         """Draw the coverage of the intervals of a fitted regressor.
 
         Parameters
@@ -69,7 +81,16 @@ class CoverageDisplay(Display):
         return cls.from_predictions(y, mean, std, kind=kind, name=name, ax=ax)
 
     @classmethod
-    def from_predictions(cls, y_true, y_mean, y_std, *, kind="coverage", name=None, ax=None):
+    def from_predictions(
+        cls,
+        y_true: npt.ArrayLike,
+        y_mean: npt.ArrayLike,
+        y_std: npt.ArrayLike,
+        *,
+        kind: Literal["coverage", "pit"] = "coverage",
+        name: str | None = None,
+        ax: Any = None,
+    ) -> "CoverageDisplay":
         """Draw the coverage of the intervals of normal predictions.
 
         Parameters
@@ -94,7 +115,9 @@ class CoverageDisplay(Display):
             raise ValueError(f"y_std must be positive. Its smallest value is {std.min()}.")
         return cls(ndtr((y - mean) / std), name=name).plot(kind=kind, ax=ax)
 
-    def plot(self, kind="coverage", ax=None):
+    def plot(
+        self, kind: Literal["coverage", "pit"] = "coverage", ax: Any = None
+    ) -> "CoverageDisplay":
         """Draw again.
 
         Parameters

@@ -1,6 +1,13 @@
 """The axes, and what all displays share."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+AnyArray = npt.NDArray[Any]
+MaybeArray = npt.ArrayLike | None
 
 
 class Display:
@@ -12,7 +19,7 @@ class Display:
     figure_ : matplotlib Figure
     """
 
-    def _axes(self, ax, count=1):
+    def _axes(self, ax: Any, count: int = 1) -> Any:
         """The axes to draw on, new ones if none are given."""
         import matplotlib.pyplot as plt
 

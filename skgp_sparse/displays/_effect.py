@@ -1,10 +1,12 @@
 """What one column does."""
 
+from typing import Any
+
 import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from ._display import Display
+from ._display import AnyArray, Array, Display
 
 _MANY = 20  # values of a column, above which a curve is drawn
 _EDGE = 0.01  # share of the rows on both sides of a curve
@@ -44,14 +46,31 @@ class EffectDisplay(Display):
     >>> display = EffectDisplay.from_estimator(model, X, 0)  # doctest: +SKIP
     """
 
-    def __init__(self, values, mean, std, *, name, coverage=0.95, is_curve=True):
+    def __init__(
+        self,
+        values: AnyArray,
+        mean: Array,
+        std: Array,
+        *,
+        name: str | None,
+        coverage: float = 0.95,
+        is_curve: bool = True,
+    ) -> None:
         self.values, self.mean, self.std = values, mean, std
         self.name, self.coverage, self.is_curve = name, coverage, is_curve
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, column, *, coverage=0.95, n_points=50, n_rows=100, ax=None
-    ):
+        cls,
+        estimator: Any,
+        X: Any,
+        column: Any,
+        *,
+        coverage: float = 0.95,
+        n_points: int = 50,
+        n_rows: int = 100,
+        ax: Any = None,
+    ) -> "EffectDisplay":
         """Draw what a column does in a fitted regressor.
 
         Parameters
@@ -92,7 +111,7 @@ class EffectDisplay(Display):
         name = str(column) if is_frame else f"column {column}"
         return cls(values, mean, std, name=name, coverage=coverage, is_curve=is_curve).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> "EffectDisplay":
         """Draw again.
 
         Parameters
@@ -119,16 +138,19 @@ class EffectDisplay(Display):
         return self
 
 
-def _values_of(data, n_points):
+def _values_of(data: Any, n_points: int) -> tuple[AnyArray, bool]:
     """Values of a column that are drawn, and whether they are a curve."""
     is_number = np.issubdtype(data.dtype, np.number)
     known = data[~np.isnan(data)] if np.issubdtype(data.dtype, np.floating) else data
     if is_number and len(np.unique(known)) > _MANY:
-        return np.linspace(*np.quantile(known, [_EDGE, 1.0 - _EDGE]), n_points), True
+        low, high = np.quantile(known, [_EDGE, 1.0 - _EDGE])
+        return np.linspace(low, high, n_points), True
     return np.unique(known if is_number else [str(one) for one in known]), is_number
 
 
-def _average(estimator, X, rows, column, place, value):
+def _average(
+    estimator: Any, X: Any, rows: AnyArray, column: Any, place: int, value: Any
+) -> tuple[Any, Any]:
     """Mean and standard deviation of the average of the function over rows."""
     if hasattr(X, "columns"):
         at = X.iloc[rows].assign(**{column: value})

@@ -1,10 +1,13 @@
 """Predictions of a regressor of one or two inputs."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from ._display import Display
+from ._display import AnyArray, Array, Display
 
 _MARGIN = 0.05  # of the range of the data, beyond which a band goes on
 
@@ -47,13 +50,31 @@ class PredictionBandDisplay(Display):
     """
 
     def __init__(
-        self, grid, mean, std, *, coverage=0.95, X=None, y=None, inducing_points=None, names=None
-    ):
+        self,
+        grid: Any,
+        mean: Array,
+        std: Array,
+        *,
+        coverage: float = 0.95,
+        X: Any = None,
+        y: Any = None,
+        inducing_points: Array | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
         self.grid, self.mean, self.std, self.coverage = grid, mean, std, coverage
         self.X, self.y, self.inducing_points, self.names = X, y, inducing_points, names
 
     @classmethod
-    def from_estimator(cls, estimator, X, y=None, *, coverage=0.95, n_points=200, ax=None):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        coverage: float = 0.95,
+        n_points: int = 200,
+        ax: Any = None,
+    ) -> "PredictionBandDisplay":
         """Draw the predictions of a fitted regressor over the range of X.
 
         Parameters
@@ -107,7 +128,7 @@ class PredictionBandDisplay(Display):
             names=names,
         ).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> "PredictionBandDisplay":
         """Draw again.
 
         Parameters
@@ -124,7 +145,7 @@ class PredictionBandDisplay(Display):
             self._plot_maps(self._axes(ax, 2))
         return self
 
-    def _plot_line(self, ax):
+    def _plot_line(self, ax: Any) -> None:
         width = ndtri(0.5 + 0.5 * self.coverage) * self.std
         (line,) = ax.plot(self.grid, self.mean, label="mean")
         color, label = line.get_color(), f"{self.coverage:.0%} interval"
@@ -139,7 +160,7 @@ class PredictionBandDisplay(Display):
         ax.set(xlabel=self.names[0] if self.names else "x", ylabel="y")
         ax.legend()
 
-    def _plot_maps(self, axes):
+    def _plot_maps(self, axes: Any) -> None:
         for ax, values, title in zip(axes, (self.mean, self.std), ("mean", "standard deviation")):
             filled = ax.contourf(*self.grid, values.T, levels=20)
             ax.figure.colorbar(filled, ax=ax)
@@ -151,14 +172,14 @@ class PredictionBandDisplay(Display):
             ax.set(title=title, xlabel=x, ylabel=y)
 
 
-def _named(X):
+def _named(X: Any) -> tuple[list[str] | None, Array]:
     """Names of the columns, None where they have none, and the inputs as an array (n, d)."""
     values = np.asarray(X, dtype=float)
     values = values[:, None] if values.ndim == 1 else values
     return [str(name) for name in X.columns] if hasattr(X, "columns") else None, values
 
 
-def _like(X, rows):
+def _like(X: Any, rows: AnyArray) -> Any:
     """Rows in the type of X, if that is a data frame."""
     if not hasattr(X, "columns"):
         return rows

@@ -1,9 +1,13 @@
 """How much each column matters."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from ._display import Display
+from ._display import Display, MaybeArray
 
 
 class RelevanceDisplay(Display):
@@ -32,13 +36,20 @@ class RelevanceDisplay(Display):
     >>> display.plot()  # doctest: +SKIP
     """
 
-    def __init__(self, total, first, error=None, *, names=None):
+    def __init__(
+        self,
+        total: npt.ArrayLike,
+        first: npt.ArrayLike,
+        error: MaybeArray = None,
+        *,
+        names: Sequence[str] | None = None,
+    ) -> None:
         self.total, self.first = np.asarray(total), np.asarray(first)
         self.error = np.zeros((2, len(self.total))) if error is None else np.asarray(error)
         self.names = [f"column {j}" for j in range(len(self.total))] if names is None else names
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None):
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> "RelevanceDisplay":
         """Draw the indices of a fitted model.
 
         Parameters
@@ -55,7 +66,7 @@ class RelevanceDisplay(Display):
         names = getattr(estimator, "feature_names_in_", None)
         return cls(total, first, estimator.sobol_error_, names=names).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> "RelevanceDisplay":
         """Draw again, the column that matters most on top.
 
         Parameters

@@ -1,5 +1,8 @@
 """What a fit has tried."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,11 +29,11 @@ class SelectionDisplay(Display):
     >>> display.plot()  # doctest: +SKIP
     """
 
-    def __init__(self, candidates):
+    def __init__(self, candidates: Sequence[Any]) -> None:
         self.candidates = candidates
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None):
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> "SelectionDisplay":
         """Draw the candidates of a fitted model, `selection_`.
 
         Parameters
@@ -57,7 +60,7 @@ class SelectionDisplay(Display):
             )
         return cls(candidates).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> "SelectionDisplay":
         """Draw again.
 
         Parameters

@@ -5,9 +5,10 @@ other rows give it (`leave_one_out`). An interval has as many standard deviation
 wanted share of scores has at most (Barber, Candès, Ramdas and Tibshirani 2021, with scores in units
 of s).
 
-The hyperparameters are not learned again without the row. By p of them, the n rows that they were
-learned from seem p/n nats more likely each than new ones are (Akaike 1974), which is what variances
-do that are too small by a factor of ``1 + 2p/n``. Scores grow by its root.
+The hyperparameters are not learned again without the row. Squared errors of new rows are larger by
+the factor ``(n + p)/(n - p)`` than those of the n numbers that p parameters were learned from
+(Akaike 1969), and scores grow by its root. The parameters are those of the kernel and of the
+likelihood. Others, such as inducing points and a metric, are not counted.
 """
 
 from numbers import Real
@@ -64,8 +65,12 @@ def scores_of(fit, parameters, part, groups):
 
 def _optimism(fit, parameters):
     """By which errors of new rows are larger than those of rows that hyperparameters have seen."""
-    n_learned = 0 if parameters.optimizer is None else len(fit.kernel.theta)
-    return np.sqrt(1.0 + 2.0 * n_learned / fit.objective.rows.total_weight())
+    objective = fit.objective
+    p = 0 if parameters.optimizer is None else len(fit.kernel.theta)
+    if p and hasattr(objective, "likelihood"):
+        p += len(objective.likelihood.theta)
+    n = objective.rows.total_weight() * objective.rows.n_targets
+    return np.sqrt((n + p) / max(n - p, 1.0))
 
 
 def check_interval(coverage, method, side, groups, name):

@@ -33,10 +33,13 @@ from skgp_sparse.families.leave_one_out import predicted, why_unknown
 from skgp_sparse.hyperpriors import LogNormalLengthScales, NeutralValues, PooledCorrelations
 from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.kernels import LogFactor, VaryingNoise
+from skgp_sparse.posteriors._choice import Auto
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Limits, Points
+from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._local_search import with_other_noise
+from skgp_sparse.posteriors._tight_variance import TightVariance
 from skgp_sparse.solvers import LBFGS, KeepParameters, Minibatches
 
 _POSTERIORS = "auto", "exact", "inducing", "neighbors"
@@ -108,8 +111,13 @@ def _why_never(job):
             "takes the place of a WhiteKernel whose level is learned, and which is added last to "
             f"the other kernels. Got kernel={kernel}. Add WhiteKernel() to a kernel without noise."
         )
-    if isinstance(strategy, InLearnedMetric):
+    is_mixed = job.metric not in ("auto", "ard") and job.are_few(job.limits.exact)
+    if isinstance(strategy, InLearnedMetric) or (is_mixed and isinstance(strategy, Auto)):
         return "is not available in a learned metric, unless neighbours predict. Set metric='ard'."
+    if job.rows.X_std is not None:
+        return "takes inputs as known, but fit was given X_std."
+    if isinstance(strategy, LargerMean | TightVariance):
+        return "needs one basis. Set n_mean to None and tight_variance to False."
     if strategy.name not in _POSTERIORS:
         return (
             f"is not available for posterior={strategy.name!r}. Set posterior to 'exact', "

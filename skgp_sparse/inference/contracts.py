@@ -4,18 +4,25 @@ The docstrings list every member that callers use; `tests/test_architecture.py` 
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.process import Process
+from skgp_sparse._engine.table import Table
+from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
 
 
 class Conclusion(NamedTuple):
     """What an objective says at the end of a fit."""
 
     value: float
-    posterior: object  # `Process`
+    posterior: Process
     jitter: float
-    objective: object  # the same for users: its evaluations begin where this one ended
+    objective: Any  # an `Objective`, the same for users: its evaluations begin where this one ended
 
 
 class Objective(ABC):
@@ -28,23 +35,26 @@ class Objective(ABC):
     rows : Table
     """
 
+    inducing_points: Array | None
+    rows: Table
+
     @abstractmethod
-    def size(self):
+    def size(self) -> float:
         """Number of rows, each counted as often as its weight says, times targets."""
 
     @abstractmethod
-    def blocks(self, kernel, move_basis=False):
+    def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[Any]:
         """What can be optimised, from this kernel on: a list of `ParameterBlock`.
 
         The first one is ``"kernel"``; ``"basis"`` is there if it may move.
         """
 
     @abstractmethod
-    def at(self, **blocks):
+    def at(self, **blocks: Any) -> "Objective":
         """The same objective with other values of some blocks, the kernel's left out."""
 
     @abstractmethod
-    def value(self, kernel, inner_state=None):
+    def value(self, kernel: Kernel, inner_state: Any = None) -> float:
         """The objective at a kernel; may raise ``LinAlgError``.
 
         `inner_state` is what an earlier evaluation remembers, to begin with; one without an
@@ -52,11 +62,13 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(
+        self, kernel: Kernel, inputs: bool = False, inner_state: Any = None
+    ) -> Any:
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
 
     @abstractmethod
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: Any = None) -> Conclusion:
         """`Conclusion` at a kernel."""
 
 
@@ -64,7 +76,7 @@ class ExactFit(Objective):
     """An objective of few rows, whose fit may have restarts."""
 
     @abstractmethod
-    def constant_log_likelihood(self):
+    def constant_log_likelihood(self) -> float:
         """The objective of a model that has learned nothing."""
 
 
@@ -76,19 +88,21 @@ class SparseFit(Objective):
     basis : Basis
     """
 
+    basis: Basis
+
     @abstractmethod
-    def on(self, rows):
+    def on(self, rows: Table) -> "SparseFit":
         """The same objective of other rows."""
 
     @abstractmethod
-    def noise_and_residual(self, kernel):
+    def noise_and_residual(self, kernel: Kernel) -> tuple[float, float]:
         """Mean noise variance, and mean variance that inducing points leave unexplained.
 
         They are 1 and 0 where the noise is that of a likelihood.
         """
 
     @abstractmethod
-    def minibatch_view(self):
+    def minibatch_view(self) -> "MinibatchView":
         """The `MinibatchView` of the objective."""
 
 
@@ -101,30 +115,30 @@ class Model(ABC):
         Whether rows have a likelihood, and Gaussian sites in the place of noise.
     """
 
-    has_sites = False
+    has_sites: bool = False
 
     @abstractmethod
-    def sample(self, rows, size, random_state):
+    def sample(self, rows: Table, size: int, random_state: np.random.RandomState) -> Ints:
         """Indices of the rows of the small fit that comes first."""
 
     @abstractmethod
-    def exact(self, rows, options, rough=False):
+    def exact(self, rows: Table, options: Any, rough: bool = False) -> ExactFit:
         """`ExactFit` whose inducing points are the distinct rows; `rough` to start from."""
 
     @abstractmethod
-    def in_basis(self, rows, basis, options):
+    def in_basis(self, rows: Table, basis: Basis, options: Any) -> SparseFit:
         """`SparseFit` in a `Basis`."""
 
-    def sparse(self, rows, Z, options, kernel=None):
+    def sparse(self, rows: Table, Z: Array, options: Any, kernel: Kernel = None) -> SparseFit:
         """`SparseFit` at inducing points Z, for a fit that begins at a kernel, if it is known."""
         return self.in_basis(rows, InducingBasis(Z), options)
 
     @abstractmethod
-    def kinds(self, rows):
+    def kinds(self, rows: Table) -> AnyArray | None:
         """Numbers (n,) of kinds of rows, each of which samples should have; None: all are alike."""
 
     @abstractmethod
-    def informed_by(self, objective):
+    def informed_by(self, objective: Any) -> "Model":
         """The model that goes on from the parameters of a small exact fit."""
 
 
@@ -142,26 +156,27 @@ class Method(ABC):
         Whether `site_turns.Turns` find its sites.
     """
 
-    is_lower_bound = False
-    uses_last_site = False
-    takes_turns = False
+    likelihood: Any
+    is_lower_bound: bool = False
+    uses_last_site: bool = False
+    takes_turns: bool = False
 
     @abstractmethod
-    def at_site(self, site, residual, weight):
+    def at_site(self, site: Array, residual: Array, weight: Scalars) -> Array:
         """Linear terms and precisions (2, k, n) of rows as the basis sees them, from their sites.
 
         A row has one site in each of the k processes.
         """
 
     @abstractmethod
-    def share(self, mean):
+    def share(self, mean: Array) -> Array:
         """Share ``v`` (k,) of the residual variance in the marginals.
 
         `mean` (k,) is that of ``λ2 r`` over the rows.
         """
 
     @abstractmethod
-    def update(self, rows, mean, h, site, v):
+    def update(self, rows: Any, mean: Array, h: Array, site: Array, v: Array) -> Any:
         """One update of the sites of some rows, a `SiteUpdate`.
 
         Parameters
@@ -176,18 +191,18 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def slopes(self, rows, mean, variance, site):
+    def slopes(self, rows: Any, mean: Array, variance: Array, site: Array) -> Array:
         """Gradient (p, n) of what each row adds, wrt the parameters of the likelihood.
 
         `mean` and `variance` (k, n) are those of the marginals.
         """
 
     @abstractmethod
-    def total(self, cores, value, n, v):
+    def total(self, cores: Any, value: float, n: float, v: Array) -> float:
         """The objective, from the sum over rows, and how many they are."""
 
     @abstractmethod
-    def surrogate(self, v):
+    def surrogate(self, v: Array) -> Any:
         """The `Bound` of a process with this ``v`` that has the same gradient, sites held.
 
         Its penalties just add up over the rows.
@@ -203,12 +218,16 @@ class MinibatchView(ABC):
         Number of all rows, each counted as often as its weight says.
     """
 
+    total: float
+
     @abstractmethod
-    def start(self, objective, kernel):
+    def start(self, objective: Any, kernel: Kernel) -> Any:
         """`RunningPosterior` from the rows of an objective, which stand for all rows."""
 
     @abstractmethod
-    def step(self, objective, kernel, posterior, share, inputs):
+    def step(
+        self, objective: Any, kernel: Kernel, posterior: Any, share: float, inputs: bool
+    ) -> tuple[dict[str, Any], Any]:
         """Gradients by the name of the block, per row, and the next posterior.
 
         Parameters
@@ -224,11 +243,11 @@ class MinibatchView(ABC):
         """
 
     @abstractmethod
-    def log_densities(self, objective, kernel, posterior):
+    def log_densities(self, objective: Any, kernel: Kernel, posterior: Any) -> Array:
         """Log predictive densities (n,) of the rows of an objective."""
 
     @abstractmethod
-    def conclude(self, objective, kernel, posterior):
+    def conclude(self, objective: Any, kernel: Kernel, posterior: Any) -> Conclusion:
         """`Conclusion` from all rows of an objective, `posterior` to begin with."""
 
 
@@ -243,11 +262,18 @@ class Solver(ABC):
         Whether they change at all, so that a warm start is worth a look.
     """
 
-    begins_small = False
-    moves = True
+    begins_small: bool = False
+    moves: bool = True
 
     @abstractmethod
-    def solve(self, objective, kernel, settings, random_state, model=None):
+    def solve(
+        self,
+        objective: Any,
+        kernel: Kernel,
+        settings: Any,
+        random_state: np.random.RandomState,
+        model: Model | None = None,
+    ) -> Any:
         """The `Fit` of an objective.
 
         Parameters

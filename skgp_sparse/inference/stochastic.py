@@ -132,8 +132,11 @@ class Search:
         is_kept = gain >= -_CLEAR * error  # not if the gain is no number
         return state if is_kept else before
 
-    def report(self, iteration, state):
-        """Tell the progress of a stage or a cycle; whether to stop."""
+    def report(self, iteration, state, bound=None):
+        """Tell the progress of a stage, whose bound has this value per row, or of a cycle.
+
+        Returns whether to stop.
+        """
         self.n_iter += 1
         if self.settings.progress is None:
             return False
@@ -141,7 +144,10 @@ class Search:
         passes, seconds = self.seen / len(self.rows), time.perf_counter() - self.started
         note = f"{passes:.2f} passes over the rows, {seconds:.1f} s"
         note += f", log density of rows held aside {density:.4f}"
-        quantity, total = "log density of rows held aside", density * self.rows.total_weight()
+        quantity, per_row = "log density of rows held aside", density
+        if bound is not None:
+            quantity, per_row = "bound of a sample", bound
+        total = per_row * self.rows.total_weight()
         told = self.settings.progress(iteration, total, note=note, quantity=quantity)
         self.stopped |= bool(told)
         return self.stopped
@@ -157,7 +163,7 @@ class Search:
 
         def report(iteration, value):
             self.seen += len(sample)
-            return self.report(iteration, state)
+            return self.report(iteration, state, value / function.objective.size())
 
         most = int(min(stage.most, self.settings.max_iter))
         options = {"max_iter": most, "callback": report, "curvature": curvature}

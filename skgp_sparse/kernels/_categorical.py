@@ -12,13 +12,16 @@ of those of each.
 
 from functools import partial
 from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_array
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ._formulas import UnitRule
 from ._levels import agreement, as_codes, correlations, log_weights
+from ._rules import Array, Pull, Scalars
 
 _START = 0.03  # spread of the first points: levels that are alike at first pass each other freely
 
@@ -78,16 +81,20 @@ class Categorical(Kernel):
            [0.27, 0.3 , 1.  ]])
     """
 
+    n_levels: Any
+    correlation: Any
+    positions: Any
+
     def __init__(
         self,
-        n_levels="auto",
-        rank=0,
-        correlation=0.5,
-        correlation_bounds=(1e-3, 0.999),
-        positions=None,
-        positions_bounds=(1e-2, 1e2),
-        handle_unknown="ignore",
-    ):
+        n_levels: int | Literal["auto"] = "auto",
+        rank: int = 0,
+        correlation: npt.ArrayLike = 0.5,
+        correlation_bounds: tuple[float, float] | Literal["fixed"] = (1e-3, 0.999),
+        positions: npt.ArrayLike | None = None,
+        positions_bounds: tuple[float, float] | Literal["fixed"] = (1e-2, 1e2),
+        handle_unknown: Literal["ignore", "error"] = "ignore",
+    ) -> None:
         self.n_levels = n_levels
         self.rank = rank
         self.correlation = correlation
@@ -97,13 +104,13 @@ class Categorical(Kernel):
         self.handle_unknown = handle_unknown
 
     @property
-    def hyperparameter_correlation(self):
+    def hyperparameter_correlation(self) -> Hyperparameter:
         """The correlation ρ."""
         size = np.size(self.correlation) if np.ndim(self.correlation) else 1
         return Hyperparameter("correlation", "numeric", self.correlation_bounds, size)
 
     @property
-    def hyperparameter_positions(self):
+    def hyperparameter_positions(self) -> Hyperparameter:
         """The positions of the levels; fixed where there are none yet."""
         if not self.has_points():
             return Hyperparameter("positions", "numeric", "fixed")
@@ -111,14 +118,14 @@ class Categorical(Kernel):
         return Hyperparameter("positions", "numeric", self.positions_bounds, size)
 
     @property
-    def theta(self):
+    def theta(self) -> Any:
         """Free hyperparameters as they are learned: ``log(-log ρ)`` and coordinates of levels."""
         values = {"correlation": log_weights(self.correlation), "positions": self.points()}
         free = [np.ravel(values[one.name]) for one in self.hyperparameters if not one.fixed]
         return np.concatenate([np.zeros(0), *free])
 
     @theta.setter
-    def theta(self, theta):
+    def theta(self, theta: Array) -> Any:
         start = 0
         for one in self.hyperparameters:
             if one.fixed:
@@ -130,7 +137,7 @@ class Categorical(Kernel):
             start += one.n_elements
 
     @property
-    def bounds(self):
+    def bounds(self) -> Array:
         """Their bounds."""
         free = [one for one in self.hyperparameters if not one.fixed]
         limits = [
@@ -140,27 +147,27 @@ class Categorical(Kernel):
         return np.vstack([np.zeros((0, 2)), *limits])
 
     @property
-    def requires_vector_input(self):
+    def requires_vector_input(self) -> bool:
         """True: codes are numbers."""
         return True
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         levels = self.n_levels if self.rank == 0 else f"{self.n_levels}, rank={self.rank}"
         shown = ", ".join(f"{one:.3g}" for one in np.ravel(self.correlation))
         shown = f"[{shown}]" if np.ndim(self.correlation) else shown
         return f"Categorical({levels}, correlation={shown})"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return False
         mine, its = self.get_params(), other.get_params()
         return all(np.array_equal(mine[name], its[name]) for name in mine)
 
-    def is_stationary(self):
+    def is_stationary(self) -> bool:
         """Return False: codes are names, not places."""
         return False
 
-    def diag(self, X):
+    def diag(self, X: Array) -> Array:
         """Return ``k(x, x)``, which is 1.
 
         Parameters
@@ -173,7 +180,7 @@ class Categorical(Kernel):
         """
         return np.ones(len(X))
 
-    def __call__(self, X, Y=None, eval_gradient=False):
+    def __call__(self, X: Array, Y: Any = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
 
         Parameters
@@ -199,11 +206,11 @@ class Categorical(Kernel):
             raise ValueError("Gradient can only be evaluated when Y is None.")
         return K, self._gradient(K, a)
 
-    def has_points(self):
+    def has_points(self) -> bool:
         """Return whether levels are points: there are several, and their number is known."""
         return self.rank > 0 and not isinstance(self.n_levels, str) and self.n_levels > 1
 
-    def points(self):
+    def points(self) -> Array:
         """Return the points of the levels (n_levels, rank); none where they are equally similar."""
         if not self.has_points():
             return np.zeros((0, 0))
@@ -217,7 +224,7 @@ class Categorical(Kernel):
             )
         return np.log(np.reshape(self.positions, shape))
 
-    def codes(self, X):
+    def codes(self, X: Array) -> Any:
         """Return the codes of points (..., d) as whole numbers (..., d)."""
         self._check()
         d, expected = np.shape(X)[-1], np.size(self.correlation)
@@ -242,15 +249,15 @@ class Categorical(Kernel):
             )
         return codes
 
-    def takes_one_column(self):
+    def takes_one_column(self) -> bool:
         """Return whether the levels of one column are learned or checked."""
         return self.rank > 0 or self.handle_unknown == "error"
 
-    def weights(self, d):
+    def weights(self, d: int) -> Array:
         """Return minus the logarithms of the correlations of d columns."""
         return -np.log(np.broadcast_to(np.asarray(self.correlation, dtype=float), (d,)))
 
-    def similarities(self):
+    def similarities(self) -> Array:
         """Return s of all levels and, last, the mean over them (n_levels + 1, ...)."""
         z = self.points()
         squares = np.sum(z**2, axis=1)
@@ -258,7 +265,7 @@ class Categorical(Kernel):
         s = np.vstack([s, s.mean(axis=0)])
         return np.column_stack([s, s.mean(axis=1)])
 
-    def values(self, a, b):
+    def values(self, a: Any, b: Any) -> Array:
         """Return k of codes (..., n, d) and (..., m, d), as an array (..., n, m)."""
         if not self.has_points():
             return agreement(a, b, self.weights(a.shape[-1]))[0]
@@ -267,11 +274,11 @@ class Categorical(Kernel):
         s = self.similarities()[self.index(a)[..., :, None], self.index(b)[..., None, :]]
         return np.where(same, 1.0, self.correlation + (1.0 - self.correlation) * s)
 
-    def index(self, codes):
+    def index(self, codes: Any) -> Any:
         """Return codes in which all levels that were not seen are one, the last."""
         return np.where((codes >= 0) & (codes < self.n_levels), codes, self.n_levels)
 
-    def _check(self):
+    def _check(self) -> None:
         levels, unknown = self.n_levels, self.handle_unknown
         is_auto = isinstance(levels, str) and levels == "auto"
         is_right = _is_count(self.rank, 0) and (is_auto or _is_count(levels, 1))
@@ -290,7 +297,7 @@ class Categorical(Kernel):
                 "skgp_sparse, which counts them."
             )
 
-    def _gradient(self, K, a):
+    def _gradient(self, K: Any, a: Any) -> Array:
         parts = []
         if not self.hyperparameter_correlation.fixed:
             parts.append(self._gradient_of_correlations(K, a))
@@ -298,7 +305,7 @@ class Categorical(Kernel):
             parts.append(self._gradient_of_positions(a[:, 0]).reshape(*K.shape, -1))
         return np.concatenate([np.zeros((*K.shape, 0)), *parts], axis=2)
 
-    def _gradient_of_correlations(self, K, a):
+    def _gradient_of_correlations(self, K: Any, a: Any) -> Array:
         """Slopes (n, n, d) in ``log(-log ρ)`` of every column, or their sum (n, n, 1)."""
         if self.has_points():
             rho = self.correlation
@@ -306,7 +313,7 @@ class Categorical(Kernel):
         slopes = -self.weights(a.shape[-1]) * K[:, :, None] * (a[:, None] != a)
         return slopes if np.ndim(self.correlation) else slopes.sum(axis=2, keepdims=True)
 
-    def _gradient_of_positions(self, a):
+    def _gradient_of_positions(self, a: Any) -> Array:
         """Slopes (n, n, n_levels, rank) in the points, from those of every row alone."""
         z, index = self.points(), self.index(a)
         pull = (
@@ -323,8 +330,9 @@ class Categorical(Kernel):
         return slopes
 
 
-def _is_count(value, least):
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+def _is_count(value: Any, least: int) -> bool:
+    is_int = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_int and value >= least
 
 
 class CategoricalRule(UnitRule):
@@ -332,15 +340,15 @@ class CategoricalRule(UnitRule):
 
     footprint = 1
 
-    def cross(self, kernel, X, Z):
+    def cross(self, kernel: Kernel, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         return self._of_codes(kernel, kernel.codes(X), kernel.codes(Z))
 
-    def stack(self, kernel, P):
+    def stack(self, kernel: Kernel, P: Array) -> tuple[Scalars, Pull]:
         codes = kernel.codes(P)
         return self._of_codes(kernel, codes, codes)
 
     @staticmethod
-    def _of_codes(kernel, a, b):
+    def _of_codes(kernel: Kernel, a: Any, b: Any) -> tuple[Scalars, Pull]:
         if kernel.has_points():
             K = kernel.values(a, b)
             return K, partial(_pull, kernel, K, a[..., 0], b[..., 0])
@@ -348,13 +356,13 @@ class CategoricalRule(UnitRule):
         return K, partial(_pull_agreement, kernel, K, pull)
 
 
-def _pull_agreement(kernel, K, pull, G, inputs):
+def _pull_agreement(kernel: Kernel, K: Any, pull: Pull, G: Any, inputs: bool) -> tuple[Any, Any]:
     slopes = pull(np.multiply(G, K, out=G))
     slopes *= -kernel.weights(len(slopes))
     return {"correlation": slopes if np.ndim(kernel.correlation) else slopes.sum()}, 0.0
 
 
-def _pull(kernel, K, a, b, G, inputs):
+def _pull(kernel: Kernel, K: Any, a: Any, b: Any, G: Any, inputs: bool) -> tuple[Any, Any]:
     rho = kernel.correlation
     gradients = {"correlation": rho * np.log(rho) / (1.0 - rho) * (np.sum(G) - np.vdot(G, K))}
     if not kernel.hyperparameter_positions.fixed:
@@ -367,7 +375,7 @@ def _pull(kernel, K, a, b, G, inputs):
     return gradients, 0.0
 
 
-def _by_levels(kernel, a, b, G):
+def _by_levels(kernel: Kernel, a: Any, b: Any, G: Any) -> Any:
     """Sums of G over all pairs of rows in two levels (n_levels + 1, ...), without equal ones."""
     if G.ndim == 3:
         return sum(_by_levels(kernel, *one) for one in zip(a, b, G))

@@ -1,11 +1,15 @@
 """A kernel on chosen columns."""
 
+from collections.abc import Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel
 
 from ._mapped import MappedKernel
+from ._rules import Array, Ints
 
 
 class Columns(MappedKernel):
@@ -46,42 +50,42 @@ class Columns(MappedKernel):
     'hour'
     """
 
-    def __init__(self, kernel, columns, numbers=None):
+    def __init__(self, kernel: Kernel, columns: Any, numbers: dict[str, int] | None = None) -> None:
         self.kernel = kernel
         self.columns = columns
         self.numbers = numbers
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Columns({self.kernel!r}, {self.columns!r})"
 
-    def see(self, X):
+    def see(self, X: Array) -> Array:
         """Return the chosen columns of points (..., d)."""
         return np.take(X, self.chosen(np.shape(X)[-1]), axis=-1)
 
-    def pull(self, X, bar):
+    def pull(self, X: Array, bar: Any) -> Array:
         """Return the gradient with respect to all columns."""
         X_bar = np.zeros(X.shape)
         X_bar[..., self.chosen(X.shape[-1])] = bar
         return X_bar
 
-    def sources(self, columns):
+    def sources(self, columns: Ints) -> Ints | None:
         """Return the chosen ones."""
         return columns[self.chosen(len(columns))]
 
-    def width(self, d):
+    def width(self, d: int) -> int:
         """Return the number of chosen columns."""
         return len(self.chosen(d))
 
-    def scales(self, scale, d):
+    def scales(self, scale: Any, d: int) -> Array:
         """Return length scales (d,), inf for columns that are not chosen."""
         scales = np.full(d, np.inf)
         scales[self.chosen(d)] = scale
         return scales
 
-    def chosen(self, d):
+    def chosen(self, d: int) -> Ints:
         """Return the numbers of the chosen columns of d."""
         numbers = self.numbers or {}
-        columns = [
+        columns: list[Any] = [
             numbers.get(column, column) if isinstance(column, str) else column
             for column in _as_list(self.columns)
         ]
@@ -106,11 +110,11 @@ class Columns(MappedKernel):
         return np.array(columns, dtype=np.intp)
 
 
-def _as_list(columns):
+def _as_list(columns: Any) -> list[Any]:
     return [columns] if np.ndim(columns) == 0 else list(columns)
 
 
-def named(kernel, names):
+def named(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     """Return a kernel in which the names of columns have their numbers.
 
     Parameters
@@ -139,7 +143,7 @@ def named(kernel, names):
     return clone(kernel).set_params(**found) if found else kernel
 
 
-def _numbers(part, names):
+def _numbers(part: Any, names: Sequence[str] | None) -> dict[str, int]:
     """Numbers of the columns of a `Columns` that have names, by name."""
     columns = [column for column in _as_list(part.columns) if isinstance(column, str)]
     if names is None:

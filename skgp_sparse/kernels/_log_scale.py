@@ -1,8 +1,13 @@
 """A kernel of inputs of which some columns are seen on a scale of logarithms."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
+from sklearn.gaussian_process.kernels import Kernel
 
 from ._columns import Columns
+from ._rules import Array, Ints
 
 
 class LogScale(Columns):
@@ -41,43 +46,53 @@ class LogScale(Columns):
            [0.071, 0.117, 1.   ]])
     """
 
-    def __init__(self, kernel, columns, lows=None, units=None, numbers=None):
+    lows: Any
+    units: Any
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        columns: Any,
+        lows: npt.ArrayLike | None = None,
+        units: npt.ArrayLike | None = None,
+        numbers: dict[str, int] | None = None,
+    ) -> None:
         super().__init__(kernel, columns, numbers)
         self.lows = lows
         self.units = units
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"LogScale({self.kernel!r}, {self.columns!r})"
 
-    def see(self, X):
+    def see(self, X: Array) -> Array:
         """Return points (..., d) with the chosen columns on their scale."""
         chosen, u, low, unit = self._scaled(X)
         X = np.array(X, dtype=float)
         X[..., chosen] = low + unit * np.sign(u) * np.log1p(np.abs(u))
         return X
 
-    def pull(self, X, bar):
+    def pull(self, X: Array, bar: Any) -> Array:
         """Return the gradient with respect to points from that of what is seen."""
         chosen, u, _, _ = self._scaled(X)
         X_bar = np.array(np.broadcast_to(bar, np.shape(X)))
         X_bar[..., chosen] /= 1.0 + np.abs(np.where(np.isnan(u), 0.0, u))
         return X_bar
 
-    def sources(self, columns):
+    def sources(self, columns: Ints) -> Ints | None:
         """Return all columns."""
         return columns
 
-    def width(self, d):
+    def width(self, d: int) -> int:
         """Return d."""
         return d
 
-    def scales(self, scale, d):
+    def scales(self, scale: Any, d: int) -> Array:
         """Return length scales (d,), those of the chosen columns at a distance s from l."""
         scales = np.array(np.broadcast_to(scale, (d,)), dtype=float)
         scales[self.chosen(d)] *= 2.0
         return scales
 
-    def _scaled(self, X):
+    def _scaled(self, X: Array) -> tuple[Any, ...]:
         """Numbers of the chosen columns, their values u, l and s."""
         chosen = self.chosen(np.shape(X)[-1])
         low = np.zeros(len(chosen)) if self.lows is None else np.asarray(self.lows, dtype=float)

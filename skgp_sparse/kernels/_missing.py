@@ -11,14 +11,17 @@ that, which is on the diagonal as that of a `WhiteKernel` is.
 """
 
 from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter
+import numpy.typing as npt
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ._levels import agreement, correlations, log_weights
 from ._mapped import MappedKernel
 from ._missing_node import MissingNode
 from ._nodes import node
+from ._rules import Array, Ints, Pull, Scalars
 
 _OTHERS = 0.5  # correlation of missing values in columns where training had none
 
@@ -85,18 +88,22 @@ class Missing(MappedKernel):
     [0]
     """
 
+    correlation: Any
+    neutral: Any
+    noise: Any
+
     def __init__(
         self,
-        kernel,
-        correlation=0.7,
-        correlation_bounds=(1e-3, 0.9999),
-        neutral=None,
-        neutral_bounds=(0.05, 20.0),
-        noise=0.0,
-        noise_bounds=(1e-5, 1e2),
-        columns="auto",
-        units=None,
-    ):
+        kernel: Kernel,
+        correlation: npt.ArrayLike = 0.7,
+        correlation_bounds: tuple[float, float] | Literal["fixed"] = (1e-3, 0.9999),
+        neutral: npt.ArrayLike | None = None,
+        neutral_bounds: tuple[float, float] | Literal["fixed"] = (0.05, 20.0),
+        noise: npt.ArrayLike | None = 0.0,
+        noise_bounds: tuple[float, float] | Literal["fixed"] = (1e-5, 1e2),
+        columns: Any = "auto",
+        units: npt.ArrayLike | None = None,
+    ) -> None:
         self.kernel = kernel
         self.correlation = correlation
         self.correlation_bounds = correlation_bounds
@@ -107,23 +114,23 @@ class Missing(MappedKernel):
         self.columns = columns
         self.units = units
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if not self.gaps():
             return f"Missing({self.kernel!r})"
         noise = f", noise=[{_listed(self._noise())}]" if self.is_noisy() else ""
         rho = _listed(self._correlations())
         return f"Missing({self.kernel!r}, correlation=[{rho}]{noise})"
 
-    def is_stationary(self):
+    def is_stationary(self) -> bool:
         """Return False: a missing value is no place."""
         return False
 
     @property
-    def hyperparameters(self):
+    def hyperparameters(self) -> list[Hyperparameter]:
         """Those of `kernel`, and those of columns with missing values."""
         return [*super().hyperparameters, *self.own_hyperparameters()]
 
-    def own_hyperparameters(self):
+    def own_hyperparameters(self) -> list[Hyperparameter]:
         """Return correlations, neutral values and noise, fixed where nothing is missing."""
         size = len(self.gaps())
         names = {
@@ -136,7 +143,7 @@ class Missing(MappedKernel):
         return [Hyperparameter(name, "numeric", bounds, size) for name, bounds in names.items()]
 
     @property
-    def theta(self):
+    def theta(self) -> Any:
         """That of `kernel`, and the own ones: ``log(-log ρ)``, and logarithms of the others."""
         found = {"correlation": self._correlations, "neutral": self._neutral, "noise": self._noise}
         own = [
@@ -146,7 +153,7 @@ class Missing(MappedKernel):
         return np.concatenate([self.kernel.theta, *own])
 
     @theta.setter
-    def theta(self, theta):
+    def theta(self, theta: Array) -> Any:
         start = len(self.kernel.theta)
         self.kernel.theta = theta[:start]
         for one in self._free():
@@ -156,7 +163,7 @@ class Missing(MappedKernel):
             start += one.n_elements
 
     @property
-    def bounds(self):
+    def bounds(self) -> Array:
         """Their bounds."""
         limits = [
             log_weights(one.bounds[:, ::-1]) if one.name == "correlation" else np.log(one.bounds)
@@ -164,7 +171,7 @@ class Missing(MappedKernel):
         ]
         return np.vstack([np.reshape(self.kernel.bounds, (-1, 2)), *limits])
 
-    def __call__(self, X, Y=None, eval_gradient=False):
+    def __call__(self, X: Array, Y: Any = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
 
         Parameters
@@ -197,7 +204,7 @@ class Missing(MappedKernel):
         own = len(self.theta) - gradient.shape[2]
         return K, np.concatenate([gradient, np.zeros((*K.shape, own))], axis=2)
 
-    def diag(self, X):
+    def diag(self, X: Array) -> Array:
         """Return ``k(x, x)`` of every row of X, its noise included.
 
         Parameters
@@ -210,7 +217,7 @@ class Missing(MappedKernel):
         """
         return super().diag(X) + self.own_noise(np.atleast_2d(X))
 
-    def own_noise(self, X):
+    def own_noise(self, X: Array) -> Scalars:
         """Return ``Σ_j s_j m_j(x)`` of inputs (n, d), an array (n,)."""
         if not self.is_noisy():
             return np.zeros(len(X))
@@ -218,7 +225,7 @@ class Missing(MappedKernel):
         levels[self._gaps_of(len(levels))] = self._noise()
         return np.isnan(X) @ levels
 
-    def is_noisy(self):
+    def is_noisy(self) -> bool:
         """Return whether rows with missing values have noise."""
         if np.min(self.noise) < 0 or 0 < np.count_nonzero(self.noise) < np.size(self.noise):
             raise ValueError(
@@ -226,7 +233,7 @@ class Missing(MappedKernel):
             )
         return bool(np.any(self.noise))
 
-    def see(self, X):
+    def see(self, X: Array) -> Array:
         """Return inputs (..., d) with neutral values in the place of missing ones."""
         missing = np.isnan(X)
         if not missing.any():
@@ -237,23 +244,23 @@ class Missing(MappedKernel):
         values[gaps] += std[gaps] * np.log(self._neutral())
         return np.where(missing, values, X)
 
-    def pull(self, X, bar):
+    def pull(self, X: Array, bar: Any) -> Array:
         """Return the gradient with respect to the values that are there, 0 of others."""
         return np.where(np.isnan(X), 0.0, bar)
 
-    def sources(self, columns):
+    def sources(self, columns: Ints) -> Ints | None:
         """Return all columns."""
         return columns
 
-    def width(self, d):
+    def width(self, d: int) -> int:
         """Return d."""
         return d
 
-    def scales(self, scale, d):
+    def scales(self, scale: Any, d: int) -> Array:
         """Return the same length scales."""
         return scale
 
-    def gaps(self):
+    def gaps(self) -> Any:
         """Return the numbers of the columns with missing values, once they are known."""
         if isinstance(self.columns, str) and self.columns == "auto":
             return []
@@ -265,7 +272,7 @@ class Missing(MappedKernel):
             )
         return [*map(int, self.columns)]
 
-    def factor(self, X, Z):
+    def factor(self, X: Array, Z: Array) -> tuple[Any, Pull | None]:
         """Return the product of correlations, 1 where nothing is missing, and its pullback.
 
         The pullback is that of `agreement`, for all columns.
@@ -276,13 +283,13 @@ class Missing(MappedKernel):
         w = -np.log(self.rho(np.shape(X)[-1]))
         return agreement(first.astype(np.intp), second.astype(np.intp), w)
 
-    def rho(self, d):
+    def rho(self, d: int) -> Any:
         """Return the correlations of d columns."""
         rho = np.full(d, _OTHERS)
         rho[self._gaps_of(d)] = self._correlations()
         return rho
 
-    def _gaps_of(self, d):
+    def _gaps_of(self, d: int) -> Any:
         gaps = self.gaps()
         if max(gaps, default=0) >= d:
             raise ValueError(
@@ -291,7 +298,7 @@ class Missing(MappedKernel):
             )
         return gaps
 
-    def own_gradient(self, slopes, *bars, of_noise=0.0):
+    def own_gradient(self, slopes: Any, *bars: Any, of_noise: Any = 0.0) -> Any:
         """Return the gradient with respect to the own hyperparameters that are free.
 
         Parameters
@@ -315,23 +322,23 @@ class Missing(MappedKernel):
         }
         return np.concatenate([np.zeros(0), *(found[one.name] for one in self._free())])
 
-    def learns_neutral(self):
+    def learns_neutral(self) -> bool:
         """Return whether neutral values are free."""
         return any(one.name == "neutral" for one in self._free())
 
-    def _free(self):
+    def _free(self) -> Any:
         return [one for one in self.own_hyperparameters() if not one.fixed]
 
-    def _correlations(self):
+    def _correlations(self) -> Any:
         return self._of_gaps("correlation", self.correlation)
 
-    def _neutral(self):
+    def _neutral(self) -> Any:
         return self._of_gaps("neutral", 1.0 if self.neutral is None else self.neutral)
 
-    def _noise(self):
+    def _noise(self) -> Any:
         return self._of_gaps("noise", self.noise)
 
-    def _of_gaps(self, name, values):
+    def _of_gaps(self, name: str, values: Any) -> Any:
         values, size = np.asarray(values, dtype=float), len(self.gaps())
         if values.ndim > 0 and values.shape != (size,):
             raise ValueError(
@@ -340,15 +347,15 @@ class Missing(MappedKernel):
             )
         return np.broadcast_to(values, (size,))
 
-    def _units(self, d):
+    def _units(self, d: int) -> Any:
         return (np.zeros(d), np.ones(d)) if self.units is None else self.units
 
 
-def _listed(values):
+def _listed(values: Any) -> Any:
     return ", ".join(f"{one:.3g}" for one in values)
 
 
-def missing_parts(kernel, d):
+def missing_parts(kernel: Kernel, d: int) -> Any:
     """Return the `Missing` parts of a kernel, and the columns of each.
 
     Parameters
@@ -369,7 +376,7 @@ def missing_parts(kernel, d):
     ]
 
 
-def has_missing(kernel):
+def has_missing(kernel: Kernel) -> bool:
     """Return whether a kernel has a part for missing values.
 
     Parameters
@@ -385,7 +392,7 @@ def has_missing(kernel):
     return isinstance(kernel, Missing) or any(isinstance(part, Missing) for part in parts)
 
 
-def bare(kernel, d):
+def bare(kernel: Kernel, d: int) -> Any:
     """Return which of d columns a kernel sees without a `Missing` around it.
 
     Parameters
@@ -401,7 +408,7 @@ def bare(kernel, d):
     return np.isin(np.arange(d), node(kernel).bare(np.arange(d)))
 
 
-def with_gaps(kernel, d, lacks, mean, std):
+def with_gaps(kernel: Kernel, d: int, lacks: Any, mean: Any, std: Any) -> Kernel:
     """Return a kernel whose parts know in which columns values are missing.
 
     Parameters

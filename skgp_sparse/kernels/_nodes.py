@@ -11,11 +11,14 @@ The public functions at the end traverse the tree once.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
-from ._rules import KernelRule
+from ._rules import Array, Ints, KernelRule, Pull, Scalars
 
 
 class Node(ABC):
@@ -31,50 +34,52 @@ class Node(ABC):
         (n, m) arrays that `cross` keeps alive beside those of its children.
     """
 
-    children, noisy = (), False
+    children: tuple[Any, ...] = ()
+    noisy: bool = False
+    differentiable: bool
 
-    def __init__(self, kernel, arrays):
+    def __init__(self, kernel: Kernel, arrays: int) -> None:
         self.kernel, self.arrays = kernel, arrays
 
     @abstractmethod
-    def cross(self, X, Z):
+    def cross(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         """Return ``K`` and ``pull(G, inputs) -> (theta_bar, Z_bar)``."""
 
-    def value(self, X, Z):
+    def value(self, X: Array, Z: Array) -> Scalars:
         """Return ``K`` alone, which the caller may overwrite."""
         return self.cross(X, Z)[0]
 
     @abstractmethod
-    def stack(self, P):
+    def stack(self, P: Array) -> tuple[Scalars, Pull]:
         """Return ``K`` (s, k, k) of point sets (s, k, d) and ``pull(G, inputs)``, G symmetric."""
 
     @abstractmethod
-    def diag(self, X):
+    def diag(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         """Return ``signal``, ``noise``, ``pull(g_signal, g_noise, inputs)``."""
 
-    def footprint(self):
+    def footprint(self) -> int:
         """Count the (n, m) arrays kept alive by `cross`; 0 means a scalar value."""
         below = sum(child.footprint() for child in self.children)
         return below + self.arrays if below or not self.children else 0
 
-    def scales(self, d):
+    def scales(self, d: int) -> list[Any]:
         """Return the length scales (d,) of every leaf that has some; inf where it sees none."""
         return [scale for child in self.children for scale in child.scales(d)]
 
-    def sees_alike(self):
+    def sees_alike(self) -> bool:
         """Return whether all leaves see all columns as they are."""
         return all(child.sees_alike() for child in self.children)
 
-    def places(self, X):
+    def places(self, X: Array) -> list[Any]:
         """Return what every leaf sees of X (n, d), in units in which near is near: a list."""
         return [places for child in self.children for places in child.places(X)]
 
-    def touched(self, columns):
+    def touched(self, columns: Any) -> Any:
         """Return the columns that matter, of those that this node sees."""
         parts = [child.touched(columns) for child in self.children]
         return np.unique(np.concatenate([columns[:0], *parts]))
 
-    def bare(self, columns):
+    def bare(self, columns: Any) -> Any:
         """Return the columns that matter, of those that this node sees, unless through `Missing`.
 
         `columns` are as in `touched`.
@@ -82,7 +87,7 @@ class Node(ABC):
         parts = [child.bare(columns) for child in self.children]
         return np.unique(np.concatenate(parts)) if parts else self.touched(columns)
 
-    def may_mix(self):
+    def may_mix(self) -> bool:
         """Return whether linear combinations of columns may take the place of the columns."""
         return (
             all(child.may_mix() for child in self.children)
@@ -90,7 +95,7 @@ class Node(ABC):
             else self.differentiable
         )
 
-    def seen(self, columns):
+    def seen(self, columns: Any) -> list[Any]:
         """Return every leaf in the order of theta, and the columns that it sees: a list of pairs.
 
         `columns` are those that this node sees; None where a map mixes them.
@@ -98,7 +103,7 @@ class Node(ABC):
         pairs = [pair for child in self.children for pair in child.seen(columns)]
         return pairs if self.children else [(self, columns)]
 
-    def walk(self, columns):
+    def walk(self, columns: Any) -> list[Any]:
         """Return this node and all below it, each with the columns that it sees: a list of pairs.
 
         `columns` are as in `seen`.
@@ -106,7 +111,7 @@ class Node(ABC):
         below = [pair for child in self.children for pair in child.walk(columns)]
         return [(self, columns), *below]
 
-    def leaves(self):
+    def leaves(self) -> list[Any]:
         """Return the leaf nodes below (or this one)."""
         return [leaf for child in self.children for leaf in child.leaves()] or [self]
 
@@ -116,52 +121,54 @@ class Leaf(Node):
 
     noisy, differentiable = False, True
 
-    def __init__(self, kernel, rule):
+    def __init__(self, kernel: Kernel, rule: KernelRule) -> None:
         super().__init__(kernel, rule.footprint)
         self.rule = rule
 
-    def cross(self, X, Z):
+    def cross(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         K, pull = self.rule.cross(self.kernel, X, Z)
         return K, partial(_pull_leaf, self.kernel, pull)
 
-    def value(self, X, Z):
+    def value(self, X: Array, Z: Array) -> Scalars:
         return self.rule.value(self.kernel, X, Z)
 
-    def stack(self, P):
+    def stack(self, P: Array) -> tuple[Scalars, Pull]:
         K, pull = self.rule.stack(self.kernel, P)
         return K, partial(_pull_leaf, self.kernel, pull)
 
-    def diag(self, X):
+    def diag(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         value, pull = self.rule.diag(self.kernel, X)
         return value, 0.0, partial(_pull_leaf_diag, self.kernel, pull)
 
-    def scales(self, d):
+    def scales(self, d: int) -> list[Any]:
         return scales_of(self.kernel, d)
 
-    def places(self, X):
+    def places(self, X: Array) -> list[Any]:
         return places_of(self.kernel, X)
 
-    def touched(self, columns):
+    def touched(self, columns: Any) -> Any:
         return columns if self.arrays else columns[:0]  # none of a number
 
 
-def _pull_leaf(kernel, pull, G, inputs):
+def _pull_leaf(kernel: Kernel, pull: Pull, G: Any, inputs: bool) -> tuple[Any, Any]:
     gradients, bar = pull(G, inputs)
     return assemble(kernel, gradients), bar if inputs else 0.0
 
 
-def _pull_leaf_diag(kernel, pull, g_signal, g_noise, inputs):
+def _pull_leaf_diag(
+    kernel: Kernel, pull: Pull, g_signal: Any, g_noise: Any, inputs: bool
+) -> tuple[Any, Any]:
     return _pull_leaf(kernel, pull, g_signal, inputs)
 
 
-def scales_of(kernel, d):
+def scales_of(kernel: Kernel, d: int) -> list[Any]:
     """Return the length scales (d,) of a leaf kernel in a list, which is empty if it has none."""
     if not hasattr(kernel, "length_scale"):
         return []
     return [np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))]
 
 
-def places_of(kernel, X):
+def places_of(kernel: Kernel, X: Array) -> list[Any]:
     """Return inputs in units of the length scales of a leaf kernel, in a list; hours on a clock."""
     if not hasattr(kernel, "length_scale"):
         return []
@@ -176,51 +183,51 @@ class White(Node):
 
     noisy, differentiable = True, True
 
-    def __init__(self, kernel):
+    def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, arrays=0)
 
-    def cross(self, X, Z):
+    def cross(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         return 0.0, self._pull_cross
 
-    def stack(self, P):
+    def stack(self, P: Array) -> tuple[Scalars, Pull]:
         return 0.0, self._pull_cross
 
-    def diag(self, X):
+    def diag(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         return 0.0, float(self.kernel.noise_level), self._pull_diag
 
-    def _pull_cross(self, G, inputs):
+    def _pull_cross(self, G: Any, inputs: bool) -> tuple[Any, Any]:
         return assemble(self.kernel, {}), 0.0
 
-    def _pull_diag(self, g_signal, g_noise, inputs):
+    def _pull_diag(self, g_signal: Any, g_noise: Any, inputs: bool) -> tuple[Any, Any]:
         slope = float(self.kernel.noise_level) * np.sum(g_noise)
         return assemble(self.kernel, {"noise_level": slope}), 0.0
 
 
-_BUILDERS = {}
-_OF_USERS = {}  # rules by kernel class, for other processes
+_BUILDERS: dict[type, Callable[[Any], Any]] = {}
+_OF_USERS: dict[type, KernelRule] = {}  # rules by kernel class, for other processes
 
 
-def node(kernel):
+def node(kernel: Kernel) -> Any:
     """Return the node of `kernel`, chosen by its exact type, or that of kernels without a rule."""
     return _BUILDERS.get(type(kernel), _BUILDERS[object])(kernel)
 
 
-def add_builder(kernel_class, build):
+def add_builder(kernel_class: type, build: Callable[[Any], Any]) -> None:
     """Let ``build(kernel)`` make the nodes of `kernel_class`."""
     _BUILDERS[kernel_class] = build
 
 
-def add_family(kernel_class, choose):
+def add_family(kernel_class: type, choose: Callable[[Any], Any]) -> None:
     """Let ``choose(kernel)`` pick the rule of a kernel with several formulas, or None."""
 
-    def build(kernel):
+    def build(kernel: Kernel) -> Any:
         rule = choose(kernel)
         return _BUILDERS[object](kernel) if rule is None else Leaf(kernel, rule)
 
     add_builder(kernel_class, build)
 
 
-def register(kernel_class, rule):
+def register(kernel_class: type, rule: KernelRule) -> None:
     """Give a kernel class a derivative rule.
 
     Parameters
@@ -272,12 +279,12 @@ def register(kernel_class, rule):
         _OF_USERS[kernel_class] = rule
 
 
-def rules_of_users():
+def rules_of_users() -> dict[type, KernelRule]:
     """Rules by kernel class that this process was given, for another one to register."""
     return dict(_OF_USERS)
 
 
-def linearize(kernel, X, Z):
+def linearize(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pull]:
     """Return the noise-free kernel matrix and its pullback.
 
     Parameters
@@ -325,12 +332,12 @@ def linearize(kernel, X, Z):
     return _full(value, (len(X), len(Z))), partial(_pull_cross, pull, Z.shape)
 
 
-def _pull_cross(pull, shape, G, inputs=True):
+def _pull_cross(pull: Pull, shape: tuple[int, ...], G: Any, inputs: bool = True) -> tuple[Any, Any]:
     theta_bar, Z_bar = pull(G, inputs)
     return theta_bar, _full(Z_bar, shape) if inputs else None
 
 
-def evaluate(kernel, X, Z):
+def evaluate(kernel: Kernel, X: Array, Z: Array) -> Array:
     """Return the noise-free kernel matrix ``k(X, Z)`` without a pullback.
 
     Parameters
@@ -350,7 +357,7 @@ def evaluate(kernel, X, Z):
     return _full(node(kernel).value(X, Z), (len(X), len(Z)))
 
 
-def linearize_stack(kernel, P):
+def linearize_stack(kernel: Kernel, P: Array) -> tuple[Array, Pull]:
     """Return the noise-free kernel matrices of many small point sets, and their pullback.
 
     Where a matrix has a few thousand entries, a call of a function costs as much as its arithmetic,
@@ -397,7 +404,7 @@ def linearize_stack(kernel, P):
     return K, partial(_pull_cross, pull, P.shape)
 
 
-def stacked(kernel, P):
+def stacked(kernel: Kernel, P: Array) -> Array:
     """Return the noise-free kernel matrices of many small point sets.
 
     Parameters
@@ -415,7 +422,7 @@ def stacked(kernel, P):
     return linearize_stack(kernel, P)[0]
 
 
-def diagonal(kernel, X):
+def diagonal(kernel: Kernel, X: Array) -> tuple[Scalars, Scalars, Pull]:
     """Return the diagonal ``k(x, x)``, separately its white noise, and the pullback.
 
     Parameters
@@ -450,12 +457,14 @@ def diagonal(kernel, X):
     return signal, noise, partial(_pull_diagonal, pull, X.shape)
 
 
-def _pull_diagonal(pull, shape, g_signal, g_noise, inputs=False):
+def _pull_diagonal(
+    pull: Pull, shape: tuple[int, ...], g_signal: Any, g_noise: Any, inputs: bool = False
+) -> tuple[Any, Any]:
     theta_bar, X_bar = pull(g_signal, g_noise, inputs)
     return theta_bar, _full(X_bar, shape) if inputs else None
 
 
-def has_noise(kernel):
+def has_noise(kernel: Kernel) -> bool:
     """Return whether the kernel expression contains a WhiteKernel.
 
     Parameters
@@ -471,7 +480,7 @@ def has_noise(kernel):
     return any(leaf.noisy for leaf in node(kernel).leaves())
 
 
-def learns_noise(kernel):
+def learns_noise(kernel: Kernel) -> bool:
     """Return whether some part of the kernel has noise of some rows or of all.
 
     Parameters
@@ -487,7 +496,7 @@ def learns_noise(kernel):
     return any(part.noisy for part, _ in node(kernel).walk(None))
 
 
-def differentiable(kernel):
+def differentiable(kernel: Kernel) -> bool:
     """Return whether ``k(X, Z)`` can be differentiated with respect to `Z`.
 
     Parameters
@@ -503,7 +512,7 @@ def differentiable(kernel):
     return all(leaf.differentiable for leaf in node(kernel).leaves())
 
 
-def footprint(kernel):
+def footprint(kernel: Kernel) -> int:
     """Return the largest number of (n, m) arrays that `linearize` keeps, including the value.
 
     Parameters
@@ -519,7 +528,7 @@ def footprint(kernel):
     return max(1, node(kernel).footprint())
 
 
-def length_scales(kernel, X_scale):
+def length_scales(kernel: Kernel, X_scale: Array) -> Array:
     """Return a length scale for each input column, for the choice of inducing points.
 
     Parameters
@@ -553,7 +562,7 @@ def length_scales(kernel, X_scale):
     return np.where(np.isinf(smallest), X_scale, together)
 
 
-def length_scale_places(kernel, d, periodic=True):
+def length_scale_places(kernel: Kernel, d: int, periodic: bool = True) -> list[tuple[Ints, Ints]]:
     """Return where the free length scales of a kernel are, and of which columns they are.
 
     Parameters
@@ -571,7 +580,8 @@ def length_scale_places(kernel, d, periodic=True):
         Positions in ``kernel.theta`` and columns, one pair for each leaf with a ``length_scale``
         that is free.  There is one position, or one for each column.
     """
-    start, places = 0, []
+    start = 0
+    places: list[tuple[Ints, Ints]] = []
     for leaf, columns in node(kernel).seen(np.arange(d)):
         counts = columns is not None and (periodic or not hasattr(leaf.kernel, "periodicity"))
         for one in leaf.kernel.hyperparameters:
@@ -583,7 +593,7 @@ def length_scale_places(kernel, d, periodic=True):
     return places
 
 
-def positions_of(kernel, name):
+def positions_of(kernel: Kernel, name: str) -> list[Ints]:
     """Return where the free hyperparameters of a name are in theta.
 
     Parameters
@@ -597,7 +607,8 @@ def positions_of(kernel, name):
     list of ndarray
         Positions in ``kernel.theta``, one array for each hyperparameter.
     """
-    start, positions = 0, []
+    start = 0
+    positions: list[Ints] = []
     for one in kernel.hyperparameters:
         if one.fixed:
             continue
@@ -608,13 +619,13 @@ def positions_of(kernel, name):
     return positions
 
 
-def _full(value, shape):
+def _full(value: Any, shape: tuple[int, ...]) -> Array:
     if np.ndim(value) == 0:
         return np.full(shape, float(value))
     return np.ascontiguousarray(value, dtype=np.float64)
 
 
-def assemble(kernel, gradients):
+def assemble(kernel: Kernel, gradients: dict[str, Any]) -> Array:
     """Return the gradient with respect to ``kernel.theta`` from gradients by name.
 
     The entries are in scikit-learn's order, without fixed hyperparameters.  A gradient that is

@@ -1,12 +1,15 @@
 """An additive kernel whose parts of different columns are orthogonal."""
 
 from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ._nodes import node
 from ._orthogonal_rule import ColumnFactor, others_of, symmetric_sums
+from ._rules import Array
 
 
 class OrthogonalAdditive(Kernel):
@@ -61,13 +64,13 @@ class OrthogonalAdditive(Kernel):
 
     def __init__(
         self,
-        order=2,
-        length_scale=1.0,
-        length_scale_bounds=(1e-2, 1e3),
-        variances=1.0,
-        variances_bounds=(1e-6, 1e4),
-        units=None,
-    ):
+        order: int = 2,
+        length_scale: npt.ArrayLike = 1.0,
+        length_scale_bounds: tuple[float, float] | Literal["fixed"] = (1e-2, 1e3),
+        variances: npt.ArrayLike | None = 1.0,
+        variances_bounds: tuple[float, float] | Literal["fixed"] = (1e-6, 1e4),
+        units: Any = None,
+    ) -> None:
         self.order = order
         self.length_scale = length_scale
         self.length_scale_bounds = length_scale_bounds
@@ -76,26 +79,26 @@ class OrthogonalAdditive(Kernel):
         self.units = units
 
     @property
-    def hyperparameter_length_scale(self):
+    def hyperparameter_length_scale(self) -> Hyperparameter:
         """Those of the columns, or of all of them."""
         size = np.size(self.length_scale)
         return Hyperparameter("length_scale", "numeric", self.length_scale_bounds, size)
 
     @property
-    def hyperparameter_variances(self):
+    def hyperparameter_variances(self) -> Hyperparameter:
         """Those of the orders, 0 included."""
         self.check_order()
         return Hyperparameter("variances", "numeric", self.variances_bounds, self.order + 1)
 
     @property
-    def theta(self):
+    def theta(self) -> Any:
         """Logarithms of the free hyperparameters."""
         values = {"length_scale": self.length_scale, "variances": self.of_orders()}
         own = [np.log(np.ravel(values[one.name])) for one in self.hyperparameters if not one.fixed]
         return np.concatenate([np.zeros(0), *own])
 
     @theta.setter
-    def theta(self, theta):
+    def theta(self, theta: Array) -> Any:
         start = 0
         for one in self.hyperparameters:
             if one.fixed:
@@ -105,22 +108,22 @@ class OrthogonalAdditive(Kernel):
             self.set_params(**{one.name: value[0] if is_number else value})
             start += one.n_elements
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         scales = ", ".join(f"{one:.3g}" for one in np.ravel(self.length_scale))
         variances = ", ".join(f"{one:.3g}" for one in self.of_orders())
         return f"OrthogonalAdditive(length_scale=[{scales}], variances=[{variances}])"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return False
         mine, its = self.get_params(), other.get_params()
         return all(np.array_equal(mine[name], its[name]) for name in mine)
 
-    def is_stationary(self):
+    def is_stationary(self) -> bool:
         """Return False: it knows where the columns are."""
         return False
 
-    def __call__(self, X, Y=None, eval_gradient=False):
+    def __call__(self, X: Array, Y: Any = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
 
         Parameters
@@ -154,7 +157,7 @@ class OrthogonalAdditive(Kernel):
         own = [one for name in self._free() for one in found[name]]
         return K, np.stack(own, axis=2) if own else np.zeros((*K.shape, 0))
 
-    def diag(self, X):
+    def diag(self, X: Array) -> Array:
         """Return ``k(x, x)`` of every row of X.
 
         Parameters
@@ -169,30 +172,30 @@ class OrthogonalAdditive(Kernel):
         factors = [factor.diag(X) for factor in self.factors(X)]
         return self.of_orders() @ symmetric_sums(factors, self.order)
 
-    def of_orders(self):
+    def of_orders(self) -> Any:
         """Return the variances (order + 1,)."""
         self.check_order()
         return np.broadcast_to(np.asarray(self.variances, dtype=float), self.order + 1)
 
-    def factors(self, X):
+    def factors(self, X: Array) -> Any:
         """Return the `ColumnFactor` of every column of inputs (n, d)."""
         d = X.shape[1]
         mean, std = (np.zeros(d), np.ones(d)) if self.units is None else self.units
         scales = np.broadcast_to(self.length_scale, d)
         return [ColumnFactor(j, *one) for j, one in enumerate(zip(scales, mean, std))]
 
-    def check_order(self):
+    def check_order(self) -> None:
         """Raise unless the order is a number of columns."""
         if not isinstance(self.order, Integral) or self.order < 1:
             raise ValueError(
                 f"order of OrthogonalAdditive must be a positive int. Got {self.order!r}."
             )
 
-    def _free(self):
+    def _free(self) -> Any:
         return [one.name for one in self.hyperparameters if not one.fixed]
 
 
-def with_units(kernel, d, mean, std):
+def with_units(kernel: Kernel, d: int, mean: Any, std: Any) -> Kernel:
     """Return a kernel whose `OrthogonalAdditive` parts know how columns are distributed.
 
     Parameters
@@ -215,7 +218,7 @@ def with_units(kernel, d, mean, std):
     return kernel
 
 
-def additive_parts(kernel, d):
+def additive_parts(kernel: Kernel, d: int) -> Any:
     """Return the `OrthogonalAdditive` parts of a kernel, and the columns of each.
 
     Parameters

@@ -7,9 +7,20 @@ hyperparameters in ``theta``.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.gaussian_process.kernels import Kernel
+
+Array = npt.NDArray[np.float64]
+AnyArray = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.intp]
+Scalars = float | Array  # a number that all entries have, or an array
+Pull = Callable[..., tuple[Any, Any]]  # from cotangents to gradients; see `KernelRule`
 
 
 class KernelRule(ABC):
@@ -45,7 +56,7 @@ class KernelRule(ABC):
     footprint = 3
 
     @abstractmethod
-    def cross(self, kernel, X, Z):
+    def cross(self, kernel: Kernel, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         """Return the value of ``k(X, Z)`` and its pullback.
 
         Parameters
@@ -70,7 +81,7 @@ class KernelRule(ABC):
             of a function of a module can be pickled.
         """
 
-    def value(self, kernel, X, Z):
+    def value(self, kernel: Kernel, X: Array, Z: Array) -> Scalars:
         """Return the value of ``k(X, Z)`` alone, as `cross` does.
 
         Parameters
@@ -89,7 +100,7 @@ class KernelRule(ABC):
         """
         return self.cross(kernel, X, Z)[0]
 
-    def stack(self, kernel, P):
+    def stack(self, kernel: Kernel, P: Array) -> tuple[Scalars, Pull]:
         """Return the values of ``k(P_i, P_i)`` for many small point sets, and their pullback.
 
         This one calls `cross` for one set after the other.
@@ -114,7 +125,7 @@ class KernelRule(ABC):
         return np.array([np.broadcast_to(K, shape) for K in values]), partial(_pull_each, pulls)
 
     @abstractmethod
-    def diag(self, kernel, X):
+    def diag(self, kernel: Kernel, X: Array) -> tuple[Scalars, Pull]:
         """Return the value of ``k(x, x)`` for every row of X, and its pullback.
 
         Parameters
@@ -134,7 +145,7 @@ class KernelRule(ABC):
         """
 
 
-def _pull_each(pulls, G, inputs):
+def _pull_each(pulls: Any, G: Any, inputs: bool) -> tuple[dict[str, Any], Any]:
     """Pull back one set after the other; both arguments are the same points."""
     gradients, bars = zip(*(pull(of_one, inputs) for pull, of_one in zip(pulls, G)))
     total = {name: sum(one[name] for one in gradients) for name in gradients[0]}

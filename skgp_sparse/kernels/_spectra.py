@@ -17,14 +17,16 @@ expression is expanded into a sum of such products, the terms.  White noise is n
 """
 
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaincinv
 from sklearn.gaussian_process import kernels as _sk
+from sklearn.gaussian_process.kernels import Kernel
 
 from ._columns import Columns
 from ._nodes import assemble
+from ._rules import Array, Ints
 from ._varying_noise import VaryingNoise
 
 _STEP = 1e-3  # of log alpha
@@ -33,29 +35,29 @@ _STEP = 1e-3  # of log alpha
 class Factor(NamedTuple):
     """A kernel of variance one that is no sum or product, and where its hyperparameters are."""
 
-    kernel: object
+    kernel: Kernel
     place: slice  # in theta of the expression
-    around: tuple = ()  # `Columns` that choose its columns, the outermost first
+    around: tuple[Columns, ...] = ()  # `Columns` that choose its columns, the outermost first
 
-    def columns(self, d):
+    def columns(self, d: int) -> Ints:
         """Return the numbers of its columns of d."""
         columns = np.arange(d)
         for one in self.around:
             columns = columns[one.chosen(len(columns))]
         return columns
 
-    def radii(self, level):
+    def radii(self, level: Array) -> Array:
         """Return ``radius(u)`` for uniform numbers u."""
         return _RADII[type(self.kernel)](self.kernel, level)
 
-    def frequencies(self, normal, level):
+    def frequencies(self, normal: Array, level: Array) -> Any:
         """Return frequencies (k, d) of draws ``e`` (k, d) and ``u`` (k,)."""
         frequencies, own = np.zeros_like(normal), self.columns(normal.shape[1])
         scaled = normal[:, own] / self.kernel.length_scale
         frequencies[:, own] = self.radii(level)[:, None] * scaled
         return frequencies
 
-    def pull(self, normal, level, bar):
+    def pull(self, normal: Array, level: Array, bar: Any) -> tuple[Array, Array]:
         """Return the gradients with respect to the hyperparameters and ``e`` from `bar` (k, d)."""
         kernel, own = self.kernel, self.columns(normal.shape[1])
         bar, normal_bar = bar[:, own], np.zeros_like(normal)
@@ -72,21 +74,23 @@ class Factor(NamedTuple):
 class Term(NamedTuple):
     """A product of constants and of kernels of variance one."""
 
-    constants: tuple = ()  # of `Factor`
-    factors: tuple = ()  # of `Factor`
+    constants: tuple[Factor, ...] = ()
+    factors: tuple[Factor, ...] = ()
 
-    def variance(self):
+    def variance(self) -> float:
         """Return the product of the constants."""
         return float(np.prod([one.kernel.constant_value for one in self.constants]))
 
-    def frequencies(self, normal, level):
+    def frequencies(self, normal: Array, level: Array) -> Any:
         """Return frequencies (k, d) of draws (k, ., d) and (k, .), one for each factor at least."""
         parts = (
             factor.frequencies(normal[:, j], level[:, j]) for j, factor in enumerate(self.factors)
         )
         return sum(parts, start=np.zeros_like(normal[:, 0]))
 
-    def pull(self, normal, level, bar, log_variance_bar, theta_bar):
+    def pull(
+        self, normal: Array, level: Array, bar: Any, log_variance_bar: float, theta_bar: Array
+    ) -> Array:
         """Add to `theta_bar`, and return the gradient with respect to the normal draws."""
         normal_bar = np.zeros_like(normal)
         for one in self.constants:
@@ -97,7 +101,7 @@ class Term(NamedTuple):
         return normal_bar
 
 
-def spectrum(kernel):
+def spectrum(kernel: Kernel) -> list[Term] | None:
     """Return the terms of a kernel expression, from whose spectral measures one can draw.
 
     Parameters
@@ -128,72 +132,72 @@ def spectrum(kernel):
         return None
 
 
-def _terms(kernel, start):
+def _terms(kernel: Kernel, start: int) -> list[Term]:
     """The terms of a part whose hyperparameters begin at `start` in theta."""
     return _EXPANSIONS[type(kernel)](kernel, start)
 
 
-def _of_sum(kernel, start):
+def _of_sum(kernel: Kernel, start: int) -> list[Term]:
     return _terms(kernel.k1, start) + _terms(kernel.k2, start + kernel.k1.n_dims)
 
 
-def _of_product(kernel, start):
+def _of_product(kernel: Kernel, start: int) -> list[Term]:
     pair = _terms(kernel.k1, start), _terms(kernel.k2, start + kernel.k1.n_dims)
     return [_joined(terms) for terms in product(*pair)]
 
 
-def _of_power(kernel, start):
+def _of_power(kernel: Kernel, start: int) -> list[Term]:
     exponent = _WHOLE[float(kernel.exponent)]
     return [_joined(terms) for terms in product(_terms(kernel.kernel, start), repeat=exponent)]
 
 
-def _of_columns(kernel, start):
+def _of_columns(kernel: Kernel, start: int) -> list[Term]:
     return [
         term._replace(factors=tuple(_around(kernel, factor) for factor in term.factors))
         for term in _terms(kernel.kernel, start)
     ]
 
 
-def _around(kernel, factor):
+def _around(kernel: Kernel, factor: Any) -> Factor:
     return factor._replace(around=(kernel, *factor.around))
 
 
-def _of_constant(kernel, start):
+def _of_constant(kernel: Kernel, start: int) -> list[Term]:
     return [Term(constants=(_factor(kernel, start),))]
 
 
-def _of_leaf(kernel, start):
+def _of_leaf(kernel: Kernel, start: int) -> list[Term]:
     return [Term(factors=(_factor(kernel, start),))]
 
 
-def _factor(kernel, start):
+def _factor(kernel: Kernel, start: int) -> Factor:
     return Factor(kernel, slice(start, start + kernel.n_dims))
 
 
-def _joined(terms):
+def _joined(terms: Any) -> Term:
     """The product of terms."""
     return Term(*(sum(parts, start=()) for parts in zip(*terms)))
 
 
-def _normal(kernel, level):
+def _normal(kernel: Kernel, level: Array) -> Array:
     return np.ones_like(level)
 
 
-def _student(kernel, level):
+def _student(kernel: Kernel, level: Array) -> Array:
     if kernel.nu == np.inf:
         return _normal(kernel, level)
     return np.sqrt(kernel.nu / gammaincinv(kernel.nu, level))
 
 
-def _root_of_gamma(kernel, level):
+def _root_of_gamma(kernel: Kernel, level: Array) -> Array:
     return _root_of_quantile(kernel.alpha, level)
 
 
-def _root_of_quantile(alpha, level):
+def _root_of_quantile(alpha: float, level: Array) -> Any:
     return np.sqrt(gammaincinv(alpha, level) / alpha)
 
 
-def _slope_in_alpha(kernel, level):
+def _slope_in_alpha(kernel: Kernel, level: Array) -> Any:
     """Derivative of the radius by log alpha: differences of fourth order, good to ten digits."""
     at = [_root_of_quantile(kernel.alpha * np.exp(step * _STEP), level) for step in (1, -1, 2, -2)]
     return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP)

@@ -1,8 +1,12 @@
 """A kernel of places on a sphere."""
 
+from typing import Any, Literal
+
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from ._mapped import MappedKernel
+from ._rules import Array, Ints
 
 _DEGREE = np.pi / 180.0
 
@@ -34,14 +38,14 @@ class Sphere(MappedKernel):
     array([[1.   , 0.005]])
     """
 
-    def __init__(self, kernel, distance="chord"):
+    def __init__(self, kernel: Kernel, distance: Literal["chord"] = "chord") -> None:
         self.kernel = kernel
         self.distance = distance
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Sphere({self.kernel!r})"
 
-    def see(self, X):
+    def see(self, X: Array) -> Array:
         """Return points (..., 3) on the unit sphere."""
         self.width(np.shape(X)[-1])
         longitude, latitude = _DEGREE * X[..., 0], _DEGREE * X[..., 1]
@@ -49,7 +53,7 @@ class Sphere(MappedKernel):
         points = cosine * np.cos(longitude), cosine * np.sin(longitude), np.sin(latitude)
         return np.stack(points, axis=-1)
 
-    def pull(self, X, bar):
+    def pull(self, X: Array, bar: Any) -> Array:
         """Return the gradient with respect to longitude and latitude, per degree."""
         x, y, z = np.moveaxis(self.see(X), -1, 0)
         longitude = _DEGREE * X[..., 0]
@@ -58,11 +62,11 @@ class Sphere(MappedKernel):
         north -= z * (np.cos(longitude) * bar[..., 0] + np.sin(longitude) * bar[..., 1])
         return _DEGREE * np.stack([east, north], axis=-1)
 
-    def sources(self, columns):
+    def sources(self, columns: Ints) -> Ints | None:
         """Return None: a coordinate depends on both columns."""
         return None
 
-    def width(self, d):
+    def width(self, d: int) -> int:
         """Return 3, the number of coordinates of a point."""
         if self.distance != "chord":
             raise ValueError(
@@ -76,6 +80,6 @@ class Sphere(MappedKernel):
             )
         return 3
 
-    def scales(self, scale, d):
+    def scales(self, scale: Any, d: int) -> Array:
         """Return length scales (2,) in degrees, as at the equator."""
         return np.full(2, np.min(scale) / _DEGREE)

@@ -1,9 +1,13 @@
 """White noise whose variance varies with the inputs."""
 
+from collections.abc import Callable
+from typing import Any, Literal
+
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Sum, WhiteKernel
 
 from ._nodes import White, assemble, evaluate, linearize
+from ._rules import Array, Pull, Scalars
 
 
 class VaryingNoise(Kernel):
@@ -48,24 +52,29 @@ class VaryingNoise(Kernel):
     array([0.04, 0.29])
     """
 
-    def __init__(self, log_factor, noise_level=1.0, noise_level_bounds=(1e-5, 1e5)):
+    def __init__(
+        self,
+        log_factor: Callable[[Any], Any],
+        noise_level: float = 1.0,
+        noise_level_bounds: tuple[float, float] | Literal["fixed"] = (1e-5, 1e5),
+    ) -> None:
         self.log_factor = log_factor
         self.noise_level = noise_level
         self.noise_level_bounds = noise_level_bounds
 
     @property
-    def hyperparameter_noise_level(self):
+    def hyperparameter_noise_level(self) -> Hyperparameter:
         """That of the level."""
         return Hyperparameter("noise_level", "numeric", self.noise_level_bounds)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"VaryingNoise(noise_level={self.noise_level:.3g})"
 
-    def is_stationary(self):
+    def is_stationary(self) -> bool:
         """Return False: the variance is another one elsewhere."""
         return False
 
-    def __call__(self, X, Y=None, eval_gradient=False):
+    def __call__(self, X: Array, Y: Any = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
 
         Parameters
@@ -90,7 +99,7 @@ class VaryingNoise(Kernel):
             return K
         return K, K[:, :, None][:, :, : len(self.theta)]
 
-    def diag(self, X):
+    def diag(self, X: Array) -> Array:
         """Return ``k(x, x)`` of every row of X.
 
         Parameters
@@ -104,7 +113,7 @@ class VaryingNoise(Kernel):
         return self.noise_level * np.exp(self.log_factor(np.atleast_2d(X)))
 
 
-def without_noise(kernel):
+def without_noise(kernel: Kernel) -> Kernel:
     """Return a kernel without the noise that is added to it last, if there is some.
 
     Parameters
@@ -124,10 +133,10 @@ def without_noise(kernel):
 class VaryingNoiseNode(White):
     """White noise whose variance varies with the inputs."""
 
-    def diag(self, X):
+    def diag(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         variance = self.kernel.diag(X)
 
-        def pull(g_signal, g_noise, inputs):
+        def pull(g_signal: Any, g_noise: Any, inputs: bool) -> tuple[Any, Any]:
             of_log = g_noise * variance
             slope = _pull_inputs(self.kernel.log_factor, X, of_log) if inputs else 0.0
             return assemble(self.kernel, {"noise_level": np.sum(of_log)}), slope
@@ -135,7 +144,7 @@ class VaryingNoiseNode(White):
         return 0.0, variance, pull
 
 
-def _pull_inputs(log_factor, X, bar):
+def _pull_inputs(log_factor: Callable[[Any], Any], X: Array, bar: Any) -> Any:
     if not hasattr(log_factor, "pull"):
         raise TypeError(
             f"log_factor={log_factor!r} of VaryingNoise has no gradient with respect to inputs. "
@@ -156,27 +165,27 @@ class LogFactor:
         The constant c.
     """
 
-    def __init__(self, kernel, Z, u, mean):
+    def __init__(self, kernel: Kernel, Z: Array, u: Array, mean: float) -> None:
         self.kernel, self.Z, self.u, self.mean = kernel, Z, u, mean
 
-    def __call__(self, X):
+    def __call__(self, X: Array) -> Array:
         X = np.asarray(X, dtype=np.float64)
         blocks = [slice(start, start + _TOGETHER) for start in range(0, len(X), _TOGETHER)]
         parts = [evaluate(self.kernel, X[block], self.Z) @ self.u for block in blocks]
         return np.concatenate([np.zeros(0), *parts]) + self.mean
 
-    def pull(self, X, bar):
+    def pull(self, X: Array, bar: Any) -> Array:
         """Return the gradient (n, d) of ``bar @ f(X)``."""
         return linearize(self.kernel, self.Z, X)[1](np.outer(self.u, bar), True)[1]
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if type(other) is not LogFactor:
             return NotImplemented
         arrays = (self.Z, other.Z), (self.u, other.u), (self.mean, other.mean)
-        same = all(np.array_equal(*pair, equal_nan=True) for pair in arrays)
+        same = all(np.array_equal(mine, its, equal_nan=True) for mine, its in arrays)
         return same and self.kernel == other.kernel
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> "LogFactor":
         return self  # it never changes
 
 

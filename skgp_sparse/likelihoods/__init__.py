@@ -55,7 +55,7 @@ BY_NAME = {  # that a regressor takes
 }
 
 
-def domain_of(likelihood):
+def domain_of(likelihood: object) -> Domain:
     """The `Domain` of a likelihood or of a name in `BY_NAME`; all numbers for anything else."""
     if isinstance(likelihood, str):
         likelihood = BY_NAME.get(likelihood)

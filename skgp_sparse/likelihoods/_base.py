@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skgp_sparse._ground.typing import Array, Bools, Scalars, Triple
+
 _SMALLEST = 1e-30  # precision of a function that is nearly constant
 
 
@@ -38,11 +40,11 @@ class Domain(NamedTuple):
     words: str = "numbers"
     low: float = -np.inf
     high: float = np.inf
-    without: tuple = ()
-    only: tuple | None = None
+    without: tuple[float, ...] = ()
+    only: tuple[float, ...] | None = None
     remedy: str = ""
 
-    def includes(self, y):
+    def includes(self, y: Array) -> Bools:
         """Tell which observations are in the domain.
 
         Parameters
@@ -60,7 +62,7 @@ class Domain(NamedTuple):
         return (y >= self.low) & (y <= self.high) & ~np.isin(y, self.without)
 
     @property
-    def is_never_negative(self):
+    def is_never_negative(self) -> bool:
         """Whether the domain has no negative numbers."""
         return (self.low if self.only is None else min(self.only)) >= 0.0
 
@@ -73,6 +75,10 @@ class Likelihood(BaseEstimator, ABC):
     likelihood may have parameters that are learned. For quantiles of the response, a subclass
     defines `quantile`. `LogConcave` is a base class that needs less.
     `skgp_sparse.testing.check_likelihood` checks a subclass.
+
+    A likelihood never changes: what learns parameters is a new one (`with_theta`). Its methods
+    neither keep nor overwrite the arrays that they are given, and keep nothing between two calls,
+    which may come from several threads.
 
     Attributes
     ----------
@@ -106,16 +112,16 @@ class Likelihood(BaseEstimator, ABC):
     (array([1.]), array([1.]))
     """
 
-    domain = Domain()
-    may_be_none = ()
-    may_be_negative = ()
-    latent_variance = (1e-3, 1e4)
-    n_latent = 1
-    is_log_concave = True
-    intercept = 0.0
-    standardises = False
+    domain: Domain = Domain()
+    may_be_none: tuple[str, ...] = ()
+    may_be_negative: tuple[str, ...] = ()
+    latent_variance: tuple[float, float] = (1e-3, 1e4)
+    n_latent: int = 1
+    is_log_concave: bool = True
+    intercept: float = 0.0
+    standardises: bool = False
 
-    def check(self, y, name):
+    def check(self, y: Array, name: str) -> None:
         """Raise an error if some observations are outside the domain of the likelihood.
 
         Parameters
@@ -136,7 +142,7 @@ class Likelihood(BaseEstimator, ABC):
             sentence = f"{takes}, but {outside} rows have other values. {self.domain.remedy}"
             raise ValueError(sentence.rstrip())
 
-    def kinds(self, y):
+    def kinds(self, y: Array) -> Array:
         """Divide the rows into groups, for stratified sampling.
 
         Parameters
@@ -152,7 +158,7 @@ class Likelihood(BaseEstimator, ABC):
         """
         return np.zeros(len(y))
 
-    def rescaled(self, origin, unit):
+    def rescaled(self, origin: float, unit: float) -> "Likelihood":
         """Return the likelihood of observations ``(y - origin) / unit``.
 
         Parameters
@@ -168,7 +174,7 @@ class Likelihood(BaseEstimator, ABC):
         """
         return self
 
-    def started(self, y, weight, offset):
+    def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
         """Return a likelihood whose parameters all have values.
 
         Parameters
@@ -188,7 +194,7 @@ class Likelihood(BaseEstimator, ABC):
         """
         return self
 
-    def first_sites(self, y):
+    def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return Gaussian functions ``exp(linear f - precision f² / 2)`` to start inference from.
 
         Parameters
@@ -203,7 +209,7 @@ class Likelihood(BaseEstimator, ABC):
         """
         return np.zeros(len(y)), np.full(len(y), _SMALLEST)
 
-    def majorised(self):
+    def majorised(self) -> "Likelihood | None":
         """Return a log-concave likelihood whose `expected` is never larger, to start with.
 
         Returns
@@ -215,7 +221,7 @@ class Likelihood(BaseEstimator, ABC):
         return None
 
     @abstractmethod
-    def constant_log_likelihood(self, y, weight, offset):
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a model that predicts the same distribution for all rows.
 
         Parameters
@@ -234,7 +240,7 @@ class Likelihood(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def expected(self, y, mean, variance):
+    def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
         """Compute ``E[log p(y | f)]`` for ``f ~ N(mean, variance)``.
 
         Parameters
@@ -252,7 +258,7 @@ class Likelihood(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def tilted(self, y, mean, variance, power=1.0):
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Compute ``log E[p(y | f)^power]`` for ``f ~ N(mean, variance)``.
 
         For ``power=1``, this is the log predictive density of the observation.
@@ -273,7 +279,7 @@ class Likelihood(BaseEstimator, ABC):
             derivative.
         """
 
-    def log_density(self, y, mean, variance):
+    def log_density(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the log predictive density ``log E[p(y | f)]`` for ``f ~ N(mean, variance)``.
 
         The stochastic solver judges rows that it held aside by it. By default, it is the value of
@@ -299,7 +305,7 @@ class Likelihood(BaseEstimator, ABC):
         return self.tilted(y, mean, variance)[0]
 
     @abstractmethod
-    def response(self, mean, variance):
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of an observation for ``f ~ N(mean, variance)``.
 
         Parameters
@@ -313,7 +319,7 @@ class Likelihood(BaseEstimator, ABC):
             Mean and variance of the observations.
         """
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute a quantile of an observation for ``f ~ N(mean, variance)``.
 
         Parameters
@@ -339,7 +345,7 @@ class Likelihood(BaseEstimator, ABC):
         )
 
     @abstractmethod
-    def sample(self, f, random_state):
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw observations given latent values.
 
         Parameters
@@ -356,16 +362,16 @@ class Likelihood(BaseEstimator, ABC):
         """
 
     @property
-    def theta(self):
+    def theta(self) -> Array:
         """Learned parameters as unbounded numbers, mostly logarithms: an array of shape (k,)."""
         return np.zeros(0)
 
     @property
-    def limits(self):
+    def limits(self) -> Array:
         """Lower and upper bounds of `theta`, an array of shape (k, 2)."""
         return np.zeros((0, 2))
 
-    def with_theta(self, theta):
+    def with_theta(self, theta: Array) -> "Likelihood":
         """Return a likelihood with other values of the learned parameters.
 
         Parameters
@@ -380,7 +386,7 @@ class Likelihood(BaseEstimator, ABC):
         """
         return self
 
-    def expected_slopes(self, y, mean, variance):
+    def expected_slopes(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the gradient of `expected` with respect to `theta`.
 
         Parameters
@@ -397,7 +403,7 @@ class Likelihood(BaseEstimator, ABC):
         """
         return np.zeros((0, len(y)))
 
-    def tilted_slopes(self, y, mean, variance, power=1.0):
+    def tilted_slopes(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Array:
         """Compute the gradient of `tilted` with respect to `theta`.
 
         Parameters

@@ -7,6 +7,7 @@ from scipy.special import expit, log_expit, log_ndtr, ndtr
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import log_moments
+from skgp_sparse._ground.typing import Array, Scalars, Triple
 from skgp_sparse.likelihoods._base import Domain, Likelihood
 from skgp_sparse.likelihoods._log_concave import expect
 from skgp_sparse.likelihoods._parametric import best_constant
@@ -21,11 +22,11 @@ class Labels(Likelihood):
 
     latent_variance = (1e-2, 50.0)  # probabilities saturate beyond
 
-    def kinds(self, y):
+    def kinds(self, y: Array) -> Array:
         """Return the labels: rows with the same label form a group."""
         return y
 
-    def constant_log_likelihood(self, y, weight, offset):
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of the label frequencies; see the base class."""
         count = np.array([weight @ (y == label) for label in np.unique(y)])
         return count @ np.log(count / count.sum())
@@ -57,39 +58,39 @@ class Binary(Labels):
     strip = 0.3
     domain = Domain("the labels -1 and 1", only=(-1.0, 1.0), remedy=ENCODES_LABELS)
 
-    def constant_log_likelihood(self, y, weight, offset):
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant latent value; see the base class."""
         if np.any(offset):
             return best_constant(self._of_labels, y, weight, offset)
         return super().constant_log_likelihood(y, weight, offset)
 
-    def _of_labels(self, y, f):
+    def _of_labels(self, y: Array, f: Array) -> Triple:
         value, slope, curvature = self.log_sigmoid(y * f)
         return value, y * slope, curvature
 
-    def response(self, mean, variance):
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of the label ±1; see `Likelihood.response`."""
         mean = 2.0 * self.probability(mean, variance) - 1.0
         return mean, 1.0 - mean**2
 
-    def sample(self, f, random_state):
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw labels ±1; see `Likelihood.sample`."""
         p = self.probability(np.ravel(f), np.zeros(np.size(f))).reshape(np.shape(f))
         return np.where(random_state.uniform(size=p.shape) < p, 1.0, -1.0)
 
-    def expected(self, y, mean, variance):
+    def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
         """Compute the expectation by quadrature; see `Likelihood.expected`."""
         value, slope, curvature = expect(self.log_sigmoid, y * mean, variance, strip=self.strip)
         return value, y * slope, curvature
 
-    def tilted(self, y, mean, variance, power=1.0):
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Compute a numerical integral; see `Likelihood.tilted`."""
         moments = log_moments(self.log_sigmoid, y * mean, variance, power, self.strip)
         value, slope, curvature = moments
         return value, y * slope, curvature
 
     @abstractmethod
-    def probability(self, mean, variance):
+    def probability(self, mean: Array, variance: Array) -> Array:
         """Compute ``E[s(f)]``, the probability of the positive class.
 
         Parameters
@@ -104,7 +105,7 @@ class Binary(Labels):
         """
 
     @abstractmethod
-    def log_sigmoid(self, t):
+    def log_sigmoid(self, t: Array) -> Triple:
         """Compute the logarithm of the sigmoid.
 
         Parameters
@@ -136,7 +137,7 @@ class Probit(Binary):
 
     strip = 2.8
 
-    def tilted(self, y, mean, variance, power=1.0):
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Compute the closed form, or an integral of a power; see `Likelihood.tilted`."""
         if np.any(np.asarray(power) != 1.0):
             return super().tilted(y, mean, variance, power)
@@ -144,11 +145,11 @@ class Probit(Binary):
         value, slope, curvature = self.log_sigmoid(y * mean / scale)
         return value, y * slope / scale, curvature / scale**2
 
-    def probability(self, mean, variance):
+    def probability(self, mean: Array, variance: Array) -> Array:
         """Compute ``Φ(mean / √(1 + variance))``; see `Binary.probability`."""
         return ndtr(mean / np.sqrt(1.0 + variance))
 
-    def log_sigmoid(self, t):
+    def log_sigmoid(self, t: Array) -> Triple:
         """Compute ``log Φ``, far out by a series; see `Binary.log_sigmoid`."""
         value = log_ndtr(t)
         with np.errstate(over="ignore"):  # far out, where the series takes over
@@ -175,7 +176,7 @@ class Logit(Binary):
 
     strip = np.pi
 
-    def tilted(self, y, mean, variance, power=1.0):
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Compute the expectation by quadrature; see `Likelihood.tilted`."""
         if np.any(np.asarray(power) != 1.0):
             return super().tilted(y, mean, variance, power)
@@ -188,18 +189,18 @@ class Logit(Binary):
         value = np.log(s) + tilt * (mean + 0.5 * tilt * variance)
         return value, y * first, np.maximum(first**2 - second, 0.0)
 
-    def probability(self, mean, variance):
+    def probability(self, mean: Array, variance: Array) -> Array:
         """Compute the probability by quadrature; see `Binary.probability`."""
         p = expectation(lambda f: (expit(f),), mean, variance)[0]
         return np.minimum(p, 1.0)  # weights add up to 1 but for rounding
 
-    def log_sigmoid(self, t):
+    def log_sigmoid(self, t: Array) -> Triple:
         """Compute ``-log(1 + exp(-t))``; see `Binary.log_sigmoid`."""
         slope = expit(-t)
         return log_expit(t), slope, slope * (1.0 - slope)
 
 
-def _tilted_sigmoid(t, tilt):
+def _tilted_sigmoid(t: Array, tilt: Array) -> Triple:
     """``s``, its slope and its curvature for the logit, times ``exp(-tilt t)``."""
     s = np.exp(log_expit(t) - tilt * t)
     slope = s * expit(-t)

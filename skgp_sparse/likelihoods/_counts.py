@@ -1,8 +1,11 @@
 """Likelihoods of counts."""
 
+from typing import Any
+
 import numpy as np
 
 from skgp_sparse._ground.tilted import log_moments
+from skgp_sparse._ground.typing import Array, Limits, Scalars, Triple
 from skgp_sparse.likelihoods import _special as special
 from skgp_sparse.likelihoods._base import Domain
 from skgp_sparse.likelihoods._parametric import LogLink, best_constant, log_of_mean
@@ -20,12 +23,12 @@ class _Count(LogLink):
         "counts y >= 0", low=0.0, remedy='Use likelihood="student_t" or likelihood="gaussian".'
     )
 
-    def first_sites(self, y):
+    def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return sites whose mode is the observation; see `Likelihood.first_sites`."""
         precision = y + 0.5
         return precision * (np.log(precision) - self.intercept), precision
 
-    def response(self, mean, variance):
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of a count; see `Likelihood.response`."""
         rate, spread = super().response(mean, variance)
         return rate, rate + spread
@@ -62,16 +65,16 @@ class Poisson(_Count, special.Exponential):
 
     _share = 0.0
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute the smallest such integers; see `Likelihood.quantile`."""
         return count_quantile(q, self._shifted(mean), variance)
 
-    def sample(self, f, random_state):
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw counts, from a normal distribution if the rate exceeds 1e15."""
         with np.errstate(over="ignore"):
             return _draw(np.exp(self._shifted(f)), random_state)
 
-    def _form(self, y, mean):
+    def _form(self, y: Array, mean: Array) -> tuple[Any, ...]:
         scale = np.where(y > 0.0, y, 1.0)
         peak = -0.5 * (_LOG_2PI + np.log(scale)) - special.stirling_rest(scale)
         v = self._shifted(mean) - np.log(scale)
@@ -115,56 +118,62 @@ class NegativeBinomial(_Count):
     _share = property(lambda self: 1.0 / self.size)
 
     def __init__(
-        self, size=10.0, size_bounds=(1e-3, 1e5), level=None, level_bounds=(-np.inf, np.inf)
-    ):
+        self,
+        size: float = 10.0,
+        size_bounds: Limits = (1e-3, 1e5),
+        level: float | None = None,
+        level_bounds: Limits = (-np.inf, np.inf),
+    ) -> None:
         super().__init__(level, level_bounds)
         self.size = size
         self.size_bounds = size_bounds
 
-    def constant_log_likelihood(self, y, weight, offset):
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant mean; see the base class."""
 
-        def log_likelihood(y, f):
+        def log_likelihood(y: Array, f: Array) -> Triple:
             value, *derivatives, _ = self._log_sigmoids(self._logit(f), y)
             return value + self._log_binomial(y), *derivatives
 
         level, most = log_of_mean(y, weight, offset), 200 if weight @ y > 0.0 else 0
         return best_constant(log_likelihood, y, weight, offset, level, max_iter=most)
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute the smallest such integers; see `Likelihood.quantile`."""
         return count_quantile(q, self._shifted(mean), variance, self.size)
 
-    def sample(self, f, random_state):
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw counts, from a normal distribution if the rate exceeds 1e15."""
         return _draw(self._draw_means(f, random_state), random_state)
 
-    def _others(self, y, slope, power, low):
+    def _others(self, y: Array, slope: Array, power: Scalars, low: Array) -> dict[str, Array]:  # type: ignore[override]
         return {"size": power * self.size * (self._rise(y) - low) - slope}
 
-    def _logit(self, mean):
+    def _logit(self, mean: Array) -> Array:
         return self._shifted(mean) - np.log(self.size)
 
-    def _expected(self, y, mean, variance):
+    def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Any, ...]:
         """`expected`, and the expectation of ``log(1 + e^x)``."""
         sigmoids = special.expected_sigmoids(self._logit(mean), variance)
         value, *means = self._combined(y, *sigmoids)
         return value + self._log_binomial(y), *means
 
-    def _tilted(self, y, mean, variance, power):
+    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Any, ...]:
         """`tilted`, and the expectation of ``log(1 + e^x)`` under the tilted distribution."""
         x = self._logit(mean)
         value, *means = log_moments(self._log_sigmoids, x, variance, power, _STRIP, y)
         return value + power * self._log_binomial(y), *means
 
-    def _log_sigmoids(self, x, y):
+    def _log_sigmoids(self, x: Array, y: Array) -> tuple[Any, ...]:
         return self._combined(y, *special.softplus_and_sigmoid(x))
 
-    def _combined(self, y, low, high, up, down, bend):
+    def _combined(
+        self, y: Array, low: Array, high: Array, up: Array, down: Array, bend: Array
+    ) -> tuple[Any, ...]:
         value = -y * high - self.size * low
         return value, y * down - self.size * up, (y + self.size) * bend, low
 
-    def _log_binomial(self, y):
+    def _log_binomial(self, y: Array) -> Array:
         """``log Γ(y + size) - log Γ(size) - log Γ(y + 1)``, whose large parts cancel."""
         size, safe = self.size, np.where(y > 0.0, y, 1.0)
         rest = special.stirling_rest
@@ -173,13 +182,13 @@ class NegativeBinomial(_Count):
         log_binomial += rest(safe + size) - rest(size) - rest(safe) - half
         return np.where(y > 0.0, log_binomial, 0.0)
 
-    def _rise(self, y):
+    def _rise(self, y: Array) -> Array:
         """``ψ(y + size) - ψ(size)``."""
         rest = special.digamma_rest
         return np.log1p(y / self.size) + rest(self.size) - rest(y + self.size)
 
 
-def _draw(rate, random_state):
+def _draw(rate: Array, random_state: np.random.RandomState) -> Array:
     """Poisson numbers, or normal ones where the rate is too large for NumPy."""
     rate = np.asarray(rate)
     count = np.array(random_state.poisson(np.minimum(rate, _LARGEST_RATE)), dtype=float)

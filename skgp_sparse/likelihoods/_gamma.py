@@ -1,7 +1,10 @@
 """The gamma likelihood."""
 
+from typing import Any
+
 import numpy as np
 
+from skgp_sparse._ground.typing import Array, Limits, Scalars
 from skgp_sparse.likelihoods import _special as special
 from skgp_sparse.likelihoods._base import Domain
 from skgp_sparse.likelihoods._parametric import log_of_mean
@@ -52,31 +55,35 @@ class Gamma(special.Exponential):
     _share = property(lambda self: 1.0 / self.shape)
 
     def __init__(
-        self, shape=1.0, shape_bounds=(1e-3, 1e5), level=None, level_bounds=(-np.inf, np.inf)
-    ):
+        self,
+        shape: float = 1.0,
+        shape_bounds: Limits = (1e-3, 1e5),
+        level: float | None = None,
+        level_bounds: Limits = (-np.inf, np.inf),
+    ) -> None:
         super().__init__(level, level_bounds)
         self.shape = shape
         self.shape_bounds = shape_bounds
 
-    def first_sites(self, y):
+    def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return sites whose mode is the observation; see `Likelihood.first_sites`."""
         precision = np.full(len(y), float(self.shape))
         return precision * (np.log(y) - self.intercept), precision
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute the quantile of a continuous distribution; see `Likelihood.quantile`."""
         return gamma_quantile(q, self._shifted(mean), variance, self.shape)
 
-    def sample(self, f, random_state):
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw positive numbers, none of which is rounded to zero; see `Likelihood.sample`."""
         return np.maximum(self._draw_means(f, random_state), np.finfo(float).tiny)
 
-    def _best_level(self, y, weight, offset):
+    def _best_level(self, y: Array, weight: Array, offset: Array) -> float:
         return log_of_mean(y * np.exp(-offset), weight, np.zeros(len(y)))
 
-    def _form(self, y, mean):
+    def _form(self, y: Array, mean: Array) -> tuple[Any, ...]:
         k = self.shape
         return k, k, np.log(y) - self._shifted(mean), special.gamma_peak(k) - np.log(y)
 
-    def _others(self, y, slope, power, exponent):
+    def _others(self, y: Array, slope: Array, power: Scalars, exponent: Array) -> dict[str, Array]:  # type: ignore[override]
         return {"shape": power * (self.shape * special.digamma_rest(self.shape) + exponent)}

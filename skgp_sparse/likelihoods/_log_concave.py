@@ -1,14 +1,19 @@
 """Likelihoods whose logarithm is a concave function: all integrals are numerical."""
 
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 from skgp_sparse._ground.quadrature import STRIP, expectation
 from skgp_sparse._ground.tilted import log_moments
+from skgp_sparse._ground.typing import Array, Scalars, Triple
 from skgp_sparse.likelihoods._base import Likelihood
 from skgp_sparse.likelihoods._parametric import best_constant
 
 
-def expect(g, mean, variance, *by_row, strip=0.3):
+def expect(
+    g: Callable[..., Any], mean: Array, variance: Array, *by_row: Array, strip: float = 0.3
+) -> Any:
     """Compute ``E[g(f)]`` for ``f ~ N(mean, variance)`` by quadrature.
 
     The relative error is about 1e-12 if ``g`` is analytic in the strip, and grows no faster than a
@@ -43,7 +48,7 @@ def expect(g, mean, variance, *by_row, strip=0.3):
     """
     unit, is_tuple = min(strip / STRIP, 1.0), True
 
-    def in_units(x, *columns):
+    def in_units(x: Array, *columns: Array) -> Any:
         nonlocal is_tuple
         values = g(unit * x, *columns)
         is_tuple = isinstance(values, tuple)
@@ -90,7 +95,7 @@ class LogConcave(Likelihood):
     strip = 0.3
 
     @abstractmethod
-    def log_likelihood(self, y, f):
+    def log_likelihood(self, y: Array, f: Array) -> Triple:
         """Compute ``log p(y | f)``.
 
         Parameters
@@ -107,17 +112,17 @@ class LogConcave(Likelihood):
             derivative, in the shape of `f`.
         """
 
-    def constant_log_likelihood(self, y, weight, offset):
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of the best constant latent value; see the base class."""
         return best_constant(self.log_likelihood, y, weight, offset)
 
-    def expected(self, y, mean, variance):
+    def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
         """Compute the expectation by quadrature; see `Likelihood.expected`."""
         return expect(self._at, mean, variance, y, strip=self.strip)
 
-    def tilted(self, y, mean, variance, power=1.0):
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Compute a numerical integral; see `Likelihood.tilted`."""
         return log_moments(self._at, mean, variance, power, self.strip, y)
 
-    def _at(self, f, y):
+    def _at(self, f: Array, y: Array) -> Triple:
         return self.log_likelihood(y, f)

@@ -11,11 +11,15 @@ where ``v`` is the noise. The first form is used where the noise is narrower tha
 where it is wider. Both need a few dozen nodes, however large the counts.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from scipy.special import betainc, gammainc, gammaincc, ndtr, ndtri, zeta
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import alike, means
+from skgp_sparse._ground.typing import Array
 
 _FALL = 34.0  # of the log density of the noise, to where sums go
 _STEPS = 2.4  # of the sums, in widths of the noise
@@ -27,14 +31,14 @@ _CLOSE = 1e-11  # to the quantile of the normal distribution
 _FURTHEST = 37.0  # normal quantile that a probability of 0 or 1 counts as
 
 
-def count_quantile(q, mean, variance, size=np.inf):
+def count_quantile(q: float, mean: Array, variance: Array, size: float = np.inf) -> Array:
     """The smallest integers that counts do not exceed with probability `q`.
 
     The mean of a count is ``exp(f)``, its variance ``exp(f) + exp(2f) / size``.
     """
     quantiles = np.zeros(len(mean))
 
-    def cdf(t, rows):
+    def cdf(t: Array, rows: Any) -> Any:
         return _cdf_of_count(t, mean[rows], variance[rows], size)
 
     with np.errstate(all="ignore"):
@@ -52,13 +56,13 @@ def count_quantile(q, mean, variance, size=np.inf):
     return quantiles
 
 
-def gamma_quantile(q, mean, variance, shape):
+def gamma_quantile(q: float, mean: Array, variance: Array, shape: float) -> Array:
     """Quantiles of gamma observations of this shape, whose mean is ``exp(f)``."""
 
-    def given(v, shape):
+    def given(v: Any, shape: Any) -> Any:
         return gammainc(shape, shape * np.exp(-v))
 
-    def cdf(t, rows):
+    def cdf(t: Array, rows: Any) -> Any:
         shapes = np.full_like(t, shape)
         return _cdf(t - mean[rows], variance[rows], -1.0, shapes, np.inf, given)
 
@@ -67,10 +71,10 @@ def gamma_quantile(q, mean, variance, shape):
         return np.exp(solve_quantile(cdf, q, mean + ndtri(q) * width, width))
 
 
-def _cdf_of_count(t, mean, variance, size):
+def _cdf_of_count(t: Array, mean: Array, variance: Array, size: float) -> Any:
     """``P(Y + 1 <= e^t)``, continued between the integers."""
 
-    def given(v, shape):
+    def given(v: Any, shape: Any) -> Any:
         if np.isinf(size):
             return gammaincc(shape, shape * np.exp(v))
         return betainc(size, shape, 1.0 / (1.0 + shape / size * np.exp(v)))
@@ -79,7 +83,9 @@ def _cdf_of_count(t, mean, variance, size):
     return _cdf(t - mean, variance, 1.0, shape, size, given)
 
 
-def _cdf(distance, variance, sign, shape, size, given):
+def _cdf(
+    distance: Any, variance: Array, sign: float, shape: Any, size: Any, given: Callable[..., Any]
+) -> Any:
     """``P(f <= mean + distance + sign noise)``, by the sum over the narrower variable.
 
     The noise is the log of a gamma variable of mean one and this shape, minus the log of another
@@ -103,7 +109,7 @@ def _cdf(distance, variance, sign, shape, size, given):
     return probability
 
 
-def _noise(shape, size, unit):
+def _noise(shape: Any, size: Any, unit: Any) -> Any:
     """Nodes and weights of the noise, for some rows at a time."""
     guess = np.sqrt(2.0 * _FALL * (1.0 / shape + 1.0 / size))
     falls = (-_log_noise(sign * guess, shape, size) for sign in (-1, 1))
@@ -116,7 +122,7 @@ def _noise(shape, size, unit):
         yield rows, v, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _log_noise(v, shape, size):
+def _log_noise(v: Any, shape: Any, size: Any) -> Any:
     """Log density of the noise, relative to its top at zero."""
     rise = np.expm1(v)
     if np.isinf(size):
@@ -124,7 +130,7 @@ def _log_noise(v, shape, size):
     return shape * v - (shape + size) * np.log1p(shape / (shape + size) * rise)
 
 
-def solve_quantile(cdf, q, guess, width):
+def solve_quantile(cdf: Callable[..., Any], q: float, guess: Array, width: Array) -> Any:
     """Where increasing functions of all rows have the value `q`.
 
     Parameters
@@ -143,7 +149,7 @@ def solve_quantile(cdf, q, guess, width):
     """
     target = ndtri(q)
 
-    def excess(t, rows):
+    def excess(t: Array, rows: Any) -> Any:
         """In units in which a normal distribution function is a straight line."""
         p = np.clip(cdf(t, rows), 0.0, 1.0)
         return np.clip(ndtri(p), -_FURTHEST, _FURTHEST) - target
@@ -152,7 +158,7 @@ def solve_quantile(cdf, q, guess, width):
         return _shrink(excess, *_find_bracket(excess, guess.astype(float), width))
 
 
-def _find_bracket(excess, t, width):
+def _find_bracket(excess: Callable[..., Any], t: Array, width: Array) -> tuple[Array, ...]:
     """Two points of every row and their excesses, of opposite signs unless it has run off."""
     rows = np.arange(len(t))
     value = excess(t, rows)
@@ -170,7 +176,7 @@ def _find_bracket(excess, t, width):
     return t, value, other, other_value
 
 
-def _shrink(excess, a, at_a, b, at_b):
+def _shrink(excess: Callable[..., Any], a: Array, at_a: Array, b: Array, at_b: Array) -> Array:
     """The Illinois method, with a bisection now and then; overwrites the bracket."""
     active = np.flatnonzero(np.isfinite(b))
     for count in range(_MOST_ITERATIONS):

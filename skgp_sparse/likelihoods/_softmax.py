@@ -3,6 +3,7 @@
 import numpy as np
 
 from skgp_sparse._ground import softmax
+from skgp_sparse._ground.typing import Array, Scalars, Triple
 from skgp_sparse.likelihoods._base import Domain
 from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Labels
 
@@ -42,26 +43,26 @@ class Softmax(Labels):
     (array([-0.32]), array([ 0.2379, -0.1677, -0.0702]))
     """
 
-    def __init__(self, n_classes):
+    def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
 
     @property
-    def n_latent(self):
+    def n_latent(self) -> int:  # type: ignore[override]
         """Number of latent values of a row, which is the number of classes."""
         return self.n_classes
 
     @property
-    def domain(self):
+    def domain(self) -> Domain:  # type: ignore[override]
         """The labels ``0 ... C - 1``."""
         words, labels = f"the labels 0 ... {self.n_classes - 1}", tuple(range(self.n_classes))
         return Domain(words, only=labels, remedy=ENCODES_LABELS)
 
-    def first_sites(self, y):
+    def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return nearly constant functions, of shape (C, n); see `Likelihood.first_sites`."""
         linear, precision = super().first_sites(y)
         return np.tile(linear, (self.n_classes, 1)), np.tile(precision, (self.n_classes, 1))
 
-    def expected(self, y, mean, variance):
+    def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
         """Compute the expectation by quadrature; see `Likelihood.expected`.
 
         Parameters
@@ -86,11 +87,11 @@ class Softmax(Labels):
         slope[at_label] += 1.0
         return value, slope, curvature
 
-    def tilted(self, y, mean, variance, power=1.0):
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Raise NotImplementedError; see `probability`."""
         raise NotImplementedError("Softmax has no sites. Use the method probability.")
 
-    def probability(self, mean, variance):
+    def probability(self, mean: Array, variance: Array) -> Array:
         """Compute the probabilities of all classes.
 
         Parameters
@@ -105,7 +106,7 @@ class Softmax(Labels):
         """
         return softmax.probabilities(mean, variance)
 
-    def log_density(self, y, mean, variance):
+    def log_density(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the log probabilities of labels; see `Likelihood.log_density`.
 
         They are logarithms of `probability`, so that those below about 1e-11 are inaccurate.
@@ -126,11 +127,11 @@ class Softmax(Labels):
         probability = self.probability(mean, variance)[y.astype(int), np.arange(len(y))]
         return np.log(np.maximum(probability, np.finfo(float).tiny))
 
-    def response(self, mean, variance):
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Raise NotImplementedError: class labels have no mean; see `probability`."""
         raise NotImplementedError("Class labels have no mean. Use the method probability.")
 
-    def sample(self, f, random_state):
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw class labels; see `Likelihood.sample`.
 
         Parameters

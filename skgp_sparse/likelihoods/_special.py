@@ -1,10 +1,13 @@
 """What several likelihoods with a log link share: functions, and a base class."""
 
+from typing import Any
+
 import numpy as np
 from scipy.special import digamma, gammaln, wrightomega
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import SMALLEST_VARIANCE, log_moments
+from skgp_sparse._ground.typing import Array, Scalars
 from skgp_sparse.likelihoods._parametric import LogLink, log_of_mean
 
 _LOG_2PI = np.log(2.0 * np.pi)
@@ -16,30 +19,30 @@ _TINY = 1e-300
 _STRIP = 0.5 * np.pi  # beyond which exp(-exp(f)) is not bounded
 
 
-def _series(coefficients, z):
+def _series(coefficients: tuple[float, ...], z: Scalars) -> Any:
     """Polynomial in ``1 / z²``."""
     return np.polynomial.polynomial.polyval(1.0 / z**2, coefficients)
 
 
-def _stirling_rest(z):
+def _stirling_rest(z: Scalars) -> Any:
     return gammaln(z) - (z - 0.5) * np.log(z) + z - 0.5 * _LOG_2PI
 
 
-def stirling_rest(z):
+def stirling_rest(z: Scalars) -> Any:
     """``log Γ(z) - (z - 1/2) log z + z - log(2π)/2`` for positive numbers: about 1 / (12 z)."""
     z = np.asarray(z, dtype=float)
     parts = _stirling_rest, lambda z: _series(_OF_GAMMALN, z) / z
     return np.piecewise(z, [z < _SERIES_FROM], parts)
 
 
-def digamma_rest(z):
+def digamma_rest(z: Scalars) -> Any:
     """``log z - ψ(z)`` for positive numbers: about 1 / (2 z)."""
     z = np.asarray(z, dtype=float)
     parts = lambda z: np.log(z) - digamma(z), lambda z: 0.5 / z + _series(_OF_DIGAMMA, z) / z**2
     return np.piecewise(z, [z < _SERIES_FROM], parts)
 
 
-def gamma_peak(shape):
+def gamma_peak(shape: Scalars) -> Any:
     """``k log k - k - log Γ(k)``: the constant of a gamma distribution with mean one."""
     return 0.5 * (np.log(shape) - _LOG_2PI) - stirling_rest(shape)
 
@@ -54,22 +57,22 @@ class Exponential(LogLink):
 
     sign = 1.0
 
-    def constant_log_likelihood(self, y, weight, offset):
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant mean; see the base class."""
         level = self._best_level(y, weight, offset)
         return weight @ self._expected(y, level + offset - self.intercept, 0.0)[0]
 
-    def _best_level(self, y, weight, offset):
+    def _best_level(self, y: Array, weight: Array, offset: Array) -> float:
         return log_of_mean(y, weight, offset)
 
-    def _expected(self, y, mean, variance):
+    def _expected(self, y: Array, mean: Array, variance: Scalars) -> tuple[Any, ...]:
         """`expected`, and the expectation of the function of ``v``, in closed form."""
         count, scale, v, peak = self._form(y, mean)
         rise = np.expm1(v + 0.5 * variance)
         value, slope = count * v - scale * rise, self.sign * ((count - scale) - scale * rise)
         return value + peak, slope, scale * (1.0 + rise), value
 
-    def _tilted(self, y, mean, variance, power):
+    def _tilted(self, y: Array, mean: Array, variance: Scalars, power: Scalars) -> tuple[Any, ...]:
         """`tilted`, and the expectation of the function of ``v`` under the tilted distribution."""
         count, scale, v, peak = self._form(y, mean)
         variance = np.maximum(variance, SMALLEST_VARIANCE)
@@ -81,14 +84,14 @@ class Exponential(LogLink):
         return value + power * peak, self.sign * slope, *means
 
 
-def _exponential(v, count, scale):
+def _exponential(v: Array, count: Array, scale: Array) -> tuple[Any, ...]:
     rise = np.expm1(v)
     fall = scale * rise
     value = count * v - fall
     return value, (count - scale) - fall, scale + fall, value
 
 
-def expected_sigmoids(mean, variance):
+def expected_sigmoids(mean: Array, variance: Array) -> Any:
     """Expectations of what `softplus_and_sigmoid` returns, for ``x ~ N(mean, variance)``.
 
     Far to the left, all digits are those of ``exp(x)``, whose mass lies at ``mean + variance``.
@@ -105,7 +108,7 @@ def expected_sigmoids(mean, variance):
     return sigmoids
 
 
-def _sigmoids_over_exp(x):
+def _sigmoids_over_exp(x: Array) -> tuple[Any, ...]:
     """``log(1 + e^x)``, the sigmoid of x and its derivative, all times ``exp(-x)``."""
     negative = np.exp(np.minimum(x, 0.0))  # e^x or 1
     positive = np.exp(np.minimum(-x, 0.0))  # e^-x or 1
@@ -116,7 +119,7 @@ def _sigmoids_over_exp(x):
     return low, down, down * (positive / (positive + negative))
 
 
-def softplus_and_sigmoid(x):
+def softplus_and_sigmoid(x: Array) -> tuple[Any, ...]:
     """``log(1 + e^x)`` and ``log(1 + e^-x)``, the sigmoid of x and -x, and their product."""
     small = np.exp(-np.abs(x))
     rest, large = np.log1p(small), 1.0 / (1.0 + small)

@@ -1,6 +1,7 @@
 """The Student-t likelihood."""
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -8,6 +9,8 @@ from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import alike, means, trapezoid
+from skgp_sparse._ground.typing import Array, Index, Limits, Scalars, Triple
+from skgp_sparse.likelihoods._base import Likelihood
 from skgp_sparse.likelihoods._parametric import LevelLikelihood, best_constant
 from skgp_sparse.likelihoods._quantiles import solve_quantile
 from skgp_sparse.likelihoods._special import digamma_rest, gamma_peak
@@ -69,22 +72,22 @@ class StudentT(LevelLikelihood):
 
     def __init__(
         self,
-        scale=None,
-        scale_bounds=(1e-5, 1e5),
-        df=4.0,
-        df_bounds=(1.5, 1e3),
-        level=None,
-        level_bounds=(-np.inf, np.inf),
-    ):
+        scale: float | None = None,
+        scale_bounds: Limits = (1e-5, 1e5),
+        df: float = 4.0,
+        df_bounds: Limits = (1.5, 1e3),
+        level: float | None = None,
+        level_bounds: Limits = (-np.inf, np.inf),
+    ) -> None:
         super().__init__(level, level_bounds)
         self.scale = scale
         self.scale_bounds = scale_bounds
         self.df = df
         self.df_bounds = df_bounds
 
-    def rescaled(self, origin, unit):
+    def rescaled(self, origin: float, unit: float) -> "Likelihood":
         """Convert level, scale and their bounds; see `Likelihood.rescaled`."""
-        values = {}
+        values: dict[str, Any] = {}
         for name, start in (("level", origin), ("scale", 0.0)):
             for key in (name, f"{name}_bounds"):
                 value = getattr(self, key)
@@ -93,7 +96,7 @@ class StudentT(LevelLikelihood):
                     values[key] = float(values[key]) if key == name else tuple(values[key])
         return self._with(values)
 
-    def started(self, y, weight, offset):
+    def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
         """Estimate a missing level and scale from medians; see `Likelihood.started`."""
         level, values = self.level, {}
         if level is None:
@@ -104,31 +107,31 @@ class StudentT(LevelLikelihood):
             values["scale"] = self._within("scale", spread)
         return self._with(values)
 
-    def first_sites(self, y):
+    def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return Gaussian noise of twice the squared scale; see `Likelihood.first_sites`."""
         precision = np.full(len(y), 0.5 / self._value("scale") ** 2)
         return precision * (y - self.intercept), precision
 
-    def majorised(self):
+    def majorised(self) -> "Likelihood | None":
         """Return the bound of one Gaussian per row; see `Likelihood.majorised`."""
         return _ScaleMixture(**self.get_params(deep=False))
 
-    def constant_log_likelihood(self, y, weight, offset):
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant location; see the base class."""
         mixture, level = _ScaleMixture(**self.get_params()), _median(y - offset, weight)
 
-        def log_likelihood(y, f):
+        def log_likelihood(y: Array, f: Array) -> Triple:
             return mixture.expected(y, f - self.intercept, 0.0)
 
         return best_constant(log_likelihood, y, weight, offset, level, largest_step=np.inf)
 
-    def response(self, mean, variance):
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of an observation; the variance is infinite for df <= 2."""
         df = self.df
         noise = self._value("scale") ** 2 * df / (df - 2.0) if df > 2.0 else np.inf
         return self._shifted(mean), variance + noise
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute the quantile of a continuous distribution; see `Likelihood.quantile`."""
         u, logs = _precisions(self.df, _left_end(self.df))
         weights = np.exp(logs - logs.max())
@@ -138,26 +141,28 @@ class StudentT(LevelLikelihood):
         for rows, _ in alike(np.full(len(mean), float(len(u)))):
             inverse = 1.0 / np.sqrt(variance[rows, None] + noise)
 
-            def cdf(t, some, inverse=inverse):
+            def cdf(t: Array, some: Index, inverse: Array = inverse) -> Array:
                 return ndtr(t[:, None] * inverse[some]) @ weights
 
             width = np.sqrt(variance[rows] + self._value("scale") ** 2)
             quantiles[rows] = solve_quantile(cdf, q, ndtri(q) * width, width)
         return self._shifted(mean) + quantiles
 
-    def sample(self, f, random_state):
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Add Student-t noise to the latent values; see `Likelihood.sample`."""
         noise = random_state.standard_t(self.df, size=np.shape(f))
         return self._shifted(f) + self._value("scale") * noise
 
-    def _others(self, y, slope, power, scale, df):
+    def _others(  # type: ignore[override]
+        self, y: Array, slope: Array, power: Scalars, scale: Array, df: Array
+    ) -> dict[str, Array]:
         return {"scale": scale, "df": df}
 
-    def _reach(self):
+    def _reach(self) -> float:
         """Half-width of the strip in which ``log p`` is analytic."""
         return self._value("scale") * np.sqrt(self.df)
 
-    def _expected(self, y, mean, variance):
+    def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Any, ...]:
         """`expected`, and its derivatives with respect to the logarithms of scale and df."""
         df, half, distance = self.df, 0.5 * self.df, y - self._shifted(mean)
         log, share = self._logs(distance, variance)
@@ -170,12 +175,12 @@ class StudentT(LevelLikelihood):
         value = peak - 0.5 * (df + 1.0) * log
         return value, (df + 1.0) * slope, (df + 1.0) * curvature, scale, by_df
 
-    def _logs(self, distance, variance):
+    def _logs(self, distance: Array, variance: Array) -> tuple[Array, Array]:
         """``E[log(1 + e²/a²)]`` and ``E[e²/(a² + e²)]``, where ``e = y - f - level``."""
         factor = _NEAREST / self._reach()
         return expectation(_log_and_share, factor * distance, factor**2 * variance)
 
-    def _pull(self, distance, variance):
+    def _pull(self, distance: Array, variance: Array) -> tuple[Array, Array]:
         """``E[e/(a² + e²)]`` and its negative derivative with respect to the mean."""
         reach = self._reach()
         variance = np.maximum(variance, _SMALLEST_SHARE * (reach**2 + distance**2))
@@ -187,7 +192,7 @@ class StudentT(LevelLikelihood):
         bend[far] = _derivative_far_out(z[far])
         return root / width * near.imag, root / width**2 * bend.imag
 
-    def _tilted(self, y, mean, variance, power):
+    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> Any:
         """`tilted`, and its derivatives with respect to the logarithms of scale and df."""
         if np.any(np.asarray(power) != 1.0):
             raise NotImplementedError("StudentT has no moments of powers. Use a variational bound.")
@@ -200,7 +205,7 @@ class StudentT(LevelLikelihood):
             sums[:, rows] = self._sum(distance[rows], variance[rows], u, logs)
         return sums
 
-    def _sum(self, distance, variance, u, logs):
+    def _sum(self, distance: Array, variance: Array, u: Array, logs: Array) -> tuple[Any, ...]:
         """Trapezoidal sums over ``u``, the logarithm of the precision."""
         noise = self._value("scale") ** 2 * np.exp(-u)
         inverse = 1.0 / (variance[:, None] + noise)
@@ -226,24 +231,24 @@ class _ScaleMixture(StudentT):
 
     is_log_concave = True
 
-    def majorised(self):
+    def majorised(self) -> "Likelihood | None":
         return None
 
-    def _pull(self, distance, variance):
+    def _pull(self, distance: Array, variance: Array) -> tuple[Array, Array]:
         precision = 1.0 / (self._reach() ** 2 + distance**2 + variance)
         return precision * distance, precision
 
-    def _logs(self, distance, variance):
+    def _logs(self, distance: Array, variance: Array) -> tuple[Array, Array]:
         square, reach = distance**2 + variance, self._reach() ** 2
         return np.log1p(square / reach), square / (reach + square)
 
 
-def _log_and_share(x):
+def _log_and_share(x: Array) -> tuple[Array, Array]:
     square = (x / _NEAREST) ** 2
     return np.log1p(square), square / (1.0 + square)
 
 
-def _derivative_far_out(z):
+def _derivative_far_out(z: Any) -> Any:
     """Derivative of the Faddeeva function by its asymptotic series."""
     term = -1j / np.sqrt(np.pi) / z**2
     total = term.copy()
@@ -253,37 +258,37 @@ def _derivative_far_out(z):
     return total
 
 
-def _step(df):
+def _step(df: float) -> float:
     return min(np.sqrt(2.0 / (df + 1.0)) / _STEPS_PER_WIDTH, 0.5 * np.pi / _STEPS_PER_STRIP)
 
 
 @lru_cache(maxsize=64)
-def _left_end(df):
+def _left_end(df: float) -> float:
     """How far below 0 the log of the precision is practically never."""
     return brentq(lambda u: 0.5 * df * (u + np.expm1(-u)) - _FALL, 0.0, 2.0 * _FALL / df + 3.0)
 
 
 @lru_cache(maxsize=64)
-def _right_end(df):
+def _right_end(df: float) -> float:
     low = np.log1p(1.0 / df)
     return brentq(lambda u: 0.5 * df * (np.expm1(u) - u) - 0.5 * u - _FALL, low, low + 12.0)
 
 
-def _precisions(df, left):
+def _precisions(df: float, left: float) -> tuple[Array, Array]:
     """Nodes from -left on for the log of the precision, and the log of its density there."""
     step, half = _step(df), 0.5 * df
     u = step * np.arange(-np.ceil(left / step), np.ceil(_right_end(df) / step) + 1.0)
     return u, gamma_peak(half) + half * (u - np.expm1(u))
 
 
-def _median(values, weight):
+def _median(values: Array, weight: Array) -> float:
     """The weighted median."""
     order = np.argsort(values)
     total = np.cumsum(weight[order])
     return values[order][np.searchsorted(total, 0.5 * total[-1])]
 
 
-def _spread(values, weight):
+def _spread(values: Array, weight: Array) -> float:
     """Standard deviation, from the median absolute deviation unless this is zero."""
     spread = _MAD * _median(np.abs(values), weight)
     if spread == 0.0:

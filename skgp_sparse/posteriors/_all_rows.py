@@ -11,22 +11,28 @@
    intervals of 95 % contain as many of them. Then these rows join the others.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.conjugate_gradients import solve
 from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
+from skgp_sparse._engine.table import Table
+from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._job import begin
+from skgp_sparse.posteriors._job import Job, begin
 from skgp_sparse.solvers import Fit, takes_random_rows
 
 _ROWS_OF_THETA = 1500, 3000  # of the exact fits ...
@@ -74,7 +80,7 @@ class AllRows(Strategy):
     name = "rows"
     has_bound = False
 
-    def fit(self, job, random_state):
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` given all rows, exact where no more rows than inducing points are distinct."""
         if job.are_few(job.limits.exact):
             return Exact().fit(job, random_state)
@@ -83,7 +89,7 @@ class AllRows(Strategy):
         *_, learned = self.learn(job, random_state)
         return self.go_on(job, learned, random_state)
 
-    def learn(self, job, random_state):
+    def learn(self, job: Job, random_state: np.random.RandomState) -> Iterator[Fit]:
         """Fit the exact process to some of the rows, and then to more of them.
 
         The first fit begins at the kernel of the job, each of the others where the one before
@@ -97,13 +103,13 @@ class AllRows(Strategy):
         sizes = _ROWS_OF_THETA if kernels.differentiable(job.kernel) else _ROWS_OF_OPAQUE
         for size in sizes:
             few = job.rows.sampled(job.model.sample(job.rows, size, random_state))
-            learned = Exact().go_on(job._replace(rows=few), random_state)
+            learned = Exact().go_on(_of_some(job, few), random_state)
             yield learned
             if size >= len(job.rows) or job.settings.deadline.is_over():
                 return
             job = job._replace(kernel=learned.kernel)
 
-    def go_on(self, job, learned, random_state):
+    def go_on(self, job: Job, learned: Any, random_state: np.random.RandomState) -> Fit:
         """The `Fit` given all rows at the hyperparameters that were learned from some."""
         rows, settings = job.rows, job.settings
         least = _least_noise(learned.kernel, rows) if settings.solver.moves else 0.0
@@ -114,7 +120,7 @@ class AllRows(Strategy):
             value = objective.value(kernel)
         return Fit(kernel, objective, posterior, value, learned.n_iter, jitter)
 
-    def refuses(self, family):
+    def refuses(self, family: Any) -> str | None:
         """Likelihoods, given inducing points, and random rows."""
         parameters = family.parameters
         if family.has_sites:
@@ -127,14 +133,16 @@ class AllRows(Strategy):
         return None
 
 
-def _posterior(job, kernel, least, random_state):
+def _posterior(
+    job: Job, kernel: Kernel, least: float, random_state: np.random.RandomState
+) -> tuple[Any, Array, float]:
     """`RowsPosterior`, the rows that lead, and the jitter that these took."""
     rows, settings = job.rows, job.settings
     data = rows.everything().used()
     n_jobs, n = settings.options.n_jobs, len(data.X)
     aside, free = np.split(random_state.permutation(n), [min(_ASIDE, n // _SHARE_ASIDE)])
-    signal, learned, _ = kernels.diagonal(kernel, data.X)
-    signal, noise = np.mean(signal), np.maximum(data.noise + learned, least)
+    prior, learned, _ = kernels.diagonal(kernel, data.X)
+    signal, noise = np.mean(prior), np.maximum(data.noise + learned, least)
     first, noise, seen = _noises(noise, data.weight, aside, rows.merged, _UNSEEN * signal)
     dtype = precision(noise, signal)
     chosen = free[: _most_leading(job, n, dtype)]
@@ -159,7 +167,7 @@ def _posterior(job, kernel, least, random_state):
     return replace(posterior, noise=noise, alpha=last.x, rest=rest), Z, jitter
 
 
-def _noises(noise, weight, aside, merged, unseen):
+def _noises(noise: Any, weight: Any, aside: Any, merged: bool, unseen: Any) -> Any:
     """Noise variances at first and at last, and which rows are seen at first, from those of a row.
 
     Rows that are held aside have so much noise at first that they tell nothing. Of repeated rows
@@ -172,19 +180,27 @@ def _noises(noise, weight, aside, merged, unseen):
     return first, noise / weight, seen
 
 
-def _goal(noise, rows, tol):
+def _of_some(job: Job, rows: Table) -> Job:
+    """The job of some of its rows, whose progress says so."""
+    tell = job.settings.progress and partial(job.settings.progress, quantity="bound of a sample")
+    return job._replace(rows=rows).with_settings(progress=tell)
+
+
+def _goal(noise: Any, rows: Any, tol: float) -> Any:
     """The relative residual to reach: no more than the noise, unless this is next to nothing."""
     of_noise = np.sqrt(1.0 / np.mean(1.0 / noise) / rows.target_variance())
     return min(_RESIDUAL * tol, _LARGEST_RESIDUAL, max(of_noise, _RESIDUAL_OF_NO_NOISE))
 
 
-def _solve(kernel, data, noise, near, settings, goal, before=None):
+def _solve(
+    kernel: Kernel, data: Any, noise: Any, near: Any, settings: Any, goal: float, before: Any = None
+) -> Any:
     """`LinearSolution` for α, by conjugate gradients, which go on from an earlier solution."""
     product = KernelProduct(kernel, data.X, settings.options.n_jobs)
     multiply, rough = product.with_noise(noise)
     spent = 0 if before is None else before.n_iter
 
-    def report(iteration, residual):
+    def report(iteration: int, residual: float) -> Any:
         if settings.progress is None:
             return False
         which = "all rows" if before else "all rows but those held aside"
@@ -197,7 +213,7 @@ def _solve(kernel, data, noise, near, settings, goal, before=None):
     return solution._replace(n_iter=spent + solution.n_iter)
 
 
-def _warn_of(solution, settings, goal, n_leading):
+def _warn_of(solution: Any, settings: Any, goal: float, n_leading: int) -> None:
     """Warn where the residual is larger than asked for."""
     if solution.relative > goal and not solution.stopped:
         tol = f"tol (now {settings.tol:g}), " if goal == _RESIDUAL * settings.tol else ""
@@ -210,7 +226,7 @@ def _warn_of(solution, settings, goal, n_leading):
         )
 
 
-def _factor(posterior, data, aside, n_jobs):
+def _factor(posterior: Any, data: Any, aside: Any, n_jobs: int) -> Any:
     """The `variance_factor` that the rows held aside ask for."""
     if not len(aside):
         return 1.0
@@ -222,20 +238,20 @@ def _factor(posterior, data, aside, n_jobs):
     return variance_factor(errors, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
 
 
-def _most_leading(job, n, dtype):
+def _most_leading(job: Job, n: int, dtype: Any) -> int:
     """Rows of the preconditioner, whose features fit the memory."""
     wanted = _LEADING_ROWS if job.points.is_auto else job.points.size
     fitting = int(job.settings.options.memory / (dtype.itemsize * n))
     return max(min(wanted, n, fitting), 1)
 
 
-def _least_noise(kernel, rows):
+def _least_noise(kernel: Kernel, rows: Any) -> float:
     """The least noise that is told from none."""
     signal = kernels.diagonal(kernel, rows.block(slice(_SOME)).X)[0]
     return min(_LEAST_NOISE * np.mean(signal), _NOTICED * rows.target_variance())
 
 
-def _with_least_noise(kernel, least):
+def _with_least_noise(kernel: Kernel, least: float) -> Kernel:
     """The kernel with no less noise than this, where it is learned."""
     theta = kernel.theta
     for positions in kernels.positions_of(kernel, "noise_level"):

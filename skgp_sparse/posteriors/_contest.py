@@ -137,7 +137,7 @@ class Trials:
     def of_points(self):
         """The `Judgement` of inducing points after some iterations."""
         job, objective = self.tried
-        few = job.with_settings(max_iter=_ITERATIONS)
+        few = job.with_settings(max_iter=min(_ITERATIONS, job.settings.max_iter))
         with collected():  # it need not converge
             fit = self.points.go_on(few, objective, self.random_state)
         return self._judged(f"{_ITERATIONS} iterations", fit)

@@ -1,10 +1,14 @@
 """The contract of everything that a posterior may be given."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
+
+from skgp_sparse.posteriors._job import Job
+from skgp_sparse.solvers import Fit
 
 
 class Candidate(NamedTuple):
@@ -39,7 +43,8 @@ class Strategy(BaseEstimator, ABC):
     """What a posterior is given: the contract of all values of `posterior`.
 
     A strategy fits a `Job` and returns a `Fit`, whose `posterior` is a `Process`. It holds what
-    concerns itself alone as parameters, and never changes.
+    concerns itself alone as parameters, and never changes. It does not change the job either; the
+    process may keep rows of the job, if it says so in `n_rows_kept`.
 
     Attributes
     ----------
@@ -66,17 +71,17 @@ class Strategy(BaseEstimator, ABC):
     (True, 'inducing', {'n_mean': 2000, 'tight_variance': False})
     """
 
-    name = ""
-    keeps_rows = False
-    has_bound = True
-    width = None
-    takes_missing = True
-    learns_metric = False
-    one_target = False
+    name: str = ""
+    keeps_rows: bool = False
+    has_bound: bool = True
+    width: int | None = None
+    takes_missing: bool = True
+    learns_metric: bool = False
+    one_target: bool = False
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod
-    def fit(self, job, random_state):
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """Fit a job.
 
         Parameters
@@ -93,7 +98,7 @@ class Strategy(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def refuses(self, family):
+    def refuses(self, family: Any) -> str | None:
         """Say why it cannot be fitted to what rows are.
 
         Parameters
@@ -107,7 +112,7 @@ class Strategy(BaseEstimator, ABC):
             What follows "posterior=..." in an error; None if it can.
         """
 
-    def refuses_later_rows(self):
+    def refuses_later_rows(self) -> str | None:
         """Say why it cannot learn from rows that arrive later.
 
         Returns
@@ -117,7 +122,9 @@ class Strategy(BaseEstimator, ABC):
         """
         return f"posterior={self.name!r} takes all rows at once"
 
-    def resume(self, job, knowledge, action, random_state):
+    def resume(
+        self, job: Job, knowledge: Any, action: Any, random_state: np.random.RandomState
+    ) -> tuple[Fit, Any]:
         """Learn from rows that arrive later.
 
         Parameters

@@ -1,7 +1,12 @@
 """The exact process: every distinct row is an inducing point."""
 
+from typing import Any
+
+import numpy as np
+
 from skgp_sparse.posteriors._contract import Strategy
-from skgp_sparse.posteriors._job import begin, best_start
+from skgp_sparse.posteriors._job import Job, begin, best_start
+from skgp_sparse.solvers import Fit
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
 _CHEAP = 600  # rows up to which an evaluation is cheap, and a fit ends at its optimum
@@ -26,24 +31,24 @@ class Exact(Strategy):
 
     name = "exact"
 
-    def fit(self, job, random_state):
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows; that of many rows starts where a small one ends."""
         settings = job.settings
         if settings.solver.begins_small and len(job.rows) >= _WORTH_A_START * settings.start_rows:
             job = begin(job, random_state)
-        objective = job.model.exact(job.rows, job.settings.options)
+        objective: Any = job.model.exact(job.rows, job.settings.options)
         _, kernel = best_start(objective, job.kernel, objective, job)
         if len(objective.inducing_points) <= _CHEAP:
             settings = settings._replace(cheap=job.cheap)
         return settings.solver.solve(objective, kernel, settings, random_state)
 
-    def go_on(self, job, random_state):
+    def go_on(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows after a small one."""
         settings = job.settings
         objective = job.model.exact(job.rows, settings.options)
         return settings.solver.solve(objective, job.kernel, settings, random_state)
 
-    def refuses(self, family):
+    def refuses(self, family: Any) -> str | None:
         """Inducing points that the user gives are not the rows."""
         init = family.parameters.inducing_init
         if not (isinstance(init, str) or callable(init)):

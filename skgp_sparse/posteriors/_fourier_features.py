@@ -1,16 +1,19 @@
 """Random Fourier features: cosines and sines at frequencies drawn from a stationary kernel."""
 
 from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import fourier_draws
 from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.posteriors._contract import Strategy
-from skgp_sparse.posteriors._job import begin, best_start
+from skgp_sparse.posteriors._job import Job, begin, best_start
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
+from skgp_sparse.solvers import Fit
 
 _SOME = 5000  # rows that tell the noise ...
 _LOUDER = 4.0  # ... which grows by this factor
@@ -74,17 +77,22 @@ class FourierFeatures(Strategy):
     name = "fourier"
     takes_missing = False
 
-    def __init__(self, n_components=500, draws="sobol", learn_frequencies=False):
+    def __init__(
+        self,
+        n_components: int = 500,
+        draws: Literal["sobol", "orthogonal", "random"] = "sobol",
+        learn_frequencies: bool = False,
+    ) -> None:
         self.n_components = n_components
         self.draws = draws
         self.learn_frequencies = learn_frequencies
 
     @property
-    def width(self):
+    def width(self) -> int:  # type: ignore[override]
         """The number of features of a row."""
         return self.n_components
 
-    def fit(self, job, random_state):
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` with these features, however few rows there are."""
         if not kernels.spectrum(job.kernel):
             raise ValueError(
@@ -105,7 +113,7 @@ class FourierFeatures(Strategy):
         _, kernel = best_start(objective, kernel, objective, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
-    def refuses(self, family):
+    def refuses(self, family: Any) -> str | None:
         """Kernels whose spectral measure is not known, and parameters of inducing points."""
         given = family.parameters
         if given.kernel is not None and not kernels.spectrum(given.kernel):
@@ -119,7 +127,7 @@ class FourierFeatures(Strategy):
         return None
 
 
-def check_features(features, name):
+def check_features(features: Any, name: str) -> None:
     """Raise unless every parameter of these features is right; `name` is that of the estimator."""
     m, draws, learns = features.n_components, features.draws, features.learn_frequencies
     check_number(m, "posterior__n_components", name, Integral, low=2)
@@ -131,7 +139,7 @@ def check_features(features, name):
     require(is_switch, "posterior__learn_frequencies", learns, name, "True or False")
 
 
-def _with_more_noise(kernel, objective):
+def _with_more_noise(kernel: Kernel, objective: Any) -> Kernel:
     """The kernel with its noise multiplied by 4 for as long as the objective rises.
 
     The noise of an exact fit is too low for features, which cannot follow all that the kernel can:

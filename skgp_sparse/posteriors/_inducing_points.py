@@ -1,13 +1,17 @@
 """Inducing points: hyperparameters and points maximise a bound of the evidence together."""
 
+from typing import Any
+
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._ground.typing import Array
 from skgp_sparse.inference.parameters import raise_noise
 from skgp_sparse.posteriors import _moves
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._job import begin, best_start
+from skgp_sparse.posteriors._job import Job, begin, best_start
+from skgp_sparse.solvers import Fit
 
 _SOME = 2000  # rows that tell the noise
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
@@ -63,11 +67,11 @@ class InducingPoints(Strategy):
 
     name = "inducing"
 
-    def __init__(self, n_mean=None, tight_variance=False):
+    def __init__(self, n_mean: int | None = None, tight_variance: bool = False) -> None:
         self.n_mean = n_mean
         self.tight_variance = tight_variance
 
-    def fit(self, job, random_state):
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` at inducing points, or of all rows where they are few or have little noise."""
         if job.are_few(job.limits.exact):
             return Exact().fit(job, random_state)
@@ -77,12 +81,12 @@ class InducingPoints(Strategy):
                 return Exact().go_on(job, random_state)
         return self.go_on(job, self.objective(job, random_state), random_state)
 
-    def objective(self, job, random_state):
+    def objective(self, job: Job, random_state: np.random.RandomState) -> Any:
         """The objective where the initialiser puts the inducing points."""
         Z = job.points.initialise(job.rows, job.kernel, random_state)
         return job.model.sparse(job.rows, Z, job.settings.options, job.kernel)
 
-    def go_on(self, job, objective, random_state):
+    def go_on(self, job: Job, objective: Any, random_state: np.random.RandomState) -> Fit:
         """The `Fit` from this objective or, if that is higher, from a warm start."""
         kernel, warm, settings = job.kernel, objective, job.settings
         if settings.solver.begins_small:  # and has begun
@@ -91,20 +95,22 @@ class InducingPoints(Strategy):
         objective, kernel = best_start(objective, kernel, warm, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
-    def refuses(self, family):
+    def refuses(self, family: Any) -> str | None:
         """Nothing."""
         return None
 
-    def refuses_later_rows(self):
+    def refuses_later_rows(self) -> str | None:
         """Nothing: rows that arrive later are learned with one basis of inducing points."""
         return None
 
-    def resume(self, job, knowledge, action, random_state):
+    def resume(
+        self, job: Job, knowledge: Any, action: Any, random_state: np.random.RandomState
+    ) -> tuple[Fit, Any]:
         """The `Fit` that an action leads to, and the `Knowledge`."""
         return _moves.take(action, job, knowledge, random_state, self.fit)
 
 
-def is_exact_after_all(job):
+def is_exact_after_all(job: Job) -> bool | np.bool_:
     """Whether a small fit finds so little noise that the exact process is the better one.
 
     A sparse fit then goes on for a hundred iterations and more, and inducing points lose what the
@@ -118,7 +124,7 @@ def is_exact_after_all(job):
     return noise < _QUIET * job.rows.target_variance()
 
 
-def _earlier_inducing_points(job):
+def _earlier_inducing_points(job: Job) -> Array | None:
     """Those of an earlier fit, if there is one and they are what is asked for now."""
-    Z = None if job.before is None or job.points.are_given else job.before[1]
+    Z: Any = None if job.before is None or job.points.are_given else job.before[1]
     return Z if np.shape(Z) == (job.points.size, job.rows.n_features) else None

@@ -1,13 +1,13 @@
 """What is fitted, a `Job`, and how every fit begins: with a small exact fit."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior, joined
 from skgp_sparse.inference.contracts import Model, Solver
@@ -55,10 +55,10 @@ class Job(NamedTuple):
     """What is fitted: plain data, which may travel to another thread or process."""
 
     name: str  # for messages; "" if there is no other job
-    rows: Table
-    kernel: object  # to start with
+    rows: Any  # a `Table`, with the units of its targets
+    kernel: Kernel  # to start with
     model: Model
-    strategy: object  # `Strategy`
+    strategy: Any  # a `Strategy`
     points: Points
     settings: Settings
     limits: Limits

@@ -1,12 +1,17 @@
 """Neighbours: every prediction is given the rows that are nearest to the query."""
 
+from typing import Any, Literal
+
+import numpy as np
+
 from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._job import begin
+from skgp_sparse.posteriors._job import Job, begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalModel, LocalSearch
 from skgp_sparse.posteriors._metric_starts import wants_full
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
+from skgp_sparse.solvers import Fit
 
 
 class Neighbors(Strategy):
@@ -37,11 +42,13 @@ class Neighbors(Strategy):
     learns_metric = True
     has_bound = False
 
-    def __init__(self, n_neighbors="auto", n_neighbors_fit=FIT):
+    def __init__(
+        self, n_neighbors: int | Literal["auto"] = "auto", n_neighbors_fit: int = FIT
+    ) -> None:
         self.n_neighbors = n_neighbors
         self.n_neighbors_fit = n_neighbors_fit
 
-    def fit(self, job, random_state):
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` given neighbours, exact where all rows are neighbours."""
         if job.are_few(self._k or FEW):
             return Exact().fit(job, random_state)
@@ -55,23 +62,23 @@ class Neighbors(Strategy):
             fit = search.conclude(search.trial(aside).local)
             return fit._replace(selection=tuple(aside.candidates))
         aside, starts = Aside(job.rows, random_state), [job.kernel]
-        search = LocalSearch(job, aside, self._k, self.n_neighbors_fit)
+        local = LocalSearch(job, aside, self._k, self.n_neighbors_fit)
         if not job.settings.solver.moves:
-            return search.conclude(LocalModel(job.kernel, k=self._k or FEW))
+            return local.conclude(LocalModel(job.kernel, k=self._k or FEW))
         if job.settings.solver.begins_small:
             starts.append(begin(job, random_state).kernel)
-        return search.conclude(search.learn(starts).local)
+        return local.conclude(local.learn(starts).local)
 
     @property
-    def _k(self):
+    def _k(self) -> int | None:
         """Neighbours of predictions; None: as many as pay."""
         return None if isinstance(self.n_neighbors, str) else self.n_neighbors
 
-    def refuses_later_rows(self):
+    def refuses_later_rows(self) -> str | None:
         """Nothing: rows that arrive later are neighbours at once."""
         return None
 
-    def refuses(self, family):
+    def refuses(self, family: Any) -> str | None:
         """Several latent values of a row."""
         if family.has_sites and family.likelihood.n_latent > 1:
             return (

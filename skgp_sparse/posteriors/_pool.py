@@ -1,23 +1,26 @@
 """Several exact fits of few rows, averaged."""
 
+import math
 from contextlib import suppress
 from itertools import takewhile
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import cavities
 from skgp_sparse._engine.exact import group_table
 from skgp_sparse._engine.pooled import PooledProcess, mixture_weights
 from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._ground.typing import Array
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.posteriors._contract import Candidate, Strategy
 from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._local_search import with_nu
 from skgp_sparse.solvers import Fit
 
@@ -26,7 +29,7 @@ _ROWS, _ITERATIONS = 500, 30  # of the fits that follow the first one
 _SMOOTHNESS = 0.5, 1.5, 2.5, np.inf
 _FEWER_PAY = 2  # from so many times these rows on, they are fewer than all
 _STRENGTH, _TEMPERATURE = 50.0, 4.0  # rows and nats per unit of the prior of the weights
-_WEIGHT, _REACH = np.exp(-2.0), np.e  # of a column in an additive part: c d, and its length scale
+_WEIGHT, _REACH = np.exp(-2.0), math.e  # of a column in an additive part: c d, and its length scale
 _WEIGHTS, _REACHES = (1e-4, 1e3), (1e-2, 1e3)  # bounds, in the same units
 
 
@@ -67,7 +70,7 @@ class Pool(Strategy):
     name = "pool"
     one_target = True
 
-    def fit(self, job, random_state):
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` whose posterior is the average; kernel and value are the heaviest one's."""
         _check(job)
         watch = _Watch(job.settings.progress)
@@ -94,7 +97,7 @@ class Pool(Strategy):
         pooled = PooledProcess.of(posteriors, weights, [one.name for one in members])
         return heaviest._replace(posterior=pooled, selection=tuple(selection))
 
-    def refuses(self, family):
+    def refuses(self, family: Any) -> str | None:
         """Likelihoods, given inducing points, other metrics and optimisers."""
         given = family.parameters
         if family.has_sites:
@@ -109,11 +112,11 @@ class Pool(Strategy):
 class _Watch:
     """Knows whether a callback has asked to end the fit."""
 
-    def __init__(self, progress):
+    def __init__(self, progress: Any) -> None:
         self.told, self.stopped = progress, False
         self.progress = progress and self._progress
 
-    def _progress(self, *given, **notes):
+    def _progress(self, *given: Any, **notes: Any) -> bool:
         self.stopped = bool(self.told(*given, **notes))
         return self.stopped
 
@@ -124,12 +127,12 @@ class _Member(NamedTuple):
     seconds: float
 
 
-def _timed(name, fit, *given):
+def _timed(name: str, fit: Any, *given: Any) -> Any:
     start = perf_counter()
     return _Member(name, fit(*given), perf_counter() - start)
 
 
-def _check(job):
+def _check(job: Job) -> None:
     """Raise unless rows are few and in memory."""
     if not (job.rows.in_memory and job.are_few(_MOST_ROWS)):
         raise ValueError(
@@ -138,7 +141,7 @@ def _check(job):
         )
 
 
-def _others(kernel, job):
+def _others(kernel: Kernel, job: Job) -> Any:
     """Names and kernels of the fits that follow the one with this kernel."""
     for nu in _SMOOTHNESS:
         other = with_nu(kernel, nu)
@@ -150,7 +153,7 @@ def _others(kernel, job):
         yield "additive part", kernel + part
 
 
-def _additive_part(kernel, X, names):
+def _additive_part(kernel: Kernel, X: Array, names: Any) -> Any:
     """A sum of kernels of one column each, for the default kernel; None: columns are few or many.
 
     It sees skewed columns, and values that are missing in a prediction, as the default kernel does.
@@ -171,13 +174,13 @@ def _additive_part(kernel, X, names):
     return clone(logs[0]).set_params(kernel=part) if logs else part
 
 
-def _sum(parts):
+def _sum(parts: Any) -> Any:
     """Their sum, in halves: scikit-learn asks the first term of a sum for its bounds twice."""
     half = len(parts) // 2
     return _sum(parts[:half]) + _sum(parts[half:]) if half else parts[0]
 
 
-def _of_column(column, mean, spread, weight, takes_gaps):
+def _of_column(column: Any, mean: Any, spread: Any, weight: Any, takes_gaps: bool) -> Any:
     part = Matern(spread * _REACH, tuple(spread * bound for bound in _REACHES), nu=2.5)
     if takes_gaps:
         part = kernels.Missing(part, columns=[], units=(np.array([mean]), np.array([spread])))
@@ -185,7 +188,7 @@ def _of_column(column, mean, spread, weight, takes_gaps):
     return ConstantKernel(weight, bounds) * kernels.Columns(part, column)
 
 
-def _follow(kernel, first, job, random_state):
+def _follow(kernel: Kernel, first: Any, job: Job, random_state: np.random.RandomState) -> Any:
     """The `Fit` of all rows with another kernel, learned from some of them."""
     job = job._replace(kernel=kernel).with_priors(job.priors)
     most = min(_ITERATIONS, job.settings.max_iter)
