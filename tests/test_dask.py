@@ -375,7 +375,7 @@ def test_predictions_are_lazy_for_lazy_rows_and_arrays_for_arrays(client, table)
     assert model.score(dX, dy) == pytest.approx(local.score(X, y), rel=1e-12)
     with pytest.raises(TypeError, match="block by block"):
         model.sample_y(dX)
-    with pytest.raises(TypeError, match="block by block"):
+    with pytest.raises(TypeError, match="all pairs of rows"):
         model.predict(dX, return_cov=True)
     with pytest.raises(ValueError, match="2 columns"):
         model.predict(dX[:, :1])

@@ -115,7 +115,8 @@ def python(tmp_path_factory):
 def of_user(tmp_path, monkeypatch, cache, python):
     """What mypy says of a script of a user, who has the package installed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MYPYPATH", raising=False)
+    for name in ("MYPYPATH", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
     (tmp_path / "mypy.ini").write_text("[mypy]\n[mypy-sklearn.*]\nignore_missing_imports = true\n")
 
     def check(text):
