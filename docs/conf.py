@@ -48,6 +48,7 @@ suppress_warnings = ["config.cache"]  # the gallery has functions among its opti
 
 autosummary_generate = True
 autodoc_member_order = "bysource"
+autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False

@@ -16,7 +16,7 @@ from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.families.components import components_of
 from skgp_sparse.families.evidence_bounds import evidence_bounds
 from skgp_sparse.families.gaussian_noise import GaussianNoise
-from skgp_sparse.families.gradients import gradients
+from skgp_sparse.families.gradients import check_question, gradients
 from skgp_sparse.families.intervals import (
     check_interval,
     conformal_interval,
@@ -1151,21 +1151,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     def _with_gradients(self, X, return_std, return_cov=False, latent=False, *known):
         """Mean, standard deviation if it is wanted, and their gradients."""
-        name, has_noise = f"{type(self).__name__}.predict", is_gaussian(self.likelihood)
-        if return_cov or any(one is not None for one in known):
-            raise ValueError(
-                f"{name}: return_gradient goes with return_std, but neither with return_cov nor "
-                "with offset or X_std."
-            )
-        if not (has_noise or latent):
-            raise ValueError(
-                f"{name}: gradients of responses to likelihood={self.likelihood!r} are not known. "
-                "Set latent to True for those of the latent value."
-            )
         check_is_fitted(self, "kernel_")
+        name = f"{type(self).__name__}.predict"
+        check_question(self, return_cov, latent, known, name)
         X, view, _ = self._question(X, None)
-        without_noise = latent and has_noise  # elsewhere, white noise is part of the latent value
-        mean, std, mean_slope, std_slope = gradients(view.of_latent(), X, without_noise, self, name)
+        mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
         return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
 
     def _of_one_row(self, X, return_std, return_mean_grad, return_std_grad):

@@ -117,8 +117,9 @@ def test_runs_are_those_of_the_optimiser(model):
 @pytest.mark.parametrize(
     "quantity, parameters",
     [
-        ("log density of rows held aside", {"solver": "stochastic", "n_inducing": 3}),
+        ("bound of a sample", {"solver": "stochastic", "n_inducing": 3}),
         ("leave-one-out log density", {"posterior": "neighbors"}),
+        ("bound of a sample", {"posterior": "rows", "n_inducing": 50}),
     ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -60,7 +60,8 @@ class ConvergenceDisplay(Display):
             raise ValueError(
                 "ConvergenceDisplay needs a fitted SparseGPRegressor or SparseGPClassifier whose "
                 "optimiser told its progress. There is none with optimizer=None or one of your "
-                "own, after partial_fit, and where other processes fit (n_jobs)."
+                "own, after partial_fit, and where other processes fit (n_jobs). Call fit without "
+                "these."
             )
         return cls(runs).plot(ax=ax)
 

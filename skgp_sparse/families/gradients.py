@@ -7,8 +7,33 @@ from skgp_sparse._engine import slopes
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.metric import in_metric as seen_in
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse.families.choices import is_gaussian
 
 _TINY = np.finfo(float).tiny
+
+
+def check_question(parameters, return_cov, latent, known, name):
+    """Raise unless the gradients can be those of a prediction that is asked for so.
+
+    Parameters
+    ----------
+    parameters : SparseGPRegressor
+    return_cov, latent : bool
+    known : iterable
+        Of what is known of the query points; None: nothing.
+    name : str
+        Of the method, for errors.
+    """
+    if return_cov or any(one is not None for one in known):
+        raise ValueError(
+            f"{name}: return_gradient goes with return_std, but neither with return_cov nor with "
+            "offset or X_std. Leave these out."
+        )
+    if not (latent or is_gaussian(parameters.likelihood)):
+        raise ValueError(
+            f"{name}: gradients of responses to likelihood={parameters.likelihood!r} are not "
+            "known. Set latent to True for those of the latent value."
+        )
 
 
 def gradients(view, X, latent, parameters, name):
@@ -16,7 +41,7 @@ def gradients(view, X, latent, parameters, name):
 
     Parameters
     ----------
-    view : TargetView
+    view : TargetView or ResponseView
     X : ndarray of shape (n, d)
     latent : bool
         Whether standard deviations leave out the noise of the kernel.
@@ -24,6 +49,8 @@ def gradients(view, X, latent, parameters, name):
     name : str
         Of the method, for errors.
     """
+    view = view.of_latent()
+    latent = latent and is_gaussian(parameters.likelihood)  # elsewhere, the value has white noise
     process, metric = view.process, None
     if isinstance(process, ProcessInMetric):
         process, metric = process.process, process.metric
