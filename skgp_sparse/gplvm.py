@@ -140,7 +140,7 @@ class BayesianGPLVM(
         The number of iterations of the start that was kept.
     n_features_in_ : int
         Number of features seen during `fit`.
-    feature_names_in_ : ndarray of shape (``n_features_in_``,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of features seen during `fit`. Defined only when X has feature names that are all
         strings.
 

@@ -322,14 +322,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         density of rows that are left out or held aside. Starts from few rows leave no trace, nor do
         problems that other processes fit (`n_jobs`), nor an `optimizer` of your own. Not defined
         after `partial_fit`.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (n_features,)
         Total Sobol indices of the posterior mean: the share of its variance that is lost without a
         column, where columns are independent and distributed as in the training rows. With several
         means, their variances are added, of standardised targets. It is computed when it is asked
         for the first time, and stored.
-    sobol_first_ : ndarray of shape (n_features_in_,)
+    sobol_first_ : ndarray of shape (n_features,)
         First-order Sobol indices: the share of the variance that a column explains alone.
-    sobol_error_ : ndarray of shape (2, n_features_in_)
+    sobol_error_ : ndarray of shape (2, n_features)
         Standard errors of `sobol_first_` and `feature_importances_`. They are 0 where inducing
         points or all rows predict and the kernel is a product of kernels of one column each, such
         as an `RBF`: the indices then have a closed form.
@@ -348,7 +348,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         at place k has the code k. Defined only if there are categories.
     n_features_in_ : int
         Number of features seen during `fit`.
-    feature_names_in_ : ndarray of shape (``n_features_in_``,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of features seen during `fit`. Defined only when X has feature names that are all
         strings.
 
