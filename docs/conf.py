@@ -109,7 +109,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "choose": [], "changelog": []}
+html_sidebars = {"index": [], "choose": [], "changelog": [], "benchmarks/README": []}
 ogp_site_url = address or "/"
 ogp_social_cards = {"enable": False}
 ogp_image = "_images/quickstart.png"

@@ -51,7 +51,7 @@ def draw(model, X, X_test, y_test):
     """Six panels."""
     figure, axes = plt.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
     RelevanceDisplay.from_estimator(model, ax=axes[0, 0])
-    for ax, column in zip((axes[0, 1], axes[0, 2], axes[1, 2]), [*LONG.values()][::2] + ["age"]):
+    for ax, column in zip((axes[0, 1], axes[0, 2], axes[1, 2]), (LONG["bmi"], LONG["s5"], "age")):
         EffectDisplay.from_estimator(model, X, column, ax=ax)
         ax.set_ylim(60, 280)
     CoverageDisplay.from_estimator(model, X_test, y_test, ax=axes[1, 0])
