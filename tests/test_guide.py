@@ -1,4 +1,4 @@
-"""The user guide: its blocks run, its pages are short, and its links lead somewhere."""
+"""The user guide and README: blocks run, its pages are short, and its links lead somewhere."""
 
 import re
 from collections import Counter
@@ -13,7 +13,8 @@ GUIDE = ROOT / "docs" / "guide"
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(GUIDE.glob("*.md"))}
 BLOCK = re.compile(r"(?:<!-- not run: (.+?) -->\n)?```python\n(.*?)```", flags=re.DOTALL)
 FENCE = re.compile(r"^```.*?^```", flags=re.DOTALL | re.MULTILINE)
-WITH_CODE = [page for page, text in PAGES.items() if "```python" in text]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+WITH_CODE = [page for page, text in PAGES.items() if "```python" in text] + ["README"]
 MOST_WORDS = 1500
 NEEDED = {  # by what a block contains, the module that it needs
     "pandas": "pandas",
@@ -40,7 +41,7 @@ def test_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     names = {}
-    for reason, block in BLOCK.findall(PAGES[page]):
+    for reason, block in BLOCK.findall(PAGES.get(page, README)):
         if reason:
             continue
         for part, module in NEEDED.items():
@@ -49,6 +50,10 @@ def test_blocks_run(page, tmp_path, monkeypatch):
                 if module == "matplotlib":
                     found.use("Agg")
         exec(compile(block, f"{page}.md", "exec"), names)
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 120
 
 
 def test_few_blocks_do_not_run():
