@@ -1,4 +1,4 @@
-"""The user guide and README: blocks run, its pages are short, and its links lead somewhere."""
+"""The user guide and README: blocks run, pages are short, and links lead somewhere."""
 
 import re
 from collections import Counter
