@@ -16,7 +16,7 @@ tomllib = pytest.importorskip("tomllib")  # of Python 3.11
 
 PACKAGE = Path(skgp_sparse.__file__).parent
 SETTINGS = PACKAGE.parent / "pyproject.toml"
-pytestmark = [pytest.mark.second(share=0), pytest.mark.xdist_group("mypy")]  # one cache
+pytestmark = pytest.mark.xdist_group("mypy")  # one cache
 
 GOOD = """
 import numpy as np
@@ -127,15 +127,18 @@ def of_user(tmp_path, monkeypatch, cache, python):
     return check
 
 
+@pytest.mark.second(share=0)
 def test_mypy_passes_on_the_package(cache, monkeypatch):
     monkeypatch.chdir(PACKAGE.parent)
     assert complaints("--config-file", SETTINGS, "--cache-dir", cache / "package") == ([], 0)
 
 
+@pytest.mark.second(share=0)
 def test_scripts_of_users_pass(of_user):
     assert of_user(GOOD) == ([], 0)
 
 
+@pytest.mark.second(share=0)
 def test_wrong_calls_of_users_do_not_pass(of_user):
     errors, status = of_user(IMPORTS + "\n".join(BAD))
     first = IMPORTS.count("\n") + 1
@@ -147,6 +150,7 @@ def test_wrong_calls_of_users_do_not_pass(of_user):
         )
 
 
+@pytest.mark.second(share=0)
 def test_the_stub_agrees_with_the_code(monkeypatch, tmp_path, capsys):
     """Of `skgp_sparse.regression`: names of parameters, their order and their defaults."""
     monkeypatch.chdir(PACKAGE.parent)

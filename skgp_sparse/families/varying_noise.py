@@ -111,12 +111,15 @@ def _why_never(job):
             "takes the place of a WhiteKernel whose level is learned, and which is added last to "
             f"the other kernels. Got kernel={kernel}. Add WhiteKernel() to a kernel without noise."
         )
-    is_mixed = job.metric not in ("auto", "ard") and job.are_few(job.limits.exact)
-    if isinstance(strategy, InLearnedMetric) or (is_mixed and isinstance(strategy, Auto)):
+    is_exact, is_mixed = job.are_few(job.limits.exact), job.metric not in ("auto", "ard")
+    if isinstance(strategy, InLearnedMetric) or (
+        is_mixed and is_exact and isinstance(strategy, Auto)
+    ):
         return "is not available in a learned metric, unless neighbours predict. Set metric='ard'."
     if job.rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std."
-    if isinstance(strategy, LargerMean | TightVariance):
+    has_two = isinstance(strategy, LargerMean) and strategy.n_mean > job.points.size
+    if not is_exact and (has_two or isinstance(strategy, TightVariance)):
         return "needs one basis. Set n_mean to None and tight_variance to False."
     if strategy.name not in _POSTERIORS:
         return (
