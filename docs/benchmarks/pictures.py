@@ -288,7 +288,7 @@ def wins(found):
         ax.set_yticks(range(len(names)), names)
         ax.set_ylim(len(names) - 0.4, -0.6)
         ax.set_title(f"{SCORES[score]}; level: {WITHIN[score]}")
-        ax.set_xlim(0, 58)
+        ax.set_xlim(0, 68)
         ax.grid(False)
         ax.tick_params(length=0)
         ax.set_xticks([])
@@ -490,7 +490,7 @@ def choice(found):
     fig, ax = plt.subplots(figsize=(11, 7))
     colours = np.where(ratios < 0.99, BETTER, np.where(ratios > 1.01, WORSE, "#8A8A8A"))
     ax.scatter(x, ratios, s=sizes, color=colours, alpha=0.75, edgecolor="white", zorder=3)
-    finish_choice(fig, ax)
+    finish_choice(fig, ax, highest=max(1.12, 1.1 * ratios.max()))
     place_names(ax, [one.table for one in chosen], x, ratios, sizes)
     fig.text(0.01, 0.012, told_commits([chosen]), fontsize=9, color=PALE)
     return fig
@@ -505,7 +505,7 @@ def size_of(n):
     return 25 + 50 * (np.log10(n) - 2)
 
 
-def finish_choice(fig, ax):
+def finish_choice(fig, ax, highest):
     """Axes, words and the legend of sizes."""
     ax.set_xscale("log")
     ax.set_xlim(LEAST_NOISE * 0.7, 6)
@@ -517,10 +517,10 @@ def finish_choice(fig, ax):
         (lambda s: np.exp(SPREAD * np.sinh(s))),
     )
     ax.set_yscale("function", functions=stretch)
-    ticks = [0.0005, 0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1]
+    ticks = [0.0005, 0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.3, 1.6, 2.0]
     ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
-    ax.set_ylim(0.00015, 1.12)
+    ax.set_ylim(0.00015, highest)
     ax.set_ylabel("RMSE of the default fit divided by CatBoost's (axis wider near 1)")
     ax.axhline(1.0, color=INK, lw=1)
     ax.text(LEAST_NOISE * 0.8, 1.015, "CatBoost has smaller errors", color=PALE, va="bottom")
