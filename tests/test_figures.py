@@ -12,20 +12,7 @@ from numpy.testing import assert_allclose
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 EXAMPLES = Path(__file__).parent.parent / "examples"
-FIGURES = (
-    "plot_approximations",
-    "plot_columns",
-    "plot_thompson_sampling",
-    "plot_count_bounds",
-    "plot_decoupled",
-    "plot_explanations",
-    "plot_m_step",
-    "plot_natural_gradients",
-    "plot_oil_flow",
-    "plot_one_site",
-    "plot_tighter_bound",
-    "plot_varying_noise",
-)
+FIGURES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
 def example(name):
@@ -36,9 +23,9 @@ def example(name):
     return module
 
 
-@pytest.mark.full
+@pytest.mark.full(share=0.04)
 @pytest.mark.parametrize("name", FIGURES)
-def test_figures_are_drawn(name, monkeypatch, tmp_path):
+def test_examples_are_drawn(name, monkeypatch, tmp_path):
     picture = tmp_path / "picture.png"
     monkeypatch.setattr(sys, "argv", [name, "--output", str(picture)])
     example(name).main()
