@@ -22,8 +22,8 @@ strings, and ``close()``, which is called after a fit and gives back what is ope
 asked for again later. All chunks have the same columns.
 Either all or none of them have weights, or offsets; these are as in `fit`. Weights and offsets are
 kept in memory, 8 bytes per row each, and for classifiers a byte or two for every label. The fitted
-estimator holds the source for `log_marginal_likelihood`, but its pickle does not, unless predictions
-come from neighbours.
+estimator holds the source for `log_marginal_likelihood`, but its pickle does not, unless
+predictions come from neighbours.
 """
 
 import math

@@ -97,7 +97,11 @@ def _may_vary(rows):
 
 def check_learned_noise(job, parameters, name):
     """Raise before a fit whose noise cannot be learned as it is asked for."""
-    reason = _why_never(job) if parameters.noise == "learned" else None
+    if parameters.noise != "learned":
+        return
+    reason, has_two = _why_never(job), isinstance(job.strategy, LargerMean | TightVariance)
+    if reason is None and has_two and not job.are_few(job.limits.exact):
+        reason = "needs one basis. Set n_mean to None and tight_variance to False."
     if reason is not None:
         raise ValueError(f"{name}: noise='learned' {reason}")
 
@@ -118,9 +122,6 @@ def _why_never(job):
         return "is not available in a learned metric, unless neighbours predict. Set metric='ard'."
     if job.rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std."
-    has_two = isinstance(strategy, LargerMean) and strategy.n_mean > job.points.size
-    if not is_exact and (has_two or isinstance(strategy, TightVariance)):
-        return "needs one basis. Set n_mean to None and tight_variance to False."
     if strategy.name not in _POSTERIORS:
         return (
             f"is not available for posterior={strategy.name!r}. Set posterior to 'exact', "
