@@ -856,7 +856,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ValueError
             If `posterior_` is not "exact" or "inducing", or if frequencies of the kernel cannot be
             drawn. They can for sums, products and powers of `RBF`, `Matern`, `RationalQuadratic`,
-            `ConstantKernel` and `WhiteKernel`, on chosen columns, too.
+            `ConstantKernel` and `WhiteKernel`, on chosen columns, too. They cannot where the
+            default kernel sees skewed columns by their logarithms, categories or missing values.
 
         References
         ----------

@@ -24,7 +24,7 @@ from skgp_sparse import bounds
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.posterior import Posterior, noise_variance
+from skgp_sparse._engine.posterior import is_of_points, noise_variance
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import collected, warn
@@ -143,8 +143,7 @@ def _why_not(job, fit):
     if isinstance(process, ProcessInMetric):
         return "is not available in a learned metric, unless neighbours predict. Set metric='ard'."
     is_local = isinstance(process, NeighborsPosterior) and isinstance(process.rows, DistinctRows)
-    is_of_points = type(process) is Posterior and process.kind in ("exact", "inducing")
-    if is_local or is_of_points:
+    if is_local or is_of_points(process):
         return None
     return (
         f"is not available for posterior_={process.kind!r}. Set posterior to 'exact', 'inducing' "
