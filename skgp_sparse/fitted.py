@@ -97,7 +97,10 @@ for _room, _names in (
     (posteriors, posteriors.__all__),
 ):
     for _name in _names:
-        getattr(_room, _name).__module__ = _room.__name__
+        _part = getattr(_room, _name)
+        _part.__module__ = _room.__name__
+        if "__firstlineno__" in vars(_part):  # Python 3.13: a line of the file that it left
+            del _part.__firstlineno__
 
 PATHS = [
     f"{one.__module__}.{one.__name__}"

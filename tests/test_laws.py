@@ -186,8 +186,8 @@ def test_memory_budget_does_not_matter(bound, noise):
 @pytest.mark.parametrize("signal", ["rbf_ard", "matern_0.5"])
 @pytest.mark.parametrize("bound", ["titsias_new", "fitc"])
 def test_memory_budget_is_kept(bound, signal, n_jobs):
-    case, rng, budget = make_case(signal), np.random.default_rng(0), 2e6
-    case = case._replace(X=rng.normal(size=(4000, 2)), y=rng.normal(size=4000))
+    case, rng, budget = make_case(signal), np.random.default_rng(0), 1e7
+    case = case._replace(X=rng.normal(size=(16_000, 2)), y=rng.normal(size=16_000))
     case = case._replace(Z=rng.normal(size=(64, 2)), jitter=Jitter())
     problem = case.problem(BOUNDS[bound], memory=budget, n_jobs=n_jobs)
     tracemalloc.start()

@@ -212,7 +212,8 @@ def test_frames_with_categories_missing_values_and_skewed_columns():
 
 def test_kernels_of_users_keep_their_form():
     kernel = ConstantKernel() * Columns(Matern(nu=1.5), 0) + Columns(Matern(nu=0.5), 1)
-    with warnings.catch_warnings(action="ignore"):  # a length scale grows
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a length scale grows
         model = SparseGPRegressor(kernel, posterior="pool", max_iter=5).fit(X, Y)
     assert [one.name for one in model.selection_] == ["exact", *(f"nu={nu}" for nu in NUS)]
     line = SparseGPRegressor(posterior="pool").fit(X[:, :1], Y)

@@ -1,5 +1,6 @@
 """Everything that predicts is a process with the same methods, shapes and promises."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -139,5 +140,5 @@ def test_all_processes_are_checked():
 
 def test_the_contract_is_documented():
     for name in ("kernel", "kind", "width", "n_rows_kept"):
-        assert f"    {name} :" in contract.Process.__doc__
+        assert f"\n{name} :" in inspect.getdoc(contract.Process)
         assert all(hasattr(make(), name) for make, _ in PROCESSES.values())

@@ -11,9 +11,9 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor, bounds, likelihoo
 
 def concrete(module, base):
     """Public classes of a module that are no base classes."""
-    members = inspect.getmembers(module, inspect.isclass)
-    public = [one for name, one in members if not name.startswith("_") and issubclass(one, base)]
-    return [one for one in public if not inspect.isabstract(one)]
+    named = [one for name, one in vars(module).items() if not name.startswith("_")]
+    public = [one for one in named if type(one) is type(base) and issubclass(one, base)]
+    return sorted((one for one in public if not inspect.isabstract(one)), key=lambda one: one.__name__)
 
 
 BOUNDS = concrete(bounds, bounds.Bound)

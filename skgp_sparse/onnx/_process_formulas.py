@@ -62,7 +62,8 @@ def _raw_features(ops, features, X):
         return _kernel_formulas.cross(ops, features.kernel, X, features.Z)
     offsets = ops.Sub(X, features.basis.origin[None])
     phase = ops.MatMul(offsets, np.ascontiguousarray(features.frequencies.T))
-    waves = ops.Concat(ops.Cos(phase), ops.Sin(phase), axis=1)
+    cosine = ops.Sin(ops.Add(phase, np.pi / 2))  # runtimes of Python 3.10 have no double cosine
+    waves = ops.Concat(cosine, ops.Sin(phase), axis=1)
     return ops.Mul(waves, np.tile(features.amplitudes, 2)[None])
 
 
