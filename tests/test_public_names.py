@@ -13,7 +13,9 @@ def concrete(module, base):
     """Public classes of a module that are no base classes."""
     named = [one for name, one in vars(module).items() if not name.startswith("_")]
     public = [one for one in named if type(one) is type(base) and issubclass(one, base)]
-    return sorted((one for one in public if not inspect.isabstract(one)), key=lambda one: one.__name__)
+    return sorted(
+        (one for one in public if not inspect.isabstract(one)), key=lambda one: one.__name__
+    )
 
 
 BOUNDS = concrete(bounds, bounds.Bound)
