@@ -18,8 +18,7 @@ Scores, means over the splits: negative log predictive density of the test label
 loss), the share of wrong labels and, over all splits of a data set together, the expected
 calibration error: in ten bins of the probability of the predicted class, the mean distance between
 that and the share of right labels. results/classification_calibration.png shows the same for the
-probability of each class but the first, by bound, over all data sets of the first part. For times
-see classification_speed.py.
+probability of each class but the first, by bound, over all data sets of the first part.
 
 The test part is that of `test_masks` where a set has them; otherwise one of five folds up to
 1,000 rows (all five are run unless `--splits` says which), a random tenth beyond. ::

@@ -134,12 +134,7 @@ def peer_environment():
     return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 
-# -- two versions of the package -------------------------------------------------------
-
-
-def add_versions(parser):
-    parser.add_argument("--before", help="repository root of an earlier version of the package")
-    parser.add_argument("--after", default=HERE.parents[1], help="of this version")
+# -- the package in a process of its own -----------------------------------------------
 
 
 def run_version(folder, script, *arguments, patience=None):
@@ -166,6 +161,17 @@ def commit(folder):
 def git(folder, *words):
     done = subprocess.run(["git", "-C", str(folder), *words], stdout=subprocess.PIPE, text=True)
     return done.stdout.strip()
+
+
+# -- scores ----------------------------------------------------------------------------
+
+
+def outcome(ours, theirs, score):
+    """1 if ours is better, 0 if it is level (1 % of an error, 0.01 nats), -1 if it is worse."""
+    if score == "rmse":
+        return int(theirs > 1.01 * ours) - int(ours > 1.01 * theirs)
+    gain = ours - theirs if score == "log_density" else theirs - ours
+    return int(gain > 0.01) - int(gain < -0.01)
 
 
 # -- reports ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The exact process, in three parts.
+"""The exact process, in two parts.
 
 evaluation
     One value and gradient (kernel and noise) of the exact process, constant times Matern 5/2 with
@@ -15,10 +15,7 @@ regression
     default starts, on the first n = 500, 1000, 2000 rows of kin40k, concrete and skillcraft, as far
     as they have as many: seconds of `fit`, and the log marginal likelihood that each found. In
     turn, `--repeats` times where the first fit of scikit-learn takes less than 20 seconds, else
-    once.
-classification
-    `SparseGPClassifier(random_state=0)` beside `GaussianProcessClassifier` with the kernel from
-    which our default starts, phoneme, n = 1000, 2000, as in classification_speed.py. ::
+    once. ::
 
     python exact_engine.py --data DIR
     python exact_engine.py --data DIR --parts regression --datasets concrete --rows 500
@@ -34,7 +31,6 @@ import tracemalloc
 import warnings
 from functools import partial
 
-import classification_speed
 import common
 import numpy as np
 import ours
@@ -197,53 +193,19 @@ def regression_table():
     return common.table(header, rows)
 
 
-# -- classification --------------------------------------------------------------------
-
-
-def classification(args):
-    for n in args.label_rows:
-        for split in range(args.splits):
-            key = f"classification/phoneme/{n}/{split}"
-            once(args, key, partial(measure_classifiers, args, n, split))
-
-
-def measure_classifiers(args, n, split):
-    ours.warm_up(labels=True)
-    fit = partial(classification_speed.fit_seconds, args, n, split)
-    return {who: fit(who) for who in ("ours", "exact")}
-
-
-def classification_table():
-    groups = {}
-    for (name, n, _), entry in entries_of("classification"):
-        groups.setdefault((name, n), []).append(entry)
-    rows = []
-    for (name, n), group in groups.items():
-        seconds, loss = (averages(group, what) for what in ("seconds", "nlpd"))
-        rows.append([name, n, len(group), *seconds, seconds[0] / seconds[1], *loss])
-    header = ["data set", "n", "splits", "ours (s)", "exact (s)", "ours / exact"]
-    return common.table([*header, "log loss, ours", "log loss, exact"], rows)
-
-
-def averages(group, what):
-    """Means over the splits, of ours and of exact."""
-    return [float(np.mean([entry[who][what] for entry in group])) for who in ("ours", "exact")]
-
-
 # -- command line ----------------------------------------------------------------------
 
-PARTS = {"evaluation": evaluation, "regression": regression, "classification": classification}
+PARTS = {"evaluation": evaluation, "regression": regression}
 
 
 def render():
     titles = {
         "One value and gradient beside the bare BLAS work": evaluation_table,
         "Regression, beside scikit-learn": regression_table,
-        "Classification, beside scikit-learn": classification_table,
     }
     about = (
-        "Medians over interleaved repeats, or means over splits. Peak memory is that of one "
-        "evaluation, beyond what was there before."
+        "Medians over interleaved repeats. Peak memory is that of one evaluation, beyond what was "
+        "there before."
     )
     parts = [f"## {title}\n\n{body()}" for title, body in titles.items()]
     common.write_report("exact_engine.md", "The exact process", about, *parts)
@@ -257,8 +219,6 @@ def parse():
     parser.add_argument("--d", type=int, default=8, help="of part evaluation")
     parser.add_argument("--datasets", nargs="+", default=["kin40k", "concrete", "skillcraft"])
     parser.add_argument("--rows", nargs="+", type=int, default=[500, 1000, 2000])
-    parser.add_argument("--label-rows", nargs="+", type=int, default=[1000, 2000])
-    parser.add_argument("--splits", type=int, default=3, help="of part classification")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--render", action="store_true", help="only the tables")

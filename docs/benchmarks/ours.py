@@ -132,7 +132,7 @@ def objective(X, y, kernel, bound, n_jobs=None):
     from skgp_sparse._ground.parallel import single_threaded_blas
     from skgp_sparse.inference.objectives import CollapsedObjective
 
-    nowhere = InducingBasis(None)
+    nowhere = InducingBasis(np.empty((0, X.shape[1])))  # `at` moves it
     empty = CollapsedObjective(table_rows(X, y), bound_named(bound), nowhere, options(n_jobs))
 
     def function(theta, Z):
@@ -263,38 +263,6 @@ class Trace:
             raise Reached
 
 
-def train_trace(X, y, m, max_iter, target, inducing_init="k-means", seed=0):
-    """[(seconds, bound)] of a fit of the Titsias bound, RBF kernel, up to the target.
-
-    The clock starts before `fit`, so the small exact fit and the choice of the inducing
-    points count.
-    """
-    limits = {"max_iter": max_iter, "tol": 1e-10, "inducing_init": inducing_init}
-    model = regressor(like_default(X, RBF), "titsias", m, random_state=seed, **limits)
-    trace = Trace(target)
-    with contextlib.suppress(Reached), reporting_to(trace):
-        model.fit(X, y)
-    return trace.rows
-
-
-@contextlib.contextmanager
-def reporting_to(trace):
-    """Call `trace(bound)` after each iteration on the full data, and on these only.
-
-    The small exact fit must not report: its value belongs to fewer rows.
-    """
-
-    def wrap(maximise):
-        def reporting(*args, **options):
-            options["callback"] = lambda iteration, value: trace(value)
-            return maximise(*args, **options)
-
-        return reporting
-
-    with maximising(wrap):
-        yield
-
-
 @contextlib.contextmanager
 def maximising(wrap):
     """Let fits on the full data, and on samples of them, use ``wrap(maximise)``."""
@@ -390,29 +358,6 @@ def inner_iterations(model):
     return list(model._fits[0].objective.inner_iterations)
 
 
-class TimedTrace(Trace):
-    """Notes the time and the bound of each iteration; stops when time is up."""
-
-    def __init__(self, limit):
-        super().__init__(np.inf)
-        self.limit = limit
-
-    def __call__(self, bound):
-        super().__call__(bound)
-        if self.rows[-1][0] >= self.limit:
-            raise Reached
-
-
-def classifier_trace(X, y, m, limit, bound="titsias", max_iter=1000, seed=0):
-    """[(seconds, bound)] of a fit that ends after `limit` seconds at the latest."""
-    limits = {"max_iter": max_iter, "tol": 1e-10, "random_state": seed}
-    model = classifier(latent_kernel(X.shape[1]), bound, m, **limits)
-    trace = TimedTrace(limit)
-    with contextlib.suppress(Reached), reporting_to(trace):
-        model.fit(X, y)
-    return trace.rows
-
-
 def inner_loop(model, theta):
     """Value, inner iterations, Newton steps of the means, and estimated error at a theta."""
     from unittest.mock import patch
@@ -448,34 +393,6 @@ def objective_with(likelihood, X, y, bound, Z):
 
     model = SiteModel(resolve_method(bound, likelihood, "a benchmark"))
     return model.sparse(table_rows(X, y), Z, options())
-
-
-def classifier_evaluation(X, y, kernel, bound, Z):
-    """A function of no argument: value and gradient, sites found from scratch."""
-    from skgp_sparse._ground.parallel import single_threaded_blas
-
-    def function():
-        with single_threaded_blas():
-            found = site_objective(X, y, bound, Z).value_and_gradient(kernel, inputs=True)
-        return found.value, found.theta_bar, found.Z_bar
-
-    return function
-
-
-def inner_iteration(X, y, kernel, bound, Z):
-    """A function of no argument: one inner iteration, at the sites where the loop ends."""
-    # ADAPT: to the names of these two methods.
-    from skgp_sparse._ground.parallel import single_threaded_blas
-
-    objective = site_objective(X, y, bound, Z)
-    with single_threaded_blas():
-        loop, found, _ = objective._infer(kernel)
-
-    def function():
-        with single_threaded_blas():
-            return loop.evaluate(found.state).value
-
-    return function
 
 
 # -- likelihoods -----------------------------------------------------------------------
@@ -539,78 +456,6 @@ def warm_up(labels):
         classifier(None, "titsias_new", 20, max_iter=5, random_state=0).fit(X, y > 0)
     else:
         regressor(None, "titsias_new", 20, max_iter=5, random_state=0).fit(X, y)
-
-
-class Snapshots:
-    """The best kernel and inducing points so far at the end of each iteration.
-
-    `rows` holds (seconds, vector of the optimiser); `decode` makes kernel and Z of such a vector.
-    """
-
-    def __init__(self, limit):
-        self.limit = limit
-        self.rows, self.decode = [], None
-        self.best, self.value = None, -np.inf
-        self.start = time.perf_counter()
-
-    def watching(self, function):
-        """The same function; it tells us of its best point."""
-
-        def watched(x):
-            value, gradient = function(x)
-            if value > self.value:
-                self.best, self.value = np.array(x), value
-            if not self.rows:
-                self.note()
-            return value, gradient
-
-        return watched
-
-    def note(self):
-        self.rows.append((time.perf_counter() - self.start, self.best))
-
-    def __call__(self, iteration, value):
-        self.note()
-        if self.rows[-1][0] >= self.limit:
-            raise Reached
-
-    def chosen(self, count):
-        """[(seconds, kernel, Z)]: about `count` of them, at even steps of log seconds."""
-        seconds = np.array([row[0] for row in self.rows])
-        wanted = np.geomspace(seconds[0], seconds[-1], count)
-        index = np.unique(np.searchsorted(seconds, wanted * (1 - 1e-12)))
-        return [(float(seconds[i]), *self.decode(self.rows[i][1])) for i in index]
-
-
-def snapshots_of_fit(model, X, y, limit):
-    """`Snapshots` of a fit of two classes or one target, stopped after `limit` seconds.
-
-    The clock starts before `fit`; the small exact fit counts, and its own iterations are no rows.
-    """
-    snapshots = Snapshots(limit)
-    with contextlib.suppress(Reached), snapshots_into(snapshots):
-        model.fit(X, y)
-    return snapshots
-
-
-@contextlib.contextmanager
-def snapshots_into(snapshots):
-    """Let every iteration on the full data leave a snapshot."""
-
-    def wrap(maximise):
-        def reporting(function, *args, **options):
-            def decode(vector):
-                objective, kernel = function.at(vector)
-                return kernel, objective.inducing_points
-
-            snapshots.decode = decode
-            options["callback"] = snapshots
-            return maximise(snapshots.watching(function), *args, **options)
-
-        return reporting
-
-    with maximising(wrap):
-        yield
 
 
 def at_snapshot(kernel, Z, X, y, labels):

@@ -5,11 +5,8 @@ problem in an ``.npz`` file and read one line of JSON from its standard output::
 
     python peers.py gpflow-eval problem.npz --repeats 7
     python peers.py gpytorch-eval problem.npz --repeats 7
-    python peers.py gpflow-train problem.npz --iterations 500
     python peers.py gpflow-fit-predict problem.npz --iterations 500
     python peers.py gpflow-classify problem.npz --iterations 1000
-    python peers.py gpflow-race problem.npz --limit 240 --batch 256
-    python peers.py gpflow-sgpr-anytime problem.npz --limit 120
     python peers.py gpflow-svgp-anytime problem.npz --limit 120 --batch 256
     python peers.py gpflow-gplvm problem.npz --iterations 3000 --limit 120
     python peers.py gpytorch-svgp-anytime problem.npz --limit 120 --batch 2000 --anneal 1
@@ -31,12 +28,12 @@ the clock starts; GPyTorch takes its low-rank (Woodbury) path, with exact Choles
 factors instead of conjugate gradients. ``value`` is the bound in nats, so that the
 caller can check that everybody computed the same thing.
 
-``gpflow-classify`` and ``gpflow-race`` are classification, ``y`` being 0 and 1: SVGP, by turns a
-natural-gradient step for q and a step of Adam for everything else, on all rows or on a random batch
-of them. Those that end in ``anytime`` want ``X_test`` and ``y_test``, too, and trace what they
-predict there; SVGP takes ``labels`` from the problem, 1 for classification and 0 for regression
-(the only one of GPyTorch). With ``--anneal 1``, the step size of Adam falls to zero along a cosine
-over the limit, and that of the natural gradients with it, to a tenth.
+``gpflow-classify`` is classification, ``y`` being 0 and 1: SVGP, by turns a natural-gradient step
+for q and a step of Adam for everything else, on all rows or on a random batch of them. Those that
+end in ``anytime`` want ``X_test`` and ``y_test``, too, and trace what they predict there. SVGP
+takes ``labels`` from the problem, 1 for classification and 0 for regression (the only one of
+GPyTorch). With ``--anneal 1``, the step size of Adam falls to zero along a cosine over the limit,
+and that of the natural gradients with it, to a tenth.
 
 ``gpflow-gplvm`` is the Bayesian GP-LVM. Its problem is ``Y``, the ``mean`` of q, one number
 ``variance_of_q``, ``Z``, ``lengthscales`` and ``noise``, and ``--limit`` is in CPU seconds.
@@ -79,62 +76,6 @@ def timed(function, repeats, warm_up=2):
         function()
         seconds.append(time.perf_counter() - start)
     return seconds
-
-
-class Stopwatch:
-    """SciPy callback that traces (seconds, *measure()) and stands still meanwhile."""
-
-    def __init__(self, measure, limit):
-        self.measure, self.limit = measure, limit
-        self.trace, self.steps, self.due, self.away = [], 0, 0.0, 0.0
-        self.start = time.perf_counter()
-
-    def seconds(self):
-        return time.perf_counter() - self.start - self.away
-
-    def over(self):
-        return self.seconds() >= self.limit
-
-    def look(self):
-        """Note how good the predictions are now; this takes no time."""
-        seconds, began = self.seconds(), time.perf_counter()
-        self.trace.append((seconds, *self.measure()))
-        self.due = PACE * seconds
-        self.away += time.perf_counter() - began
-
-    def __call__(self, x):
-        self.steps += 1
-        if self.over():
-            raise StopIteration
-        if self.seconds() >= self.due:
-            self.look()
-
-
-def gpflow_sgpr_anytime(args):
-    """Trace of (seconds, density, error) of SGPR; neither compilation nor predictions count.
-
-    The parameters at a look are those of the last evaluation, where a line search ended.
-    """
-    import gpflow
-    import tensorflow as tf
-
-    problem = read_problem(args.problem)
-    model = gpflow_model(problem)
-    optimizer, variables = gpflow.optimizers.Scipy(), model.trainable_variables
-    loss = model.training_loss_closure(compile=False)
-    compile_seconds = gpflow_compile(optimizer, loss, variables)
-    measure = test_scores(model, problem)
-    measure()
-    watch = Stopwatch(measure, args.limit)
-    limits = {"maxiter": args.iterations, "maxfun": 10 * args.iterations}
-    try:
-        result = optimizer.minimize(loss, variables, callback=watch, options=limits)
-        message = "time is up" if watch.over() else str(result.message)
-        watch.look()
-    except tf.errors.InvalidArgumentError as error:  # a Cholesky factorisation failed
-        message = str(error)[:200]
-    found = {"trace": watch.trace, "steps": watch.steps, "message": message}
-    return found | {"compile_seconds": compile_seconds, "versions": versions()}
 
 
 def gpflow_svgp_anytime(args):
@@ -736,13 +677,6 @@ def gpflow_parameters(model):
     }
 
 
-def gpflow_train(args):
-    """Trace of (seconds, bound); the seconds include the compilation."""
-    model = gpflow_model(read_problem(args.problem))
-    result = gpflow_optimise(model, args.iterations)
-    return result | {"parameters": gpflow_parameters(model), "versions": versions()}
-
-
 def gpflow_fit_predict(args):
     """Mean and standard deviation of the observations at the test points."""
     problem = read_problem(args.problem)
@@ -895,42 +829,6 @@ def gpflow_classify(args):
     return found | {"versions": versions()}
 
 
-def exact_probit(nodes=20):
-    """The probit without GPflow's floor of 0.001, which would make the bounds incomparable."""
-    import gpflow
-    import tensorflow as tf
-    from tensorflow_probability import distributions
-
-    normal = distributions.Normal(tf.constant(0.0, tf.float64), tf.constant(1.0, tf.float64))
-
-    class Probit(gpflow.likelihoods.Bernoulli):
-        def _scalar_log_prob(self, X, F, Y):
-            return normal.log_cdf((2.0 * Y - 1.0) * F)
-
-    return Probit(quadrature=gpflow.quadrature.NDiagGHQuadrature(1, nodes))
-
-
-def gpflow_race(args):
-    """Trace of (seconds, bound of all rows), every twentieth of the time so far.
-
-    The seconds are those of the steps alone: neither the compilation nor the evaluations for the
-    trace count. The trace uses 100 quadrature nodes, where training has GPflow's usual 20.
-    """
-    import tensorflow as tf
-
-    problem = read_problem(args.problem)
-    X, Y = tensors(problem)
-    model, accurate = svgp_model(problem, exact_probit()), exact_probit(100)
-    step = svgp_step(model, X, Y, args)
-
-    @tf.function
-    def bound():
-        expectations = accurate.variational_expectations(X, *model.predict_f(X), Y)
-        return tf.reduce_sum(expectations) - model.prior_kl()
-
-    return raced(step, lambda: (float(bound()),), args.limit, 1.05) | {"versions": versions()}
-
-
 def raced(step, measure, limit, pace, errors=None, anneal=None):
     """Trace of (seconds of the steps, *measure()), each time when the seconds grew by `pace`.
 
@@ -1041,11 +939,8 @@ def versions(args=None):
 
 COMMANDS = {
     "gpflow-eval": gpflow_eval,
-    "gpflow-train": gpflow_train,
     "gpflow-fit-predict": gpflow_fit_predict,
     "gpflow-classify": gpflow_classify,
-    "gpflow-race": gpflow_race,
-    "gpflow-sgpr-anytime": gpflow_sgpr_anytime,
     "gpflow-svgp-anytime": gpflow_svgp_anytime,
     "gpflow-gplvm": gpflow_gplvm,
     "gpflow-poisson": gpflow_poisson,

@@ -248,17 +248,6 @@ def scaled(axes):
 # -- wins ------------------------------------------------------------------------------
 
 
-def outcome(pair, score):
-    """1 if ours is better, 0 if it is level, -1 if it is worse."""
-    if score == "rmse":
-        gain, within = pair.theirs / pair.ours - 1.0, 0.01
-        gain = gain if gain > 0 else 1.0 - pair.ours / pair.theirs
-    else:
-        gain = (pair.ours - pair.theirs) * (1 if score == "log_density" else -1)
-        within = 0.01
-    return int(np.sign(gain)) if abs(gain) > within else 0
-
-
 def typical(pairs, score):
     """The median difference, in words."""
     if score == "rmse":
@@ -306,7 +295,7 @@ def wins(found):
 
 def bar_of(ax, row, pairs, nothing, score):
     """The bar of one peer."""
-    outcomes = [outcome(one, score) for one in pairs]
+    outcomes = [common.outcome(one.ours, one.theirs, score) for one in pairs]
     counts = [outcomes.count(value) for value in (1, 0, -1)] + [len(nothing)]
     inks = "white", INK, INK, INK
     left = 0

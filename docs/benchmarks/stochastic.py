@@ -41,7 +41,6 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-import anytime
 import common
 import numpy as np
 import ours
@@ -259,12 +258,18 @@ def is_better(entry, other):
     return values[0] > values[1]
 
 
+def at(trace, seconds):
+    """The last row of a trace until then, or nothing."""
+    before = [row for row in trace if row[0] <= seconds]
+    return before[-1] if before else [None, None, None]
+
+
 def density_tables(entries):
     groups, rows, runs = density_groups(entries), [], []
     for (name, m), group in groups.items():
         for method, entry in group.items():
             label = f"{method}, rate {entry['rate']}" if "rate" in entry else method
-            values = [anytime.at(entry["trace"], seconds)[DENSITY] for seconds in TIMES]
+            values = [at(entry["trace"], seconds)[DENSITY] for seconds in TIMES]
             seconds, *last = entry["last"]
             rows.append([name, m, label, *values, *last, seconds])
             limit = "limit" if time_was_up(entry) else "converged"
@@ -355,7 +360,7 @@ def crossing_row(stochastic, full):
     reached = [row[0] for row in full["trace"] if row[DENSITY] >= score]
     marked = f"{seconds:.3f}" + "*" * stochastic["fewer_samples"]
     ratio = full["last"][0] / seconds
-    by_then = anytime.at(full["trace"], seconds)[DENSITY]
+    by_then = at(full["trace"], seconds)[DENSITY]
     after = reached[0] if reached else None
     return [marked, with_limit(full), ratio, score, full["last"][DENSITY], by_then, after]
 
@@ -484,6 +489,13 @@ def draw(groups, name):
     plt.close(figure)
 
 
+def limits(traces):
+    """Limits that show where everybody ends, and cut off how far away some begin."""
+    last, best = [trace[-1, 1] for trace in traces], max(trace[:, 1].max() for trace in traces)
+    spread = max(best - min(last), 1e-3)
+    return min(last) - 0.5 * spread, best + 0.08 * spread
+
+
 def draw_panel(axes, name, m, group):
     traces = {}
     for method, entry in group.items():
@@ -496,7 +508,7 @@ def draw_panel(axes, name, m, group):
     axes.set(title=title, xscale="log", xlabel="seconds of fitting", ylabel="test log density")
     axes.grid(color="0.9", which="major")
     if traces:
-        axes.set_ylim(anytime.limits(traces.values(), larger_is_better=True))
+        axes.set_ylim(limits(traces.values()))
         axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
 
 
