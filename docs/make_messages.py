@@ -20,10 +20,10 @@ COMMAND = "python docs/make_messages.py"
 
 HEAD = """# Messages
 
-This page lists every error and every warning of skgp-sparse, each with its cause and with what to
-do about it. Search it for some words of the message that you see: names and numbers of your own
-stand in the place of words in braces, such as `{name}`, which is the name of the estimator or of
-the method.
+This page lists every error and every warning of skgp-sparse. The words of a message say its cause,
+and the line below them says what to do about it. Search the page for some words of the message that
+you see. Names and numbers of your own stand in the place of words in braces, such as `{name}`, which
+is the name of the estimator or of the method.
 
 Errors of NumPy, SciPy, scikit-learn and other packages may pass through, and are not here. Each
 message says its type, and the file of the package that it comes from.
@@ -95,7 +95,7 @@ REMEDIES = {  # of messages that say it otherwise, many of them in the words of 
     "requires 2 or more distinct classes": "Pass rows, or a list of classes, of at least two.",
     "Multiple optimizer restarts": "Set finite bounds, or n_restarts_optimizer to 0.",
     "X must have a column for each": "Pass positions, such as those that transform returns.",
-    "so that the fit goes on": "Nothing, if predictions are good; otherwise, what it ends with.",
+    "so that the fit goes on": "Nothing, if predictions are good; otherwise, do what its last sentence says.",
     "Categorical needs n_levels=": "Set the parameter that is none of these.",
     "All observations are 0": "Nothing, if y is right.",
     "y_train must have different": "Pass the targets of all training rows.",
@@ -120,7 +120,11 @@ REMEDIES = {  # of messages that say it otherwise, many of them in the words of 
     "arrays must have as many rows": "Pass arrays of one length.",
     "whose optimiser told its progress": "Call fit with an optimizer and n_jobs=None.",
     "return_gradient goes with return_std": "Leave these out.",
+    "The sites did not converge in {n_iter}": "The last sentence of the message says it.",
     "groups of {name} must be": "Pass as many groups as rows.",
+    "A chunk must be a tuple": "Return or yield such tuples.",
+    "coverage must be between": "Set coverage to a number such as 0.9.",
+    "{name} of Missing must be": "Set it to one number, or to one for each of these columns.",
 }
 IMPERATIVES = (
     "Add Call Change Check Choose Convert Create Draw Encode Fit Give Impute Install Judge Leave "
@@ -348,6 +352,9 @@ def placeholder(node):
         return HOLES[ast.unparse(node)]
     if isinstance(node, ast.Name):
         return node.id.strip("_").lower()
+    if isinstance(node, ast.BinOp) and isinstance(getattr(node.right, "value", None), int):
+        sign = {ast.Add: "+", ast.Sub: "-"}.get(type(node.op))
+        return f"{placeholder(node.left)} {sign} {node.right.value}"
     if isinstance(node, ast.Attribute):
         if node.attr == "shape":
             return f"shape of {placeholder(node.value)}"
@@ -454,6 +461,15 @@ def derived(words):
     return f"Set {found[1]} to {found[2]}." if found else ""
 
 
+def remedy_of(message):
+    """What to do, or which list of the entry says it."""
+    remedy = split(message.text.words)[1]
+    for hole, found in message.text.parts if not remedy else ():
+        if any(split(f"It failed. {one.words}")[1] for one in found):
+            return f"The last sentence of `{{{hole}}}` says it."
+    return remedy
+
+
 def section_of(message):
     """The title of the section that a message belongs to."""
     if message.kind.endswith("Warning"):
@@ -469,9 +485,8 @@ def span(words):
 
 def entry(message):
     """The lines of a message: what it says, what to do, its type and file, and its parts."""
-    cause, remedy = split(message.text.words)
-    remedy = f" {remedy}" if remedy else ""
-    yield f"- {span(cause)}<br>{remedy} *({message.kind}, {message.room})*"
+    cause = split(message.text.words)[0]
+    yield f"- {span(cause)}<br> {remedy_of(message)} *({message.kind}, {message.room})*"
     for hole, found in message.text.parts:
         yield from (f"  - `{{{hole}}}`: {span(one.words.strip())}" for one in found)
 

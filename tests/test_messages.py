@@ -230,7 +230,7 @@ def test_the_page_is_up_to_date():
 
 def test_every_message_says_what_to_do():
     for message in make_messages.collect():
-        assert message.text.parts or make_messages.split(message.text.words)[1], message.text.words
+        assert make_messages.remedy_of(message), message.text.words
 
 
 def test_every_message_is_provoked_by_a_test():

@@ -48,8 +48,7 @@ def test_pairs_learned_the_same_rows(pictures):
 @pytest.mark.parametrize("score", ["rmse", "log_density", "log_loss"])
 def test_outcomes(pictures, score):
     def outcome(ours, theirs):
-        pair = pictures.Pair("table", "peer", ours, theirs, (1.0, 1.0), 100, set())
-        return pictures.outcome(pair, score)
+        return pictures.common.outcome(ours, theirs, score)
 
     better, worse = (1.0, 1.02) if score != "log_density" else (1.02, 1.0)
     assert outcome(better, worse) == 1 and outcome(worse, better) == -1

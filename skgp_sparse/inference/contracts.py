@@ -17,22 +17,39 @@ from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
 
 
 class Conclusion(NamedTuple):
-    """What an objective says at the end of a fit."""
+    """What an objective says at the end of a fit.
+
+    Attributes
+    ----------
+    value : float
+        The objective in nats, of all rows together.
+    posterior : Process
+        What predicts.
+    jitter : float
+        The largest number that was added to a diagonal, in units of the mean of that diagonal.
+    objective : Objective
+        The same for users. Its evaluations begin where this one ended.
+    """
 
     value: float
     posterior: Process
     jitter: float
-    objective: Any  # an `Objective`, the same for users: its evaluations begin where this one ended
+    objective: Any
 
 
 class Objective(ABC):
     """What a fit maximises: a function of the kernel, and of parameters in named blocks.
+
+    An objective never changes: `at` makes another one. It may keep its rows and what does not
+    depend on the kernel. What an evaluation has found, such as sites, it keeps only where the next
+    evaluation may begin there, which changes no result beyond `tol`.
 
     Attributes
     ----------
     inducing_points : ndarray of shape (m, d) or None
         None: there are none.
     rows : Table
+        The training rows.
     """
 
     inducing_points: Array | None
@@ -40,36 +57,117 @@ class Objective(ABC):
 
     @abstractmethod
     def size(self) -> float:
-        """Number of rows, each counted as often as its weight says, times targets."""
+        """Count rows and targets.
+
+        Returns
+        -------
+        float
+            Number of rows, each counted as often as its weight says, times the number of targets.
+            Nats per row are nats over this number.
+        """
 
     @abstractmethod
     def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[Any]:
-        """What can be optimised, from this kernel on: a list of `ParameterBlock`.
+        """Say what can be optimised.
 
-        The first one is ``"kernel"``; ``"basis"`` is there if it may move.
+        Parameters
+        ----------
+        kernel : sklearn kernel
+            From which the optimiser starts.
+        move_basis : bool
+            Whether the basis may move.
+
+        Returns
+        -------
+        list of ParameterBlock
+            The first one is ``"kernel"``; ``"basis"`` is there if it may move.
         """
 
     @abstractmethod
     def at(self, **blocks: Any) -> "Objective":
-        """The same objective with other values of some blocks, the kernel's left out."""
+        """Change parameters.
+
+        Parameters
+        ----------
+        **blocks
+            New values of some blocks, by their names, that of the kernel left out.
+
+        Returns
+        -------
+        Objective
+            Another objective of the same rows. This one stays as it is.
+        """
 
     @abstractmethod
     def value(self, kernel: Kernel, inner_state: Any = None) -> float:
-        """The objective at a kernel; may raise ``LinAlgError``.
+        """Evaluate the objective.
 
-        `inner_state` is what an earlier evaluation remembers, to begin with; one without an
-        inner loop remembers nothing (None).
+        Parameters
+        ----------
+        kernel : sklearn kernel
+            White noise included.
+        inner_state : object or None
+            What an earlier evaluation remembers, to begin with; an objective without an inner loop
+            remembers nothing (None).
+
+        Returns
+        -------
+        float
+            Nats of all rows together.
+
+        Raises
+        ------
+        LinAlgError
+            If a matrix is not positive definite, even with jitter. Optimisers step back then.
         """
 
     @abstractmethod
     def value_and_gradient(
         self, kernel: Kernel, inputs: bool = False, inner_state: Any = None
     ) -> Any:
-        """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
+        """Evaluate the objective and its gradient.
+
+        Parameters
+        ----------
+        kernel : sklearn kernel
+            White noise included.
+        inputs : bool
+            Whether the gradient of the basis is wanted.
+        inner_state : object or None
+            As of `value`.
+
+        Returns
+        -------
+        Evaluation
+            The value, a gradient for each block, and what the next evaluation may begin with.
+
+        Raises
+        ------
+        LinAlgError
+            As `value` does.
+        """
 
     @abstractmethod
     def conclude(self, kernel: Kernel, inner_state: Any = None) -> Conclusion:
-        """`Conclusion` at a kernel."""
+        """Compute what predicts.
+
+        Parameters
+        ----------
+        kernel : sklearn kernel
+            What the fit has found.
+        inner_state : object or None
+            As of `value`.
+
+        Returns
+        -------
+        Conclusion
+            Its process keeps what predictions need, and no other rows.
+
+        Raises
+        ------
+        LinAlgError
+            As `value` does.
+        """
 
 
 class ExactFit(Objective):
@@ -77,7 +175,13 @@ class ExactFit(Objective):
 
     @abstractmethod
     def constant_log_likelihood(self) -> float:
-        """The objective of a model that has learned nothing."""
+        """Compute the objective of a model that has learned nothing.
+
+        Returns
+        -------
+        float
+            Nats of all rows together, for a constant and noise.
+        """
 
 
 class SparseFit(Objective):
@@ -86,24 +190,51 @@ class SparseFit(Objective):
     Attributes
     ----------
     basis : Basis
+        Its features stand for the rows.
     """
 
     basis: Basis
 
     @abstractmethod
     def on(self, rows: Table) -> "SparseFit":
-        """The same objective of other rows."""
+        """Exchange the rows.
+
+        Parameters
+        ----------
+        rows : Table
+            Such as a sample, in the same units.
+
+        Returns
+        -------
+        SparseFit
+            The same objective of these rows.
+        """
 
     @abstractmethod
     def noise_and_residual(self, kernel: Kernel) -> tuple[float, float]:
-        """Mean noise variance, and mean variance that inducing points leave unexplained.
+        """Compare the noise with what the basis leaves unexplained.
 
-        They are 1 and 0 where the noise is that of a likelihood.
+        Parameters
+        ----------
+        kernel : sklearn kernel
+            White noise included.
+
+        Returns
+        -------
+        noise, residual : float
+            Mean noise variance, and mean residual variance, over at most 2000 rows. They are 1 and
+            0 where the noise is that of a likelihood.
         """
 
     @abstractmethod
     def minibatch_view(self) -> "MinibatchView":
-        """The `MinibatchView` of the objective."""
+        """Return the objective as minibatches see it.
+
+        Returns
+        -------
+        MinibatchView
+            It keeps what it needs of this objective.
+        """
 
 
 class Model(ABC):
@@ -119,27 +250,112 @@ class Model(ABC):
 
     @abstractmethod
     def sample(self, rows: Table, size: int, random_state: np.random.RandomState) -> Ints:
-        """Indices of the rows of the small fit that comes first."""
+        """Draw the rows of the small fit that comes first.
+
+        Parameters
+        ----------
+        rows : Table
+            All training rows.
+        size : int
+            How many are wanted.
+        random_state : RandomState
+            Generator of the draw.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Indices of at most `size` rows, of each kind at least one.
+        """
 
     @abstractmethod
     def exact(self, rows: Table, options: Any, rough: bool = False) -> ExactFit:
-        """`ExactFit` whose inducing points are the distinct rows; `rough` to start from."""
+        """Make the objective of the exact process.
+
+        Parameters
+        ----------
+        rows : Table
+            Few rows, which the objective keeps.
+        options : Options
+            How to compute.
+        rough : bool
+            Whether a rougher objective is enough, because it only starts another fit.
+
+        Returns
+        -------
+        ExactFit
+            Its inducing points are the distinct rows.
+        """
 
     @abstractmethod
     def in_basis(self, rows: Table, basis: Basis, options: Any) -> SparseFit:
-        """`SparseFit` in a `Basis`."""
+        """Make the objective in a basis.
+
+        Parameters
+        ----------
+        rows : Table
+            The training rows, which may be many and anywhere.
+        basis : Basis
+            Such as inducing points.
+        options : Options
+            How to compute.
+
+        Returns
+        -------
+        SparseFit
+            The objective.
+        """
 
     def sparse(self, rows: Table, Z: Array, options: Any, kernel: Kernel = None) -> SparseFit:
-        """`SparseFit` at inducing points Z, for a fit that begins at a kernel, if it is known."""
+        """Make the objective at inducing points.
+
+        Parameters
+        ----------
+        rows : Table
+            The training rows.
+        Z : ndarray of shape (m, d)
+            Inducing points.
+        options : Options
+            How to compute.
+        kernel : sklearn kernel or None
+            At which the fit begins, if it is known.
+
+        Returns
+        -------
+        SparseFit
+            The objective.
+        """
         return self.in_basis(rows, InducingBasis(Z), options)
 
     @abstractmethod
     def kinds(self, rows: Table) -> AnyArray | None:
-        """Numbers (n,) of kinds of rows, each of which samples should have; None: all are alike."""
+        """Say which kinds of rows there are.
+
+        Parameters
+        ----------
+        rows : Table
+            All training rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            The number of the kind of each row, such as its class. A sample should have rows of all
+            kinds. None: all rows are alike.
+        """
 
     @abstractmethod
     def informed_by(self, objective: Any) -> "Model":
-        """The model that goes on from the parameters of a small exact fit."""
+        """Go on from a small exact fit.
+
+        Parameters
+        ----------
+        objective : ExactFit
+            The objective at the end of that fit.
+
+        Returns
+        -------
+        Model
+            The same model, whose objectives begin with the likelihood's parameters found there.
+        """
 
 
 class Method(ABC):
@@ -148,6 +364,7 @@ class Method(ABC):
     Attributes
     ----------
     likelihood : Likelihood
+        Of the rows.
     is_lower_bound : bool
         Whether a step to the new sites cannot lower the objective.
     uses_last_site : bool
@@ -163,21 +380,41 @@ class Method(ABC):
 
     @abstractmethod
     def at_site(self, site: Array, residual: Array, weight: Scalars) -> Array:
-        """Linear terms and precisions (2, k, n) of rows as the basis sees them, from their sites.
+        """Turn sites into what the basis sees.
 
-        A row has one site in each of the k processes.
+        Parameters
+        ----------
+        site : ndarray of shape (2, k, n)
+            Natural parameters ``(λ1, λ2)``: a row has one site in each of the k processes.
+        residual : ndarray of shape (k, n)
+            Variance of the rows that the basis leaves unexplained.
+        weight : float or ndarray of shape (n,)
+            Weights of the rows.
+
+        Returns
+        -------
+        ndarray of shape (2, k, n)
+            Linear terms and precisions.
         """
 
     @abstractmethod
     def share(self, mean: Array) -> Array:
-        """Share ``v`` (k,) of the residual variance in the marginals.
+        """Say how much of the residual variance is in the marginals.
 
-        `mean` (k,) is that of ``λ2 r`` over the rows.
+        Parameters
+        ----------
+        mean : ndarray of shape (k,)
+            Mean of ``λ2 r`` over the rows.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            The share ``v``, between 0 and 1.
         """
 
     @abstractmethod
     def update(self, rows: Any, mean: Array, h: Array, site: Array, v: Array) -> Any:
-        """One update of the sites of some rows, a `SiteUpdate`.
+        """Update the sites of some rows once.
 
         Parameters
         ----------
@@ -186,26 +423,70 @@ class Method(ABC):
         mean, h : ndarray of shape (k, n)
             Mean and variance that the basis gives the rows.
         site : ndarray of shape (2, k, n)
-            Natural parameters ``(λ1, λ2)``.
+            Natural parameters ``(λ1, λ2)``. They stay as they are.
         v : ndarray of shape (k,)
+            As of `share`.
+
+        Returns
+        -------
+        SiteUpdate
+            The new sites, and what each row adds to the objective.
         """
 
     @abstractmethod
     def slopes(self, rows: Any, mean: Array, variance: Array, site: Array) -> Array:
-        """Gradient (p, n) of what each row adds, wrt the parameters of the likelihood.
+        """Differentiate with respect to the parameters of the likelihood.
 
-        `mean` and `variance` (k, n) are those of the marginals.
+        Parameters
+        ----------
+        rows : Observations
+            As of `update`.
+        mean, variance : ndarray of shape (k, n)
+            Those of the marginals.
+        site : ndarray of shape (2, k, n)
+            Natural parameters, which are held.
+
+        Returns
+        -------
+        ndarray of shape (p, n)
+            Gradient of what each row adds, for each of the p parameters.
         """
 
     @abstractmethod
     def total(self, cores: Any, value: float, n: float, v: Array) -> float:
-        """The objective, from the sum over rows, and how many they are."""
+        """Put the objective together.
+
+        Parameters
+        ----------
+        cores : list
+            The (m, m) part of each process.
+        value : float
+            The sum of what all rows add.
+        n : float
+            Number of rows, each counted as often as its weight says.
+        v : ndarray of shape (k,)
+            As of `share`.
+
+        Returns
+        -------
+        float
+            The objective in nats.
+        """
 
     @abstractmethod
     def surrogate(self, v: Array) -> Any:
-        """The `Bound` of a process with this ``v`` that has the same gradient, sites held.
+        """Return a bound for Gaussian noise that stands for the objective.
 
-        Its penalties just add up over the rows.
+        Parameters
+        ----------
+        v : ndarray of shape (k,)
+            As of `share`.
+
+        Returns
+        -------
+        Bound
+            It has the same gradient while sites are held, and its penalties just add up over the
+            rows.
         """
 
 
@@ -222,33 +503,85 @@ class MinibatchView(ABC):
 
     @abstractmethod
     def start(self, objective: Any, kernel: Kernel) -> Any:
-        """`RunningPosterior` from the rows of an objective, which stand for all rows."""
+        """Begin with some rows.
+
+        Parameters
+        ----------
+        objective : Objective
+            Of rows that stand for all rows.
+        kernel : sklearn kernel
+            At which the posterior is computed.
+
+        Returns
+        -------
+        RunningPosterior
+            What `step` goes on from.
+        """
 
     @abstractmethod
     def step(
         self, objective: Any, kernel: Kernel, posterior: Any, share: float, inputs: bool
     ) -> tuple[dict[str, Any], Any]:
-        """Gradients by the name of the block, per row, and the next posterior.
+        """Learn from a batch.
 
         Parameters
         ----------
         objective : Objective
             Of the rows of a batch.
         kernel : sklearn kernel
+            At which gradients are computed.
         posterior : RunningPosterior
+            What `start` or the last step returned. It stays as it is.
         share : float
             Of the batch in the next posterior.
         inputs : bool
             Whether the gradient of the basis is wanted.
+
+        Returns
+        -------
+        gradients : dict
+            By the name of the block, per row.
+        posterior : RunningPosterior
+            For the next step.
         """
 
     @abstractmethod
     def log_densities(self, objective: Any, kernel: Kernel, posterior: Any) -> Array:
-        """Log predictive densities (n,) of the rows of an objective."""
+        """Judge the posterior.
+
+        Parameters
+        ----------
+        objective : Objective
+            Of rows that were held aside.
+        kernel : sklearn kernel
+            White noise included.
+        posterior : RunningPosterior
+            As of `step`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log predictive densities of the rows.
+        """
 
     @abstractmethod
     def conclude(self, objective: Any, kernel: Kernel, posterior: Any) -> Conclusion:
-        """`Conclusion` from all rows of an objective, `posterior` to begin with."""
+        """Compute what predicts, from all rows.
+
+        Parameters
+        ----------
+        objective : Objective
+            Of all rows.
+        kernel : sklearn kernel
+            What the steps have found.
+        posterior : RunningPosterior
+            To begin with.
+
+        Returns
+        -------
+        Conclusion
+            As of `Objective.conclude`.
+        """
 
 
 class Solver(ABC):
@@ -274,15 +607,29 @@ class Solver(ABC):
         random_state: np.random.RandomState,
         model: Model | None = None,
     ) -> Any:
-        """The `Fit` of an objective.
+        """Maximise an objective.
 
         Parameters
         ----------
         objective : ExactFit or SparseFit
+            What is maximised. It stays as it is.
         kernel : sklearn kernel
             To start with.
         settings : Settings
+            Limits and tolerances of the estimator.
         random_state : RandomState
+            Of restarts, samples and batches.
         model : Model or None
             Of a `SparseFit`; None: the objective is an `ExactFit`.
+
+        Returns
+        -------
+        Fit
+            Kernel, objective and `Process` at the best point that was found.
+
+        Raises
+        ------
+        LinAlgError
+            If the objective cannot be evaluated at the start. Later failures are steps that are
+            taken back.
         """
