@@ -22,8 +22,8 @@ HEAD = """# Messages
 
 This page lists every error and every warning of skgp-sparse. The words of a message say its cause,
 and the line below them says what to do about it. Search the page for some words of the message that
-you see. Names and numbers of your own stand in the place of words in braces, such as `{name}`, which
-is the name of the estimator or of the method.
+you see. Names and numbers of your own stand in the place of words in braces, such as `{name}`,
+which is the name of the estimator or of the method.
 
 Errors of NumPy, SciPy, scikit-learn and other packages may pass through, and are not here. Each
 message says its type, and the file of the package that it comes from.
@@ -95,7 +95,7 @@ REMEDIES = {  # of messages that say it otherwise, many of them in the words of 
     "requires 2 or more distinct classes": "Pass rows, or a list of classes, of at least two.",
     "Multiple optimizer restarts": "Set finite bounds, or n_restarts_optimizer to 0.",
     "X must have a column for each": "Pass positions, such as those that transform returns.",
-    "so that the fit goes on": "Nothing, if predictions are good; otherwise, do what its last sentence says.",
+    "so that the fit goes on": "Nothing, if predictions are good. Otherwise, do as its end says.",
     "Categorical needs n_levels=": "Set the parameter that is none of these.",
     "All observations are 0": "Nothing, if y is right.",
     "y_train must have different": "Pass the targets of all training rows.",

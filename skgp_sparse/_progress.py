@@ -20,6 +20,16 @@ class Run(NamedTuple):
     values : ndarray of shape (k,)
         Of the quantity, in nats. Bounds of samples and densities are those of all rows together,
         if these are like the sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> X = np.linspace(0, 10, 50)[:, None]
+    >>> model = SparseGPRegressor(n_inducing=10, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> run = model.convergence_[-1]
+    >>> run.quantity, len(run.values) == len(run.seconds)
+    ('bound', True)
     """
 
     name: str

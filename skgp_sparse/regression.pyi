@@ -22,6 +22,7 @@ from skgp_sparse._ground.typing import (
     RandomStateLike,
     SolverName,
 )
+from skgp_sparse._progress import Run
 from skgp_sparse.bounds import Bound
 from skgp_sparse.families.components import Components
 from skgp_sparse.families.evidence_bounds import EvidenceBounds
@@ -34,6 +35,7 @@ from skgp_sparse.sources import Source
 
 _Self = TypeVar("_Self", bound="SparseGPRegressor")
 _Pair = tuple[Array, Array]
+_Four = tuple[Array, Array, Array, Array]
 
 class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     kernel: Kernel | None
@@ -41,6 +43,25 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     likelihood: Any
     posterior: Any
     n_inducing: int | AutoName
+    inducing_init: InitialiserName | npt.ArrayLike | Callable[..., Any]
+    optimize_inducing: bool
+    alpha: MaybeArray
+    noise: Literal["auto", "constant", "learned"]
+    optimizer: Optimizer
+    solver: Any
+    n_restarts_optimizer: int
+    max_iter: int
+    metric: MetricName | int
+    prior: Any
+    time_limit: float | None
+    tol: float | AutoName
+    normalize_y: bool
+    n_targets: int | None
+    categorical_features: npt.ArrayLike | None
+    random_state: RandomStateLike
+    n_jobs: int | None
+    verbose: int
+    convergence_: list[Run]
     inducing_points_: Array
     n_inducing_: int
     metric_: Array | None
@@ -140,6 +161,34 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         return_mean_grad: Literal[False] = False,
         return_std_grad: Literal[False] = False,
     ) -> _Pair: ...
+    @overload
+    def predict(
+        self,
+        X: npt.ArrayLike,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        latent: bool = False,
+        offset: MaybeArray = None,
+        X_std: MaybeArray = None,
+        *,
+        return_gradient: Literal[True],
+        return_mean_grad: Literal[False] = False,
+        return_std_grad: Literal[False] = False,
+    ) -> _Pair: ...
+    @overload
+    def predict(
+        self,
+        X: npt.ArrayLike,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        latent: bool = False,
+        offset: MaybeArray = None,
+        X_std: MaybeArray = None,
+        *,
+        return_gradient: Literal[True],
+        return_mean_grad: Literal[False] = False,
+        return_std_grad: Literal[False] = False,
+    ) -> _Four: ...
     @overload
     def predict(
         self,

@@ -44,16 +44,29 @@ class SampledFunctions:
     weights : ndarray of shape (n_components, c)
         The weights w of all functions, in units of y.
     kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel of the process.
     Z : ndarray of shape (m, d)
+        Inducing points, or training rows.
     coefficients : ndarray of shape (m, c)
         Of ``k(x, Z)``, in units of y.
     mean : ndarray of shape (c,)
+        What is added to the functions, in units of y.
     metric : ndarray of shape (r, d) or None
         Where inputs are seen as ``W x``.
     shape : tuple
         That of values of one row: ``(k,)``, or ``(n_targets, k)``.
     check : callable
         Makes numbers of inputs as users have them, or raises.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> X = np.linspace(0, 10, 50)[:, None]
+    >>> model = SparseGPRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> functions = model.sample_functions(3, random_state=0)
+    >>> len(functions), functions(X).shape, functions[0](X).shape
+    (3, (50, 3), (50,))
     """
 
     is_one = False  # of several

@@ -26,6 +26,20 @@ class Components(NamedTuple):
         Variances of the means over these rows, as shares of their sum.
     constant : float
         In units of y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.kernels import OrthogonalAdditive
+    >>> X = np.random.RandomState(0).uniform(-2, 2, size=(100, 2))
+    >>> y = 2.0 * np.sin(X[:, 0]) + X[:, 1] ** 2
+    >>> model = SparseGPRegressor(OrthogonalAdditive(order=1), random_state=0).fit(X, y)
+    >>> parts = model.components(X)
+    >>> parts.columns
+    [(0,), (1,)]
+    >>> parts.mean.shape
+    (100, 2)
     """
 
     columns: list

@@ -24,7 +24,29 @@ _RESIDUAL = 1e-3  # of the solve: it costs the bounds about its square over the 
 class EvidenceBounds(NamedTuple):
     """Bounds of the exact log marginal likelihood at the fitted hyperparameters.
 
-    Values are those of the normalised targets, in nats, for all rows together.
+    Values are those of the normalised targets, in nats, for all rows together. The method
+    `SparseGPRegressor.evidence_bounds` returns them.
+
+    Parameters
+    ----------
+    own : float
+        The collapsed bound at the inducing points, minus infinity if it is no lower bound.
+    conjugate_gradients, residual_neighbours, nearest_neighbours : float
+        Lower bounds with closer log-determinants and a quadratic term from conjugate gradients.
+    upper : float
+        The upper bound.
+    gap_per_row : float
+        The difference of `upper` and the largest lower bound, per row and target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> X = np.random.RandomState(0).uniform(-3, 3, size=(300, 1))
+    >>> y = np.sin(3 * X[:, 0]) + 0.1 * np.cos(50 * X[:, 0])
+    >>> bounds = SparseGPRegressor(n_inducing=10, random_state=0).fit(X, y).evidence_bounds()
+    >>> bool(bounds.own < bounds.upper)
+    True
     """
 
     own: float

@@ -33,6 +33,17 @@ class LooPrediction(NamedTuple):
         Standard deviations, the noise included.
     log_density : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Log densities of the targets, in nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> X = np.linspace(0, 10, 50)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> y[20] += 1.0
+    >>> loo = SparseGPRegressor(random_state=0).fit(X, y).loo_predict()
+    >>> int(loo.log_density.argmin())
+    20
     """
 
     mean: np.ndarray

@@ -353,6 +353,16 @@ def evaluate(kernel: Kernel, X: Array, Z: Array) -> Array:
     -------
     K : ndarray of shape (n, m)
         Noise-free kernel matrix.  It is a new array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> from skgp_sparse import kernels
+    >>> X = np.array([[0.0], [1.0]])
+    >>> kernels.evaluate(RBF() + WhiteKernel(), X, X).round(2)
+    array([[1.  , 0.61],
+           [0.61, 1.  ]])
     """
     return _full(node(kernel).value(X, Z), (len(X), len(Z)))
 
@@ -476,6 +486,13 @@ def has_noise(kernel: Kernel) -> bool:
     -------
     bool
         True if a leaf of the expression is a WhiteKernel.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> from skgp_sparse import kernels
+    >>> kernels.has_noise(RBF()), kernels.has_noise(RBF() + WhiteKernel())
+    (False, True)
     """
     return any(leaf.noisy for leaf in node(kernel).leaves())
 
@@ -508,6 +525,13 @@ def differentiable(kernel: Kernel) -> bool:
     -------
     bool
         True if every leaf has a rule.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF, Matern
+    >>> from skgp_sparse import kernels
+    >>> kernels.differentiable(RBF() * Matern(nu=2.5)), kernels.differentiable(Matern(nu=0.7))
+    (True, True)
     """
     return all(leaf.differentiable for leaf in node(kernel).leaves())
 
@@ -524,6 +548,13 @@ def footprint(kernel: Kernel) -> int:
     -------
     int
         The number of arrays, which is at least 1.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse import kernels
+    >>> kernels.footprint(RBF()), kernels.footprint(RBF() + RBF())
+    (1, 2)
     """
     return max(1, node(kernel).footprint())
 

@@ -159,10 +159,22 @@ class LogFactor:
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel of the process, without white noise.
     Z : ndarray of shape (m, d)
+        Its inducing points.
     u : ndarray of shape (m,)
+        Weights of the kernel functions.
     mean : float
         The constant c.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse.kernels import LogFactor, VaryingNoise
+    >>> f = LogFactor(RBF(), Z=np.zeros((1, 1)), u=np.ones(1), mean=0.0)
+    >>> VaryingNoise(0.1, log_factor=f).diag([[0.0], [9.0]]).round(3)
+    array([0.272, 0.1  ])
     """
 
     def __init__(self, kernel: Kernel, Z: Array, u: Array, mean: float) -> None:
@@ -175,7 +187,20 @@ class LogFactor:
         return np.concatenate([np.zeros(0), *parts]) + self.mean
 
     def pull(self, X: Array, bar: Any) -> Array:
-        """Return the gradient (n, d) of ``bar @ f(X)``."""
+        """Return the gradient of ``bar @ f(X)``.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, float64.
+        bar : ndarray of shape (n,)
+            Weights of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            The gradient with respect to X.
+        """
         return linearize(self.kernel, self.Z, X)[1](np.outer(self.u, bar), True)[1]
 
     def __eq__(self, other: object) -> bool:
