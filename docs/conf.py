@@ -50,6 +50,9 @@ autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
+default_role = "py:obj"
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -58,6 +61,19 @@ copybutton_prompt_is_regexp = True
 # -- the gallery ---------------------------------------------------------------------------------
 
 is_run = "WITHOUT_GALLERY" not in os.environ
+
+
+ORDER = (  # first what people do with their tables, then figures of the literature
+    "quickstart terrain million_rows swap_gpr swap_gpc columns varying_noise counts quantiles "
+    "outliers softmax explanations thompson_sampling stream oil_flow grid_search_bounds "
+    "grid_search_classifier all_rows decoupled bounds_1d banana approximations tighter_bound "
+    "count_bounds one_site m_step natural_gradients"
+).split()
+
+
+def in_order(_):
+    """What sorts the examples of a folder."""
+    return lambda file: ORDER.index(Path(file).stem.removeprefix("plot_"))
 
 
 def with_package(notebook, _):
@@ -70,7 +86,7 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["gallery"],
     "filename_pattern": r"\.py" if is_run else "^$",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": in_order,
     "doc_module": ("skgp_sparse",),
     "backreferences_dir": "gallery/backreferences",
     "reference_url": {"skgp_sparse": None},

@@ -1,6 +1,6 @@
 """
-The exact process and its approximations
-========================================
+The exact process and approximations
+====================================
 
 The exact process, and what becomes of it at the same hyperparameters: the Nyström approximation
 (Williams and Seeger 2001), random Fourier features (Rahimi and Recht 2007) with 10 and with 50

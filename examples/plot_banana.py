@@ -1,6 +1,6 @@
 """
-Three objectives of classification and their inducing points
-============================================================
+Three objectives of classification
+==================================
 
 Two classes, interlocked as two bananas, and few inducing points. ``titsias`` is the variational
 bound, ``titsias_new`` the tighter one of 2025, and ``gfitc-ep`` propagates expectations under the

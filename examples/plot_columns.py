@@ -1,6 +1,6 @@
 """
-Places, hours and kinds in one data frame
-=========================================
+Places, hours and kinds in a frame
+==================================
 
 A table of measurements with four columns: longitude and latitude, the hour of the day, and one of
 eight kinds of instruments. The kernel is a sum of kernels on chosen columns: `Sphere` for places,

@@ -1,6 +1,6 @@
 """
-Counts: the tighter bound beside the exact process
-==================================================
+Bounds for counts
+=================
 
 Figure 3 of Titsias (2025): 50 Poisson counts on a grid, with the intensity ``3.5 + 3 sin(x)``, and
 six inducing points, at the same places for the bounds ``titsias`` and ``titsias_new``. The latter

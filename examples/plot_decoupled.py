@@ -1,6 +1,6 @@
 """
-More inducing points for the mean than for the covariance
-=========================================================
+More inducing points for the mean
+=================================
 
 A decoupled process (Cheng and Boots 2017; Salimbeni et al. 2018) has the kernel at a few inducing
 points as the basis of its covariance, and a larger basis for its mean. Here

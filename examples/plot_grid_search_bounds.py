@@ -1,6 +1,6 @@
 """
-Choosing the objective by cross-validation
-==========================================
+Choosing the objective
+======================
 
 R² judges the mean of a prediction, and the objectives differ in its uncertainty. The mean log
 predictive density judges both; ``log_predictive_density_scorer`` makes it a score for

@@ -1,6 +1,6 @@
 """
-What is held while hyperparameters move
-=======================================
+What is held in an M-step
+=========================
 
 A sparse variational fit that takes turns holds something of its posterior while it moves the
 hyperparameters: the distribution ``q(u)`` of the inducing variables, that of ``L^-1 u`` (whitened),

@@ -1,6 +1,6 @@
 """
-Natural gradients, minibatches and whitening
-============================================
+Natural gradients and minibatches
+=================================
 
 A sparse variational fit that does not have its posterior ``q(u) = N(mean, S)`` in closed form has
 to optimise it, and it matters how. Hyperparameters and inducing points are those of a fit here.

@@ -1,6 +1,6 @@
 """
-Two of twelve dimensions: three-phase oil flow
-==============================================
+Two of twelve dimensions: oil flow
+==================================
 
 Twelve gamma-ray measurements of a pipe say how much oil, water and gas is in their way (Bishop and
 James 1993, simulated). The flow in the pipe is of one of three kinds, which are the colours, and

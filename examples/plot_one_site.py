@@ -1,6 +1,6 @@
 """
-One row: expectation propagation and variational inference
-==========================================================
+One row: EP and variational inference
+=====================================
 
 A row with a likelihood that is not Gaussian gets a Gaussian site in its place. Above: the prior of
 the latent value times the likelihood (grey: the tilted distribution), and its Gaussian

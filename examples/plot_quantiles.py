@@ -1,6 +1,6 @@
 """
-Quantiles of skewed targets, and a bound beside the exact process
-=================================================================
+Quantiles of skewed targets
+===========================
 
 Left: waiting times, which are positive and skewed. Their mean plus and minus two standard
 deviations reaches below zero; quantiles of a gamma likelihood do not. Right: the example of Titsias

@@ -1,6 +1,6 @@
 """
-Decision regions of a softmax and of one-vs-rest
-================================================
+A softmax and one-vs-rest
+=========================
 
 Three classes, of which two overlap. ``multi_class="softmax"`` fits one joint model: a process for
 each class, with one kernel and one set of inducing points for all. ``"one_vs_rest"`` fits three

@@ -1,6 +1,6 @@
 """
-From GaussianProcessRegressor to SparseGPRegressor
-==================================================
+Swap in SparseGPRegressor
+=========================
 
 Change the name of the class and keep the kernel: predictions stay the same, and the time grows
 with the number of rows instead of its cube.

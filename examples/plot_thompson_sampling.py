@@ -1,6 +1,6 @@
 """
-Optimising an expensive function by Thompson sampling
-=====================================================
+Optimisation by Thompson sampling
+=================================
 
 The function has two inputs, and each evaluation is expensive. A Gaussian process is fitted to what
 is known. A function is drawn from its posterior, and evaluated next is where that function is

@@ -1,6 +1,6 @@
 """
-What the tighter bound of 2025 gains
-====================================
+What the tighter bound gains
+============================
 
 Table 3 and Figure 1 of Titsias (2025), "New bounds for sparse variational Gaussian processes": 40
 of Snelson's 200 rows and seven inducing points. Where these leave variance unexplained, the bound

@@ -1,6 +1,6 @@
 """
-Quickstart: a map of Mount Everest from scattered heights
-=========================================================
+Quickstart: a map of Mount Everest
+==================================
 
 The radar of the Space Shuttle measured a height every 90 metres. Here the model sees 10,000 of the
 57,600 heights around Mount Everest, chosen at random, and none at all inside a circle. It answers

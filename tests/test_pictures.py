@@ -1,5 +1,6 @@
 """Pictures of the benchmarks are drawn from stored results, and every table names a commit."""
 
+import json
 import re
 import sys
 from importlib import import_module
@@ -58,3 +59,11 @@ def test_outcomes(pictures, score):
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_tables_name_a_commit(path):
     assert re.search(r"\b(?=\w*\d)[0-9a-f]{7}\b", path.read_text())
+
+
+def test_old_tables_say_how_old_they_are():
+    ages = json.loads((BENCHMARKS / "results" / "ages.json").read_text(encoding="utf-8"))
+    texts = {path.name: path.read_text(encoding="utf-8") for path in TABLES}
+    assert all(texts[name].split("\n")[2] == age for name, age in ages.items())
+    told = {name for name, text in texts.items() if "\nMeasured at" in text}
+    assert told == set(ages)

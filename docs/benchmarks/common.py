@@ -221,8 +221,9 @@ def cell(value):
 
 
 def write_report(name, title, *parts):
-    """Print a report and write it to results/`name`."""
-    text = "\n\n".join([f"# {title}", *parts, f"Machine: {machine()}."]) + "\n"
+    """Print a report and write it to results/`name`, with its age if results/ages.json tells it."""
+    age = [one] if (one := read_json(RESULTS / "ages.json").get(name)) else []
+    text = "\n\n".join([f"# {title}", *age, *parts, f"Machine: {machine()}."]) + "\n"
     if "ommit" not in text:
         text += f"\nCommit {commit(HERE)}.\n"
     print(text)

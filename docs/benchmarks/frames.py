@@ -251,9 +251,11 @@ def verdict(entries):
     cpu = pairs(entries, NUMBERS + LABELS, "cpu_seconds", "frame", "one-hot")
     times = {name: a / b for name, (a, b) in cpu.items()}
     slowest = max(times, key=times.get)
-    beside = pairs(entries, LABELS, "log_loss", "frame", "CatBoost")
-    beside |= pairs(entries, NUMBERS, "rmse", "frame", "CatBoost")
-    won = [name for name, (a, b) in beside.items() if a < b]
+    beside = {}
+    for names, what in ((LABELS, "log_loss"), (NUMBERS, "rmse")):
+        for name, pair in pairs(entries, names, what, "frame", "CatBoost").items():
+            beside[name] = common.outcome(*pair, what)
+    won, level, lost = ([n for n, one in beside.items() if one == sign] for sign in (1, 0, -1))
     return (
         f"Log loss of `frame` is {ratio:.3f} times that of `one-hot` (geometric mean of "
         f"{len(loss)} tables), and its log density is higher by "
@@ -261,8 +263,10 @@ def verdict(entries):
         f"The table that gains least is {worst} ({gains[worst]:+.4f}); "
         f"{sum(gain < -LEVEL for gain in gains.values())} are worse by more than {LEVEL}. CPU "
         f"seconds are {np.exp(np.mean(np.log([*times.values()]))):.2f} times as many (geometric "
-        f"mean), at most {times[slowest]:.2f} ({slowest}). `frame` is better than CatBoost on "
-        f"{len(won)} of {len(beside)} tables: {', '.join(won)}."
+        f"mean), at most {times[slowest]:.2f} ({slowest}). Beside CatBoost, `frame` has smaller "
+        f"errors or a lower log loss on {len(won)} of {len(beside)} tables ({', '.join(won)}), is "
+        f"level on {len(level)} ({', '.join(level)}; within 1 % or 0.01 nats) and behind on "
+        f"{len(lost)} ({', '.join(lost)})."
     )
 
 
