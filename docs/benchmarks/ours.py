@@ -293,8 +293,8 @@ def initial_kernel(X, y):
 
 
 def n_inducing(model):
-    """How many inducing points a fitted model has, of several problems the one with most."""
-    points = model.inducing_points_
+    """How many inducing points a fitted model has, of several problems the one with most, or 0."""
+    points = getattr(model, "inducing_points_", ())
     return max(map(len, points)) if isinstance(points, list) else len(points)
 
 
