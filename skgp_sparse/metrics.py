@@ -505,8 +505,16 @@ def interval_score_scorer(
 
     Parameters
     ----------
-    estimator, X, y, sample_weight, offset
-        As in `crps_scorer`.
+    estimator : estimator
+        A fitted regressor, as in `crps_scorer`.
+    X : array-like of shape (n_samples, n_features)
+        Test inputs.
+    y : array-like of shape (n_samples,)
+        Targets.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights.
+    offset : float or array-like of shape (n_samples,), default=None
+        Known offsets of the latent values.
 
     Returns
     -------
@@ -544,8 +552,16 @@ def calibration_error_scorer(
 
     Parameters
     ----------
-    estimator, X, y, sample_weight, offset
-        As in `crps_scorer`.
+    estimator : estimator
+        A fitted regressor, as in `crps_scorer`.
+    X : array-like of shape (n_samples, n_features)
+        Test inputs.
+    y : array-like of shape (n_samples,)
+        Targets.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights.
+    offset : float or array-like of shape (n_samples,), default=None
+        Known offsets of the latent values.
 
     Returns
     -------

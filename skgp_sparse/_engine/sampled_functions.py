@@ -113,10 +113,12 @@ class SampledFunctions:
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Where the gradients are wanted.
 
         Returns
         -------
         ndarray of shape (n_samples, k, n_features) or (n_samples, n_targets, k, n_features)
+            In units of y and of the columns.
         """
         X = self._seen(X)
         slopes = np.empty((len(X), len(self.mean), X.shape[1]))

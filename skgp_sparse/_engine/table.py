@@ -124,11 +124,23 @@ class Table(ABC):
         """
 
     def everything(self) -> Block:
-        """The `Block` of all rows: O(n d) bytes, for posteriors and solves that keep them all."""
+        """Make all rows, for posteriors and solves that keep them all.
+
+        Returns
+        -------
+        Block
+            O(n d) bytes, as of `block`.
+        """
         return self.block(slice(None))
 
     def stored_inputs(self) -> AnyArray:
-        """Inputs (n, d) of all rows in the type of numbers that they are held in."""
+        """Return the inputs as they are held.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Of all rows, in any type of numbers.
+        """
         return self.everything().X
 
     @abstractmethod
@@ -164,17 +176,34 @@ class Table(ABC):
         return partial(self.block, rows)
 
     def inputs(self) -> Any:
-        """Inputs (n, d) for a user's own function: of all rows, or of some if they are too many."""
+        """Return inputs for a user's own function.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Of all rows, or of some if they are too many.
+        """
         return self.everything().X
 
     def sampled(self, rows: Ints) -> "Table":
-        """The table of rows that `sample` drew: by weight, which only all of them still need."""
+        """Make the table of rows that `sample` drew.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (k,)
+            Their indices.
+
+        Returns
+        -------
+        Table
+            In memory. As rows were drawn by weight, only a sample of all rows still has weights.
+        """
         few = self.subset(rows)
         spent = self.weight is not None and len(rows) < np.count_nonzero(self.weight)
         return replace(few, weight=None) if spent else few
 
     def layout(self, width: int, footprint: int, options: Any) -> Layout:
-        """The `Layout` for features (rows, width).
+        """Say how the table is cut.
 
         Parameters
         ----------
@@ -183,6 +212,12 @@ class Table(ABC):
         footprint : int
             Arrays (rows, m) that the pullback of a block holds.
         options : Options
+            Number of threads and memory.
+
+        Returns
+        -------
+        Layout
+            Blocks of features (rows, width), threads, and what may wait in memory.
         """
         arrays = _SCRATCH + footprint
         blocks = row_blocks(len(self), width, block_budget(footprint, options))
@@ -214,6 +249,7 @@ class Table(ABC):
             of `kept` holds for it, `sums` a tuple of numbers and of arrays that no one else holds,
             `left` plain data.
         layout : Layout
+            As `layout` returns it.
         *kept : sequence
             What earlier visits left, one item per block.
         keep : list of bool or None
@@ -227,7 +263,9 @@ class Table(ABC):
         Returns
         -------
         sums : tuple
+            The sums of all blocks, added in their order.
         left : list
+            What is kept of each block, None for the others.
         """
 
         def prepare(index: int) -> tuple[int, Any]:
@@ -250,25 +288,64 @@ class Table(ABC):
         return total, waiting
 
     def pieces(self) -> list[slice]:
-        """Slices of all rows, for what takes a few numbers of each: a million rows at a time."""
+        """Cut the table for what takes a few numbers of each row.
+
+        Returns
+        -------
+        list of slice
+            A million rows at a time.
+        """
         return slices(len(self), _TOGETHER)
 
     def targets(self, rows: slice | None = None) -> Array:
-        """Standardised targets (n, p) of the rows of a slice, or of all rows."""
+        """Return standardised targets.
+
+        Parameters
+        ----------
+        rows : slice or None
+            Which rows; None: all.
+
+        Returns
+        -------
+        ndarray of shape (n, p)
+            A new array.
+        """
         index = range(len(self))[rows or slice(None)]
         parts = (index[part] for part in row_blocks(len(index), self.n_features))
         return np.concatenate([self.block(slice(part.start, part.stop)).y for part in parts])
 
     def weights(self, rows: slice) -> Any:
-        """Weights of the rows of a slice, None where all weights are one."""
+        """Return weights.
+
+        Parameters
+        ----------
+        rows : slice
+            Which rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            None where all weights are one.
+        """
         return at(self.weight, rows)
 
     def total_weight(self) -> float:
-        """Number of rows, each counted as often as its weight says."""
+        """Count rows.
+
+        Returns
+        -------
+        float
+            Number of rows, each counted as often as its weight says.
+        """
         return float(len(self) if self.weight is None else self.weight.sum())
 
     def target_variance(self) -> float:
-        """Mean square of the standardised targets, 1 where they are all zero.
+        """Compute the mean square of the standardised targets.
+
+        Returns
+        -------
+        float
+            1 where they are all zero.
 
         Raises
         ------
@@ -280,15 +357,22 @@ class Table(ABC):
         return squares.mean() if roots.max() > 0 else 1.0
 
     def scale(self) -> Array:
-        """Spread of every input column, 1 where it is constant."""
+        """Compute the spread of the input columns.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+            1 where a column is constant.
+        """
         return self.input_moments()[1]
 
     def input_moments(self) -> Triple:
-        """Mean and spread (d,) of every input column, 1 where it is constant, of what is there.
+        """Compute moments of the input columns, of the values that are there.
 
         Returns
         -------
         mean, spread : ndarray of shape (d,)
+            The spread is 1 where a column is constant.
         missing : ndarray of shape (d,)
             Weight of the rows in which the value is missing.
         """
@@ -307,7 +391,18 @@ class Table(ABC):
             return origin[0] + unit * mean, spread_or_one(spread, unit), missing
 
     def distinct(self, most: float = np.inf) -> Array | None:
-        """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
+        """Find the distinct inputs.
+
+        Parameters
+        ----------
+        most : float
+            How many are worth it.
+
+        Returns
+        -------
+        ndarray of shape (k, d) or None
+            Those of positive weight, sorted; None where there are more than `most`.
+        """
         distinct = np.empty((0, self.n_features))
         for rows in slices(len(self), _AT_ONCE):
             distinct = unique_rows(np.vstack([distinct, self.block(rows).used().X]))
@@ -316,7 +411,20 @@ class Table(ABC):
         return distinct
 
     def sample(self, size: Any, random_state: np.random.RandomState) -> Ints:
-        """Sorted indices of at most `size` rows, drawn without replacement by weight."""
+        """Draw rows without replacement, by weight.
+
+        Parameters
+        ----------
+        size : int
+            How many at most.
+        random_state : RandomState
+            Generator of the draw.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Indices, sorted.
+        """
         weight, n = self.weight, len(self)
         if size >= (n if weight is None else np.count_nonzero(weight)):
             return np.arange(n) if weight is None else np.flatnonzero(weight)

@@ -44,10 +44,12 @@ class ConvergenceDisplay(Display):
         ----------
         estimator : fitted SparseGPRegressor or SparseGPClassifier
         ax : matplotlib Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         ConvergenceDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
 
         Raises
         ------
@@ -73,10 +75,12 @@ class ConvergenceDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         ConvergenceDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
         """
         (ax,) = self._axes(ax)
         labels = [f"{run.name} {run.quantity}".strip() for run in self.runs]

@@ -70,10 +70,12 @@ class CoverageDisplay(Display):
         name : str, default=None
             None is that of the class.
         ax : matplotlib Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         CoverageDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
         """
         check_is_fitted(estimator)
         mean, std = estimator.predict(X, return_std=True)
@@ -100,10 +102,12 @@ class CoverageDisplay(Display):
         kind : {"coverage", "pit"}, default="coverage"
         name : str, default=None
         ax : matplotlib Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         CoverageDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
 
         Raises
         ------
@@ -124,10 +128,12 @@ class CoverageDisplay(Display):
         ----------
         kind : {"coverage", "pit"}, default="coverage"
         ax : matplotlib Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         CoverageDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
 
         Raises
         ------

@@ -24,6 +24,7 @@ class EffectDisplay(Display):
     values : ndarray of shape (k,)
         Of the column.
     mean, std : ndarray of shape (k,)
+        Of the average of the function.
     name : str
         Of the column.
     coverage : float, default=0.95
@@ -87,10 +88,12 @@ class EffectDisplay(Display):
         n_rows : int, default=100
             Rows of an average, which are drawn at random from X where there are more.
         ax : matplotlib Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         EffectDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
 
         Raises
         ------
@@ -117,10 +120,12 @@ class EffectDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         EffectDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
         """
         (ax,) = self._axes(ax)
         width = ndtri(0.5 + 0.5 * self.coverage) * self.std

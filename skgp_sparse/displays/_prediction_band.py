@@ -23,6 +23,7 @@ class PredictionBandDisplay(Display):
     grid : ndarray of shape (n,) or pair of ndarray of shape (k,)
         Values of the inputs.
     mean : ndarray of shape (n,) or (k, k)
+        Predicted means.
     std : ndarray of the same shape
         Standard deviations, the noise included.
     coverage : float, default=0.95
@@ -30,6 +31,7 @@ class PredictionBandDisplay(Display):
     X, y : ndarray of shape (m, d) and (m,), default=None
         Data.
     inducing_points : ndarray of shape (p, d), default=None
+        Marked below the curve, or on the plane.
     names : list of str, default=None
         Of the inputs.
 
@@ -95,6 +97,7 @@ class PredictionBandDisplay(Display):
         Returns
         -------
         PredictionBandDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
 
         Raises
         ------
@@ -134,10 +137,12 @@ class PredictionBandDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, or array of two Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         PredictionBandDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
         """
         if self.mean.ndim == 1:
             self._plot_line(*self._axes(ax))

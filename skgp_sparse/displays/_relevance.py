@@ -56,10 +56,12 @@ class RelevanceDisplay(Display):
         ----------
         estimator : fitted SparseGPRegressor or SparseGPClassifier
         ax : matplotlib Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         RelevanceDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
         """
         check_is_fitted(estimator)
         total, first = estimator.feature_importances_, estimator.sobol_first_
@@ -72,10 +74,12 @@ class RelevanceDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         RelevanceDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
         """
         (ax,) = self._axes(ax)
         order = np.argsort(self.total)[::-1]

@@ -15,6 +15,7 @@ class SelectionDisplay(Display):
     Parameters
     ----------
     candidates : list of Candidate
+        As in the attribute `selection_`.
 
     Attributes
     ----------
@@ -40,10 +41,12 @@ class SelectionDisplay(Display):
         ----------
         estimator : fitted SparseGPRegressor or SparseGPClassifier
         ax : matplotlib Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         SelectionDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
 
         Raises
         ------
@@ -66,10 +69,12 @@ class SelectionDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
+            None makes new ones.
 
         Returns
         -------
         SelectionDisplay
+            The display, whose `ax_` and `figure_` hold the drawing.
         """
         (ax,) = self._axes(ax)
         names, densities, _, seconds = zip(*self.candidates)

@@ -19,7 +19,7 @@ from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
 class Conclusion(NamedTuple):
     """What an objective says at the end of a fit.
 
-    Attributes
+    Parameters
     ----------
     value : float
         The objective in nats, of all rows together.

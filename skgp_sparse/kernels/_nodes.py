@@ -554,7 +554,7 @@ def footprint(kernel: Kernel) -> int:
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from skgp_sparse import kernels
     >>> kernels.footprint(RBF()), kernels.footprint(RBF() + RBF())
-    (1, 2)
+    (1, 3)
     """
     return max(1, node(kernel).footprint())
 
