@@ -51,8 +51,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
 default_role = "py:obj"
-numpydoc_xref_param_type = True
-numpydoc_xref_ignore = "all"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -71,9 +69,9 @@ ORDER = (  # first what people do with their tables, then figures of the literat
 ).split()
 
 
-def in_order(_):
-    """What sorts the examples of a folder."""
-    return lambda file: ORDER.index(Path(file).stem.removeprefix("plot_"))
+def in_order(file):
+    """The place of an example."""
+    return ORDER.index(Path(file).stem.removeprefix("plot_"))
 
 
 def with_package(notebook, _):

@@ -84,7 +84,7 @@ HOLE = None  # a token of a template that stands for any text
 GUARDS = """
 There is no posterior: | Sites that overflow end an evaluation, which a search takes back.
 The scale v of the residual variance | The same, of the share of the residual variance.
-reason: is not available for posterior_= | Only after posterior='auto' chose all rows.
+reason: is not available for posterior_= | Only of a strategy of a user.
 """  # how goals begin that no call of a user reaches, and why; a text, which is no expectation
 
 

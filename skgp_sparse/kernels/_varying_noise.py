@@ -173,7 +173,7 @@ class LogFactor:
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from skgp_sparse.kernels import LogFactor, VaryingNoise
     >>> f = LogFactor(RBF(), Z=np.zeros((1, 1)), u=np.ones(1), mean=0.0)
-    >>> VaryingNoise(0.1, log_factor=f).diag([[0.0], [9.0]]).round(3)
+    >>> VaryingNoise(f, noise_level=0.1).diag([[0.0], [9.0]]).round(3)
     array([0.272, 0.1  ])
     """
 
