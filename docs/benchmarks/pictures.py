@@ -142,12 +142,15 @@ def pairs_of(found, score):
         elif one.method != OURS:
             theirs[one.method, one.table][one.source].append(one)
     pairs, nothing = defaultdict(list), defaultdict(list)
+    scored = {one.table for by_source in ours.values() for one in by_source.values()}
     for (peer, table), by_source in theirs.items():
         shared = (paired(ours, by_source[source], score) for source in SOURCES)
         best = next((pair for pair in shared if pair is not None), None)
         if best is not None:
             pairs[peer].append(best)
-        elif any("failed" in one.entry for part in by_source.values() for one in part):
+        elif table in scored and any(
+            "failed" in one.entry for part in by_source.values() for one in part
+        ):
             nothing[peer].append(table)
     return pairs, nothing
 
