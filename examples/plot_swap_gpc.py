@@ -1,6 +1,6 @@
 """
-Swap in SparseGPClassifier
-==========================
+Swap in the classifier
+======================
 
 Change the name of the class and keep the kernel. Both models stand in the same Pipeline and are
 judged by the same log loss on rows that they have not seen.

@@ -1,6 +1,6 @@
 """
-Swap in SparseGPRegressor
-=========================
+Swap in the regressor
+=====================
 
 Change the name of the class and keep the kernel: predictions stay the same, and the time grows
 with the number of rows instead of its cube.
