@@ -51,7 +51,7 @@ IGNORED = {
 IGNORED_IN_METHODS = {"EX01"}  # scikit-learn: the example of the class shows its methods
 IGNORED_IN_PROPERTIES = {"PR02", "GL08"}  # scikit-learn
 IGNORED_IN_OVERRIDES = {"PR01", "RT01"}  # the contract stands once, in the base class
-IGNORED_IN_KERNELS = {"PR01", "PR07", "RT01", "RT03"}  # what scikit-learn asks of a kernel
+IGNORED_IN_KERNELS = {"PR01", "PR07", "RT01", "RT03"}  # scikit-learn's interface, and helpers
 STEPS_OF_STRATEGIES = {"learn", "go_on", "objective"}  # "auto" goes on between them
 REQUIRED_OF_ESTIMATORS = {"SA01", "ES01"}
 

@@ -264,7 +264,7 @@ class Model(ABC):
         Returns
         -------
         ndarray of shape (k,)
-            Indices of at most `size` rows, of each kind at least one.
+            Indices of about `size` rows, a share of them of each kind.
         """
 
     @abstractmethod
