@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 _SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
+NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
+_QUARTER = 2 * 0.31863936396437514  # width of the central quarter of a standard normal distribution
 _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
 
 
@@ -117,6 +119,20 @@ def check_squares(size):
         )
 
 
-def spread_or_one(spread, unit):
-    """``unit * spread``; 1 where it is rounding, as the spread is in units of the range."""
-    return np.where(spread <= _CONSTANT, 1.0, unit * spread)
+def spread_or_zero(spread, unit):
+    """``unit * spread``; 0 where it is rounding, as the spread is in units of the range."""
+    return np.where(spread <= _CONSTANT, 0.0, unit * spread)
+
+
+def spread_of_the_shortest_quarter(x):
+    """A spread of numbers (n,) that far ones do not move; infinite of a single value.
+
+    It is the length of the shortest interval that has a quarter of the distinct values, in units of
+    that of a standard normal distribution. (Rousseeuw and Leroy 1988 do this with halves; two
+    clusters of a size, far from each other, would then have the distance as their spread.)
+    """
+    values = np.unique(x[np.isfinite(x)])
+    if len(values) < 2:
+        return np.inf
+    quarter = -(-(len(values) - 1) // 4)
+    return np.min(values[quarter:] - values[:-quarter]) / _QUARTER

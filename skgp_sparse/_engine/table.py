@@ -25,7 +25,7 @@ from skgp_sparse._engine.moments import (
     present_maximum,
     present_start,
     root_mean_square,
-    spread_or_one,
+    spread_or_zero,
 )
 from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import ordered_map, slices
@@ -356,23 +356,31 @@ class Table(ABC):
         check_squares(roots.max())
         return squares.mean() if roots.max() > 0 else 1.0
 
-    def scale(self) -> Array:
+    def scale(self, of_constant: float = 1.0) -> Array:
         """Compute the spread of the input columns.
+
+        Parameters
+        ----------
+        of_constant : float
+            Taken where a column is constant.
 
         Returns
         -------
         ndarray of shape (d,)
-            1 where a column is constant.
         """
-        return self.input_moments()[1]
+        return self.input_moments(of_constant)[1]
 
-    def input_moments(self) -> Triple:
+    def input_moments(self, of_constant: float = 1.0) -> Triple:
         """Compute moments of the input columns, of the values that are there.
+
+        Parameters
+        ----------
+        of_constant : float
+            Spread of a constant column.
 
         Returns
         -------
         mean, spread : ndarray of shape (d,)
-            The spread is 1 where a column is constant.
         missing : ndarray of shape (d,)
             Weight of the rows in which the value is missing.
         """
@@ -388,7 +396,8 @@ class Table(ABC):
             total = np.maximum(self.total_weight() - missing, np.finfo(float).tiny)
             mean = first / total
             spread = np.sqrt(np.maximum(second / total - mean**2, 0.0))
-            return origin[0] + unit * mean, spread_or_one(spread, unit), missing
+            spread = spread_or_zero(spread, unit)
+            return origin[0] + unit * mean, np.where(spread == 0.0, of_constant, spread), missing
 
     def distinct(self, most: float = np.inf) -> Array | None:
         """Find the distinct inputs.

@@ -5,7 +5,7 @@ from functools import reduce
 import numpy as np
 
 from skgp_sparse._engine.moments import merge, or_one
-from skgp_sparse._engine.table import spread_or_one
+from skgp_sparse._engine.moments import spread_or_zero
 from skgp_sparse._ground.sklearn_compat import check_any_weight
 from skgp_sparse.dask import _collections, _tasks
 from skgp_sparse.dask._distributed_rows import DaskTable
@@ -75,7 +75,7 @@ class PartRecords(Records):
         low = reduce(np.minimum, (summary.low for summary in summaries))
         high = reduce(np.maximum, (summary.high for summary in summaries))
         unit = or_one(np.maximum(high - mean, mean - low))
-        spread = spread_or_one(spread / unit, unit)
+        spread = spread_or_zero(spread / unit, unit)
         shape = self.outline.n_features, len(view.units.mean)
         has = self.outline.has_weight, self.outline.has_offset
         return DaskTable(parts, sizes, *shape, spread, view, *has)

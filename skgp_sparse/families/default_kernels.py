@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.moments import NO_EFFECT
 from skgp_sparse.hyperpriors import (
     LogNormalLengthScales,
     NeutralValues,
@@ -67,7 +68,7 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NU
         Whether k_c is an RBF kernel.
     columns : ColumnTable
     """
-    scale, codes = rows.scale(), columns.codes()
+    scale, codes = rows.scale(NO_EFFECT), columns.codes()
     numbers = np.setdiff1d(np.arange(len(scale)), codes)
     parts = []
     if len(numbers):

@@ -24,6 +24,7 @@ from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.posteriors._choice import agree, job_of
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import Job
+from skgp_sparse.posteriors._scales import begun_at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import settled
 from skgp_sparse.rows.part import Units
 from skgp_sparse.solvers import Fit
@@ -279,7 +280,7 @@ class Family(ABC):
     def settled(self, jobs: list[Job]) -> list[Job]:
         """The jobs of a fit, whose default kernel may see skewed columns by their logarithms."""
         with single_threaded_blas():
-            return [settled(job, self.columns()) for job in jobs]
+            return [settled(begun_at_likely_scale(job), self.columns()) for job in jobs]
 
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""

@@ -18,6 +18,7 @@ from sklearn import get_config
 from sklearn.base import clone
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.moments import NO_EFFECT
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse.posteriors._all_rows import AllRows
@@ -215,6 +216,7 @@ def job_of(family, rows, kernel, model, name):
         limits=limits,
         is_free=given.kernel is None,
         metric=metric,
+        spreads=rows.scale(NO_EFFECT if given.kernel is None else 1.0),
     )
 
 

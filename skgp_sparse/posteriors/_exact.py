@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import Job, begin, best_start
@@ -40,13 +41,16 @@ class Exact(Strategy):
         _, kernel = best_start(objective, job.kernel, objective, job)
         if len(objective.inducing_points) <= _CHEAP:
             settings = settings._replace(cheap=job.cheap)
+        else:
+            kernel = _with_next_to_no_noise(kernel, job)
         return settings.solver.solve(objective, kernel, settings, random_state)
 
     def go_on(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows after a small one."""
         settings = job.settings
         objective = job.model.exact(job.rows, settings.options)
-        return settings.solver.solve(objective, job.kernel, settings, random_state)
+        kernel = _with_next_to_no_noise(job.kernel, job)
+        return settings.solver.solve(objective, kernel, settings, random_state)
 
     def refuses(self, family: Any) -> str | None:
         """Inducing points that the user gives are not the rows."""
@@ -54,3 +58,8 @@ class Exact(Strategy):
         if not (isinstance(init, str) or callable(init)):
             return "has all rows as inducing points, so that inducing_init cannot be an array"
         return None
+
+
+def _with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
+    """The kernel within the bounds of cheap fits: as little noise for many rows as for few."""
+    return job.cheap.kernel.clone_with_theta(kernel.theta) if job.cheap else kernel

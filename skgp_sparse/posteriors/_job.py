@@ -69,6 +69,7 @@ class Job(NamedTuple):
     metric: str | int = "auto"  # how columns may be mixed
     priors: tuple = ()  # of hyperparameters, whose form for a kernel is in the settings
     names: list | None = None  # of the columns
+    spreads: Any = None  # (d,) of the columns, in which length scales and their priors are measured
 
     def are_few(self, most):
         """Whether there are so few distinct rows."""
@@ -80,7 +81,7 @@ class Job(NamedTuple):
 
     def with_priors(self, priors):
         """The same job with priors of the hyperparameters of its kernel, in units of its rows."""
-        of_theta = joined(priors, self.kernel, self.rows.scale()) if priors else NO_PRIOR
+        of_theta = joined(priors, self.kernel, self.spreads) if priors else NO_PRIOR
         return self._replace(priors=tuple(priors)).with_settings(prior=of_theta)
 
     def with_settings(self, **changes):

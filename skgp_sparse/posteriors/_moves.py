@@ -18,6 +18,7 @@ from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.inference.parameters import raise_noise, value_or_minus_inf
 from skgp_sparse.posteriors._job import Limits, fit_few
+from skgp_sparse.posteriors._scales import begun_at_likely_scale
 from skgp_sparse.solvers import LBFGS, KeepParameters, Stochastic
 
 _ITERATIONS = 50  # of a move
@@ -64,6 +65,8 @@ def next_action(job, knowledge, due):
 
 def take(action, job, knowledge, random_state, fit):
     """Take an `Action` by ``fit(job, random_state)``; returns the `Fit` and the `Knowledge`."""
+    if action in (Action.START, Action.MOVE):
+        job = begun_at_likely_scale(job)
     points, settings = job.points, job.settings
     Z = None if action in (Action.START, Action.GROW) else knowledge.Z
 

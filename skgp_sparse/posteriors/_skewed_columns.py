@@ -76,6 +76,8 @@ def settled(job, columns):
     skew = skew_of(job.rows, columns) if _is_open(job) else None
     if skew is None:
         return job
+    usual = np.log(job.rows.scale() / job.spreads)  # 0 but where far rows have moved spreads
+    skew = skew._replace(shift=np.where(skew.shift == 0.0, 0.0, skew.shift + usual))
     other = job._replace(kernel=on_logs(job.kernel, skew))
     if job.cheap is not None:
         other = other._replace(cheap=_cheap_on_logs(job, skew))

@@ -1,0 +1,176 @@
+r"""Where the length scales of the default kernel begin: where the evidence of some rows is highest.
+
+A search that begins at length scales of the order of the spread of the columns does not find
+structure that is much finer: there, it is noise. The evidence of at most 500 rows, values alone,
+tells which scale the structure has. The candidates are
+
+1. all length scales shorter by a common factor;
+2. those of single columns as short as the variogram of all rows says, the others as they were;
+3. those of 1 from spreads that far rows do not move, where such spreads are much shorter.
+
+The usual start stays unless another one gains a tenth of what it explains beyond a linear trend.
+Where rows have a likelihood, the targets are normal scores of the derivatives of their log
+likelihood at a constant latent value, which say in which order latent values should be.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
+from sklearn.base import clone
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.moments import spread_of_the_shortest_quarter
+from skgp_sparse._engine.scale_evidence import (
+    ProfileEvidence,
+    SomeRows,
+    correlation_length,
+    linear_residual,
+    profile_evidence,
+    trend_evidence,
+)
+
+_FACTORS = 0.3, 0.1, 0.03, 0.01, 0.003  # of all length scales
+_SHORT = 0.15  # of a length scale, below which that of a variogram is a candidate
+_FAR = 5.0  # times the spread of near rows, from which far rows have moved a standard deviation
+_NOISE_RATIOS = 1.0, 0.1, 0.003  # variances of noise, in units of that of the signal
+_ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
+_NATS, _SHARE = 3.0, 0.1  # that a start has to gain, in nats and of the evidence beyond a trend
+_MOST_COLUMNS = 3  # that are candidates on their own
+_LOWER = 1e-2  # the least length scale, in units of a start
+_LATENT_VARIANCE = 1e-6  # where derivatives of a log likelihood are taken
+
+
+class Start(NamedTuple):
+    """Hyperparameters to begin with, and the evidence of some rows there."""
+
+    theta: np.ndarray
+    spreads: np.ndarray  # (d,) of the columns, in which length scales are measured
+    evidence: ProfileEvidence
+    variance: float  # most likely one of the signal, in units of that of theta
+
+
+def begun_at_likely_scale(job):
+    """The `Job`, whose default kernel begins where the evidence of some rows is highest."""
+    places = kernels.length_scale_places(job.kernel, job.rows.n_features) if job.is_free else ()
+    if not (places and job.settings.solver.moves and job.before is None and job.is_complete):
+        return job
+    positions, columns = places[0]  # of the one kernel of numbers
+    rows = _rows_that_tell(job, _ROWS)
+    if not rows.y.any():
+        return job
+    first = _start_at(job, rows, positions, job.kernel.theta[positions], job.spreads)
+    candidates = _candidates(job, positions, columns)
+    others = (_start_at(job, rows, positions, *one) for one in candidates)
+    best = max(others, key=lambda start: start.evidence.value)
+    trend = trend_evidence(linear_residual(rows.X, rows.y))
+    gain = best.evidence.value - max(first.evidence.value, trend)
+    is_better = gain > _NATS + _SHARE * (best.evidence.value - trend)
+    return _begun_at(job, best, positions, columns) if is_better else job
+
+
+def _candidates(job, positions, columns):
+    """Logarithms of length scales, and the spreads of the columns in which they are measured."""
+    first, spreads, rows = job.kernel.theta[positions], job.spreads, _rows_that_tell(job, _MANY)
+    yield from ((first + np.log(factor), spreads) for factor in _FACTORS)
+    quarters = np.array([spread_of_the_shortest_quarter(x) for x in rows.X.T])
+    if np.any(quarters[columns] < spreads[columns] / _FAR):
+        near = np.where(quarters < spreads / _FAR, quarters, spreads)
+        moved = first + np.log(near / spreads)[columns]
+        yield from ((moved + np.log(factor), near) for factor in (1.0, *_FACTORS))
+    yield from ((one, spreads) for one in _of_single_columns(rows, first, columns))
+
+
+def _of_single_columns(rows, first, columns):
+    """Logarithms of length scales, some of which are those that a variogram finds."""
+    residual = linear_residual(rows.X, rows.y)
+    found = np.log([correlation_length(rows.X[:, j], residual) for j in columns])
+    short = np.flatnonzero(found < first + np.log(_SHORT))
+    short = short[np.argsort((found - first)[short])]
+    for chosen in [*short[:_MOST_COLUMNS, None], short]:
+        if len(chosen):
+            yield np.where(np.isin(np.arange(len(first)), chosen), found, first)
+
+
+def _start_at(job, rows, positions, lengths, spreads):
+    """The `Start` at logarithms of length scales."""
+    theta = job.kernel.theta
+    theta[positions] = lengths
+    kernel = job.kernel.clone_with_theta(theta)
+    variance = kernels.diagonal(kernel, rows.X)[0]  # without noise
+    unit = np.mean(variance)
+    K = kernels.evaluate(kernel, rows.X, rows.X.copy()) / unit
+    K.flat[:: len(K) + 1] = variance / unit
+    prior = job._replace(spreads=spreads).with_priors(job.priors).settings.prior.log_density(theta)
+    found = (profile_evidence(K, rows, ratio) for ratio in _NOISE_RATIOS)
+    best = max(found, key=lambda evidence: evidence.value)
+    return Start(theta, spreads, best._replace(value=best.value + prior), best.variance / unit)
+
+
+def _begun_at(job, start, positions, columns):
+    """The `Job` that begins at a start; where a fit has several starts, the first one is another.
+
+    The bounds of length scales follow the spreads.
+    """
+    ratio = (start.spreads / job.spreads)[columns]
+    theta = start.theta.copy()
+    if not job.model.has_sites:
+        theta = _with_levels(job.kernel, theta, start)
+    kernel = _within(job.kernel, theta, positions, ratio)
+    cheap = job.cheap
+    if cheap is not None:
+        quiet = _within(cheap.kernel, theta, positions, ratio)
+        cheap = cheap._replace(kernel=quiet, starts=(_clipped(job.kernel.theta, kernel),))
+    rows = max(job.settings.start_rows, _ROWS)  # fewer would not see it
+    job = job._replace(kernel=kernel, cheap=cheap, spreads=start.spreads)
+    return job.with_settings(start_rows=rows).with_priors(job.priors)
+
+
+def _with_levels(kernel, theta, start):
+    """The theta with the variances of signal and noise that are most likely."""
+    (signal, *_), *_ = kernels.positions_of(kernel, "constant_value")
+    *_, (noise, *_) = kernels.positions_of(kernel, "noise_level")
+    theta = theta.copy()
+    theta[signal] += np.log(start.variance)
+    theta[noise] = np.log(start.evidence.noise_ratio * start.evidence.variance)
+    return theta
+
+
+def _within(kernel, theta, positions, ratio):
+    """The kernel at a theta, with bounds of length scales that are as many times shorter."""
+    (name,) = (key for key in kernel.get_params() if key.endswith("length_scale_bounds"))
+    low, high = kernel.get_params()[name].T * ratio
+    low = np.minimum(low, _LOWER * np.exp(theta[positions]))
+    kernel = clone(kernel).set_params(**{name: np.column_stack([low, high])})
+    return kernel.clone_with_theta(_clipped(theta, kernel))
+
+
+def _clipped(theta, kernel):
+    return np.clip(theta, *kernel.bounds.T)
+
+
+def _rows_that_tell(job, size):
+    """`SomeRows` of at most so many rows of a job."""
+    rows = job.rows.sampled(job.rows.sample(size, np.random.RandomState(0)))
+    block = rows.everything()
+    weight, noise, n = _of_each(block.weight, block), _of_each(block.noise, block), len(block.X)
+    if not job.model.has_sites:
+        return SomeRows(block.X, block.y, noise / job.rows.target_variance(), weight)
+    return SomeRows(block.X, _scores(job.model.method.likelihood, block), np.zeros(n), weight)
+
+
+def _of_each(values, block):
+    return np.broadcast_to(np.asarray(values, dtype=np.float64), len(block.X))
+
+
+def _scores(likelihood, block):
+    """Normal scores (n, 1) of the derivatives of a log likelihood; of several classes, (n, k)."""
+    y, k = block.y[:, 0], likelihood.n_latent
+    if k > 1:
+        is_of_class = (y[:, None] == np.arange(k)).astype(np.float64)
+        return is_of_class - is_of_class.mean(axis=0)
+    offset = _of_each(block.offset, block)
+    slope = likelihood.expected(y, offset, np.full(len(y), _LATENT_VARIANCE))[1]
+    scores = ndtri((rankdata(slope) - 0.5) / len(y))
+    return (scores - scores.mean())[:, None]
