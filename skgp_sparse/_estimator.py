@@ -21,17 +21,16 @@ from skgp_sparse._ground.sklearn_compat import (
     with_callbacks,
 )
 from skgp_sparse._ground.typing import Array, MaybeArray
-from skgp_sparse._ground.warnings import about
 from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
 from skgp_sparse._sobol_attributes import Relevance
 from skgp_sparse._typed_inputs import TypedInputs
+from skgp_sparse.families.constant_fits import warn_of_constant_fits
 from skgp_sparse.families.family import fit_all, inducing_points_of, selection_of
-from skgp_sparse.families.kernel_bounds import warn_at_bounds
+from skgp_sparse.families.kernel_bounds import warn_of_kernels_at_bounds
 from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
-from skgp_sparse.kernels import has_noise
 from skgp_sparse.rows.checks import check_groups
 from skgp_sparse.rows.door import (
     as_passed,
@@ -65,6 +64,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
     fit_seconds_: float
     n_iter_: int
     jitter_: float
+    _compares_near_rows = True  # where a fit explains no more than a constant
 
     def _fit(self, X, y, sample_weight, offset=None, X_std=None, groups=None):
         # NumPy need not warn: the results are checked
@@ -89,7 +89,9 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         states = family.random_states(check_random_state(self.random_state))
         watched = bool(self.verbose) or has_callbacks(self)
         fits = family.refined(jobs, fit_all(jobs, states, self.n_jobs, watched), states)
-        self._warn_at_bounds(jobs, fits)
+        warn_of_kernels_at_bounds(family, jobs, fits)
+        if self._compares_near_rows:
+            warn_of_constant_fits(family, jobs, fits)
         for former in ("_stream", "n_samples_seen_"):
             vars(self).pop(former, None)
         self._store(family, fits, family.units_of(jobs[0].rows))
@@ -314,16 +316,6 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
                     f"{parameter}={before[parameter]}, but {parameter} is {now} now. Set it back, "
                     "or call fit with all rows to begin anew."
                 )
-
-    def _warn_at_bounds(self, jobs, fits):
-        """Warn of hyperparameters of the user's kernel that are close to their bounds."""
-        if self.optimizer is None or self.kernel is None:
-            return
-        for job, fit in zip(jobs, fits):
-            appended = has_noise(fit.kernel) and not has_noise(self.kernel)
-            with about(job.name):
-                kernel = fit.kernel.k1 if appended else fit.kernel
-                warn_at_bounds(kernel, getattr(self, "feature_names_in_", None))
 
 
 def fitted_view(estimator):

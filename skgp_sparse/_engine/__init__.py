@@ -8,6 +8,8 @@ chunked
     The table whose rows are chunks that something else reads.
 moments
     Means and spreads of columns, which can be merged.
+scale_evidence
+    The evidence of some rows at several scales; variograms of columns.
 basis
     The contract of a basis, and of its features at one kernel.
 inducing_basis

@@ -118,9 +118,9 @@ class ChunkedTable(Table):
         """Inputs of at most 100,000 rows, drawn by weight."""
         return self.subset(self.sample(_INPUTS, np.random.RandomState(0))).X
 
-    def scale(self):
+    def spread(self):
         """As of all tables, read once."""
-        return self._once("scale", super().scale)
+        return self._once("spread", super().spread)
 
     def target_variance(self):
         """As of all tables, read once."""

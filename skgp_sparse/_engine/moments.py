@@ -97,6 +97,30 @@ def present_maximum(values):
     return np.fmax.reduce(values, axis=0, initial=0.0)
 
 
+def present_moments(blocks, total_weight):
+    """Mean, spread and weight of missing values of each column; the spread is 0 of a constant one.
+
+    Parameters
+    ----------
+    blocks : callable
+        Returns an iterator of blocks of rows (k, d) of positive weight, and their weights.
+    total_weight : float
+    """
+    origin = present_start(next(blocks())[0])
+    with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
+        offsets = [present_maximum(np.abs(X - origin)) for X, _ in blocks()]
+        unit = or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
+        first, second, missing = 0.0, 0.0, np.zeros(origin.shape[1])
+        for X, weight in blocks():
+            X, gaps = (X - origin) / unit, np.isnan(X)
+            X, missing = np.where(gaps, 0.0, X), missing + weight @ gaps
+            first, second = first + weight @ X, second + weight @ X**2
+        total = np.maximum(total_weight - missing, np.finfo(float).tiny)
+        mean = first / total
+        spread = np.sqrt(np.maximum(second / total - mean**2, 0.0))
+        return origin[0] + unit * mean, spread_or_zero(spread, unit), missing
+
+
 def root_mean_square(values, weight):
     """Root of the mean square of each column; no square overflows or underflows."""
     if weight is not None:

@@ -78,21 +78,35 @@ def linear_residual(X, y):
 def correlation_length(x, y):
     """The distance along a column (n,) at which targets (n, p) lose their correlation.
 
-    The variogram of the rows in their order along the column tells: half the mean squared
-    difference of rows that are h places apart, for h = 1, 2, 4, .... Infinite where near rows are
-    no more alike than any.
+    The variogram of the rows in their order along the column tells, at lags of 1, 2, 4, ... places.
+    Infinite where near rows are not clearly more alike than any.
     """
-    there = np.isfinite(x)
-    order = np.argsort(x[there], kind="stable")
-    x, y = x[there][order], y[there][order]
-    variance, n = np.mean(y**2), len(x)
-    if n < _STANDARD_ERRORS**2 or variance == 0.0:
+    x, y = _in_order(x, y)
+    n = len(x)
+    if n < _STANDARD_ERRORS**2 or not y.any():
+        return np.inf
+    nearest = _variogram(y, 1)
+    if nearest > 1.0 - _STANDARD_ERRORS / np.sqrt(n):
         return np.inf
     lags = 2 ** np.arange(int(np.log2(n / _FEWEST_PAIRS)) + 1)
-    variogram = np.array([0.5 * np.mean((y[h:] - y[:-h]) ** 2) for h in lags]) / variance
-    if variogram[0] > 1.0 - _STANDARD_ERRORS / np.sqrt(n):
-        return np.inf
-    beyond = variogram >= variogram[0] + _SILL * (1.0 - variogram[0])
-    h = lags[np.argmax(beyond)] if beyond.any() else lags[-1]
-    length = np.median(x[h:] - x[:-h])
+    sill = nearest + _SILL * (1.0 - nearest)
+    lag = next((lag for lag in lags if _variogram(y, lag) >= sill), lags[-1])
+    length = np.median(x[lag:] - x[:-lag])
     return length if length > 0 else np.inf
+
+
+def lag_correlation(x, y):
+    """The correlation of centred targets (n,) of rows next to each other along a column (n,)."""
+    return 1.0 - _variogram(_in_order(x, y)[1], 1)
+
+
+def _in_order(x, y):
+    """A column and targets of the rows that have a value, in its order."""
+    there = np.isfinite(x)
+    order = np.argsort(x[there], kind="stable")
+    return x[there][order], y[there][order]
+
+
+def _variogram(y, lag):
+    """Half the mean squared difference of rows so many places apart, in units of the variance."""
+    return 0.5 * np.mean((y[lag:] - y[:-lag]) ** 2) / np.mean(y**2)

@@ -21,11 +21,8 @@ from skgp_sparse._engine.moments import (
     check_squares,
     merge,
     moments_of,
-    or_one,
-    present_maximum,
-    present_start,
+    present_moments,
     root_mean_square,
-    spread_or_zero,
 )
 from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import ordered_map, slices
@@ -362,42 +359,29 @@ class Table(ABC):
         Parameters
         ----------
         of_constant : float
-            Taken where a column is constant.
+            What is taken where a column is constant.
 
         Returns
         -------
         ndarray of shape (d,)
         """
-        return self.input_moments(of_constant)[1]
+        return np.where((spread := self.spread()) == 0.0, of_constant, spread)
 
-    def input_moments(self, of_constant: float = 1.0) -> Triple:
+    def spread(self) -> Array:
+        """Compute the standard deviations of the input columns (d,), 0 where one is constant."""
+        return self.input_moments()[1]
+
+    def input_moments(self) -> Triple:
         """Compute moments of the input columns, of the values that are there.
-
-        Parameters
-        ----------
-        of_constant : float
-            Spread of a constant column.
 
         Returns
         -------
         mean, spread : ndarray of shape (d,)
+            The spread is 0 where a column is constant.
         missing : ndarray of shape (d,)
             Weight of the rows in which the value is missing.
         """
-        origin = present_start(next(self._weighted_inputs())[0])
-        with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
-            offsets = [present_maximum(np.abs(X - origin)) for X, _ in self._weighted_inputs()]
-            unit = or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
-            first, second, missing = 0.0, 0.0, np.zeros(self.n_features)
-            for X, weight in self._weighted_inputs():
-                X, gaps = (X - origin) / unit, np.isnan(X)
-                X, missing = np.where(gaps, 0.0, X), missing + weight @ gaps
-                first, second = first + weight @ X, second + weight @ X**2
-            total = np.maximum(self.total_weight() - missing, np.finfo(float).tiny)
-            mean = first / total
-            spread = np.sqrt(np.maximum(second / total - mean**2, 0.0))
-            spread = spread_or_zero(spread, unit)
-            return origin[0] + unit * mean, np.where(spread == 0.0, of_constant, spread), missing
+        return present_moments(self._weighted_inputs, self.total_weight())
 
     def distinct(self, most: float = np.inf) -> Array | None:
         """Find the distinct inputs.

@@ -16,6 +16,14 @@ _about = ContextVar("about", default="")
 _collected = ContextVar("collected", default=None)
 
 
+class ConstantFitWarning(UserWarning):
+    """A warning of a fit that explains no more than a constant, although it could.
+
+    The search for hyperparameters has converged, to an optimum at which all structure is noise. In
+    the data, targets of rows that are near to each other are more alike than others.
+    """
+
+
 @contextmanager
 def _during(variable, value):
     token = variable.set(value)

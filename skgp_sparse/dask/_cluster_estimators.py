@@ -24,6 +24,7 @@ class OnCluster:
 
     client: Any
     _plain: Any
+    _compares_near_rows = False  # they would have to come from all workers
 
     @property
     def client_(self) -> Any:

@@ -32,7 +32,7 @@ class DaskTable(Table):
     sizes : list of int
         Rows of each part.
     n_features, n_targets : int
-    spread : ndarray of shape (n_features,)
+    spreads : ndarray of shape (n_features,)
         Of the columns of X; 0 of a constant column.
     reading : View
         How the parts are read.
@@ -46,7 +46,7 @@ class DaskTable(Table):
     sizes: list
     n_features: int
     n_targets: int
-    spread: np.ndarray
+    spreads: np.ndarray
     reading: View
     weighted: bool = False
     shifted: bool = False
@@ -137,9 +137,9 @@ class DaskTable(Table):
         """Standardised targets (n, p), which come to the client; see `Table.targets`."""
         return (self._column("y", rows or slice(None)) - self.y_mean) / self.y_scale
 
-    def scale(self, of_constant=1.0):
-        """Spread of every input column; see `Table.scale`."""
-        return np.where(self.spread == 0.0, of_constant, self.spread)
+    def spread(self):
+        """Spread of every input column, 0 where it is constant."""
+        return self.spreads
 
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""

@@ -4,8 +4,7 @@ from functools import reduce
 
 import numpy as np
 
-from skgp_sparse._engine.moments import merge, or_one
-from skgp_sparse._engine.moments import spread_or_zero
+from skgp_sparse._engine.moments import merge, or_one, spread_or_zero
 from skgp_sparse._ground.sklearn_compat import check_any_weight
 from skgp_sparse.dask import _collections, _tasks
 from skgp_sparse.dask._distributed_rows import DaskTable

@@ -13,6 +13,7 @@
 - `default_kernels`: the default kernel, by the types of columns, and its priors
 - `parameter_checks`: parameters that cannot be used
 - `kernel_bounds`: hyperparameters that end close to a bound
+- `constant_fits`: fits that explain no more than a constant
 - `latent_fits`: columns that share latent inputs
 - `evidence_bounds`: bounds of the exact evidence
 - `leave_one_out`: what the others say of every training row

@@ -11,8 +11,8 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
-from skgp_sparse._engine.moments import merge, moments_of
-from skgp_sparse.families.default_kernels import NUMBERS, default_signal
+from skgp_sparse._engine.moments import merge, moments_of, or_one
+from skgp_sparse.families.default_kernels import NUMBERS, default_signal, without_unclear_noise
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.starts import CheapSearch
 from skgp_sparse.rows.checks import check_number, is_auto, require
@@ -171,7 +171,7 @@ def resolve_kernel(kernel, alpha, rows, columns=NUMBERS):
         signal = default_signal(rows, y_variance, is_smooth=is_smooth, columns=columns)
     else:
         signal = clone(kernel)
-    signal = _informed(signal, rows, columns)
+    signal = _informed(signal, rows, columns, is_default=kernel is None)
     probe = rows.block(slice(0, 1)).X
     kernels.evaluate(signal, probe, probe)  # length scales for other columns are refused here
     noise_is_known = alpha is not None and kernel is not None
@@ -199,20 +199,23 @@ def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS):
     if kernel is None:
         variance = _spread(rows) ** 2 if likelihood.standardises else 1.0
         signal = default_signal(rows, variance, likelihood.latent_variance, columns=columns)
-        return _informed(signal, rows, columns)
+        return _informed(signal, rows, columns, is_default=True)
     kernel, probe = _informed(clone(kernel), rows, columns), rows.block(slice(0, 1)).X
     kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
     return kernel
 
 
-def _informed(kernel, rows, columns):
+def _informed(kernel, rows, columns, is_default=False):
     """The kernel, whose parts know how many levels there are, and where values are missing."""
-    if kernels.missing_parts(kernel, rows.n_features):
-        mean, scale, missing = rows.input_moments()
-        kernel = kernels.with_gaps(kernel, rows.n_features, missing > 0, mean, scale)
-    if kernels.additive_parts(kernel, rows.n_features):
-        mean, scale, _ = rows.input_moments()
-        kernel = kernels.with_units(kernel, rows.n_features, mean, scale)
+    d = rows.n_features
+    if kernels.missing_parts(kernel, d):
+        mean, spread, missing = rows.input_moments()
+        kernel = kernels.with_gaps(kernel, d, missing > 0, mean, or_one(spread))
+        if is_default:
+            kernel = without_unclear_noise(kernel, rows.total_weight() - missing)
+    if kernels.additive_parts(kernel, d):
+        mean, spread, _ = rows.input_moments()
+        kernel = kernels.with_units(kernel, d, mean, or_one(spread))
     return _counted(kernel, rows, columns)
 
 

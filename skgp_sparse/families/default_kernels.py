@@ -27,6 +27,9 @@ from skgp_sparse.rows.checks import is_auto
 _LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
 _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
 _OF_GAPS = 0.02  # noise of a missing value, in units of the variance
+_NO_NOISE_OF_GAPS = 1e-5  # the same where next to nothing is known: it would take that of all rows
+_FEWEST_KNOWN = 30  # values of a column that tell its noise from that of all rows
+_ONE_LEVEL_EACH, _FEWEST_IDS = 0.95, 50  # levels per row of a category that names rows, and rows
 _CORRELATIONS = 1e-3, 0.9999
 _LARGER = 100.0  # limit of the variance with categories: where all ρ are near 1, most is common
 
@@ -70,22 +73,70 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NU
     """
     scale, codes = rows.scale(NO_EFFECT), columns.codes()
     numbers = np.setdiff1d(np.arange(len(scale)), codes)
+    has_gaps, numbers = columns.misses(numbers), _with_values(rows, numbers, codes)
+    codes = _without_names_of_rows(rows, codes, len(numbers))
     parts = []
     if len(numbers):
         part = of_numbers(scale[numbers], is_smooth)
-        parts.append((numbers, Missing(part, noise=_OF_GAPS) if columns.misses(numbers) else part))
+        parts.append((numbers, Missing(part, noise=_OF_GAPS) if has_gaps else part))
     if codes:
         parts.append((codes, of_categories(len(codes))))
     if codes:
         limits = limits[0], _LARGER * limits[1]
     if len(parts) == 1:
-        return _constant(y_variance, limits) * parts[0][1]
+        chosen, part = parts[0]
+        part = part if len(chosen) == len(scale) else _of_columns(part, chosen, columns)
+        return kernels.named(_constant(y_variance, limits) * part, columns.names)
     variance = _constant(y_variance / (1.0 + _ADDED) ** 2, limits)
     first, second = (
-        Columns(ConstantKernel(_ADDED, _ADDED_LIMITS) + part, [columns.label(j) for j in chosen])
+        _of_columns(ConstantKernel(_ADDED, _ADDED_LIMITS) + part, chosen, columns)
         for chosen, part in parts
     )
     return kernels.named(variance * first * second, columns.names)
+
+
+def _of_columns(part, chosen, columns):
+    return Columns(part, [columns.label(j) for j in chosen])
+
+
+def _with_values(rows, numbers, codes):
+    """The columns of numbers in which any value is known, unless nothing is left."""
+    known = rows.total_weight() > rows.input_moments()[2]
+    left = numbers[known[numbers]]
+    return left if len(left) or codes else numbers
+
+
+def _without_names_of_rows(rows, codes, n_numbers):
+    """The categories but for those with a level for nearly every row, unless nothing is left.
+
+    What such a category explains is noise of the rows, and no other row has its levels.
+    """
+    if not (codes and rows.in_memory and rows.total_weight() >= _FEWEST_IDS):
+        return codes
+    X, most = rows.stored_inputs(), _ONE_LEVEL_EACH * rows.total_weight()
+    left = [j for j in codes if len(np.unique(X[:, j])) < most]
+    return left if left or n_numbers else codes
+
+
+def without_unclear_noise(kernel, known):
+    """The default kernel, without noise of missing values in columns where few values are known.
+
+    Nearly every row would have this noise, which could not be told from that of the targets.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression, of which the caller has the only copy.
+    known : ndarray of shape (d,)
+        Weights of the rows in which the value of a column is known.
+    """
+    for part, columns in kernels.missing_parts(kernel, len(known)):
+        few = known[columns][part.columns] < _FEWEST_KNOWN
+        if few.any():
+            limits = np.reshape(part.noise_bounds, (1, 2))
+            part.noise_bounds = np.where(few[:, None], _NO_NOISE_OF_GAPS, limits)
+            part.noise = np.where(few, _NO_NOISE_OF_GAPS, part.noise)
+    return kernel
 
 
 def of_numbers(scale, is_smooth=False):

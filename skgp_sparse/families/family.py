@@ -262,6 +262,10 @@ class Family(ABC):
         """One for every problem."""
         return [random_state]
 
+    def target_name(self, number: int) -> str:
+        """What users call one of several targets of a job."""
+        return f"target {number}"
+
     def moves(self) -> bool:
         """Whether theta and Z move at all."""
         return self.parameters.optimizer is not None

@@ -3,8 +3,19 @@
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._ground.warnings import warn
-from skgp_sparse.kernels import length_scale_places
+from skgp_sparse._ground.warnings import about, warn
+from skgp_sparse.kernels import has_noise, length_scale_places
+
+
+def warn_of_kernels_at_bounds(family, jobs, fits):
+    """Warn of hyperparameters of the user's kernel that were learned and are close to bounds."""
+    given, names = family.parameters.kernel, family.feature_names()
+    if given is None or not family.moves():
+        return
+    for job, fit in zip(jobs, fits):
+        appended = has_noise(fit.kernel) and not has_noise(given)
+        with about(job.name):
+            warn_at_bounds(fit.kernel.k1 if appended else fit.kernel, names)
 
 
 def warn_at_bounds(kernel, columns=None):
@@ -28,7 +39,7 @@ def _columns_of(kernel, columns):
     found = {}
     for places, seen in length_scale_places(kernel, len(columns)):
         if len(places) == len(seen):
-            found.update(zip(places.tolist(), columns[seen]))
+            found.update(zip(places.tolist(), np.asarray(columns, dtype=object)[seen]))
     return found
 
 

@@ -132,6 +132,10 @@ class ClassLabels(SiteFamily):
             )
         return part._replace(y=np.searchsorted(self.classes, part.y))
 
+    def target_name(self, number):
+        """What users call one of the classes of a softmax."""
+        return f"class {self.classes[number]}"
+
     def _job(self, rows, task, fit=None):
         kernel = resolve_latent_kernel(self.given_kernel(), self.likelihood, rows, self.columns())
         tol, most = tolerance(self.parameters.tol), self.parameters.max_iter_predict

@@ -7,6 +7,7 @@ predicts:
 
 - `_contract`: what every strategy does, and what is logged of those that are tried
 - `_job`: what is fitted, and how every fit begins
+- `_scales`: where the length scales of the default kernel begin
 - `_skewed_columns`: columns on a scale of logarithms
 - `_exact`: all rows, exactly
 - `_pool`: several exact fits, averaged

@@ -57,7 +57,7 @@ def begun_at_likely_scale(job):
     if not (places and job.settings.solver.moves and job.before is None and job.is_complete):
         return job
     positions, columns = places[0]  # of the one kernel of numbers
-    rows = _rows_that_tell(job, _ROWS)
+    rows = some_rows(job, _ROWS)
     if not rows.y.any():
         return job
     first = _start_at(job, rows, positions, job.kernel.theta[positions], job.spreads)
@@ -72,7 +72,7 @@ def begun_at_likely_scale(job):
 
 def _candidates(job, positions, columns):
     """Logarithms of length scales, and the spreads of the columns in which they are measured."""
-    first, spreads, rows = job.kernel.theta[positions], job.spreads, _rows_that_tell(job, _MANY)
+    first, spreads, rows = job.kernel.theta[positions], job.spreads, some_rows(job, _MANY)
     yield from ((first + np.log(factor), spreads) for factor in _FACTORS)
     quarters = np.array([spread_of_the_shortest_quarter(x) for x in rows.X.T])
     if np.any(quarters[columns] < spreads[columns] / _FAR):
@@ -150,7 +150,7 @@ def _clipped(theta, kernel):
     return np.clip(theta, *kernel.bounds.T)
 
 
-def _rows_that_tell(job, size):
+def some_rows(job, size):
     """`SomeRows` of at most so many rows of a job."""
     rows = job.rows.sampled(job.rows.sample(size, np.random.RandomState(0)))
     block = rows.everything()
