@@ -10,6 +10,7 @@ In the tree, a value that is the same for all entries is stored as a scalar, and
 The public functions at the end traverse the tree once.
 """
 
+import copyreg
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -204,7 +205,6 @@ class White(Node):
 
 
 _BUILDERS: dict[type, Callable[[Any], Any]] = {}
-_OF_USERS: dict[type, KernelRule] = {}  # rules by kernel class, for other processes
 
 
 def node(kernel: Kernel) -> Any:
@@ -236,7 +236,8 @@ def register(kernel_class: type, rule: KernelRule) -> None:
         Subclass of :class:`sklearn.gaussian_process.kernels.Kernel`.  The rule applies to this
         class only, not to its subclasses.  If the class already has a rule, it is replaced.
     rule : KernelRule
-        Derivative rule, which computes values and vector-Jacobian products of the kernel.
+        Derivative rule, which computes values and vector-Jacobian products of the kernel. Pickles
+        of such kernels contain it, so that the processes of joblib and of dask know it, too.
 
     Raises
     ------
@@ -275,13 +276,25 @@ def register(kernel_class: type, rule: KernelRule) -> None:
     if not isinstance(rule, KernelRule):
         raise TypeError(f"rule must be an instance of a KernelRule. Got {rule!r} instead.")
     add_family(kernel_class, lambda kernel: rule)
-    if not type(rule).__module__.startswith("skgp_sparse."):
-        _OF_USERS[kernel_class] = rule
+    if not all(_is_known_everywhere(one) for one in (kernel_class, type(rule))):
+        copyreg.pickle(kernel_class, partial(_with_rule, rule))  # type: ignore[arg-type]
 
 
-def rules_of_users() -> dict[type, KernelRule]:
-    """Rules by kernel class that this process was given, for another one to register."""
-    return dict(_OF_USERS)
+def _is_known_everywhere(one: type) -> bool:
+    """Return whether every process that imports this package imports a class."""
+    return one.__module__.startswith(("skgp_sparse.", "sklearn."))
+
+
+def _with_rule(rule: KernelRule, kernel: Kernel) -> Any:
+    """Return what a pickle holds of a kernel: its rule, too, for processes that lack it."""
+    build, arguments, *state = kernel.__reduce_ex__(4)
+    return _registered, (type(kernel), rule, build, arguments), *state
+
+
+def _registered(kernel_class: type, rule: KernelRule, build: Any, arguments: Any) -> Any:
+    """Return a kernel that was pickled with its rule, which this process knows from now on."""
+    register(kernel_class, rule)
+    return build(*arguments)
 
 
 def linearize(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pull]:
