@@ -11,7 +11,6 @@ from typing import NamedTuple
 import cloudpickle
 import numpy as np
 
-from skgp_sparse import kernels
 from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._engine.table import Layout, row_blocks
 from skgp_sparse._ground.parallel import single_threaded_blas
