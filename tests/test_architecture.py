@@ -10,12 +10,12 @@ import pytest
 ROOT = Path(__file__).parent.parent / "skgp_sparse"
 # from the ground up; a room imports from rooms of a lower floor, or from itself
 FLOORS = (
-    {"_ground", "displays", "metrics", "_progress", "_version"},
+    {"_ground", "metrics", "_progress", "_version"},
     {"kernels", "_safeguards"},
     {"_engine", "hyperpriors"},
     {"inference", "bounds", "inducing", "likelihoods", "sources"},
     {"rows"},
-    {"solvers", "_typed_inputs", "_sobol_attributes"},
+    {"solvers", "_typed_inputs", "_sobol_attributes", "displays"},
     {"posteriors"},
     {"families"},
     {"_estimator"},

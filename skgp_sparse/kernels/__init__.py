@@ -18,6 +18,7 @@ too, but it is slower, and its inducing points are not optimised.  Pullbacks of 
 package can be pickled.
 
 The public functions and the registry are in `_nodes`, and the interface of rules is in `_rules`.
+`_rules_in_pickles` lets rules of users travel to other processes.
 `_composites` contains sums, products and powers, and `_fallback` contains the code for kernels
 without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.

@@ -10,7 +10,6 @@ In the tree, a value that is the same for all entries is stored as a scalar, and
 The public functions at the end traverse the tree once.
 """
 
-import copyreg
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +19,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ._rules import Array, Ints, KernelRule, Pull, Scalars
+from ._rules_in_pickles import put_in_pickles
 
 
 class Node(ABC):
@@ -276,25 +276,7 @@ def register(kernel_class: type, rule: KernelRule) -> None:
     if not isinstance(rule, KernelRule):
         raise TypeError(f"rule must be an instance of a KernelRule. Got {rule!r} instead.")
     add_family(kernel_class, lambda kernel: rule)
-    if not all(_is_known_everywhere(one) for one in (kernel_class, type(rule))):
-        copyreg.pickle(kernel_class, partial(_with_rule, rule))  # type: ignore[arg-type]
-
-
-def _is_known_everywhere(one: type) -> bool:
-    """Return whether every process that imports this package imports a class."""
-    return one.__module__.startswith(("skgp_sparse.", "sklearn."))
-
-
-def _with_rule(rule: KernelRule, kernel: Kernel) -> Any:
-    """Return what a pickle holds of a kernel: its rule, too, for processes that lack it."""
-    build, arguments, *state = kernel.__reduce_ex__(4)
-    return _registered, (type(kernel), rule, build, arguments), *state
-
-
-def _registered(kernel_class: type, rule: KernelRule, build: Any, arguments: Any) -> Any:
-    """Return a kernel that was pickled with its rule, which this process knows from now on."""
-    register(kernel_class, rule)
-    return build(*arguments)
+    put_in_pickles(kernel_class, rule, register)
 
 
 def linearize(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pull]:
