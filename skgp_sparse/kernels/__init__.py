@@ -69,7 +69,7 @@ from ._orthogonal_rule import OrthogonalRule
 from ._rules import KernelRule
 from ._single import single
 from ._spectra import spectrum
-from ._sphere import Sphere
+from ._sphere import Sphere, spheres, theta_of_spread
 from ._varying_noise import LogFactor, VaryingNoise, VaryingNoiseNode, without_noise
 
 __all__ = [

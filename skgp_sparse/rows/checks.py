@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse.rows.gaps import NO_GAPS, about_values, is_frame
+from skgp_sparse.rows.latitudes import check_latitudes
 from skgp_sparse.rows.part import Part
 
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
@@ -31,6 +32,7 @@ class Rules(NamedTuple):
     n_targets: int | None = None  # that were announced
     may_miss: bool = False  # values of X may be NaN
     one_target: str = ""  # what takes one target only
+    names: object = None  # of the columns, where X itself does not say them
 
     @on_numpy
     def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False, X_std=None):
@@ -46,8 +48,10 @@ class Rules(NamedTuple):
             check_one_column(y, self.one_target, self.name)
         options = {"multi_output": several, "y_numeric": not self.labels, "dtype": FLOATS}
         finite = "allow-nan" if self.may_miss else True
+        names = [*X.columns] if is_frame(X) else self.names
         with about_values(X, self.name, NO_GAPS):
             X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
+        check_latitudes(X, self.kernel, names, self.name)
         weight = check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
             if offset is not None:

@@ -43,6 +43,7 @@ def survey(source, rules, alpha):
             n += sizes[-1]
             if sizes[-1] == 0:
                 continue
+            rules = rules._replace(names=_names_of(source, np.shape(chunk.X)[-1], rules.name))
             part = rules.check(*chunk)
             outline = outline or Outline.of(part)
             outline.check(Outline.of(part))
