@@ -26,7 +26,8 @@ without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `
 `Sphere` in `_sphere`; `LogScale`, for skewed columns, is in `_log_scale`, and `Missing`, for inputs
 with missing values, in `_missing` and `_missing_node`.  `_categorical` has the kernel of levels,
 `_codes` says which parts of a kernel see them, and `_levels` how much rows of levels agree.
-`_column_factors` takes products apart by column.  `_orthogonal` and
+`_column_factors` takes products apart by column, and `_one_column` replaces one column of rows.
+`_orthogonal` and
 `_orthogonal_rule` are about the additive kernel.  `_near` makes inputs in which rows are near that
 a kernel finds near.  `_varying_noise` has noise whose variance varies with the inputs.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
@@ -64,6 +65,7 @@ from ._nodes import (
     register,
     stacked,
 )
+from ._one_column import replacing
 from ._orthogonal import OrthogonalAdditive, additive_parts, with_units
 from ._orthogonal_rule import OrthogonalRule
 from ._rules import KernelRule
