@@ -18,6 +18,7 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from skgp_sparse._ground.parallel import slices
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.dask import _tasks
 
 _LOST = (asyncio.CancelledError, CancelledError, CommClosedError)
@@ -39,7 +40,7 @@ def resolve_client(client, name):
     if not isinstance(client, Client) or client.asynchronous:
         raise TypeError(
             f"The 'client' parameter of {name} must be None or a distributed.Client that is not "
-            f"asynchronous. Got {client!r} instead."
+            f"asynchronous. Got {as_text(client)} instead."
         )
     _check_running(client)
     return client

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse._ground.plain_text import as_text
+
 from ._rules import Array, Ints, KernelRule, Pull, Scalars
 from ._rules_in_pickles import put_in_pickles
 
@@ -272,9 +274,9 @@ def register(kernel_class: type, rule: KernelRule) -> None:
     True
     """
     if not isinstance(kernel_class, type):
-        raise TypeError(f"kernel_class must be a class. Got {kernel_class!r} instead.")
+        raise TypeError(f"kernel_class must be a class. Got {as_text(kernel_class)} instead.")
     if not isinstance(rule, KernelRule):
-        raise TypeError(f"rule must be an instance of a KernelRule. Got {rule!r} instead.")
+        raise TypeError(f"rule must be an instance of a KernelRule. Got {as_text(rule)} instead.")
     add_family(kernel_class, lambda kernel: rule)
     put_in_pickles(kernel_class, rule, register)
 

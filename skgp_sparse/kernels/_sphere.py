@@ -6,6 +6,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse._ground.plain_text import as_text
+
 from ._mapped import MappedKernel
 from ._nodes import node
 from ._rules import Array, Ints
@@ -74,8 +76,9 @@ class Sphere(MappedKernel):
         """Return 3, the number of coordinates of a point."""
         if self.distance != "chord":
             raise ValueError(
-                f"distance of Sphere must be 'chord'. Got {self.distance!r}. Stationary kernels of "
-                "the distance along the great circle are not positive definite on a sphere."
+                f"distance of Sphere must be 'chord'. Got {as_text(self.distance)}. Stationary "
+                "kernels of the distance along the great circle are not positive definite on a "
+                "sphere."
             )
         if d != 2:
             raise ValueError(

@@ -10,6 +10,7 @@ from sklearn import config_context
 from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse.rows.gaps import NO_GAPS, about_values, is_frame
 from skgp_sparse.rows.latitudes import check_latitudes
@@ -125,8 +126,8 @@ def check_inputs(X, kernel, name, labels=False):
         exact = "GaussianProcessClassifier" if labels else "GaussianProcessRegressor"
         raise ValueError(
             f"{name} accepts only numeric arrays of shape (n_samples, n_features), because "
-            f"inducing points are vectors. For structured inputs of {kernel!r}, use scikit-learn's "
-            f"{exact}, or turn every input into a vector, for example by "
+            f"inducing points are vectors. For structured inputs of {as_text(kernel)}, use "
+            f"scikit-learn's {exact}, or turn every input into a vector, for example by "
             "CountVectorizer(analyzer='char')."
         )
     check_numbers(X, "X", name)
@@ -203,7 +204,7 @@ def check_offset(offset, X, is_taken, name):
             "added to the prediction. Subtract it from y before fit, and add it after predict."
         )
     if np.asarray(offset).dtype.kind not in "biuf":
-        raise ValueError(f"{name}: offset must be numbers. Got {offset!r} instead.")
+        raise ValueError(f"{name}: offset must be numbers. Got {as_text(offset)} instead.")
     offset = np.full(len(X), offset) if np.ndim(offset) == 0 else offset
     offset = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
     if offset.shape != (len(X),):
@@ -274,7 +275,7 @@ def require(is_right, parameter, value, name, must):
     """Raise unless the value of a parameter is right; `must` says what it must be."""
     if not is_right:
         raise ValueError(
-            f"The {parameter!r} parameter of {name} must be {must}. Got {value!r} instead."
+            f"The {parameter!r} parameter of {name} must be {must}. Got {as_text(value)} instead."
         )
 
 
