@@ -10,8 +10,8 @@ import pytest
 ROOT = Path(__file__).parent.parent / "skgp_sparse"
 # from the ground up; a room imports from rooms of a lower floor, or from itself
 FLOORS = (
-    {"_ground", "metrics", "_progress", "_version"},
-    {"kernels", "_safeguards"},
+    {"_ground", "_progress", "_version"},
+    {"kernels", "metrics", "_safeguards"},
     {"_engine", "hyperpriors"},
     {"inference", "bounds", "inducing", "likelihoods", "sources"},
     {"rows"},

@@ -24,7 +24,7 @@ def check_latitudes(X, kernel, names, name):
     if kernel is None or not has_sphere(kernel):
         return
     d = X.shape[1]
-    labels = [*range(d)] if names is None else [*names]
+    labels = [*range(d)] if names is None or len(names) != d else [*names]
     kernel = kernels.named(kernel, labels if all(isinstance(one, str) for one in labels) else None)
     for part, columns in kernels.spheres(kernel, d):
         _check(X, part.kernel, columns, labels, name)

@@ -36,6 +36,7 @@ def survey(source, rules, alpha):
         Known noise variance.
     """
     sizes, notes, parts, few, outline, n = [], [], [], True, None, 0
+    rules = rules._replace(names=getattr(source, "feature_names", None))
     for number, chunk in _all_chunks(source, rules.name):
         with about_chunk(number, source, rules.name):
             chunk = as_chunk(chunk)
@@ -43,7 +44,6 @@ def survey(source, rules, alpha):
             n += sizes[-1]
             if sizes[-1] == 0:
                 continue
-            rules = rules._replace(names=_names_of(source, np.shape(chunk.X)[-1], rules.name))
             part = rules.check(*chunk)
             outline = outline or Outline.of(part)
             outline.check(Outline.of(part))
