@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import (
     CallbackSupportMixin,
     IterationReporter,
@@ -159,9 +160,9 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
             value = params.get(owner, getattr(self, owner, None))
             if part and (value is None or isinstance(value, str)) and hasattr(self, owner):
                 raise ValueError(
-                    f"{key!r} of {type(self).__name__} cannot be set, because {owner} is {value!r} "
-                    f"and has no parameters. First set {owner} to an object that has a parameter "
-                    f"{part!r}. Bounds are in skgp_sparse.bounds, likelihoods in "
+                    f"{key!r} of {type(self).__name__} cannot be set, because {owner} is "
+                    f"{as_text(value)} and has no parameters. First set {owner} to an object that "
+                    f"has a parameter {part!r}. Bounds are in skgp_sparse.bounds, likelihoods in "
                     "skgp_sparse.likelihoods, posteriors in skgp_sparse.posteriors, solvers in "
                     "skgp_sparse.solvers, priors in skgp_sparse.hyperpriors, and kernels in "
                     "sklearn.gaussian_process.kernels."

@@ -15,6 +15,7 @@ from skgp_sparse.rows.checks import (
 )
 from skgp_sparse.rows.door import OpenSource, check_query
 from skgp_sparse.rows.gaps import NO_GAPS, about_values, check_gaps
+from skgp_sparse.rows.latitudes import check_latitudes
 from skgp_sparse.rows.types import FROM_DTYPE, types_of
 
 
@@ -46,7 +47,9 @@ class TypedInputs:
         if types is None and not self._knows_missing():
             check_numbers(X, "X", name)
             with about_values(X, name, self._remedy()):
-                return validate_data(self, X, reset=False, dtype=FLOATS)
+                X = validate_data(self, X, reset=False, dtype=FLOATS)
+            self._check_latitudes(X)
+            return X
         validate_data(self, X, reset=False, skip_check_array=True)
         X = X if types is None else types.encoded(X, name)
         check_numbers(X, "X", name)
@@ -54,6 +57,7 @@ class TypedInputs:
         during = "there were none in the column in fit. Impute them, or fit with such rows."
         check_gaps(X, self._fits[0].kernel, self._names(), f"X of {name}", during)
         self._check_levels(X)
+        self._check_latitudes(X)
         return X
 
     def _remedy(self):
@@ -72,6 +76,13 @@ class TypedInputs:
                     f"that was not in fit, first in row {unknown[0]}, and {part} has "
                     "handle_unknown='error'. Remove the row, or set handle_unknown to 'ignore'."
                 )
+
+    def _check_latitudes(self, X):
+        """Raise at a latitude beyond a pole, where a kernel has places on a sphere."""
+        is_fitted = hasattr(self, "kernel_")
+        kernel = self._fits[0].kernel if is_fitted else self.kernel
+        names = getattr(self, "feature_names_in_", None)
+        check_latitudes(X, kernel, names, type(self).__name__)
 
     def _check_gaps_of_rows(self, job):
         """Raise if a value is missing in a column that the user's kernel sees without `Missing`."""

@@ -18,6 +18,7 @@ from skgp_sparse._engine.normal_inputs import Normals
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import (
     CallbackSupportMixin,
     IterationReporter,
@@ -379,9 +380,9 @@ class BayesianGPLVM(
         bound = resolve_bound(self.bound, name)
         if np.any(bound.noise_share) or bound.block_size > 1:
             raise ValueError(
-                f"{name}: bound={self.bound!r} has no closed form for latent positions, because it "
-                "counts residual variance as noise, or sees rows together. Use 'titsias_new', "
-                "'titsias' or 'artemev'."
+                f"{name}: bound={as_text(self.bound)} has no closed form for latent positions, "
+                "because it counts residual variance as noise, or sees rows together. Use "
+                "'titsias_new', 'titsias' or 'artemev'."
             )
         given, X = X, self._rows(X, reset=True)
         units = LatentUnits.of(X)

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from sklearn.pipeline import Pipeline
 
+from skgp_sparse._ground.plain_text import as_text
+
 __all__ = [
     "calibration_error",
     "calibration_error_scorer",
@@ -276,7 +278,9 @@ def interval_score(
     """
     y, lower, upper = _interval(y_true, lower, upper)
     if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage must be between 0 and 1, both excluded. Got {coverage!r}.")
+        raise ValueError(
+            f"coverage must be between 0 and 1, both excluded. Got {as_text(coverage)}."
+        )
     missed = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
     return _average(upper - lower + 2.0 / (1.0 - coverage) * missed, sample_weight)
 
@@ -662,7 +666,7 @@ def _mean_and_std(estimator: Any, X: Any, name: str) -> tuple[Array, Array]:
             raise
         raise TypeError(
             f"{name} needs an estimator whose predict takes return_std and returns means and "
-            f"standard deviations. Got {estimator!r}. Pass one that does, such as "
+            f"standard deviations. Got {as_text(estimator)}. Pass one that does, such as "
             "SparseGPRegressor."
         ) from error
     return mean, std

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._engine import sampled_functions
 from skgp_sparse._estimator import SparseGP
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.families.components import components_of
 from skgp_sparse.families.evidence_bounds import evidence_bounds
@@ -641,7 +642,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             return expected if return_std else expected[0]
         if return_cov and not (latent or view.has_covariance):
             raise ValueError(
-                f"return_cov=True is available for likelihood={self.likelihood!r} only with "
+                f"return_cov=True is available for likelihood={as_text(self.likelihood)} only with "
                 "latent=True. Set it, or use sample_y for joint distributions of the response."
             )
         if return_cov:
@@ -923,8 +924,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.components"
         if not is_gaussian(self.likelihood):
             raise ValueError(
-                f"{name} is that of likelihood='gaussian'. Got likelihood={self.likelihood!r}. Set "
-                "it to 'gaussian'."
+                f"{name} is that of likelihood='gaussian'. Got "
+                f"likelihood={as_text(self.likelihood)}. Set it to 'gaussian'."
             )
         return components_of(self._view, self._query(X), self._names(), name)
 
@@ -963,8 +964,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.noise_std"
         if not is_gaussian(self.likelihood):
             raise ValueError(
-                f"{name} is that of likelihood='gaussian'. Got likelihood={self.likelihood!r}. Use "
-                "predict(X, return_std=True), or predict_quantiles."
+                f"{name} is that of likelihood='gaussian'. Got "
+                f"likelihood={as_text(self.likelihood)}. Use predict(X, return_std=True), or "
+                "predict_quantiles."
             )
         return self._view.noise_std(self._query(X))
 
@@ -1086,8 +1088,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name, records = f"{type(self).__name__}.evidence_bounds", None
         if not is_gaussian(self.likelihood):
             raise ValueError(
-                f"{name} needs likelihood='gaussian'. Got {self.likelihood!r}. Judge the fit by "
-                "log_predictive_density of rows that it has not seen."
+                f"{name} needs likelihood='gaussian'. Got {as_text(self.likelihood)}. Judge the "
+                "fit by log_predictive_density of rows that it has not seen."
             )
         if (X is None) != (y is None) or (X is None and sample_weight is not None):
             raise ValueError(

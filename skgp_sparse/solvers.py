@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.process import Process
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
@@ -233,7 +234,7 @@ class UserOptimizer(BaseEstimator, Solver):
         raise ValueError(
             "The callable given as optimizer must return (theta, value): theta holds "
             f"{len(kernel.theta)} log hyperparameters, value is what it minimised, a number. Got "
-            f"{answer!r}."
+            f"{as_text(answer)}."
         )
 
 

@@ -36,6 +36,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from skgp_sparse._ground.plain_text import as_text
+
 Names = str | Sequence[str] | None
 Reader = Callable[[], "Chunk"]
 _ROWS, _NUMBERS = 65_536, 1 << 22  # of a chunk at most, where nothing is said
@@ -523,7 +525,7 @@ def _ending(path: Any) -> str:
 def _check_used(kind: str, **given: object) -> None:
     """Raise if something is given that files of a kind do not use."""
     unused = [
-        f"{name}={value!r}"
+        f"{name}={as_text(value)}"
         for name, value in given.items()
         if value is not None and (name == "chunk_size") != (kind == ".npy")
     ]
@@ -546,7 +548,7 @@ def _slices(columns: dict[str, Any], chunk_size: int | None, owner: str) -> list
     if chunk_size is not None and not (is_int and chunk_size >= 1):
         raise ValueError(
             f"The 'chunk_size' parameter of {owner} must be None or an int in the range [1, inf). "
-            f"Got {chunk_size!r} instead."
+            f"Got {as_text(chunk_size)} instead."
         )
     sizes = {name: column.shape[0] for name, column in columns.items()}
     if len(set(sizes.values())) > 1:

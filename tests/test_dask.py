@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+import cloudpickle
 import joblib
 import numpy as np
 import pytest
@@ -178,10 +179,9 @@ def test_evaluations_with_sites_are_the_local_ones(likelihood, client, on_worker
 
 def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
     X, _, y = table
-    for known in ("_BUILDERS", "_OF_USERS"):
-        monkeypatch.setattr(_nodes, known, dict(getattr(_nodes, known)))
+    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
     kernels.register(Renamed, RuleOfRenamed())
-    arrived = pickle.loads(_partitions.packed(Renamed()))
+    arrived = pickle.loads(cloudpickle.dumps(Renamed()))
     assert b"RuleOfRenamed" in pickle.dumps(arrived)  # from worker to worker
     kernels.register(type("Elsewhere", (RBF,), {"__module__": "nowhere"}), RuleOfRenamed())
     kernel = Renamed([1.0, 2.0]) + WhiteKernel(0.1)
@@ -397,8 +397,7 @@ def test_offsets_of_predictions_stay_with_their_rows(client, table):
 
 def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
     X, _, y = table
-    for known in ("_BUILDERS", "_OF_USERS"):
-        monkeypatch.setattr(_nodes, known, dict(getattr(_nodes, known)))
+    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
     kernels.register(Another, RuleOfRenamed())
     model = DaskSparseGPRegressor(Another() + WhiteKernel(), **QUICK).fit(X, y)
     assert not any(client.run(knows_another).values())
@@ -407,7 +406,7 @@ def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
 
 
 def knows_another():
-    return Another in _nodes.rules_of_users()
+    return Another in _nodes._BUILDERS
 
 
 def test_an_empty_partition_has_no_predictions(client, table):

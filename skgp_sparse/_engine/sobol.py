@@ -19,14 +19,14 @@ from scipy.stats import qmc
 from skgp_sparse import kernels
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.posterior import is_of_points
-from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
 _NEIGHBORS = 30  # of a prediction, where there are more: quick, and as good for shares
 _SEQUENCES, _POINTS = 8, 1024  # of an estimate, and of each sequence
 _LARGE = 1 << 28  # products of numbers, beyond which samples are quicker
 _ROUNDING = 1e-4  # of the variance, up to which sums of large terms are exact enough
-_TOGETHER = 1 << 14  # points at which the mean is evaluated together
+_ENTRIES, _FEWEST_TOGETHER = 1 << 17, 16  # of matrices that stay in the cache, and their rows
 
 
 class SobolIndices(NamedTuple):
@@ -79,13 +79,7 @@ def sobol_indices(processes, quantiles, n_jobs):
             first, total, variance = np.sum(closed, axis=0)
             return _indices(first[None], total[None], variance[None], error=0.0)
         threads, quick = resolve_n_jobs(n_jobs), [_quick(process) for process in processes]
-
-        def mean(X):
-            blocks = np.array_split(X, -(-len(X) // _TOGETHER))
-            parts = [np.concatenate([p.mean(b, threads) for b in blocks]) for p in quick]
-            return np.column_stack(parts)
-
-        found = [_sampled(mean, quantiles, seed) for seed in range(_SEQUENCES)]
+        found = [_sampled(quick, quantiles, seed, threads) for seed in range(_SEQUENCES)]
     return _indices(*(np.array(one) for one in zip(*found)))
 
 
@@ -154,20 +148,47 @@ def _in_closed_form(process, values):
     return np.array([first, total, np.full(len(means), variance)])
 
 
-def _sampled(mean, columns, seed):
+def _sampled(processes, columns, seed, threads):
     """The same from one Sobol sequence; `columns` (k, d) are sorted values."""
     d = columns.shape[1]
     points = qmc.Sobol(2 * d, seed=seed).random(_POINTS)
     places = np.minimum((points * len(columns)).astype(int), len(columns) - 1)
     A, B = (columns[half, np.arange(d)] for half in (places[:, :d], places[:, d:]))
-    f_A, f_B = mean(A), mean(B)
+    f_A, f_B = (_side_by_side(p.mean(X, threads) for p in processes) for X in (A, B))
     centre = 0.5 * (f_A.mean(axis=0) + f_B.mean(axis=0))
     variance = 0.5 * np.sum((f_A - centre) ** 2 + (f_B - centre) ** 2) / _POINTS
-    first, total = np.empty(d), np.empty(d)
-    for j in range(d):
-        mixed = A.copy()
-        mixed[:, j] = B[:, j]
-        f = mean(mixed)
-        first[j] = np.sum((f_B - centre) * (f - f_A)) / _POINTS
-        total[j] = 0.5 * np.sum((f - f_A) ** 2) / _POINTS
+    f = np.concatenate([_replaced(p, A, B, threads) for p in processes], axis=2)  # (d, n, p)
+    first = np.sum((f_B - centre) * (f - f_A), axis=(1, 2)) / _POINTS
+    total = 0.5 * np.sum((f - f_A) ** 2, axis=(1, 2)) / _POINTS
     return first, total, np.full(d, variance)
+
+
+def _side_by_side(parts):
+    return np.concatenate([*parts], axis=1)
+
+
+def _replaced(process, A, B, threads):
+    """Means (d, n, p) of rows A in which column j, for each of d, is that of B."""
+    if not is_of_points(process):
+        return np.stack([process.mean(_mixed(A, B, j), threads) for j in range(A.shape[1])])
+    size = max(_FEWEST_TOGETHER, _ENTRIES // max(len(process.features.Z), 1))
+    blocks = np.array_split(np.arange(len(A)), -(-len(A) // size))
+
+    def means(rows):
+        replace = kernels.replacing(process.kernel, A[rows], process.features.Z)
+        return np.stack(
+            [_times(replace(j, B[rows, j]), process.u, len(rows)) for j in range(A.shape[1])]
+        )
+
+    return np.concatenate([*ordered_map(means, blocks, threads)], axis=1)
+
+
+def _mixed(A, B, j):
+    mixed = A.copy()
+    mixed[:, j] = B[:, j]
+    return mixed
+
+
+def _times(K, u, n):
+    """``K u`` (n, p), where K is a number if all of its entries are equal."""
+    return K @ u if np.ndim(K) else np.broadcast_to(K * u.sum(axis=0), (n, u.shape[1]))

@@ -10,6 +10,8 @@ normal
     The normal density.
 parallel
     Threads over blocks and tiles, with one BLAS thread each; memory that is used again.
+plain_text
+    Values of users as text, for messages.
 quadrature
     Expectations under one normal distribution per row.
 sklearn_compat

@@ -8,7 +8,6 @@ import asyncio
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import BytesIO
 from threading import Lock
 
 import cloudpickle
@@ -19,8 +18,8 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from skgp_sparse._ground.parallel import slices
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.dask import _tasks
-from skgp_sparse.kernels._nodes import rules_of_users
 
 _LOST = (asyncio.CancelledError, CancelledError, CommClosedError)
 _FAN_IN = 8  # sums that are added at once: a tree that depends on nothing but their number
@@ -41,7 +40,7 @@ def resolve_client(client, name):
     if not isinstance(client, Client) or client.asynchronous:
         raise TypeError(
             f"The 'client' parameter of {name} must be None or a distributed.Client that is not "
-            f"asynchronous. Got {client!r} instead."
+            f"asynchronous. Got {as_text(client)} instead."
         )
     _check_running(client)
     return client
@@ -103,20 +102,7 @@ def _check_running(client):
 
 def once(thing):
     """Anything as one delayed object, which the workers hand to each other and unpickle once."""
-    return delayed(cloudpickle.loads, pure=False)(packed(thing))
-
-
-def packed(thing):
-    """A pickle in which kernels carry the rules that the user registered for their classes."""
-    file = BytesIO()
-    _Pickler(file).dump(thing)
-    return file.getvalue()
-
-
-class _Pickler(cloudpickle.Pickler):
-    def reducer_override(self, thing):
-        rule = rules_of_users().get(type(thing))
-        return super().reducer_override(thing) if rule is None else _tasks.reduced(rule, thing)
+    return delayed(cloudpickle.loads, pure=False)(cloudpickle.dumps(thing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +144,7 @@ class Partitions:
         """
         call = delayed(_tasks.visit if leave else _tasks.sums_of_visit, pure=False, nout=2)
         shared, left = once(asked), []
-        sums = [call(shared, part, packed(one)) for part, one in zip(self.futures, own)]
+        sums = [call(shared, part, cloudpickle.dumps(one)) for part, one in zip(self.futures, own)]
         if leave:
             sums, left = zip(*sums)
         add = delayed(_tasks.total, pure=False)

@@ -3,16 +3,14 @@
 A task may run twice, on any worker, and gives the same answer: a worker may die.
 """
 
-import copyreg
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 from typing import NamedTuple
 
 import cloudpickle
 import numpy as np
 
-from skgp_sparse import kernels
 from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._engine.table import Layout, row_blocks
 from skgp_sparse._ground.parallel import single_threaded_blas
@@ -71,20 +69,6 @@ def load(number, rules, X, **columns):
         if np.ndim(columns["y"]) and len(columns["y"]) != len(X):
             raise ValueError(f"y has {len(columns['y'])} rows and X has {len(X)}. {SAME_ROWS}")
         return rules.check(X, **columns)
-
-
-def kernel_with_rule(kind, rule, state):
-    """A kernel of a class to which the user gave a rule, for which the worker knows it from now."""
-    kernels.register(kind, rule)
-    copyreg.pickle(kind, partial(reduced, rule))  # workers hand it on to each other
-    kernel = kind.__new__(kind)
-    vars(kernel).update(state)
-    return kernel
-
-
-def reduced(rule, kernel):
-    """A kernel of such a class, for pickles."""
-    return kernel_with_rule, (type(kernel), rule, vars(kernel))
 
 
 def outline_of(part):

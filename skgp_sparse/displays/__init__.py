@@ -11,6 +11,7 @@ drawn, and not before.
 - `_selection`: what a fit has tried
 - `_relevance`: how much each column matters
 - `_effect`: what one column does
+- `_drawn_columns`: what displays draw of columns of all types
 """
 
 from ._convergence import ConvergenceDisplay

@@ -7,6 +7,8 @@ import numpy.typing as npt
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
+from skgp_sparse._ground.plain_text import as_text
+
 from ._display import Array, Display
 
 _LEVELS = np.arange(1, 100) / 100.0
@@ -141,7 +143,7 @@ class CoverageDisplay(Display):
             If `kind` is none of these.
         """
         if kind not in ("coverage", "pit"):
-            raise ValueError(f"kind must be 'coverage' or 'pit'. Got {kind!r}.")
+            raise ValueError(f"kind must be 'coverage' or 'pit'. Got {as_text(kind)}.")
         (ax,) = self._axes(ax)
         if kind == "coverage":
             distance = 2.0 * np.abs(self.pit - 0.5)

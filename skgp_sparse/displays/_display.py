@@ -33,3 +33,13 @@ class Display:
             )
         self.ax_, self.figure_ = ax, axes[0].figure
         return axes
+
+
+def shorten_dates(*axes: Any) -> None:
+    """Write dates of axes, if they have some, in short labels."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    for axis in axes:
+        locator = axis.get_major_locator()
+        if isinstance(locator, AutoDateLocator):
+            axis.set_major_formatter(ConciseDateFormatter(locator, tz=locator.tz))

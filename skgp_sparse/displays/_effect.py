@@ -1,36 +1,47 @@
 """What one column does."""
 
-from typing import Any
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ._display import AnyArray, Array, Display
+from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse.rows.gaps import is_frame
 
-_MANY = 20  # values of a column, above which a curve is drawn
-_EDGE = 0.01  # share of the rows on both sides of a curve
+from ._display import AnyArray, Array, Display, shorten_dates
+from ._drawn_columns import as_table, axis_of, drawn_column, with_column
 
 
 class EffectDisplay(Display):
-    """What one column does: the partial dependence of the function on it, with a band.
+    """What one column does: the partial dependence of predictions on it, with a band.
 
     Partial dependence is the average prediction over some rows, in all of which the column has the
-    same value. The band is that of the average of the function: it has no noise, and takes into
-    account that predictions of different rows depend on each other.
+    same value: of a classifier, the average probability of a class. Numbers and times make a curve.
+    Categories, intervals and booleans make points, and so do missing values among them.
+
+    The band is that of the average of the function: it has no noise, and takes into account that
+    predictions of different rows depend on each other. There is none for classifiers, and for
+    likelihoods only with ``latent=True``.
 
     Parameters
     ----------
     values : ndarray of shape (k,)
-        Of the column.
-    mean, std : ndarray of shape (k,)
-        Of the average of the function.
+        Of the column, of its own type.
+    mean : ndarray of shape (k,)
+        Average predictions.
+    std : ndarray of shape (k,)
+        Standard deviations of the average of the function. None means that there is no band.
     name : str
         Of the column.
     coverage : float, default=0.95
         Of the band.
     is_curve : bool, default=True
         Whether values are connected.
+    label : str, default="average prediction"
+        What is averaged.
 
     Attributes
     ----------
@@ -51,13 +62,14 @@ class EffectDisplay(Display):
         self,
         values: AnyArray,
         mean: Array,
-        std: Array,
+        std: Array | None,
         *,
         name: str | None,
         coverage: float = 0.95,
         is_curve: bool = True,
+        label: str = "average prediction",
     ) -> None:
-        self.values, self.mean, self.std = values, mean, std
+        self.values, self.mean, self.std, self.label = values, mean, std, label
         self.name, self.coverage, self.is_curve = name, coverage, is_curve
 
     @classmethod
@@ -67,24 +79,33 @@ class EffectDisplay(Display):
         X: Any,
         column: Any,
         *,
+        target: Any = None,
+        latent: bool = False,
         coverage: float = 0.95,
         n_points: int = 50,
         n_rows: int = 100,
         ax: Any = None,
     ) -> "EffectDisplay":
-        """Draw what a column does in a fitted regressor.
+        """Draw what a column does in a fitted estimator.
 
         Parameters
         ----------
-        estimator : fitted SparseGPRegressor
-        X : array-like of shape (n_samples, n_features)
+        estimator : fitted SparseGPRegressor or SparseGPClassifier
+        X : array-like or data frame of shape (n_samples, n_features)
             Rows over which predictions are averaged, and whose values of the column are drawn.
         column : int or str
             Number of a column or, of a data frame, its name.
+        target : object, default=None
+            The class whose probability is drawn, or the number of the target. None is the second of
+            two classes, or the only target.
+        latent : bool, default=False
+            With a likelihood other than "gaussian": whether the latent value is drawn, with a band,
+            and not the mean of y.
         coverage : float, default=0.95
             Of the band.
         n_points : int, default=50
-            Values of a column of many numbers.
+            Values of a column of many numbers or times, and the most levels of a category, of which
+            the most frequent are drawn.
         n_rows : int, default=100
             Rows of an average, which are drawn at random from X where there are more.
         ax : matplotlib Axes, default=None
@@ -98,21 +119,28 @@ class EffectDisplay(Display):
         Raises
         ------
         ValueError
-            If X has no such column.
+            If X has no such column, or `target` is none of the classes or targets.
         """
         check_is_fitted(estimator)
-        is_frame = hasattr(X, "columns")
-        names = [*X.columns] if is_frame else list(range(np.shape(X)[1]))
+        table, names = as_table(X)
         if column not in names:
-            raise ValueError(f"X has no column {column!r}. Choose one of {names}.")
-        place = names.index(column)
-        data = X[column].to_numpy() if is_frame else np.asarray(X)[:, place]
-        values, is_curve = _values_of(data, n_points)
-        rows = np.random.RandomState(0).permutation(len(data))[:n_rows]
-        pairs = [_average(estimator, X, rows, column, place, value) for value in values]
-        mean, std = map(np.array, zip(*pairs))
-        name = str(column) if is_frame else f"column {column}"
-        return cls(values, mean, std, name=name, coverage=coverage, is_curve=is_curve).plot(ax=ax)
+            raise ValueError(f"X has no column {as_text(column)}. Choose one of {names}.")
+        place, known = names.index(column), getattr(estimator, "categories_", ())
+        rows = np.random.RandomState(0).permutation(len(table))[:n_rows]
+        drawn = drawn_column(table, names, place, known, n_points)
+        first = with_column(table, rows[:1], place, drawn, 0)
+        question = _question(estimator, target, latent, first)
+        tables = (with_column(table, rows, place, drawn, k) for k in range(len(drawn.values)))
+        mean, std = map(np.array, zip(*(question.average(estimator, at) for at in tables)))
+        return cls(
+            drawn.values,
+            mean,
+            std if question.has_band else None,
+            name=str(column) if is_frame(table) else f"column {column}",
+            coverage=coverage,
+            is_curve=drawn.is_curve,
+            label=question.label,
+        ).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> "EffectDisplay":
         """Draw again.
@@ -128,40 +156,75 @@ class EffectDisplay(Display):
             The display, whose `ax_` and `figure_` hold the drawing.
         """
         (ax,) = self._axes(ax)
-        width = ndtri(0.5 + 0.5 * self.coverage) * self.std
-        label = f"{100 * self.coverage:g}% of the function"
         if self.is_curve:
-            ax.plot(self.values, self.mean, color="C0")
-            ends = self.mean - width, self.mean + width
-            ax.fill_between(self.values, *ends, color="C0", alpha=0.25, label=label)
+            axis = axis_of(np.asarray(self.values), self.name)
+            values, name = axis.of(np.asarray(self.values)), axis.label
+            ax.plot(values, self.mean, color="C0")
         else:
-            places = np.arange(len(self.values))
-            ax.errorbar(places, self.mean, width, fmt="o", color="C0", capsize=3, label=label)
-            ax.set_xticks(places, [str(value) for value in self.values])
-        ax.set(xlabel=self.name, ylabel="average prediction")
-        ax.legend()
+            values, name = np.arange(len(self.values)), self.name
+            ax.plot(values, self.mean, "o", color="C0")
+            ax.set_xticks(values, [_level(value) for value in self.values])
+        if self.std is not None:
+            self._plot_band(ax, values, ndtri(0.5 + 0.5 * self.coverage) * self.std)
+        ax.set(xlabel=name, ylabel=self.label)
+        shorten_dates(ax.xaxis)
         return self
 
+    def _plot_band(self, ax: Any, values: AnyArray, width: Array) -> None:
+        label = f"{100 * self.coverage:g}% of the function"
+        if self.is_curve:
+            ends = self.mean - width, self.mean + width
+            ax.fill_between(values, *ends, color="C0", alpha=0.25, label=label)
+        else:
+            ax.errorbar(values, self.mean, width, fmt="none", color="C0", capsize=3, label=label)
+        ax.legend()
 
-def _values_of(data: Any, n_points: int) -> tuple[AnyArray, bool]:
-    """Values of a column that are drawn, and whether they are a curve."""
-    is_number = np.issubdtype(data.dtype, np.number)
-    known = data[~np.isnan(data)] if np.issubdtype(data.dtype, np.floating) else data
-    if is_number and len(np.unique(known)) > _MANY:
-        low, high = np.quantile(known, [_EDGE, 1.0 - _EDGE])
-        return np.linspace(low, high, n_points), True
-    return np.unique(known if is_number else [str(one) for one in known]), is_number
+
+class _Question(NamedTuple):
+    """What is averaged."""
+
+    target: int | None  # number of a class or of one of several targets
+    label: str
+    of_classes: bool = False
+    has_band: bool = False
+
+    def average(self, estimator: Any, at: Any) -> tuple[Any, Any]:
+        """Mean and standard deviation of the average over rows; NaN where there is no band."""
+        if not self.has_band:
+            predict = estimator.predict_proba if self.of_classes else estimator.predict
+            return self._own(predict(at)).mean(), np.nan
+        mean, cov = estimator.predict(at, return_cov=True, latent=True)
+        return self._own(mean).mean(), np.sqrt(max(self._own(cov).mean(), 0.0))
+
+    def _own(self, values: Any) -> Any:
+        return values if self.target is None else values[..., self.target]
 
 
-def _average(
-    estimator: Any, X: Any, rows: AnyArray, column: Any, place: int, value: Any
-) -> tuple[Any, Any]:
-    """Mean and standard deviation of the average of the function over rows."""
-    if hasattr(X, "columns"):
-        at = X.iloc[rows].assign(**{column: value})
-        at[column] = at[column].astype(X[column].dtype)
-    else:
-        at = np.array(X, dtype=float)[rows]
-        at[:, place] = value
-    mean, cov = estimator.predict(at, return_cov=True, latent=True)
-    return mean.mean(), np.sqrt(max(cov.mean(), 0.0))
+def _question(estimator: Any, target: Any, latent: bool, at: Any) -> _Question:
+    """The `_Question` of a fitted estimator; `at` is a row at which it can predict."""
+    if is_classifier(estimator):
+        classes = [*estimator.classes_]
+        target = classes[1] if target is None and len(classes) == 2 else target
+        if target not in classes:
+            _refuse(target, f"a class, one of {as_text(classes)}")
+        return _Question(classes.index(target), f"average probability of {target}", of_classes=True)
+    is_gaussian = getattr(estimator, "likelihood", "gaussian") == "gaussian"
+    label = "average latent value" if latent and not is_gaussian else "average prediction"
+    shape, has_band = np.shape(estimator.predict(at)), latent or is_gaussian
+    if len(shape) == 1 and target is None:
+        return _Question(None, label, has_band=has_band)
+    if len(shape) == 1:
+        _refuse(target, "None, because there is one target")
+    if not isinstance(target, Integral) or int(target) not in range(shape[1]):
+        _refuse(target, f"the number of a target, 0 to {shape[1] - 1}")
+    return _Question(int(target), f"{label} of target {target}", has_band=has_band)
+
+
+def _refuse(target: Any, must: str) -> None:
+    raise ValueError(f"target of EffectDisplay must be {must}. Got {as_text(target)}.")
+
+
+def _level(value: Any) -> str:
+    """The label of a level."""
+    is_missing = not isinstance(value, str) and str(value) in ("None", "nan", "<NA>", "NaT")
+    return "missing" if is_missing else str(value)

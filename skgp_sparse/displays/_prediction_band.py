@@ -5,9 +5,14 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ._display import AnyArray, Array, Display
+from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse.rows.gaps import is_frame
+
+from ._display import AnyArray, Array, Display, shorten_dates
+from ._drawn_columns import as_table, axis_of, range_of_column
 
 _MARGIN = 0.05  # of the range of the data, beyond which a band goes on
 
@@ -16,12 +21,13 @@ class PredictionBandDisplay(Display):
     """Predictions of a regressor of one or two inputs, with their uncertainty.
 
     Of one input, it draws the mean, the interval, the data and the inducing points. Of two inputs,
-    it draws the mean and the standard deviation side by side.
+    it draws the mean and the standard deviation side by side. Inputs are numbers, or times, which
+    have an axis of dates.
 
     Parameters
     ----------
     grid : ndarray of shape (n,) or pair of ndarray of shape (k,)
-        Values of the inputs.
+        Values of the inputs, of their own types.
     mean : ndarray of shape (n,) or (k, k)
         Predicted means.
     std : ndarray of the same shape
@@ -29,7 +35,7 @@ class PredictionBandDisplay(Display):
     coverage : float, default=0.95
         Of the interval.
     X, y : ndarray of shape (m, d) and (m,), default=None
-        Data.
+        Data, without the rows in which an input is missing.
     inducing_points : ndarray of shape (p, d), default=None
         Marked below the curve, or on the plane.
     names : list of str, default=None
@@ -102,34 +108,63 @@ class PredictionBandDisplay(Display):
         Raises
         ------
         ValueError
-            If there are more than two inputs.
+            If there are more than two inputs, one of them is a category or a boolean, or there is
+            more than one target.
+        TypeError
+            If the estimator is a classifier.
         """
         check_is_fitted(estimator)
-        names, values = _named(X)
-        if values.shape[1] > 2:
-            raise ValueError(
-                f"{cls.__name__} draws one or two inputs. X has {values.shape[1]} columns. Choose "
-                "them, or draw partial dependence with sklearn.inspection."
-            )
-        low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-        margin = _MARGIN * (high - low)
-        grids = [np.linspace(*ends, n_points) for ends in zip(low - margin, high + margin)]
-        rows = np.stack(np.meshgrid(*grids, indexing="ij"), axis=-1).reshape(-1, len(grids))
-        mean, std = estimator.predict(_like(X, rows), return_std=True)
-        shape = (n_points,) * len(grids)
-        points = getattr(estimator, "inducing_points_", None)
-        is_few = points is not None and points.shape[1:] == values.shape[1:]
-        is_few = is_few and getattr(estimator, "posterior_", "") == "inducing"
+        table, names = as_table(X)
+        ranges = cls._ranges(table, names, n_points)
+        mean, std = cls._predictions(estimator, table, [one.grid for one in ranges], ranges)
+        values = [one.shown(one.grid) for one in ranges]
+        data = np.column_stack([one.numbers for one in ranges])
         return cls(
-            grids[0] if len(grids) == 1 else tuple(grids),
-            np.reshape(mean, shape),
-            np.reshape(std, shape),
+            values[0] if len(values) == 1 else tuple(values),
+            mean,
+            std,
             coverage=coverage,
-            X=values,
-            y=None if y is None else np.asarray(y),
-            inducing_points=points if is_few else None,
-            names=names,
+            X=_shown(ranges, data),
+            y=None if y is None else np.asarray(y)[_is_known(data)],
+            inducing_points=_inducing_points(estimator, ranges),
+            names=[str(name) for name in names] if is_frame(table) else None,
         ).plot(ax=ax)
+
+    @classmethod
+    def _predictions(cls, estimator: Any, table: Any, grids: list[Array], ranges: Any) -> Any:
+        """Means and standard deviations (k, ...) at all points of grids."""
+        if is_classifier(estimator):
+            raise TypeError(
+                f"{cls.__name__} draws regressors. Draw the probabilities of "
+                f"{type(estimator).__name__} with EffectDisplay."
+            )
+        rows = np.stack(np.meshgrid(*grids, indexing="ij"), axis=-1).reshape(-1, len(grids))
+        cells = [one.cells(values) for one, values in zip(ranges, rows.T)]
+        mean, std = estimator.predict(_like(table, cells), return_std=True)
+        if np.ndim(mean) > 1:
+            raise ValueError(
+                f"{cls.__name__} draws one target, but {type(estimator).__name__} has "
+                f"{np.shape(mean)[1]}. Fit it to one of them."
+            )
+        shape = tuple(map(len, grids))
+        return np.reshape(mean, shape), np.reshape(std, shape)
+
+    @classmethod
+    def _ranges(cls, table: Any, names: list[Any], n_points: int) -> Any:
+        """The `Range` of each input."""
+        if len(names) > 2:
+            raise ValueError(
+                f"{cls.__name__} draws one or two inputs. X has {len(names)} columns. Choose "
+                "them, or draw partial dependence with EffectDisplay."
+            )
+        ranges = [range_of_column(table, j, n_points, _MARGIN) for j in range(len(names))]
+        if None in ranges:
+            raise ValueError(
+                f"{cls.__name__} draws inputs that are numbers or times. Column "
+                f"{as_text(names[ranges.index(None)])} of X has levels or no values. Draw what it "
+                "does with EffectDisplay."
+            )
+        return ranges
 
     def plot(self, ax: Any = None) -> "PredictionBandDisplay":
         """Draw again.
@@ -152,40 +187,67 @@ class PredictionBandDisplay(Display):
 
     def _plot_line(self, ax: Any) -> None:
         width = ndtri(0.5 + 0.5 * self.coverage) * self.std
-        (line,) = ax.plot(self.grid, self.mean, label="mean")
+        axis = axis_of(self.grid, self.names[0] if self.names else "x")
+        grid = axis.of(self.grid)
+        (line,) = ax.plot(grid, self.mean, label="mean")
         color, label = line.get_color(), f"{self.coverage:.0%} interval"
         ends = self.mean - width, self.mean + width
-        ax.fill_between(self.grid, *ends, color=color, alpha=0.2, lw=0, label=label)
+        ax.fill_between(grid, *ends, color=color, alpha=0.2, lw=0, label=label)
         if self.y is not None:
-            ax.plot(self.X[:, 0], self.y, ".", color="0.25", ms=4, zorder=1, label="data")
+            ax.plot(axis.of(self.X[:, 0]), self.y, ".", color="0.25", ms=4, zorder=1, label="data")
         if self.inducing_points is not None:
             at = np.full(len(self.inducing_points), 0.02)
             marks = {"marker": "|", "ms": 12, "color": "k", "ls": "", "label": "inducing points"}
-            ax.plot(self.inducing_points[:, 0], at, transform=ax.get_xaxis_transform(), **marks)
-        ax.set(xlabel=self.names[0] if self.names else "x", ylabel="y")
+            places = axis.of(self.inducing_points[:, 0])
+            ax.plot(places, at, transform=ax.get_xaxis_transform(), **marks)
+        ax.set(xlabel=axis.label, ylabel="y")
+        shorten_dates(ax.xaxis)
         ax.legend()
 
     def _plot_maps(self, axes: Any) -> None:
+        names = self.names or ("first input", "second input")
+        sides = [axis_of(grid, name) for grid, name in zip(self.grid, names)]
+
+        def drawn(columns: Any) -> list[AnyArray]:
+            return [side.of(column) for side, column in zip(sides, columns)]
+
         for ax, values, title in zip(axes, (self.mean, self.std), ("mean", "standard deviation")):
-            filled = ax.contourf(*self.grid, values.T, levels=20)
+            filled = ax.contourf(*drawn(self.grid), values.T, levels=20)
             ax.figure.colorbar(filled, ax=ax)
             if self.y is not None:
-                ax.plot(*self.X.T, ".", color="k", ms=2)
+                ax.plot(*drawn(self.X.T), ".", color="k", ms=2)
             if self.inducing_points is not None:
-                ax.plot(*self.inducing_points.T, "x", color="w", ms=6)
-            x, y = self.names or ("first input", "second input")
-            ax.set(title=title, xlabel=x, ylabel=y)
+                ax.plot(*drawn(self.inducing_points.T), "x", color="w", ms=6)
+            ax.set(title=title, xlabel=sides[0].label, ylabel=sides[1].label)
+            shorten_dates(ax.xaxis, ax.yaxis)
 
 
-def _named(X: Any) -> tuple[list[str] | None, Array]:
-    """Names of the columns, None where they have none, and the inputs as an array (n, d)."""
-    values = np.asarray(X, dtype=float)
-    values = values[:, None] if values.ndim == 1 else values
-    return [str(name) for name in X.columns] if hasattr(X, "columns") else None, values
+def _like(table: Any, columns: list[AnyArray]) -> Any:
+    """Columns as a table of the type of another one."""
+    if is_frame(table):
+        return type(table)(dict(zip(table.columns, columns)))
+    return _side_by_side(columns)
 
 
-def _like(X: Any, rows: AnyArray) -> Any:
-    """Rows in the type of X, if that is a data frame."""
-    if not hasattr(X, "columns"):
-        return rows
-    return type(X)(dict(zip(X.columns, rows.T)))
+def _side_by_side(columns: list[AnyArray]) -> AnyArray:
+    """Columns as an array, of objects where one is of times and another is not."""
+    is_mixed = len({one.dtype.kind for one in columns}) > 1
+    return np.column_stack([one.astype(object) if is_mixed else one for one in columns])
+
+
+def _shown(ranges: Any, points: Array) -> AnyArray:
+    """Points (n, d), as an estimator sees them, as they are drawn: without those with gaps."""
+    points = points[_is_known(points)]
+    return _side_by_side([one.shown(values) for one, values in zip(ranges, points.T)])
+
+
+def _is_known(points: Array) -> Any:
+    return ~np.isnan(points).any(axis=1)
+
+
+def _inducing_points(estimator: Any, ranges: Any) -> AnyArray | None:
+    """Inducing points as they are drawn, None where all rows are, or they are of other inputs."""
+    points = getattr(estimator, "inducing_points_", None)
+    if points is None or points.shape[1:] != (len(ranges),):
+        return None
+    return _shown(ranges, points) if getattr(estimator, "posterior_", "") == "inducing" else None

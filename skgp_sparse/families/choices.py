@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.moments import merge, moments_of, or_one
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.default_kernels import NUMBERS, default_signal, without_unclear_noise
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.starts import CheapSearch
@@ -73,8 +74,9 @@ def resolve_bound(bound, name):
     if isinstance(bound, bounds.Bound):
         if bound.block_size != 1 and not isinstance(bound, bounds.TitsiasBlocks):
             raise ValueError(
-                f"{name}: bound={bound!r} has block_size={bound.block_size!r}, but only "
-                "TitsiasBlocks and its subclasses have a penalty for blocks of rows. Set it to 1."
+                f"{name}: bound={as_text(bound)} has block_size={as_text(bound.block_size)}, but "
+                "only TitsiasBlocks and its subclasses have a penalty for blocks of rows. Set it "
+                "to 1."
             )
         return clone(bound)
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
@@ -90,8 +92,9 @@ def resolve_method(bound, likelihood, name):
     require(is_bound, "bound", bound, name, f"one of {offered}")
     if offer is None or offer.method is None:
         raise ValueError(
-            f"bound={bound!r} is defined for Gaussian noise only. With other likelihoods, the "
-            f"'bound' parameter of {name} must be one of {offered}, or an instance such as PEP()."
+            f"bound={as_text(bound)} is defined for Gaussian noise only. With other likelihoods, "
+            f"the 'bound' parameter of {name} must be one of {offered}, or an instance such as "
+            "PEP()."
         )
     method = offer.method(likelihood, resolve_bound(bound, name))
     if isinstance(method, ExpectationPropagation):
@@ -117,7 +120,7 @@ def _check_propagation(bound, likelihood, name):
         )
     if reason is not None:
         raise ValueError(
-            f"{name}: bound={bound!r} is expectation propagation, which {reason}. Use "
+            f"{name}: bound={as_text(bound)} is expectation propagation, which {reason}. Use "
             "bound='titsias_new' or bound='titsias'."
         )
 

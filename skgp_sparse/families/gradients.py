@@ -7,6 +7,7 @@ from skgp_sparse._engine import slopes
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.metric import in_metric as seen_in
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import is_gaussian
 
 _TINY = np.finfo(float).tiny
@@ -31,8 +32,8 @@ def check_question(parameters, return_cov, latent, known, name):
         )
     if not (latent or is_gaussian(parameters.likelihood)):
         raise ValueError(
-            f"{name}: gradients of responses to likelihood={parameters.likelihood!r} are not "
-            "known. Set latent to True for those of the latent value."
+            f"{name}: gradients of responses to likelihood={as_text(parameters.likelihood)} are "
+            "not known. Set latent to True for those of the latent value."
         )
 
 

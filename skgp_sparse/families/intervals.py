@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._ground.parallel import resolve_n_jobs
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.leave_one_out import predicted, why_unknown
 from skgp_sparse.rows.checks import BOOLS, require
 
@@ -142,12 +143,13 @@ def widths(scores, coverage, side, groups, name):
     strangers = np.setdiff1d(known, scores.groups)
     if len(strangers):
         raise ValueError(
-            f"{name}: fit had no row of the group {strangers[0]!r}. Leave groups out for such rows."
+            f"{name}: fit had no row of the group {as_text(strangers[0])}. Leave groups out for "
+            "such rows."
         )
     each = []
     for group in known:
         own = scores.groups == group
-        about = f"{name}: the group {group!r}"
+        about = f"{name}: the group {as_text(group)}"
         each.append(_widths(scores.values[own], weight[own], coverage, side, about))
     below, above = map(np.array, zip(*each))
     return below[index.ravel()], above[index.ravel()]

@@ -7,6 +7,7 @@ kinds, nothing is learned from it: its kernel is the initial one.
 import numpy as np
 from sklearn.utils.multiclass import unique_labels
 
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families import multiclass
 from skgp_sparse.families.choices import (
     resolve_latent_kernel,
@@ -196,8 +197,8 @@ def announced_classes(classes, before, name):
     classes = unique_labels(classes)
     if before is not None and not np.array_equal(classes, before):
         raise ValueError(
-            f"{name}.partial_fit: classes={classes!r} is not the same as on the last call, which "
-            f"had {before!r}. Leave it out, or call fit with all rows to begin anew."
+            f"{name}.partial_fit: classes={as_text(classes)} is not the same as on the last call, "
+            f"which had {as_text(before)}. Leave it out, or call fit with all rows to begin anew."
         )
     if len(classes) < 2:
         raise ValueError(

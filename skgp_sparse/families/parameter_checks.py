@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import is_gaussian, resolve_bound
 from skgp_sparse.hyperpriors import PRIORS
 from skgp_sparse.posteriors._choice import resolve_posterior
@@ -116,8 +117,9 @@ def check_latent(estimator, name):
         )
     if noise is not None and kernels.has_noise(kernel):
         raise ValueError(
-            f"{name}: the noise is given twice, by noise_variance={noise!r} and by a WhiteKernel "
-            f"in kernel={kernel}. Set noise_variance to 'learn', or remove the WhiteKernel."
+            f"{name}: the noise is given twice, by noise_variance={as_text(noise)} and by a "
+            f"WhiteKernel in kernel={kernel}. Set noise_variance to 'learn', or remove the "
+            "WhiteKernel."
         )
 
 
@@ -145,10 +147,10 @@ def check_strategy(family):
     """Raise if the posterior cannot be given what is asked for."""
     given, reason = family.parameters, family.strategy.refuses(family)
     if reason is None and not (family.strategy.has_bound or is_auto(given.bound)):
-        reason = f"has no bound, so that none can be chosen. Got bound={given.bound!r}"
+        reason = f"has no bound, so that none can be chosen. Got bound={as_text(given.bound)}"
     if reason is not None:
         raise ValueError(
-            f"{family.name}: posterior={given.posterior!r} {reason}. Change this, or set "
+            f"{family.name}: posterior={as_text(given.posterior)} {reason}. Change this, or set "
             "posterior='inducing'."
         )
 
@@ -173,7 +175,7 @@ def check_noise(parameters, name):
     if noise == "learned" and not is_gaussian(likelihood):
         raise ValueError(
             f"{name}: noise='learned' is that of likelihood='gaussian'. Got likelihood="
-            f"{likelihood!r}. Leave one of them out."
+            f"{as_text(likelihood)}. Leave one of them out."
         )
     if noise == "learned" and parameters.optimizer is None:
         raise ValueError(
@@ -186,8 +188,9 @@ def check_mixes(metric, kernel, name):
     """Raise if columns should be mixed that a kernel does not see alike."""
     if metric not in ("auto", "ard") and not kernels.may_mix(kernel):
         raise ValueError(
-            f"{name}: metric={metric!r} mixes columns of stationary kernels that have a derivative "
-            f"rule and see all columns alike. Got {kernel}. Change this, or set metric='ard'."
+            f"{name}: metric={as_text(metric)} mixes columns of stationary kernels that have a "
+            f"derivative rule and see all columns alike. Got {kernel}. Change this, or set "
+            "metric='ard'."
         )
 
 
@@ -233,7 +236,7 @@ def check_no_alpha(parameters, name):
     if parameters.alpha is not None:
         raise ValueError(
             f"{name}: alpha is the variance of known Gaussian noise, which "
-            f"likelihood={parameters.likelihood!r} does not have. Set alpha to None."
+            f"likelihood={as_text(parameters.likelihood)} does not have. Set alpha to None."
         )
 
 
@@ -241,9 +244,9 @@ def check_minibatches(parameters, method, name):
     """Raise if minibatches are asked for, and the method has none."""
     if method.uses_last_site and isinstance(parameters.solver, Minibatches):
         raise ValueError(
-            f"{name}: bound={parameters.bound!r} is expectation propagation, which has no "
+            f"{name}: bound={as_text(parameters.bound)} is expectation propagation, which has no "
             "minibatches, because the next site of a row depends on its last one. Got solver="
-            f"{parameters.solver!r}. Set solver to 'auto', or bound to 'titsias_new'."
+            f"{as_text(parameters.solver)}. Set solver to 'auto', or bound to 'titsias_new'."
         )
 
 
@@ -252,9 +255,9 @@ def check_solver_for_blocks(family):
     given = family.parameters
     if takes_random_rows(given.solver):
         raise ValueError(
-            f"{family.name}: bound={given.bound!r} has a penalty for each block of near rows, "
-            f"which random rows are not. Got solver={given.solver!r}. Set solver to 'lbfgs', or "
-            "bound to 'titsias_new'."
+            f"{family.name}: bound={as_text(given.bound)} has a penalty for each block of near "
+            f"rows, which random rows are not. Got solver={as_text(given.solver)}. Set solver to "
+            "'lbfgs', or bound to 'titsias_new'."
         )
 
 
@@ -262,9 +265,9 @@ def check_in_memory_for_blocks(family, rows):
     """Raise if near rows have a penalty together, and rows are not in memory to be looked for."""
     if not rows.in_memory:
         raise ValueError(
-            f"{family.name}: bound={family.parameters.bound!r} needs all rows in memory, where it "
-            "looks for near ones. Pass arrays, not a source or rows on a cluster, or set bound to "
-            "'titsias_new'."
+            f"{family.name}: bound={as_text(family.parameters.bound)} needs all rows in memory, "
+            "where it looks for near ones. Pass arrays, not a source or rows on a cluster, or set "
+            "bound to 'titsias_new'."
         )
 
 
@@ -278,9 +281,9 @@ def can_learn_later(estimator):
             reason = f"posterior={strategy.name!r} has Gaussian noise only there"
         bound = estimator.bound
         if is_gaussian(estimator.likelihood) and resolve_bound(bound, name).block_size > 1:
-            reason = f"bound={bound!r} has a penalty for each block of near rows"
+            reason = f"bound={as_text(bound)} has a penalty for each block of near rows"
         if estimator.metric not in ("auto", "ard") and not strategy.keeps_rows:
-            reason = f"metric={estimator.metric!r} is learned from all rows at once"
+            reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
     except ValueError:  # which partial_fit will say
         return True
     if reason is not None:

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgp_sparse._engine.posterior import Prior
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import is_gaussian, resolve_likelihood
 from skgp_sparse.families.parameter_checks import check_kernel
 from skgp_sparse.families.views import ResponseView, TargetView
@@ -20,5 +21,5 @@ def prior_view(parameters, name):
     if is_gaussian(parameters.likelihood):
         return TargetView(Prior(kernel, p), *units, one_column=p == 1)
     likelihood = resolve_likelihood(parameters.likelihood, name)
-    check_one_column(np.empty((1, p)), f"likelihood={likelihood!r}", name)
+    check_one_column(np.empty((1, p)), f"likelihood={as_text(likelihood)}", name)
     return ResponseView(TargetView(Prior(kernel, 1), *units, one_column=True), likelihood, *units)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
 from skgp_sparse.families.intervals import scores_of
 from skgp_sparse.families.parameter_checks import check_minibatches, check_no_alpha, check_strategy
@@ -36,7 +37,7 @@ class Responses(SiteFamily):
             parameters.kernel,
             likelihood=self.likelihood,
             n_targets=parameters.n_targets,
-            one_target=f"likelihood={self.likelihood!r}",
+            one_target=f"likelihood={as_text(self.likelihood)}",
         )
         self.normalizes = parameters.normalize_y and self.likelihood.standardises
 

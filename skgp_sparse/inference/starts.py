@@ -14,6 +14,7 @@ from skgp_sparse import kernels
 from skgp_sparse.inference.optimizers import STOPPED, STUCK, climb
 from skgp_sparse.inference.parameters import VectorFunction
 
+_SOME_ROWS = 10_000  # that tell how far apart places on a sphere are
 _RESCUES = 4  # starts after an optimum that explains nothing
 _IN_A_BASIN = 0.4  # first step of a kernel with periods; from one on, it left the basin
 _LITTLE = 1e-5  # nats, of all rows, that the last iterations of a run gain ...
@@ -33,8 +34,9 @@ def fit_exact(objective, kernel, settings, random_state):
     Starts at the kernel's own theta, and at `n_restarts` points drawn uniformly between the bounds;
     of a kernel with periods, every second one has the kernel's own theta but for these. Where the
     own theta leads to an optimum that explains the targets no better than noise alone, a few starts
-    around it are tried before that is believed. With a `CheapSearch`, it has further starts, of
-    which the best one ends at an optimum, and so does each of those that are drawn.
+    around it are tried before that is believed. Length scales on a sphere also start at the spread
+    of the rows. With a `CheapSearch`, it has further starts, of which the best one ends at an
+    optimum, and so does each of those that are drawn.
 
     Returns
     -------
@@ -53,7 +55,7 @@ def fit_exact(objective, kernel, settings, random_state):
     def fine(maximum):
         return _finished(within, settings, maximum) if cheap else maximum
 
-    others = settings.deadline.until(cheap.starts if cheap else ())
+    others = settings.deadline.until(_others(objective, kernel, cheap))
     best = fine(_best(rough, rough(kernel.theta), others))
     if len(kernel.theta) == 0:
         return within, best
@@ -62,6 +64,16 @@ def fit_exact(objective, kernel, settings, random_state):
         best = fine(_best(rough, best, settings.deadline.until(_around(kernel.theta))))
     drawn = settings.deadline.until(restarts(kernel, settings.n_restarts, random_state))
     return within, _best(lambda theta: fine(rough(theta)), best, drawn)
+
+
+def _others(objective, kernel, cheap):
+    """Starts beside the kernel's own: that of places on a sphere, and those of a `CheapSearch`."""
+    rows = objective.rows
+    if kernels.spheres(kernel, rows.n_features):
+        some = rows.sampled(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
+        theta = kernels.theta_of_spread(kernel, np.asarray(some.stored_inputs(), dtype=np.float64))
+        yield from () if theta is None else (theta,)
+    yield from cheap.starts if cheap else ()
 
 
 def _best(climb_from, best, thetas):

@@ -18,6 +18,7 @@ too, but it is slower, and its inducing points are not optimised.  Pullbacks of 
 package can be pickled.
 
 The public functions and the registry are in `_nodes`, and the interface of rules is in `_rules`.
+`_rules_in_pickles` lets rules of users travel to other processes.
 `_composites` contains sums, products and powers, and `_fallback` contains the code for kernels
 without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.
@@ -25,7 +26,8 @@ without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `
 `Sphere` in `_sphere`; `LogScale`, for skewed columns, is in `_log_scale`, and `Missing`, for inputs
 with missing values, in `_missing` and `_missing_node`.  `_categorical` has the kernel of levels,
 `_codes` says which parts of a kernel see them, and `_levels` how much rows of levels agree.
-`_column_factors` takes products apart by column.  `_orthogonal` and
+`_column_factors` takes products apart by column, and `_one_column` replaces one column of rows.
+`_orthogonal` and
 `_orthogonal_rule` are about the additive kernel.  `_near` makes inputs in which rows are near that
 a kernel finds near.  `_varying_noise` has noise whose variance varies with the inputs.
 `_stacks` contains the same for many small point sets at once, and `_single` makes tiles in single
@@ -63,12 +65,13 @@ from ._nodes import (
     register,
     stacked,
 )
+from ._one_column import replacing
 from ._orthogonal import OrthogonalAdditive, additive_parts, with_units
 from ._orthogonal_rule import OrthogonalRule
 from ._rules import KernelRule
 from ._single import single
 from ._spectra import spectrum
-from ._sphere import Sphere
+from ._sphere import Sphere, spheres, theta_of_spread
 from ._varying_noise import LogFactor, VaryingNoise, VaryingNoiseNode, without_noise
 
 __all__ = [

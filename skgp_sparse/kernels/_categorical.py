@@ -19,6 +19,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
+from skgp_sparse._ground.plain_text import as_text
+
 from ._formulas import UnitRule
 from ._levels import agreement, as_codes, correlations, log_weights
 from ._rules import Array, Pull, Scalars
@@ -288,8 +290,8 @@ class Categorical(Kernel):
             raise ValueError(
                 "Categorical needs n_levels='auto' or an int of at least 1, a rank of at least 0, "
                 "correlations between 0 and 1, and handle_unknown='ignore' or 'error'. Got "
-                f"n_levels={levels!r}, rank={self.rank!r}, correlation={self.correlation!r} and "
-                f"handle_unknown={unknown!r}."
+                f"n_levels={as_text(levels)}, rank={as_text(self.rank)}, "
+                f"correlation={as_text(self.correlation)} and handle_unknown={as_text(unknown)}."
             )
         if is_auto and (self.rank > 0 or unknown == "error"):
             raise ValueError(

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ._categorical import Categorical
+from ._mapped import MappedNode
 from ._nodes import node
 
 _MOST = 10_000  # levels that are points
@@ -43,13 +44,17 @@ def as_numbers(kernel, d):
     -------
     ndarray of shape (d,) of bool
     """
-    seen = [
-        np.arange(d) if columns is None else columns
-        for leaf, columns in node(kernel).seen(np.arange(d))
-        if hasattr(leaf, "touched") and type(leaf.kernel) is not Categorical
-        if len(leaf.touched(np.arange(1)))
-    ]
-    return np.isin(np.arange(d), np.concatenate([np.zeros(0), *seen]))
+    return np.isin(np.arange(d), _as_numbers(node(kernel), np.arange(d)))
+
+
+def _as_numbers(part, columns):
+    """Return the columns that parts for numbers see, of those that a node sees."""
+    if not part.children:
+        return columns[:0] if type(part.kernel) is Categorical else part.touched(columns)
+    own = part.kernel.sources(columns) if isinstance(part, MappedNode) else columns
+    if own is None:  # a map mixes them
+        return columns
+    return np.concatenate([_as_numbers(child, own) for child in part.children])
 
 
 def with_levels(kernel, d, codes):

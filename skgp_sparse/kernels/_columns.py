@@ -8,6 +8,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse._ground.plain_text import as_text
+
 from ._mapped import MappedKernel
 from ._rules import Array, Ints
 
@@ -56,7 +58,7 @@ class Columns(MappedKernel):
         self.numbers = numbers
 
     def __repr__(self) -> str:
-        return f"Columns({self.kernel!r}, {self.columns!r})"
+        return f"Columns({self.kernel!r}, {as_text(self.columns)})"
 
     def see(self, X: Array) -> Array:
         """Return the chosen columns of points (..., d)."""
@@ -100,7 +102,7 @@ class Columns(MappedKernel):
         if not (are_numbers and len(columns) and len({*columns}) == len(columns)):
             raise ValueError(
                 "columns of Columns must be a number or a name of a column, or a list of different "
-                f"ones. Got {self.columns!r}."
+                f"ones. Got {as_text(self.columns)}."
             )
         if not (0 <= min(columns) and max(columns) < d):
             raise ValueError(

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse._ground.plain_text import as_text
+
 from ._columns import Columns
 from ._rules import Array, Ints
 
@@ -62,7 +64,7 @@ class LogScale(Columns):
         self.units = units
 
     def __repr__(self) -> str:
-        return f"LogScale({self.kernel!r}, {self.columns!r})"
+        return f"LogScale({self.kernel!r}, {as_text(self.columns)})"
 
     def see(self, X: Array) -> Array:
         """Return points (..., d) with the chosen columns on their scale."""
@@ -100,7 +102,7 @@ class LogScale(Columns):
         if low.shape != (len(chosen),) or unit.shape != low.shape or not np.all(unit > 0):
             raise ValueError(
                 f"{self} needs a number in lows and a positive one in units for each of its "
-                f"{len(chosen)} columns. Got lows={self.lows} and units={self.units}. Pass "
-                "as many, or None."
+                f"{len(chosen)} columns. Got lows={as_text(self.lows)} and "
+                f"units={as_text(self.units)}. Pass as many, or None."
             )
         return chosen, (np.asarray(X)[..., chosen] - low) / unit, low, unit

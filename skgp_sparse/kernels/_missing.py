@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
+from skgp_sparse._ground.plain_text import as_text
+
 from ._levels import agreement, correlations, log_weights
 from ._mapped import MappedKernel
 from ._missing_node import MissingNode
@@ -229,7 +231,8 @@ class Missing(MappedKernel):
         """Return whether rows with missing values have noise."""
         if np.min(self.noise) < 0 or 0 < np.count_nonzero(self.noise) < np.size(self.noise):
             raise ValueError(
-                f"noise of Missing must be 0, or positive for every column. Got {self.noise}."
+                "noise of Missing must be 0, or positive for every column. Got "
+                f"{as_text(self.noise)}."
             )
         return bool(np.any(self.noise))
 
@@ -268,7 +271,7 @@ class Missing(MappedKernel):
         if not is_list or min(self.columns, default=0) < 0:
             raise ValueError(
                 "columns of Missing must be 'auto' or a list of numbers of the columns that its "
-                f"kernel sees. Got {self.columns!r}."
+                f"kernel sees. Got {as_text(self.columns)}."
             )
         return [*map(int, self.columns)]
 
@@ -343,7 +346,7 @@ class Missing(MappedKernel):
         if values.ndim > 0 and values.shape != (size,):
             raise ValueError(
                 f"{name} of Missing must be a number, or an array of one for each of its columns "
-                f"with missing values, columns={self.columns!r}. Got {values}."
+                f"with missing values, columns={as_text(self.columns)}. Got {as_text(values)}."
             )
         return np.broadcast_to(values, (size,))
 

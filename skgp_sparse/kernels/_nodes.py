@@ -18,7 +18,10 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse._ground.plain_text import as_text
+
 from ._rules import Array, Ints, KernelRule, Pull, Scalars
+from ._rules_in_pickles import put_in_pickles
 
 
 class Node(ABC):
@@ -204,7 +207,6 @@ class White(Node):
 
 
 _BUILDERS: dict[type, Callable[[Any], Any]] = {}
-_OF_USERS: dict[type, KernelRule] = {}  # rules by kernel class, for other processes
 
 
 def node(kernel: Kernel) -> Any:
@@ -236,7 +238,8 @@ def register(kernel_class: type, rule: KernelRule) -> None:
         Subclass of :class:`sklearn.gaussian_process.kernels.Kernel`.  The rule applies to this
         class only, not to its subclasses.  If the class already has a rule, it is replaced.
     rule : KernelRule
-        Derivative rule, which computes values and vector-Jacobian products of the kernel.
+        Derivative rule, which computes values and vector-Jacobian products of the kernel. Pickles
+        of such kernels contain it, so that the processes of joblib and of dask know it, too.
 
     Raises
     ------
@@ -271,17 +274,11 @@ def register(kernel_class: type, rule: KernelRule) -> None:
     True
     """
     if not isinstance(kernel_class, type):
-        raise TypeError(f"kernel_class must be a class. Got {kernel_class!r} instead.")
+        raise TypeError(f"kernel_class must be a class. Got {as_text(kernel_class)} instead.")
     if not isinstance(rule, KernelRule):
-        raise TypeError(f"rule must be an instance of a KernelRule. Got {rule!r} instead.")
+        raise TypeError(f"rule must be an instance of a KernelRule. Got {as_text(rule)} instead.")
     add_family(kernel_class, lambda kernel: rule)
-    if not type(rule).__module__.startswith("skgp_sparse."):
-        _OF_USERS[kernel_class] = rule
-
-
-def rules_of_users() -> dict[type, KernelRule]:
-    """Rules by kernel class that this process was given, for another one to register."""
-    return dict(_OF_USERS)
+    put_in_pickles(kernel_class, rule, register)
 
 
 def linearize(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pull]:

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
+from skgp_sparse._ground.plain_text import as_text
+
 from ._nodes import node
 from ._orthogonal_rule import ColumnFactor, others_of, symmetric_sums
 from ._rules import Array
@@ -188,7 +190,7 @@ class OrthogonalAdditive(Kernel):
         """Raise unless the order is a number of columns."""
         if not isinstance(self.order, Integral) or self.order < 1:
             raise ValueError(
-                f"order of OrthogonalAdditive must be a positive int. Got {self.order!r}."
+                f"order of OrthogonalAdditive must be a positive int. Got {as_text(self.order)}."
             )
 
     def _free(self) -> Any:

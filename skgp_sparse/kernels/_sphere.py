@@ -3,12 +3,17 @@
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse._ground.plain_text import as_text
+
 from ._mapped import MappedKernel
+from ._nodes import node
 from ._rules import Array, Ints
 
 _DEGREE = np.pi / 180.0
+_OF_SKLEARN = 1.0  # length scale of a kernel whose user did not choose one
 
 
 class Sphere(MappedKernel):
@@ -17,13 +22,14 @@ class Sphere(MappedKernel):
     Places are points on the unit sphere, and `kernel` sees their three coordinates. Its length
     scale is a chord: 0.1 is a tenth of the earth's radius, 637 km. No pole and no date line is
     special, and the kernel is valid wherever `kernel` is valid in three dimensions. To choose two
-    of several columns, put it into `Columns`.
+    of several columns, put it into `Columns`. `fit` and `predict` refuse latitudes beyond ±90.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         The kernel of the points on the sphere. Use one length scale, as three are those of the
-        axes of the earth.
+        axes of the earth. Where it is free and 1.0, as scikit-learn sets it, `fit` also starts at
+        the typical distance of the rows from their middle, and keeps the higher evidence.
     distance : str, default="chord"
         It must be "chord". A stationary kernel of the distance along the great circle, such as an
         RBF, is not positive definite on a sphere, so that there is no such option.
@@ -70,8 +76,9 @@ class Sphere(MappedKernel):
         """Return 3, the number of coordinates of a point."""
         if self.distance != "chord":
             raise ValueError(
-                f"distance of Sphere must be 'chord'. Got {self.distance!r}. Stationary kernels of "
-                "the distance along the great circle are not positive definite on a sphere."
+                f"distance of Sphere must be 'chord'. Got {as_text(self.distance)}. Stationary "
+                "kernels of the distance along the great circle are not positive definite on a "
+                "sphere."
             )
         if d != 2:
             raise ValueError(
@@ -83,3 +90,69 @@ class Sphere(MappedKernel):
     def scales(self, scale: Any, d: int) -> Array:
         """Return length scales (2,) in degrees, as at the equator."""
         return np.full(2, np.min(scale) / _DEGREE)
+
+
+def spheres(kernel: Kernel, d: int) -> list[tuple[Any, Ints]]:
+    """Return the nodes of all `Sphere` parts of a kernel, each with the two columns that it sees.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    d : int
+        Number of input columns.
+
+    Returns
+    -------
+    list of tuple of (Node, ndarray of shape (2,))
+    """
+    return [
+        (part, columns)
+        for part, columns in node(kernel).walk(np.arange(d))
+        if isinstance(part.kernel, Sphere) and columns is not None and len(columns) == 2
+    ]
+
+
+def theta_of_spread(kernel: Kernel, X: Array) -> Array | None:
+    """Return theta with length scales on spheres that are typical distances of rows.
+
+    Such a length scale is the median distance of places from their middle, which single rows do
+    not move. It takes the place of scikit-learn's 1.0, where that is free.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression, which is not changed.
+    X : ndarray of shape (n, d)
+        Inputs.
+
+    Returns
+    -------
+    ndarray or None
+        None where no length scale is such a one.
+    """
+    own = clone(kernel)
+    for part, columns in spheres(own, X.shape[1]):
+        for leaf in part.leaves():
+            if _is_of_sklearn(leaf.kernel):
+                shape = np.ones_like(leaf.kernel.length_scale, dtype=float)
+                leaf.kernel.length_scale = _spread(part.kernel.see(X[:, columns])) * shape
+    is_same = np.array_equal(own.theta, kernel.theta)
+    return None if is_same else np.clip(own.theta, *np.reshape(own.bounds, (-1, 2)).T)
+
+
+def _is_of_sklearn(kernel: Any) -> bool:
+    """Return whether a leaf has a length scale that is free and 1.0, and no period."""
+    if not hasattr(kernel, "hyperparameter_length_scale") or hasattr(kernel, "periodicity"):
+        return False
+    is_free = not kernel.hyperparameter_length_scale.fixed
+    return is_free and bool(np.all(np.asarray(kernel.length_scale) == _OF_SKLEARN))
+
+
+def _spread(places: Array) -> float:
+    """Return the median distance of places (n, 3) from their middle, 1 where there is none."""
+    known = places[~np.isnan(places).any(axis=1)]
+    if not len(known):
+        return _OF_SKLEARN
+    distances = np.linalg.norm(known - np.median(known, axis=0), axis=1)
+    return float(np.median(distances) or np.sqrt(np.mean(distances**2)) or _OF_SKLEARN)

@@ -6,6 +6,8 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Sum, WhiteKernel
 
+from skgp_sparse._ground.plain_text import as_text
+
 from ._nodes import White, assemble, evaluate, linearize
 from ._rules import Array, Pull, Scalars
 
@@ -147,8 +149,8 @@ class VaryingNoiseNode(White):
 def _pull_inputs(log_factor: Callable[[Any], Any], X: Array, bar: Any) -> Any:
     if not hasattr(log_factor, "pull"):
         raise TypeError(
-            f"log_factor={log_factor!r} of VaryingNoise has no gradient with respect to inputs. "
-            "Give it a method pull(X, bar), which returns that of bar @ log_factor(X)."
+            f"log_factor={as_text(log_factor)} of VaryingNoise has no gradient with respect to "
+            "inputs. Give it a method pull(X, bar), which returns that of bar @ log_factor(X)."
         )
     return log_factor.pull(X, bar)
 

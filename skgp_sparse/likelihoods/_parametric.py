@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array, Limits, Scalars, Triple
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.likelihoods._base import Likelihood
@@ -49,7 +50,7 @@ def _check_bounds(parameter: str, bounds: Any, is_signed: bool, name: str) -> No
 def _require(is_good: bool, parameter: str, name: str, words: str, value: Any) -> None:
     if not is_good:
         start = f"The 'likelihood__{parameter}' parameter of {name} must be"
-        raise ValueError(f"{start} {words}. Got {value!r} instead.")
+        raise ValueError(f"{start} {words}. Got {as_text(value)} instead.")
 
 
 class Parametric(Likelihood):

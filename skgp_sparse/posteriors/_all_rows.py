@@ -26,6 +26,7 @@ from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._engine.table import Table
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.parameters import arithmetic
@@ -125,11 +126,12 @@ class AllRows(Strategy):
         parameters = family.parameters
         if family.has_sites:
             only = "takes numbers with Gaussian noise only: no labels, and no other likelihood"
-            return f"{only}. Got likelihood={parameters.likelihood!r}"
+            return f"{only}. Got likelihood={as_text(parameters.likelihood)}"
         if not isinstance(parameters.inducing_init, str):
             return "takes no array as inducing_init"
         if takes_random_rows(parameters.solver):
-            return f"takes no solver that learns from random rows. Got solver={parameters.solver!r}"
+            given = as_text(parameters.solver)
+            return f"takes no solver that learns from random rows. Got solver={given}"
         return None
 
 

@@ -21,6 +21,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.moments import NO_EFFECT
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.posteriors._all_rows import AllRows
 from skgp_sparse.posteriors._contest import agreed, contest
 from skgp_sparse.posteriors._contract import Strategy
@@ -176,7 +177,9 @@ def _for_uncertain_inputs(family):
     strategy, is_open = UncertainInputs(), type(family.strategy) in (Auto, InducingPoints)
     needs = strategy.refuses(family)
     if not is_open:
-        needs = f"posterior='inducing', without parameters. Got {family.parameters.posterior!r}"
+        needs = (
+            f"posterior='inducing', without parameters. Got {as_text(family.parameters.posterior)}"
+        )
     if needs is not None:
         raise ValueError(f"{family.name}: X_std needs {needs}. Change this, or leave X_std out.")
     return strategy
@@ -225,8 +228,8 @@ def _metric(family, d):
     metric, name = family.parameters.metric, family.name
     if metric not in _UNMIXED and family.has_sites and family.likelihood.n_latent > 1:
         raise ValueError(
-            f"{name}: metric={metric!r} needs one latent value per row, and a softmax has one per "
-            "class. Set metric to 'ard', or multi_class to 'one_vs_rest'."
+            f"{name}: metric={as_text(metric)} needs one latent value per row, and a softmax has "
+            "one per class. Set metric to 'ard', or multi_class to 'one_vs_rest'."
         )
     if isinstance(metric, Integral) and metric > d:
         raise ValueError(

@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse._engine import fourier_draws
 from skgp_sparse._engine.fourier_basis import FourierBasis
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import Job, begin, best_start
@@ -122,7 +123,7 @@ class FourierFeatures(Strategy):
             if not is_auto(value := getattr(given, name)):
                 return (
                     f"has no inducing points; the number of features is n_components of "
-                    f"FourierFeatures. Got {name}={value!r}"
+                    f"FourierFeatures. Got {name}={as_text(value)}"
                 )
         return None
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.objectives import DecoupledObjective
 from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._contract import Strategy
@@ -37,10 +38,11 @@ class LargerMean(Strategy):
         """Likelihoods, and bounds that count a residual as noise."""
         given = family.parameters
         if family.has_sites:
-            return f"needs likelihood='gaussian' for n_mean. Got likelihood={given.likelihood!r}"
+            likelihood = as_text(given.likelihood)
+            return f"needs likelihood='gaussian' for n_mean. Got likelihood={likelihood}"
         if np.any(family.bound.noise_share) or family.bound.block_size > 1:
             names = "'titsias', 'titsias_new', 'artemev' or 'dtc'"
-            return f"needs the bound {names} for n_mean. Got bound={given.bound!r}"
+            return f"needs the bound {names} for n_mean. Got bound={as_text(given.bound)}"
         return None
 
     def refuses_later_rows(self):

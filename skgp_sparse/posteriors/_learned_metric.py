@@ -3,6 +3,7 @@
 from functools import partial
 
 from skgp_sparse._engine.metric import ProcessInMetric
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import begin
@@ -33,7 +34,7 @@ class InLearnedMetric(Strategy):
         """The `Fit` of the other strategy to the rows in the metric."""
         if not (job.rows.in_memory and job.settings.solver.begins_small):
             raise ValueError(
-                f"metric={job.metric!r} is learned from rows in memory by "
+                f"metric={as_text(job.metric)} is learned from rows in memory by "
                 "optimizer='fmin_l_bfgs_b'. Set metric to 'ard', or pass arrays and leave the "
                 "optimizer as it is."
             )

@@ -16,6 +16,7 @@ from skgp_sparse._engine import cavities
 from skgp_sparse._engine.exact import group_table
 from skgp_sparse._engine.pooled import PooledProcess, mixture_weights
 from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.posteriors._contract import Candidate, Strategy
@@ -103,9 +104,9 @@ class Pool(Strategy):
         if family.has_sites:
             return "is for SparseGPRegressor with likelihood='gaussian' only"
         if given.metric not in ("auto", "ard"):
-            return f"needs metric='auto' or 'ard'. Got metric={given.metric!r}"
+            return f"needs metric='auto' or 'ard'. Got metric={as_text(given.metric)}"
         if given.optimizer is None or callable(given.optimizer):
-            return f"needs optimizer='fmin_l_bfgs_b'. Got optimizer={given.optimizer!r}"
+            return f"needs optimizer='fmin_l_bfgs_b'. Got optimizer={as_text(given.optimizer)}"
         return Exact().refuses(family)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skgp_sparse._engine.tight_posterior import tightened
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._inducing_points import InducingPoints
@@ -33,12 +34,12 @@ class TightVariance(Strategy):
         if family.has_sites:
             return (
                 "needs likelihood='gaussian' for tight_variance. Got "
-                f"likelihood={given.likelihood!r}"
+                f"likelihood={as_text(given.likelihood)}"
             )
         bound = family.bound
         if not bound.is_lower_bound or np.any(bound.noise_share):
             names = "'titsias', 'titsias_new', 'titsias_blocks' or 'artemev'"
-            return f"needs the bound {names} for tight_variance. Got bound={given.bound!r}"
+            return f"needs the bound {names} for tight_variance. Got bound={as_text(given.bound)}"
         return None
 
     def refuses_later_rows(self):

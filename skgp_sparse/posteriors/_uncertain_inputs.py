@@ -11,6 +11,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.normal_inputs import Gaps, Normals
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.latent_objective import LatentObjective
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import begin
@@ -56,13 +57,14 @@ class UncertainInputs(Strategy):
         """Everything that needs inputs which are known, or moves no parameters of rows."""
         given = family.parameters
         if family.has_sites:
-            return f"likelihood='gaussian'. Got likelihood={given.likelihood!r}"
+            return f"likelihood='gaussian'. Got likelihood={as_text(given.likelihood)}"
         if np.any(family.bound.noise_share) or family.bound.block_size > 1:
-            return f"bound='titsias_new', 'titsias', 'artemev' or 'dtc'. Got bound={given.bound!r}"
+            bound = as_text(given.bound)
+            return f"bound='titsias_new', 'titsias', 'artemev' or 'dtc'. Got bound={bound}"
         if given.metric not in ("auto", "ard"):
-            return f"metric='ard'. Got metric={given.metric!r}"
+            return f"metric='ard'. Got metric={as_text(given.metric)}"
         if given.optimizer != "fmin_l_bfgs_b":
-            return f"optimizer='fmin_l_bfgs_b'. Got optimizer={given.optimizer!r}"
+            return f"optimizer='fmin_l_bfgs_b'. Got optimizer={as_text(given.optimizer)}"
         if given.kernel is not None and not kernels.differentiable(given.kernel):
             return f"a kernel with a derivative rule. Got kernel={given.kernel}"
         return None

@@ -10,8 +10,10 @@ from sklearn import config_context
 from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse.rows.gaps import NO_GAPS, about_values, is_frame
+from skgp_sparse.rows.latitudes import check_latitudes
 from skgp_sparse.rows.part import Part
 
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
@@ -31,6 +33,7 @@ class Rules(NamedTuple):
     n_targets: int | None = None  # that were announced
     may_miss: bool = False  # values of X may be NaN
     one_target: str = ""  # what takes one target only
+    names: object = None  # of the columns, where X itself does not say them
 
     @on_numpy
     def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False, X_std=None):
@@ -46,8 +49,10 @@ class Rules(NamedTuple):
             check_one_column(y, self.one_target, self.name)
         options = {"multi_output": several, "y_numeric": not self.labels, "dtype": FLOATS}
         finite = "allow-nan" if self.may_miss else True
+        names = [*X.columns] if is_frame(X) else self.names
         with about_values(X, self.name, NO_GAPS):
             X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
+        check_latitudes(X, self.kernel, names, self.name)
         weight = check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
             if offset is not None:
@@ -121,8 +126,8 @@ def check_inputs(X, kernel, name, labels=False):
         exact = "GaussianProcessClassifier" if labels else "GaussianProcessRegressor"
         raise ValueError(
             f"{name} accepts only numeric arrays of shape (n_samples, n_features), because "
-            f"inducing points are vectors. For structured inputs of {kernel!r}, use scikit-learn's "
-            f"{exact}, or turn every input into a vector, for example by "
+            f"inducing points are vectors. For structured inputs of {as_text(kernel)}, use "
+            f"scikit-learn's {exact}, or turn every input into a vector, for example by "
             "CountVectorizer(analyzer='char')."
         )
     check_numbers(X, "X", name)
@@ -199,7 +204,7 @@ def check_offset(offset, X, is_taken, name):
             "added to the prediction. Subtract it from y before fit, and add it after predict."
         )
     if np.asarray(offset).dtype.kind not in "biuf":
-        raise ValueError(f"{name}: offset must be numbers. Got {offset!r} instead.")
+        raise ValueError(f"{name}: offset must be numbers. Got {as_text(offset)} instead.")
     offset = np.full(len(X), offset) if np.ndim(offset) == 0 else offset
     offset = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
     if offset.shape != (len(X),):
@@ -270,7 +275,7 @@ def require(is_right, parameter, value, name, must):
     """Raise unless the value of a parameter is right; `must` says what it must be."""
     if not is_right:
         raise ValueError(
-            f"The {parameter!r} parameter of {name} must be {must}. Got {value!r} instead."
+            f"The {parameter!r} parameter of {name} must be {must}. Got {as_text(value)} instead."
         )
 
 

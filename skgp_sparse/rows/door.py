@@ -48,6 +48,7 @@ def read(
             "categories or times. Leave X_std out, or encode X before."
         )
     numbers = X if types is None else types.encoded(X, rules.name)
+    rules = rules if types is None else rules._replace(names=types.names)
     part = rules.check(numbers, **given, alpha=alpha, all_rows=True)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return records_of(part, rules)
@@ -78,6 +79,8 @@ def read_chunk(estimator, rules, X, y, sample_weight, offset, reset, types=None)
             "Pass all rows to fit, or encode them before, by the transformers of "
             "sklearn.preprocessing."
         )
+    if not reset:
+        rules = rules._replace(names=getattr(estimator, "feature_names_in_", None))
     part = rules.check(**given, alpha=getattr(estimator, "alpha", None), all_rows=True)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return part.counting()

@@ -36,6 +36,7 @@ def survey(source, rules, alpha):
         Known noise variance.
     """
     sizes, notes, parts, few, outline, n = [], [], [], True, None, 0
+    rules = rules._replace(names=getattr(source, "feature_names", None))
     for number, chunk in _all_chunks(source, rules.name):
         with about_chunk(number, source, rules.name):
             chunk = as_chunk(chunk)

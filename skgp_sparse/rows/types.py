@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.rows.checks import BOOLS
 from skgp_sparse.rows.gaps import is_frame
 
@@ -114,7 +115,7 @@ def types_of(X, categorical_features, name):
     if stray:
         raise ValueError(
             f"Column {stray[0]!r} of X of {name} contains text or categories, but "
-            f"categorical_features={categorical_features!r} does not name it. Name it, set "
+            f"categorical_features={as_text(categorical_features)} does not name it. Name it, set "
             "categorical_features to 'from_dtype', or convert it to numbers."
         )
     as_kinds, encoders = columns_of(X, kinds), {}
@@ -142,7 +143,7 @@ def _chosen(categorical_features, names, name):
     raise ValueError(
         f"The 'categorical_features' parameter of {name} must be 'from_dtype', None, a mask of "
         f"{d} bools, or a list of numbers or names of columns of X, which are "
-        f"{names if is_named(names) else f'0 to {d - 1}'}. Got {categorical_features!r}."
+        f"{names if is_named(names) else f'0 to {d - 1}'}. Got {as_text(categorical_features)}."
     )
 
 
@@ -302,7 +303,9 @@ def _codes(encoder, values):
     levels = encoder.categories_[0]
     known, given = levels[levels == levels], values[values == values]
     if len(known) and len(given) and _has_text(given) != _has_text(known):
-        raise TypeError(f"the levels in fit were {known[0]!r}, ..., but now {given[0]!r}, ...")
+        raise TypeError(
+            f"the levels in fit were {as_text(known[0])}, ..., but now {as_text(given[0])}, ..."
+        )
     codes = encoder.transform(values[:, None])[:, 0]
     codes[np.isnan(codes)] = len(levels) - 1  # missing values are the last level
     unknown = codes < 0

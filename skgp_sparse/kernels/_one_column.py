@@ -1,0 +1,167 @@
+"""Kernel matrices of rows in which one column is replaced, from those of the rows as they are.
+
+Parts of a kernel that do not see the column stay. A stationary part adds the change of its squared
+distances, and a part for levels multiplies by the change of one factor:
+
+    H' = H + ((x_j - z_j)² - (x'_j - z_j)²) / (2 l_j²),
+    k' = k ρ_j^([x'_j ≠ z_j] - [x_j ≠ z_j]).
+
+This is right to rounding, and costs as much as one column, however many there are.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from ._categorical import Categorical
+from ._composites import SumNode, _Pair
+from ._formulas import LengthScaleRule, length_scale
+from ._levels import as_codes
+from ._mapped import MappedNode
+from ._missing_node import MissingNode
+from ._nodes import Leaf, node
+from ._rules import Array
+
+_FAR = 1e3  # distance in length scales from which squares lose digits: the part is computed anew
+_LARGEST_WEIGHT = 300.0  # the sum of -log ρ, from which a factor may be too small to be changed
+
+Replace = Callable[[int, Array], Any]  # (column, its other values (n,)) -> matrix
+
+
+def replacing(kernel: Kernel, X: Array, Z: Array) -> Replace:
+    """Return a function that computes ``k(X', Z)``, where X' is X with another column.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression, which is not changed.
+    X : ndarray of shape (n, d)
+        Rows, float64.
+    Z : ndarray of shape (m, d)
+        Points, float64.
+
+    Returns
+    -------
+    callable
+        ``(j, values) -> K``: the noise-free matrix (n, m), or a number if all entries are equal,
+        where column j has other values (n,). The caller must not overwrite it.
+    """
+    return _replacing(node(kernel), X, Z)[1]
+
+
+def _replacing(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
+    """Return ``k(X, Z)`` of a node, and the function that replaces a column.
+
+    That function returns the very same matrix where the node does not see the column, and a new one
+    otherwise.
+    """
+    d = X.shape[1]
+    if isinstance(part, _Pair):
+        return _of_pair(part, X, Z)
+    if isinstance(part, MappedNode) and part.kernel.sources(np.arange(d)) is not None:
+        return _of_map(part, X, Z)
+    value, is_leaf = part.value(X, Z), isinstance(part, Leaf)
+    if is_leaf and type(part.kernel) is Categorical and not part.kernel.has_points():
+        if part.kernel.weights(d).sum() < _LARGEST_WEIGHT:
+            return value, _of_levels(part.kernel, X, Z, value)
+    if is_leaf and isinstance(part.rule, LengthScaleRule) and d > 1:
+        return value, _of_distances(part, X, Z)
+    return value, partial(_anew, part, X, Z, value)
+
+
+def _anew(part: Any, X: Array, Z: Array, value: Any, j: int, values: Array) -> Any:
+    is_seen = j in part.touched(np.arange(X.shape[1]))
+    return part.value(_with(X, j, values), Z) if is_seen else value
+
+
+def _with(X: Array, j: int, values: Array) -> Array:
+    """Return rows with another column."""
+    X = X.copy()
+    X[:, j] = values
+    return X
+
+
+def _of_pair(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
+    combine = np.add if isinstance(part, SumNode) else np.multiply
+    children = [_replacing(child, X, Z) for child in part.children]
+    own = [value for value, _ in children]
+    together = combine(*own)
+
+    def replace(j: int, values: Array) -> Any:
+        new = [replace(j, values) for _, replace in children]
+        changed = [one for one, before in zip(new, own) if one is not before]
+        if not changed:
+            return together
+        shape = np.broadcast_shapes(*map(np.shape, new))
+        return combine(*new, out=next((one for one in changed if np.shape(one) == shape), None))
+
+    return together, replace
+
+
+def _of_map(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
+    kernel, sources = part.kernel, part.kernel.sources(np.arange(X.shape[1]))
+    value, replace_seen = _replacing(part.child, kernel.see(X), kernel.see(Z))
+
+    def replace(j: int, values: Array) -> Any:
+        (places,) = np.nonzero(sources == j)
+        if not len(places):
+            return value
+        return replace_seen(places[0], kernel.see(_with(X, j, values))[:, places[0]])
+
+    return (
+        _with_gaps(kernel, X, Z, value, replace)
+        if isinstance(part, MissingNode)
+        else (value, replace)
+    )
+
+
+def _with_gaps(
+    kernel: Any, X: Array, Z: Array, value: Any, replace: Replace
+) -> tuple[Any, Replace]:
+    """Return the same times the factor of `Missing`."""
+    factor = kernel.factor(X, Z)[0]
+    product = value * factor
+
+    def replace_gaps(j: int, values: Array) -> Any:
+        new, gaps = replace(j, values), np.isnan(values)
+        if np.array_equal(np.isnan(X[:, j]), gaps):
+            return product if new is value else np.multiply(new, factor)
+        return new * kernel.factor(_with(X, j, values), Z)[0]
+
+    return product, replace_gaps
+
+
+def _of_levels(kernel: Any, X: Array, Z: Array, value: Any) -> Replace:
+    before, w = kernel.codes(X), kernel.weights(X.shape[1])
+    places = [np.unique(codes, return_inverse=True) for codes in kernel.codes(Z).T]
+
+    def replace(j: int, values: Array) -> Any:
+        levels, of_level = places[j]
+        gained = (as_codes(values)[:, None] == levels).astype(float)
+        gained -= before[:, j, None] == levels
+        changed = np.take(np.exp(w[j] * gained), of_level, axis=1)
+        changed *= value
+        return changed
+
+    return replace
+
+
+def _of_distances(part: Any, X: Array, Z: Array) -> Replace:
+    scale, centre = length_scale(part.kernel, X.shape[1]), np.median(Z, axis=0)
+    x, z = (X - centre) / scale, (Z - centre) / scale
+    half = x @ z.T - 0.5 * (np.sum(x**2, axis=1)[:, None] + np.sum(z**2, axis=1))
+    are_near = max(np.abs(x).max(), np.abs(z).max()) < _FAR
+
+    def replace(j: int, values: Array) -> Any:
+        before, after = x[:, j], (values - centre[j]) / scale[j]
+        if not (are_near and np.abs(after).max() < _FAR):
+            return part.value(_with(X, j, values), Z)
+        rows = np.column_stack([after - before, 0.5 * (before**2 - after**2)])
+        moved = rows @ np.stack([z[:, j], np.ones(len(z))])
+        moved += half
+        return part.rule.profile(np.clip(moved, -part.rule.far, 0.0, out=moved))[0]
+
+    return replace
