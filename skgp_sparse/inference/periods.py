@@ -73,8 +73,9 @@ def limits(kernel, rows):
 
     A period keeps its bounds where these exclude all of that.
     """
-    bounds, line = np.reshape(kernel.bounds, (-1, 2)).copy(), line_of(rows)
-    for place in places(kernel) if line else ():
+    bounds, found = np.reshape(kernel.bounds, (-1, 2)).copy(), places(kernel)
+    line = line_of(rows) if found else None
+    for place in found if line else ():
         narrow = np.clip(np.log([2.0 * line.gap, line.span]), *bounds[place])
         if narrow[0] < narrow[1]:
             bounds[place] = narrow
@@ -88,8 +89,8 @@ def starts(objective, kernel, prior):
     the wave and at a shorter one, as harmonics explain most where it is long. If the shorter one is
     better, there are two starts.
     """
-    line = line_of(objective.rows)
-    if line is None or len(line.x) < _FEWEST_ROWS or not places(kernel):
+    line = line_of(objective.rows) if places(kernel) else None
+    if line is None or len(line.x) < _FEWEST_ROWS:
         return []
     periods, best = np.log(candidates(objective.rows, line)), kernel
     for place, length in _places_with_lengths(kernel):
@@ -97,6 +98,8 @@ def starts(objective, kernel, prior):
         tried = [kernel.clone_with_theta(theta) for theta in thetas]
         values = [value_or_minus_inf(objective, one, False, prior=prior) for one in tried]
         best = tried[int(np.argmax(values))] if tried else best
+    if best is kernel:
+        return []
     are_periods = np.isin(np.arange(len(kernel.theta)), places(kernel))
     own = np.where(are_periods, best.theta, kernel.theta)
     return np.unique([own, best.theta], axis=0)
@@ -156,7 +159,8 @@ def _power(rows, frequencies):
     common = np.linalg.svd(y, full_matrices=False)[0][:, 0]
     size = max(1, _AT_ONCE // len(x))
     blocks = np.split(2.0 * np.pi * frequencies, range(size, len(frequencies), size))
-    return np.nan_to_num(np.concatenate([lombscargle(x, common, block) for block in blocks]))
+    power = np.concatenate([lombscargle(x, common, block) for block in blocks])
+    return np.nan_to_num(power)  # of a wave that is 0 at all rows
 
 
 def with_longest(function, maximum):
@@ -169,10 +173,11 @@ def with_longest(function, maximum):
     function : VectorFunction
     maximum : Maximum
     """
-    line = line_of(function.objective.rows)
+    found = places(function.kernel)
+    line = line_of(function.objective.rows) if found else None
     if line is None or line.spacing is None:
         return maximum
-    for place in places(function.kernel):
+    for place in found:
         maximum = _with_longest(function, maximum, place, line)
     return maximum
 
