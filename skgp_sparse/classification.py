@@ -132,7 +132,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The number of restarts of the optimizer for finding the kernel's hyperparameters, in the
         small fit that precedes the full fit. The initial hyperparameters of each restart are
         sampled log-uniformly from within their bounds. If the kernel has periods, every second
-        restart samples only the periods.
+        restart samples only the periods. If X has one column, periods are sampled from twice the
+        median spacing of the rows to their range.
     max_iter : int, default=1000
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one

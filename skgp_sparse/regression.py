@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._engine import sampled_functions
+from skgp_sparse._engine.moments import or_one
 from skgp_sparse._estimator import SparseGP
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import is_gaussian
@@ -182,7 +183,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The number of restarts of the optimizer for finding the kernel's hyperparameters, in the
         small exact fit that precedes the sparse fit. The initial hyperparameters of each restart
         are sampled log-uniformly from within their bounds. If the kernel has periods, every second
-        restart samples only the periods.
+        restart samples only the periods. If X has one column, periods are sampled from twice the
+        median spacing of the rows to their range.
     max_iter : int, default=1000
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
@@ -240,7 +242,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     normalize_y : bool, default=True
         Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
         normalisation is reversed before predictions are returned. It is used for the likelihoods
-        "gaussian" and "student_t" only.
+        "gaussian" and "student_t" only. A target that is constant beside others is predicted as
+        that constant, with the standard deviation 0, and has no influence on the others. If all
+        rows are one or two different ones with equal targets, hyperparameters stay, and y is in
+        units of its size.
     n_targets : int, default=None
         The number of dimensions of the target values. It is used to decide the number of outputs
         when predicting from the prior distribution, and `fit` checks it.
@@ -781,7 +786,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ------
         ValueError
             If a target is outside the domain of the likelihood, or if a predicted standard
-            deviation is 0.
+            deviation is 0, unless it is that of a constant beside other targets: its log density
+            is infinite there, and minus infinity elsewhere.
         """
         checks.check_in_memory(type(self).__name__, y=y)
         X, view, offset = self._question(X, offset)
@@ -1131,8 +1137,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def y_train_(self):
         """Normalised training targets in the order of `X_train_`."""
         rows = self._training_rows("y_train_")
-        y = (rows.as_passed()[1] - rows.y_mean) / rows.y_scale
-        return y[:, 0] if rows.n_targets == 1 else y
+        y = (rows.as_passed()[1] - rows.y_mean) / or_one(rows.y_scale)
+        return y[:, 0] if y.shape[1] == 1 else y
 
     def _family(self):
         kind = GaussianNoise if is_gaussian(self.likelihood) else Responses

@@ -229,7 +229,7 @@ def test_weights_and_known_noise_stay_with_their_rows(client, on_workers, table)
 
 def test_several_targets(client, on_workers, table):
     X, f, y = table
-    Y = np.column_stack([y, f])
+    Y = np.column_stack([y, np.full(len(y), 7.0), f])
     local = SparseGPRegressor(**QUICK).fit(X, Y)
     dX, dY = lazily(X, Y)
     model = DaskSparseGPRegressor(**QUICK).fit(dX, dY.rechunk((1000, 1)))

@@ -157,6 +157,11 @@ def test_several_targets():
     assert_same_moments(regressor().fit(X, np.column_stack([Y, 100.0 * X[:, 1]])))
 
 
+def test_constant_targets():
+    targets = np.column_stack([np.full(len(Y), 7.0), Y, np.zeros(len(Y)), 100.0 * X[:, 1]])
+    assert_same_moments(regressor().fit(X, targets))
+
+
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()])
 def test_unlikely_classes_have_all_digits(likelihood):
     """Otherwise probabilities would have none after they were normalised."""

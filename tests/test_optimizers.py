@@ -119,6 +119,16 @@ def test_iterations_that_do_not_suffice_are_said():
     assert not found.converged and found.n_iter == 1
 
 
+def test_curvature_of_a_steep_start_is_forgotten_where_the_function_is_gentle():
+    def ramp(x):  # steep below 1; from there to 2π, it rises along a line whose slope grows
+        steep = 1e6 * np.exp(-20.0 * x)
+        return -np.sum(steep + np.cos(x / 4)), 20.0 * steep + np.sin(x / 4) / 4
+
+    found = maximise(ramp, np.zeros(1), np.array([[-1.0, 20.0]]), max_iter=200, tol=1e-9)
+    assert found.converged and found.n_iter < 15
+    np.testing.assert_allclose(found.x, 4 * np.pi, rtol=1e-4)
+
+
 def test_nothing_to_choose():
     found = run(Hill(), np.zeros((3, 2)))
     assert found.converged and found.n_iter == 0

@@ -444,11 +444,11 @@ def test_a_period_is_found_in_the_basin_that_it_starts_in():
 def test_half_of_the_restarts_of_a_periodic_kernel_draw_its_period_only():
     second = ExpSineSquared(0.5, 2.0, periodicity_bounds="fixed")
     kernel = 2.0 * ExpSineSquared(1.5, 5.0) + second + WhiteKernel()
-    starts = [*restarts(kernel, 4, np.random.RandomState(0))]
+    starts = [*restarts(kernel, kernel.bounds, 4, np.random.RandomState(0))]
     kept = np.array([theta == kernel.theta for theta in starts])
     np.testing.assert_array_equal(kept[::2], [[True, True, False, True, True]] * 2)
     assert not kept[1::2].any()
-    few = [*restarts(kernel, 2, np.random.RandomState(0))]
+    few = [*restarts(kernel, kernel.bounds, 2, np.random.RandomState(0))]
     np.testing.assert_array_equal(few, starts[:2])
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.datasets import load_diabetes, load_linnerud
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -150,3 +151,24 @@ def test_a_second_start_never_harms():
     X, y = diabetes(60)
     rough, fine = (SparseGPRegressor(tol=tol, random_state=0).fit(X, y) for tol in (1e-3, "auto"))
     assert fine.log_marginal_likelihood_value_ >= rough.log_marginal_likelihood_value_
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_steep_start_ends_where_a_gentle_one_does(seed):
+    rng = np.random.RandomState(seed)
+    X = 10 * rng.uniform(size=(100, 2))
+    y = 5 + 3 * np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=100)
+    gentle, steep = (SparseGPRegressor(1.0 * RBF(one), alpha=1e-10).fit(X, y) for one in (1.0, 2.0))
+    values = [model.log_marginal_likelihood_value_ for model in (gentle, steep)]
+    np.testing.assert_allclose(*values, atol=0.01)
+    assert steep.n_iter_ < 20
+
+
+@pytest.mark.parametrize("max_iter", [3, 10])
+def test_the_limit_that_is_told_is_that_of_the_fit(max_iter):
+    X, y = diabetes(60)
+    with pytest.warns(
+        ConvergenceWarning, match=rf"\(the limit of {max_iter} iterations was"
+    ) as got:
+        model = SparseGPRegressor(max_iter=max_iter, noise="constant").fit(X, y)
+    assert model.n_iter_ == max_iter and len(got) == 1

@@ -138,5 +138,5 @@ class ChunkedTable(Table):
         order = np.argsort(index, kind="stable")
         pieces = list(self.reader.at(index[order]))
         if not pieces:
-            return np.empty((0, self.n_features)), np.empty((0, self.n_targets))
+            return np.empty((0, self.n_features)), np.empty((0, len(self.y_mean)))
         return (np.concatenate(column)[np.argsort(order)] for column in zip(*pieces))

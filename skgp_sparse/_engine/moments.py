@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse._ground.normal import log_normal_density
+
 _SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
 NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
 _QUARTER = 2 * 0.31863936396437514  # width of the central quarter of a standard normal distribution
@@ -160,3 +162,42 @@ def spread_of_the_shortest_quarter(x):
         return np.inf
     quarter = -(-(len(values) - 1) // 4)
     return np.min(values[quarter:] - values[:-quarter]) / _QUARTER
+
+
+def standardised(y, mean, scale):
+    """Targets (n, q) in units of their scales (p,), without those whose scale is 0."""
+    varies = scale > 0
+    if not varies.all():
+        y, mean, scale = y[:, varies], mean[varies], scale[varies]
+    return (y - mean) / scale
+
+
+def among_constants(values, scale):
+    """Numbers (n, p, ...) of all targets, 0 of those of scale 0, from those (n, q, ...) of others.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, q, ...)
+        Of the targets that vary.
+    scale : ndarray of shape (p,)
+        Of all targets.
+    """
+    varies = scale > 0
+    if varies.all():
+        return values
+    placed = np.zeros((len(values), len(scale), *values.shape[2:]))
+    placed[:, varies] = values
+    return placed
+
+
+def rounding_of(mean):
+    """Deviations from means (p,) of targets that are constant but for rounding."""
+    return 4 * np.finfo(float).eps * np.abs(mean)
+
+
+def log_densities_of_targets(y, mean, std):
+    """Log densities (n, p) of normal targets, and of constants, whose standard deviation is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = log_normal_density(y, mean, std)
+    of_constants = np.where(np.abs(y - mean) <= rounding_of(mean), np.inf, -np.inf)
+    return np.where(std > 0, density, of_constants)

@@ -18,6 +18,7 @@ import numpy as np
 
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.collapsed import posterior_of, solve
+from skgp_sparse._engine.moments import or_one
 from skgp_sparse._engine.visits import Sums, block_sums, forward_block
 
 
@@ -31,7 +32,7 @@ class RunningSums:
         With targets ``[z 1]``; ``yay`` is the matrix ``[z 1]ᵀ a [z 1]``.
     features : Features
     mean, scale : ndarray of shape (p,)
-        The origin.
+        The origin. Targets that were constant there have sums, too, as they may vary later.
     """
 
     sums: Sums | None
@@ -43,7 +44,7 @@ class RunningSums:
     def of(cls, problem):
         """Those of a problem whose rows are `Rows`; its units become the origin."""
         features = problem.features().for_prediction()
-        nothing = cls(None, features, problem.rows.y_mean, problem.rows.y_scale)
+        nothing = cls(None, features, problem.rows.y_mean, or_one(problem.rows.y_scale))
         return nothing.plus(problem)
 
     def plus(self, problem):
@@ -76,6 +77,7 @@ class RunningSums:
         return optimum.value, posterior, self.features.jitter
 
     def _in_units(self, mean, scale):
-        C = np.vstack([np.diag(self.scale / scale), (self.mean - mean) / scale])
+        varies = scale > 0
+        C = np.vstack([np.diag(self.scale), self.mean - mean])[:, varies] / scale[varies]
         squares = np.vdot(C, self.sums.yay @ C)
         return self.sums._replace(Vay=self.sums.Vay @ C, yay=squares)

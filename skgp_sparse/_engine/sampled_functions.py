@@ -22,6 +22,7 @@ from sklearn.gaussian_process.kernels import Matern
 from skgp_sparse import kernels
 from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse._engine.metric import in_its_inputs, in_metric
+from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._engine.posterior import is_of_points
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import row_blocks
@@ -201,6 +202,19 @@ def drawn(process, k, n_frequencies, random_state):
     return SampledFunctions(
         harmonics, weights, process.kernel, Z, coefficients, zero, metric, shape
     )
+
+
+def in_units(drawn, mean, scale, one_column, check):
+    """The `SampledFunctions` in units of y (p,), those of constant targets among them."""
+    k = drawn.shape[-1]
+
+    def scaled(weights):
+        of_all = among_constants(weights.reshape(len(weights), -1, k), scale)
+        return (of_all * scale[:, None]).reshape(len(weights), -1)
+
+    weights, coefficients = scaled(drawn.weights), scaled(drawn.coefficients)
+    given = drawn.harmonics, weights, drawn.kernel, drawn.Z, coefficients, np.repeat(mean, k)
+    return SampledFunctions(*given, drawn.metric, (k,) if one_column else (len(scale), k), check)
 
 
 def _by_target(draws, p):

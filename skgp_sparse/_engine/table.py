@@ -23,6 +23,7 @@ from skgp_sparse._engine.moments import (
     moments_of,
     present_moments,
     root_mean_square,
+    standardised,
 )
 from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import ordered_map, slices
@@ -494,7 +495,8 @@ class Rows(Table):
     weight : ndarray of shape (n,) or None
         A row of weight w counts as w rows.
     y_mean, y_scale : ndarray of shape (p,)
-        Targets are standardised as ``(y - y_mean) / y_scale``.
+        Targets are standardised as ``(y - y_mean) / y_scale``. Those of scale 0 are constant: they
+        are none of the standardised ones.
     least_noise : float
         Known noise variance of the standardised targets is at least this.
     offset : ndarray of shape (n,) or None
@@ -528,15 +530,15 @@ class Rows(Table):
         return len(self.X)
 
     n_features = property(lambda self: self.X.shape[1])
-    n_targets = property(lambda self: self.y.shape[1])
+    n_targets = property(lambda self: np.count_nonzero(self.y_scale))
 
     def block(self, rows: Index) -> Block:
         """Rows selected by a slice or an index array, as a `Block`."""
-        noise = at(self.noise, rows)
+        noise, unit = at(self.noise, rows), self.y_scale.max()  # one for all, where noise is known
         return Block(
             np.ascontiguousarray(self.X[rows], dtype=np.float64),
-            (self.y[rows] - self.y_mean) / self.y_scale,
-            np.maximum(noise / self.y_scale[0] / self.y_scale[0], self.least_noise),
+            standardised(self.y[rows], self.y_mean, self.y_scale),
+            np.maximum(noise / unit / unit, self.least_noise),
             1.0 if self.weight is None else self.weight[rows],
             0.0 if self.offset is None else self.offset[rows],
         )
@@ -551,8 +553,7 @@ class Rows(Table):
 
     def seen_in(self, metric: Array) -> "Rows":
         """The table of ``W x`` (n, r)."""
-        X = np.asarray(self.X, dtype=np.float64) @ metric.T
-        return replace(self, X=X, original=self.as_passed())
+        return replace(self, X=np.asarray(self.X, float) @ metric.T, original=self.as_passed())
 
     def as_passed(self) -> tuple[AnyArray, AnyArray]:
         """The user's own inputs and targets, in their order."""

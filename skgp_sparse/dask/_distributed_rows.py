@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from skgp_sparse._engine.moments import merge
+from skgp_sparse._engine.moments import merge, standardised
 from skgp_sparse._engine.table import Layout, Table, block_budget, row_blocks
 from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions
@@ -135,7 +135,7 @@ class DaskTable(Table):
 
     def targets(self, rows=None):
         """Standardised targets (n, p), which come to the client; see `Table.targets`."""
-        return (self._column("y", rows or slice(None)) - self.y_mean) / self.y_scale
+        return standardised(self._column("y", rows or slice(None)), self.y_mean, self.y_scale)
 
     def spread(self):
         """Spread of every input column, 0 where it is constant."""

@@ -75,6 +75,6 @@ class PartRecords(Records):
         high = reduce(np.maximum, (summary.high for summary in summaries))
         unit = or_one(np.maximum(high - mean, mean - low))
         spread = spread_or_zero(spread / unit, unit)
-        shape = self.outline.n_features, len(view.units.mean)
+        shape = self.outline.n_features, view.units.n_varying
         has = self.outline.has_weight, self.outline.has_offset
         return DaskTable(parts, sizes, *shape, spread, view, *has)

@@ -245,6 +245,10 @@ class Family(ABC):
         """The fits after what follows when all of them have ended."""
         return fits
 
+    def begins_to_vary(self, stream: Any, part: Any) -> bool:
+        """Whether a part has other values of a target that was constant in a stream so far."""
+        return False
+
     def scores(self, fits: list[Fit], records: Any, groups: AnyArray | None) -> Any:
         """What conformal intervals need to know of the training rows; None where there are none."""
         return None

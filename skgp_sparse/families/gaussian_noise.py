@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.moments import Moments, moments_of
+from skgp_sparse._engine.moments import Moments, moments_of, or_one
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._engine.visited_rows import known_rows
@@ -36,7 +36,7 @@ from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._moves import Action, Knowledge, knowledge_of, next_action
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import Rules, is_auto
-from skgp_sparse.rows.part import Units, part_of, scale_of
+from skgp_sparse.rows.part import FEW_ROWS, Units, has_few_rows, part_of, scale_of
 from skgp_sparse.solvers import Fit, KeepParameters, resolve_solver
 
 
@@ -94,7 +94,8 @@ class GaussianNoise(Family):
         """Mean log densities of the targets (n,), with the known noise."""
         mean, std = view._replace(one_column=False).mean_and_std(part.X, False)
         variance = std**2 + np.reshape(part.noise, (-1, 1)) + np.finfo(float).tiny
-        return log_normal_density(part.y, mean, np.sqrt(variance)).mean(axis=1)
+        density = log_normal_density(part.y, mean, np.sqrt(variance))
+        return density[:, view.y_scale > 0].mean(axis=1)
 
     def accept(self, part, stream):
         """The part, whose targets are as many as before."""
@@ -108,15 +109,16 @@ class GaussianNoise(Family):
                 "partial_fit goes on with, or set noise to 'auto'."
             )
         normalize, varies = self.parameters.normalize_y, np.ndim(self.parameters.alpha) > 0
-        units = Units.of(part.moments(), part.noise, normalize, self.name, shared=varies)
-        return new_stream(part, random_state, 1, first=units.scale)
+        given, few = (part.moments(), part.noise, normalize, self.name), has_few_rows(part.X)
+        units = Units.of(*given, shared=varies, few=few)
+        return new_stream(part, random_state, 1, first=or_one(units.scale))
 
     def stream_of(self, fits, n_iter, random_state):
         """The `StreamState` of the rows of a fit."""
         rows, kernel = fits[0].objective.rows, fits[0].kernel
         part, units = part_of(rows).counting(), Units(rows.y_mean, rows.y_scale)
-        stream = new_stream(part, random_state, 1, first=units.scale).seeded(part)
-        moments = moments_of(part.y / units.scale, part.weight)
+        stream = new_stream(part, random_state, 1, first=or_one(units.scale)).seeded(part)
+        moments = moments_of(part.y / stream.first, part.weight)
         stream = stream._replace(units=units, moments=moments, n_iter=n_iter)
         if self.strategy.keeps_rows or fits[0].posterior.kind == "neighbors":
             return _with_fit(stream._replace(rows=joined(None, part)), fits[0])
@@ -129,8 +131,7 @@ class GaussianNoise(Family):
 
     def learn(self, stream, part, due):
         """Sums of all rows at the theta and Z of now, or at others."""
-        moments = moments_of(part.y / stream.first, part.weight)
-        stream = stream._replace(moments=(stream.moments or Moments()).merged(moments))
+        stream = stream._replace(moments=_moments(stream, part))
         if self.strategy.keeps_rows or stream.rows is not None:
             return self._learn_neighbors(stream, part, due)
         latest, knowledge = self._latest_units(stream), stream.knowledge[0]
@@ -200,6 +201,8 @@ class GaussianNoise(Family):
             cheap = cheap_search(kernel, self.parameters, rows)
         rows = with_noise_floor(rows, kernel)
         job = self.job(rows, kernel, GaussianModel(self.bound))
+        if self.parameters.normalize_y and _has_no_scale(rows):
+            job = job.with_settings(solver=KeepParameters())
         return job._replace(cheap=cheap) if is_auto(self.parameters.tol) else job
 
     def _table(self, part, units):
@@ -214,11 +217,18 @@ class GaussianNoise(Family):
         moments, unit = stream.moments, stream.first
         if not self.parameters.normalize_y:
             return Units.none(len(unit))
-        mean = moments.mean * unit
+        mean, scale = moments.mean * unit, scale_of(moments.mean, moments.spread)
         alpha = self.parameters.alpha
         if np.ndim(alpha) or alpha:  # an array may be 0 in one call, and not in the next
-            return Units(mean, unit)
-        return Units(mean, unit * scale_of(moments.mean, moments.spread))
+            return Units(mean, np.where(scale > 0, unit, 0.0))
+        return Units(mean, unit * scale)
+
+    def begins_to_vary(self, stream, part):
+        """Whether a target has another value that was constant in the units of before."""
+        if stream.units is None:
+            return False
+        latest = self._latest_units(stream._replace(moments=_moments(stream, part)))
+        return bool(np.any((latest.scale > 0) & (stream.units.scale == 0)))
 
     def _problem(self, rows, knowledge, job):
         rows = with_noise_floor(rows, knowledge.kernel)
@@ -234,7 +244,20 @@ class GaussianNoise(Family):
         return stream._replace(sums=sums), [fit]
 
 
+def _moments(stream, part):
+    """`Moments` of all targets that came, those of a part included, in units of the first ones."""
+    moments = moments_of(part.y / stream.first, part.weight)
+    return (stream.moments or Moments()).merged(moments)
+
+
 def _with_fit(stream, fit):
     """The stream after a fit to all of its rows."""
     few = fit.posterior.kind != "neighbors"
     return stream._replace(fit=fit, knowledge=(Knowledge(fit.kernel, None, few=few),))
+
+
+def _has_no_scale(rows):
+    """Whether rows are so few, and their targets so equal, that these say nothing of a scale."""
+    return (
+        rows.in_memory and rows.distinct(most=FEW_ROWS) is not None and not np.any(rows.targets())
+    )

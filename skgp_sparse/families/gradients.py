@@ -6,6 +6,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine import slopes
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.metric import in_metric as seen_in
+from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import is_gaussian
@@ -72,8 +73,8 @@ def gradients(view, X, latent, parameters, name):
         found = found if metric is None else slopes.in_metric(found, metric)
         std = np.sqrt(np.maximum(found.variance, _TINY))
     scale = view.y_scale
-    mean, std_slope = found.mean * scale + view.y_mean, 0.5 * found.variance_slope / std[:, None]
-    mean_slope = found.mean_slope * scale[:, None]
+    mean, std_slope = view.mean_of_targets(found.mean), 0.5 * found.variance_slope / std[:, None]
+    mean_slope = among_constants(found.mean_slope, scale) * scale[:, None]
     std, std_slope = std[:, None] * scale, std_slope[:, None] * scale[:, None]
     columns = mean, std, mean_slope, std_slope
     return [column[:, 0] for column in columns] if view.one_column else list(columns)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.leave_one_out import predicted, why_unknown
@@ -99,6 +100,8 @@ def conformal_interval(view, X, scores, coverage, side, groups, offset, name):
     below, above = widths(scores, coverage, side, groups, name)
     if mean.ndim == 1:
         below, above = below[..., 0], above[..., 0]
+    else:
+        below, above = (among_constants(np.atleast_2d(one), view.y_scale) for one in (below, above))
     lower, upper = _open(mean - below * std, mean + above * std, side)
     return view.within_domain(lower), view.within_domain(upper)
 

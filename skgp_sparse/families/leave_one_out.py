@@ -7,6 +7,7 @@ import numpy as np
 from skgp_sparse._engine import cavities
 from skgp_sparse._engine.cavities import LeftOut
 from skgp_sparse._engine.metric import in_its_inputs
+from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.pooled import PooledProcess
@@ -75,11 +76,13 @@ def loo_prediction(fit, parameters, name):
     """
     rows = _rows_of(fit, name)
     found = predicted(fit, resolve_n_jobs(parameters.n_jobs), np.arange(len(rows)))
-    std = np.sqrt(found.variance + found.known) * rows.y_scale
-    mean, density = found.mean * rows.y_scale + rows.y_mean, found.log_density
-    columns = [mean, np.broadcast_to(std, mean.shape), density - np.log(rows.y_scale)]
-    columns = [_in_order(column, rows) for column in columns]
-    return LooPrediction(*(column[:, 0] if rows.n_targets == 1 else column for column in columns))
+    scale = rows.y_scale
+    mean = among_constants(found.mean, scale) * scale + rows.y_mean
+    std = np.broadcast_to(np.sqrt(found.variance + found.known) * scale, mean.shape)
+    with np.errstate(divide="ignore"):  # infinite where targets are constant
+        density = among_constants(found.log_density, scale) - np.log(scale)
+    columns = [_in_order(column, rows) for column in (mean, std, density)]
+    return LooPrediction(*(column[:, 0] if len(scale) == 1 else column for column in columns))
 
 
 def loo_probabilities(fits, view, parameters, name):

@@ -138,10 +138,11 @@ def advance(family, stream, view, part):
         stream = stream._replace(watch=watch)
     if fall:
         stream = stream.forgetting(_retention(family, stream, part, random_state))
+    begins = family.begins_to_vary(stream, part)
     stream = stream.with_rows(part, random_state)
     total = stream.reservoir.total
     has_grown = stream.calls == 0 or total >= _GROWTH * stream.at_last_move
-    due = bool(fall or (has_grown and family.moves()))
+    due = bool(fall or begins or (has_grown and family.moves()))
     stream, fits = family.learn(stream, part, due)
     if due:
         stream = stream._replace(watch=Watch(), at_last_move=total)

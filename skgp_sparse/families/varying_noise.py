@@ -235,7 +235,7 @@ def _fit_again(job, fit, kernel, moves, random_state):
     """The `Fit` that goes on from another one with another kernel, if it moves at all."""
     if isinstance(fit.posterior, NeighborsPosterior):
         return with_other_noise(job, fit, kernel, moves)
-    settings = job.settings._replace(n_restarts=0, cheap=None)
+    settings = job.settings._replace(n_restarts=0, find_periods=False, cheap=None)
     solver = settings.solver if moves else KeepParameters()
     model = None if fit.posterior.kind == "exact" else job.model
     other = solver.solve(fit.objective, kernel, settings, random_state, model)

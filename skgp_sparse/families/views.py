@@ -9,10 +9,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skgp_sparse._engine import process, sampled_functions
+from skgp_sparse._engine.moments import among_constants, log_densities_of_targets
 from skgp_sparse._engine.normal_inputs import Normals, predict
 from skgp_sparse._engine.posterior import noise_variance
 from skgp_sparse._engine.table import row_blocks
-from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.families import multiclass
@@ -66,16 +66,14 @@ class TargetView(NamedTuple):
             mean, variance = predict(self.process, inputs, resolve_n_jobs(self.n_jobs))
             if not latent:
                 variance = variance + _noise(self.process.kernel, X)[:, None]
-            mean, std = mean * self.y_scale + self.y_mean, np.sqrt(variance) * self.y_scale
+            mean, std = self.mean_of_targets(mean), np.sqrt(variance) * self.y_scale
         return self._shaped(_finite(mean)), self._shaped(_finite(std))
 
     def functions(self, k, n_frequencies, random_state, check):
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
         drawn = sampled_functions.drawn(self.process, k, n_frequencies, random_state)
-        scale = np.repeat(self.y_scale, k)
-        drawn.weights, drawn.coefficients = drawn.weights * scale, drawn.coefficients * scale
-        drawn.mean, drawn.check = np.repeat(self.y_mean, k), check
-        return drawn
+        units = self.y_mean, self.y_scale, self.one_column
+        return sampled_functions.in_units(drawn, *units, check)
 
     def noise_std(self, X):
         """Standard deviation of the learned noise, (n,) or (n, p)."""
@@ -99,13 +97,13 @@ class TargetView(NamedTuple):
     def log_density(self, X, y, offset=None):
         """Log density of y, in its shape."""
         mean, std = self._mean_and_std(X, False)
-        if not np.all(std > 0):
+        if not np.all(std[:, self.y_scale > 0] > 0):
             raise ValueError(
                 f"A predicted standard deviation is {std.min():.1e}, so that there is no log "
                 "density. Add a WhiteKernel to the kernel, because predictions do not include the "
                 "known noise of alpha."
             )
-        return self._shaped(log_normal_density(np.reshape(y, mean.shape), mean, std))
+        return self._shaped(log_densities_of_targets(np.reshape(y, mean.shape), mean, std))
 
     def sample(self, X, n_samples, random_state, latent=False, offset=None):
         """Samples (n, n_samples) or (n, p, n_samples).
@@ -129,21 +127,26 @@ class TargetView(NamedTuple):
     def _mean_and_std(self, X, latent):
         mean, variance = self.moments(X, noise=not latent)
         std = _finite(np.sqrt(variance)[:, None] * self.y_scale)
-        return _finite(mean * self.y_scale + self.y_mean), std
+        return _finite(self.mean_of_targets(mean)), std
 
     def _draws(self, X, n_samples, random_state, latent):
-        n_targets = len(self.y_scale)
+        n_targets = np.count_nonzero(self.y_scale)
         of_noise = np.random.RandomState(random_state.randint(2**31))
         draws = self.process.deviations(X, n_targets * n_samples, random_state)
         noise = np.sqrt(_noise(self.process.kernel, X))
         if noise.any() and not latent:
             draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
-        draws = draws.reshape(len(X), n_targets, n_samples) * self.y_scale[:, None]
+        draws = draws.reshape(len(X), n_targets, n_samples)
+        draws = among_constants(draws, self.y_scale) * self.y_scale[:, None]
         draws += self._mean(X)[:, :, None]
         return draws[:, 0] if self.one_column else draws
 
     def _mean(self, X):
-        return self._by_blocks(self.process.mean, X) * self.y_scale + self.y_mean
+        return self.mean_of_targets(self._by_blocks(self.process.mean, X))
+
+    def mean_of_targets(self, mean):
+        """Means (n, p) in units of y, from those (n, q) of the standardised targets that vary."""
+        return among_constants(mean, self.y_scale) * self.y_scale + self.y_mean
 
     def _by_blocks(self, method, X):
         """One thread per block of rows and one BLAS thread each; all of BLAS's for one block."""

@@ -34,6 +34,8 @@ latent_objective
     Rows whose inputs are latent, or known up to their noise: their bound.
 latent_starts, latent_queries
     Where the fit of a GP-LVM begins; where new rows are in its latent space.
+periods
+    Periods of kernels: what restarts draw, periodograms, aliases on even rows.
 starts
     Fits of few rows: where they begin, restarts included, and where they end.
 """

@@ -194,9 +194,14 @@ def maximise(
             elif deadline.is_over():
                 ended = STOPPED
     converged = ended not in (None, STUCK)
-    message = ended or f"the limit of {max_iter} iterations was reached"
+    message = ended or limit_reached(max_iter)
     n_iter = len(history) - 1
     return Maximum(point.x, -scale * point.value, n_iter, converged, message, curvature)
+
+
+def limit_reached(max_iter):
+    """The message of a search that ended after as many iterations as it was allowed."""
+    return f"the limit of {max_iter} iterations was reached"
 
 
 def _measure(minimand, point, curvature):
@@ -223,8 +228,10 @@ def _iterate(minimand, point, curvature, tol, first):
             return point, "converged"
         if not newton:
             direction *= first / (np.linalg.norm(direction) or 1.0)
-        best = _search(minimand, point, direction)
+        best, still_steep = _search(minimand, point, direction)
         if best is not None:
+            if still_steep:  # what was learned is stale: it proposes steps that are far too short
+                curvature.pairs.clear()
             curvature.update(best.x - point.x, best.gradient - point.gradient)
             return best, None
         if not newton:
@@ -234,10 +241,11 @@ def _iterate(minimand, point, curvature, tol, first):
 
 
 def _search(minimand, point, direction):
-    """A point on the projected line that improves enough; None if there is none.
+    """A point on the projected line that improves enough, None if there is none.
 
     Steps that fail are cut, to a tenth where the objective is not finite there; steps after which
-    the line still falls steeply are tripled, and the best of them is kept.
+    the line still falls steeply are tripled, and the best of them is kept. Also returns whether the
+    line falls as steeply after the longest step as before.
     """
     step, best, slope = 1.0, None, point.gradient @ direction
     for _ in range(_TRIALS):
@@ -247,8 +255,10 @@ def _search(minimand, point, direction):
         promised = min(point.gradient @ (trial.x - point.x), 0.0)
         if trial.value < point.value + _ARMIJO * promised:
             best = trial
-            if trial.gradient @ direction >= _STEEP * slope or step >= _LONGEST:
+            if trial.gradient @ direction >= _STEEP * slope:
                 break
+            if step >= _LONGEST:
+                return best, True
             step *= 3.0
         elif np.isfinite(trial.value):
             excess = 2.0 * (trial.value - point.value - step * slope)
@@ -256,7 +266,7 @@ def _search(minimand, point, direction):
             step *= min(max(parabola, 0.1), 0.5)
         else:
             step *= 0.1
-    return best
+    return best, False
 
 
 def _has_converged(history, tol, size):

@@ -5,13 +5,12 @@ across plateaus on which a fit of many rows would end.
 """
 
 from contextlib import suppress
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse import kernels
-from skgp_sparse.inference.optimizers import STOPPED, STUCK, climb
+from skgp_sparse.inference import periods
+from skgp_sparse.inference.optimizers import STOPPED, STUCK, climb, limit_reached
 from skgp_sparse.inference.parameters import VectorFunction
 
 _SOME_ROWS = 10_000  # that tell how far apart places on a sphere are
@@ -31,12 +30,13 @@ class CheapSearch(NamedTuple):
 def fit_exact(objective, kernel, settings, random_state):
     """Maximise the objective of few rows over theta.
 
-    Starts at the kernel's own theta, and at `n_restarts` points drawn uniformly between the bounds;
-    of a kernel with periods, every second one has the kernel's own theta but for these. Where the
-    own theta leads to an optimum that explains the targets no better than noise alone, a few starts
-    around it are tried before that is believed. Length scales on a sphere also start at the spread
-    of the rows. With a `CheapSearch`, it has further starts, of which the best one ends at an
-    optimum, and so does each of those that are drawn.
+    Starts at the kernel's own theta, at the periods of a periodogram where these are free, at the
+    spread of the rows where places are on a sphere, and at `n_restarts` points drawn uniformly
+    between the bounds; of a kernel with periods, every second one has the kernel's own theta but
+    for these. Where the own theta leads to an optimum that explains the targets no better than
+    noise alone, a few starts around it are tried before that is believed. With a `CheapSearch`, it
+    has further starts, of which the best one ends at an optimum, and so does each of those that
+    follow. Of periods that rows cannot tell apart, the longest wins.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def fit_exact(objective, kernel, settings, random_state):
     prior, cheap = settings.prior, settings.cheap
     function = VectorFunction(objective, kernel, prior=prior)
     within = VectorFunction(objective, cheap.kernel, prior=prior) if cheap else function
-    first = _IN_A_BASIN if _periods(kernel) else 1.0
+    first = _IN_A_BASIN if periods.places(kernel) else 1.0
 
     def rough(theta):
         return climb(function, settings, function.parameters.pack(kernel=theta), first=first)
@@ -62,8 +62,9 @@ def fit_exact(objective, kernel, settings, random_state):
     reached, _ = within.at(best.x)
     if best.value < reached.constant_log_likelihood():
         best = fine(_best(rough, best, settings.deadline.until(_around(kernel.theta))))
-    drawn = settings.deadline.until(restarts(kernel, settings.n_restarts, random_state))
-    return within, _best(lambda theta: fine(rough(theta)), best, drawn)
+    drawn = settings.deadline.until(_further(objective, kernel, settings, random_state))
+    best = _best(lambda theta: fine(rough(theta)), best, drawn)
+    return within, periods.with_longest(within, best)
 
 
 def _others(objective, kernel, cheap):
@@ -103,7 +104,10 @@ def _finished(function, settings, maximum):
         run = climb(function, settings, maximum.x, max_iter=left, tol=tol, curvature=curvature)
         gain, curvature = run.value - maximum.value, None
         n_iter, converged = maximum.n_iter + run.n_iter, run.converged or run.message == STUCK
-        maximum = run._replace(n_iter=n_iter, converged=converged)
+        message = (
+            run.message if converged else limit_reached(settings.max_iter)
+        )  # not of what is left
+        maximum = run._replace(n_iter=n_iter, converged=converged, message=message)
     return maximum
 
 
@@ -112,21 +116,24 @@ def _around(theta):
     return theta + np.random.RandomState(0).normal(size=(_RESCUES, len(theta)))
 
 
-def restarts(kernel, n_restarts, random_state):
+def _further(objective, kernel, settings, random_state):
+    """Starts beside the kernel's own: those of a periodogram, and those that are drawn."""
+    if settings.find_periods:
+        yield from periods.starts(objective, kernel, settings.prior)
+    limits = periods.limits(kernel, objective.rows)
+    yield from restarts(kernel, limits, settings.n_restarts, random_state)
+
+
+def restarts(kernel, limits, n_restarts, random_state):
     """Starts that are drawn; with periods, every second one has the kernel's other values.
 
     They are the same for fewer restarts, so that more of them never harm.
     """
-    periods, limits = _periods(kernel), np.reshape(kernel.bounds, (-1, 2))
+    places = periods.places(kernel)
     for index, theta in enumerate(drawn_starts(limits, n_restarts, random_state)):
-        if periods and index % 2 == 0:
-            theta = np.where(np.isin(np.arange(len(theta)), periods), theta, kernel.theta)
+        if places and index % 2 == 0:
+            theta = np.where(np.isin(np.arange(len(theta)), places), theta, kernel.theta)
         yield theta
-
-
-def _periods(kernel):
-    """Indices of the periods in theta; each of them has a basin of its own."""
-    return [*chain(*kernels.positions_of(kernel, "periodicity"))]
 
 
 def drawn_starts(limits, n_restarts, random_state):

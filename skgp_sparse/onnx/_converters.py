@@ -108,6 +108,8 @@ def _moments(ops, X, model, wants_std):
     variance = process.variance() if has_link or wants_std else None
     if has_link:
         mean, variance = _response_formulas.response(ops, view.likelihood, mean, variance, name)
+    if not np.all(view.y_scale):  # constant targets, of which the process says nothing
+        mean = ops.MatMul(mean, np.eye(len(view.y_scale))[view.y_scale > 0])
     yield ops.Add(ops.Mul(mean, view.y_scale), view.y_mean)
     if wants_std:
         std = ops.Mul(ops.Sqrt(variance), view.y_scale)

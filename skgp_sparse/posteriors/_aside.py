@@ -59,6 +59,7 @@ class Aside:
         drawn = copies(count, min(_MOST, max(len(rows) // _SHARE, 1)), random_state)
         self.chosen, self.count = sample[drawn > 0], drawn[drawn > 0]
         self.block, self.clock = rows.block(self.chosen), perf_counter()
+        self.scale = rows.y_scale[rows.y_scale > 0]  # of the targets that vary
         self.noise = np.broadcast_to(self.block.noise, len(self.chosen)).astype(float)
 
     def others(self, size):
@@ -90,8 +91,8 @@ class Aside:
         variance : ndarray of shape (n,)
             That of the noise included.
         """
-        scale, errors = self.rows.y_scale, (self.block.y - mean) ** 2
-        squared = np.average(errors * scale**2, axis=0, weights=self.count)
+        errors = (self.block.y - mean) ** 2
+        squared = np.average(errors * self.scale**2, axis=0, weights=self.count)
         densities = log_densities(errors, variance)
         return self._logged(name, densities, float(np.sqrt(squared.mean())))
 
@@ -106,7 +107,7 @@ class Aside:
     def _logged(self, name, densities, rmse):
         """The `Judgement` of log densities (n,); their model becomes a candidate."""
         judgement = Judgement(densities, self.count)
-        density = judgement.density - np.mean(np.log(self.rows.y_scale))
+        density = judgement.density - np.mean(np.log(self.scale))
         seconds, self.clock = perf_counter() - self.clock, perf_counter()
         self.candidates.append(Candidate(name, float(density), rmse, seconds))
         return judgement

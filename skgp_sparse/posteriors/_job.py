@@ -42,6 +42,7 @@ class Settings(NamedTuple):
     cheap: CheapSearch | None = None  # where an evaluation is cheap
     deadline: Deadline = Deadline()  # what may be left out after it is left out
     prior: ThetaPrior = NO_PRIOR  # of the hyperparameters of the kernel
+    find_periods: bool = True  # whether a periodogram says where free periods begin
 
 
 class Limits(NamedTuple):
@@ -92,7 +93,7 @@ class Job(NamedTuple):
 def begin(job, random_state):
     """The job with model and hyperparameters of a small exact fit, where restarts happen."""
     model, kernel = fit_few(job.rows, job.kernel, job.model, job.settings, random_state)
-    return job._replace(model=model, kernel=kernel).with_settings(n_restarts=0)
+    return job._replace(model=model, kernel=kernel).with_settings(n_restarts=0, find_periods=False)
 
 
 def best_start(objective, kernel, warm, job):

@@ -117,7 +117,8 @@ class Move(Solver):
         )
         size = max(_FEWEST_ROWS, _ROWS_PER_POINT * len(objective.inducing_points))
         part = objective.on(rows.sampled(model.sample(rows, size, random_state)))
-        settings = settings._replace(max_iter=min(settings.max_iter, _ITERATIONS), n_restarts=0)
+        most = min(settings.max_iter, _ITERATIONS)
+        settings = settings._replace(max_iter=most, n_restarts=0, find_periods=False)
         with collected() as warnings:
             fit = of_few_rows(self.solver).solve(part, kernel, settings, random_state, model)
         for message, category in warnings:

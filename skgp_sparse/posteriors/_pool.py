@@ -193,7 +193,8 @@ def _follow(kernel: Kernel, first: Any, job: Job, random_state: np.random.Random
     """The `Fit` of all rows with another kernel, learned from some of them."""
     job = job._replace(kernel=kernel).with_priors(job.priors)
     most = min(_ITERATIONS, job.settings.max_iter)
-    settings = job.settings._replace(max_iter=most, n_restarts=0, progress=None, cheap=None)
+    settings = job.settings._replace(max_iter=most, n_restarts=0, find_periods=False)
+    settings = settings._replace(progress=None, cheap=None)
     objective = first.objective
     if len(objective.inducing_points) > _FEWER_PAY * _ROWS:
         few = job.rows.sampled(job.model.sample(job.rows, _ROWS, random_state))

@@ -51,7 +51,7 @@ class SourceRecords(Records):
         return self._table(Units.none(1), weight, relabel=partial(_labels_of, task), index=index)
 
     def _table(self, units, weight, noise=0.0, **columns):
-        shape = self.survey.n_features, len(units.mean)
+        shape = self.survey.n_features, units.n_varying
         return ChunkedTable(self.reader, *shape, noise, weight, *units, **columns)
 
     def _index_of_labels(self):

@@ -15,18 +15,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.moments import moments_of, root_mean_square
+from skgp_sparse._engine.moments import moments_of, root_mean_square, rounding_of
 from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.distinct import unique_rows
 
 _SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s
+FEW_ROWS = 2  # that differ, up to which equal targets have no known scale
 
 
 class Units(NamedTuple):
-    """Those of the targets, which are standardised as ``(y - mean) / scale``."""
+    """Those of the targets, which are standardised as ``(y - mean) / scale``.
+
+    One that is constant beside others has the scale 0, and is predicted as that constant.
+    """
 
     mean: np.ndarray  # (p,)
     scale: np.ndarray  # (p,)
+
+    n_varying = property(lambda self: np.count_nonzero(self.scale))
 
     @classmethod
     def none(cls, n_targets):
@@ -34,17 +40,18 @@ class Units(NamedTuple):
         return cls(np.zeros(n_targets), np.ones(n_targets))
 
     @classmethod
-    def of(cls, moments, noise, normalize, name, shared=False):
+    def of(cls, moments, noise, normalize, name, shared=False, few=False):
         """Those in which targets have mean 0 and variance 1, if they are to be normalised.
 
         Targets of known noise share one scale: `noise` is in units of y², the same for all of them.
-        They also do if it is `shared`, as noise may come with later rows.
+        They also do if it is `shared`, as noise may come with later rows. If rows are so `few` that
+        equal targets are no constant, these are in units of their size.
         """
         if not normalize:
             units = cls.none(len(moments.mean))
         else:
             shared = shared or bool(np.any(noise))
-            units = cls(moments.mean, scale_of(moments.mean, moments.spread, shared))
+            units = cls(moments.mean, scale_of(moments.mean, moments.spread, shared, few))
         _check_noise(np.max(noise), units.scale, name)
         return units
 
@@ -199,7 +206,8 @@ class ArrayRecords(Records):
     def numbers(self, normalize, one_form=True):
         """The `Rows`; small tables come in the one form of all equal ones, if wanted."""
         part, places = self.part.in_one_form() if one_form else (self.part, None)
-        units = Units.of(part.moments(), part.noise, normalize, self.name)
+        few = has_few_rows(part.X)
+        units = Units.of(part.moments(), part.noise, normalize, self.name, few=few)
         return part.table(units, self.part, self.part.weight is None, places)
 
     def labels(self, task, one_form=True):
@@ -220,21 +228,34 @@ def is_small(size):
     return size <= _SMALL_TABLE
 
 
-def scale_of(mean, std, shared=False):
-    """Scale (p,) of targets with these means and standard deviations; 1 where they are constant."""
-    rounding = 4 * np.finfo(float).eps * np.abs(mean)
+def has_few_rows(X):
+    """Whether rows are so few that equal targets do not say that all targets are equal."""
+    return len(X) <= FEW_ROWS or (is_small(X.size) and len(unique_rows(X)) <= FEW_ROWS)
+
+
+def scale_of(mean, std, shared=False, few=False):
+    """Scale (p,) of targets with these means and standard deviations; 0 where some are constant.
+
+    Where all of them are, it is 1 or, of `few` rows, the size of the target unless that is 0.
+    """
+    rounding = rounding_of(mean)
     std = np.where(std <= rounding, 0.0, std)
+    if not std.any():
+        size = np.abs(mean) if few else std
+        std = np.where(size > 0, size, np.maximum(rounding, 1.0))
+    varies = std > 0
     if shared:
-        std[:] = root_mean_square(std[:, None], None)
-    return np.where(std > 0, std, np.maximum(rounding, 1.0))
+        std = np.where(varies, root_mean_square(std[varies, None], None), 0.0)
+    return std
 
 
 def _check_noise(noise, scale, name):
     """Raise if known noise overflows in units of the standardised targets."""
-    if not np.isfinite(noise / scale[0] / scale[0]):
+    scale = scale.max()  # one for all, where noise is known
+    if not np.isfinite(noise / scale / scale):
         raise ValueError(
             f"The 'alpha' parameter of {name} is too large for y: its largest value is "
-            f"{noise:.1e}, and y has a standard deviation of {scale[0]:.1e}. Rescale y, or lower "
+            f"{noise:.1e}, and y has a standard deviation of {scale:.1e}. Rescale y, or lower "
             "alpha."
         )
 

@@ -1,0 +1,200 @@
+"""Periods of kernels: aliases on even rows, periodograms, and what restarts draw."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, WhiteKernel
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse.inference import periods
+from skgp_sparse.inference.periods import longest_alias
+from skgp_sparse.kernels import Columns, positions_of
+from skgp_sparse.rows.part import Part, Units
+
+
+def table(x, y=None):
+    x = np.asarray(x, dtype=float)
+    y = np.zeros(len(x)) if y is None else y
+    return Part(x[:, None], y[:, None]).table(Units.none(1))
+
+
+def season(x, period):
+    wave = 2.0 * np.pi * x / period
+    return np.sin(wave) + 0.3 * np.cos(2.0 * wave)
+
+
+def weekend(x, period):
+    return (np.floor(7.0 * x / period) % 7 >= 5).astype(float)
+
+
+def months():
+    """First days of 120 months, in days."""
+    days = np.datetime64("2000-01", "M") + np.arange(120)
+    return (days.astype("datetime64[D]") - np.datetime64("2000-01-01")).astype(float)
+
+
+SERIES = {
+    "years_of_months": (np.arange(120.0), 12.0, season),
+    "weeks_of_days": (np.arange(18000.0, 18100.0), 7.0, weekend),
+    "days_of_hours": (np.arange(120.0), 24.0, season),
+    "quarters": (0.25 * np.arange(120), 3.1, season),
+    "gaps": (np.delete(np.arange(110.0), np.arange(5, 60, 3)), 7.0, weekend),
+    "years_of_days": (months(), 365.25, season),
+    "uneven": (np.sort(np.random.RandomState(1).uniform(0, 50, 100)), 4.3, season),
+}
+TIMES_RBF = {"alone": lambda one: 1.0 * one, "fading": lambda one: 1.0 * one * RBF(1e4)}
+
+
+def drawn(name):
+    x, period, function = SERIES[name]
+    return x, function(x, period) + 0.1 * np.random.RandomState(2).normal(size=len(x)), period
+
+
+def period_of(model):
+    return np.exp(model.kernel_.theta[positions_of(model.kernel_, "periodicity")[0][0]])
+
+
+@pytest.mark.parametrize("start", [1.0, 5.0])
+@pytest.mark.parametrize("form", TIMES_RBF)
+@pytest.mark.parametrize("name", SERIES)
+def test_the_period_of_a_series_is_found_from_any_start(name, form, start):
+    x, y, period = drawn(name)
+    kernel = TIMES_RBF[form](ExpSineSquared(1.0, start)) + WhiteKernel()
+    model = SparseGPRegressor(kernel, noise="constant", random_state=0).fit(x[:, None], y)
+    np.testing.assert_allclose(period_of(model), period, rtol=0.02)
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_a_periodogram_never_lowers_the_evidence(name, monkeypatch):
+    x, y, period = drawn(name)
+    kernel = 1.0 * ExpSineSquared(1.0, 1.1 * period) + WhiteKernel()
+    model = SparseGPRegressor(kernel, noise="constant", random_state=0)
+    with_one = model.fit(x[:, None], y).log_marginal_likelihood_value_
+    monkeypatch.setattr(periods, "starts", lambda *_: [])
+    without = model.fit(x[:, None], y).log_marginal_likelihood_value_
+    assert with_one >= without - 1e-6 * abs(without)
+
+
+@pytest.mark.parametrize("restarts", [0, 4])
+def test_an_alias_is_no_period(restarts):
+    rng = np.random.RandomState(1)
+    x = np.arange(120.0)
+    y = season(x, 12.0) + 0.2 * rng.normal(size=120)
+    kernel = 1.0 * ExpSineSquared(1.0, 1.0) + WhiteKernel()
+    options = {"n_restarts_optimizer": restarts, "random_state": 0, "noise": "constant"}
+    model = SparseGPRegressor(kernel, **options).fit(x[:, None], y)
+    between = x[:-1, None] + 0.5
+    error = model.predict(between) - season(between[:, 0], 12.0)
+    assert np.sqrt(np.mean(error**2)) < 0.1  # 1.4 with the period 12 / 11
+
+
+def test_a_period_whose_bounds_hold_aliases_only_is_the_longest_of_them():
+    x, y, _ = drawn("years_of_months")
+    bounded = ExpSineSquared(1.0, 1.1, periodicity_bounds=(0.5, 1.5))
+    kernel = 1.0 * bounded + WhiteKernel()
+    model = SparseGPRegressor(kernel, noise="constant", random_state=0).fit(x[:, None], y)
+    np.testing.assert_allclose(period_of(model), 12.0 / 11.0, rtol=1e-3)
+
+
+def test_rows_with_a_likelihood_and_labels_have_periods_too():
+    rng = np.random.RandomState(0)
+    x, kernel = np.arange(150.0), 1.0 * ExpSineSquared(1.0, 1.0)
+    counts = rng.poisson(np.exp(1.0 + season(x, 12.0)))
+    model = SparseGPRegressor(kernel, likelihood="poisson", random_state=0).fit(x[:, None], counts)
+    np.testing.assert_allclose(period_of(model), 12.0, rtol=0.02)
+    labels = season(x, 12.0) + 0.2 * rng.normal(size=150) > 0
+    model = SparseGPClassifier(kernel, random_state=0).fit(x[:, None], labels)
+    np.testing.assert_allclose(period_of(model), 12.0, rtol=0.02)
+
+
+def test_several_targets_share_a_period():
+    x, y, period = drawn("days_of_hours")
+    Y = np.c_[y, -2.0 * np.roll(y, 6)]
+    kernel = 1.0 * ExpSineSquared(1.0, 1.0) + WhiteKernel()
+    model = SparseGPRegressor(kernel, random_state=0).fit(x[:, None], Y)
+    np.testing.assert_allclose(period_of(model), period, rtol=0.02)
+
+
+def test_the_longest_of_periods_that_rows_cannot_tell_apart_wins():
+    x = np.arange(105.0)
+    rng = np.random.RandomState(1)
+    y = rng.normal(size=7)[(x % 7).astype(int)] + 0.1 * rng.normal(size=105)  # next to no wave
+    for period in (7.0, 3.5, 7.0 / 3.0):
+        kernel = 1.0 * ExpSineSquared(0.15, period) + WhiteKernel()
+        model = SparseGPRegressor(kernel, noise="constant", random_state=0).fit(x[:, None], y)
+        np.testing.assert_allclose(period_of(model), 7.0, rtol=1e-3)
+
+
+def test_many_rows_begin_with_a_period(monkeypatch):
+    x = np.arange(520.0)
+    y = season(x, 12.0) + 0.2 * np.random.RandomState(0).normal(size=520)
+    kernel, calls = 1.0 * ExpSineSquared(1.0, 1.0) + WhiteKernel(), []
+    starts = periods.starts
+    monkeypatch.setattr(periods, "starts", lambda *given: calls.append(1) or starts(*given))
+    given = {"posterior": "inducing", "n_inducing": 30, "noise": "constant", "random_state": 0}
+    model = SparseGPRegressor(kernel, **given).fit(x[:, None], y)
+    np.testing.assert_allclose(period_of(model), 12.0, rtol=0.02)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("optimizer", [None, "fmin_l_bfgs_b"])
+def test_a_period_that_is_known_stays(optimizer):
+    x, y, _ = drawn("years_of_months")
+    bounds = "fixed" if optimizer else (1e-5, 1e5)
+    kernel = 1.0 * ExpSineSquared(1.0, 12.0 / 11.0, periodicity_bounds=bounds) + WhiteKernel()
+    model = SparseGPRegressor(kernel, optimizer=optimizer, random_state=0).fit(x[:, None], y)
+    assert model.kernel_.get_params()["k1__k2__periodicity"] == 12.0 / 11.0
+
+
+def test_rows_with_two_columns_have_no_periodogram():
+    x = np.random.RandomState(0).uniform(size=(20, 2))
+    rows = Part(x, x[:, :1]).table(Units.none(1))
+    kernel = ExpSineSquared() + WhiteKernel()
+    assert periods.line_of(rows) is None
+    np.testing.assert_array_equal(periods.limits(kernel, rows), kernel.bounds)
+
+
+def test_restarts_draw_periods_from_two_gaps_to_the_range_within_their_bounds():
+    rows = table([0.0, 1.0, 2.0, 4.0, 5.0, 6.0, 20.0])
+    free = ExpSineSquared()
+    narrow = ExpSineSquared(periodicity_bounds=(3.0, 10.0))
+    elsewhere = ExpSineSquared(periodicity_bounds=(1e-3, 1e-1))
+    drawn = [np.exp(periods.limits(one, rows))[1] for one in (free, narrow, elsewhere)]
+    np.testing.assert_allclose(drawn, [[2.0, 20.0], [3.0, 10.0], [1e-3, 1e-1]])
+    np.testing.assert_array_equal(periods.limits(free, rows)[0], free.bounds[0])
+
+
+@pytest.mark.parametrize("spacing", [0.25, 1.0, 3600.0])
+@pytest.mark.parametrize("period", [0.3, 0.7, 0.999, 1.2, 1.9, 3.0, 40.0])
+@pytest.mark.parametrize("most", [0.8, 2.5, 30.0, 1e5])
+def test_aliases_have_the_same_kernel_on_even_rows(spacing, period, most):
+    x = spacing * np.arange(50)[:, None]
+    longest = longest_alias(period * spacing, spacing, most * spacing)
+    assert longest >= period * spacing
+    assert longest <= max(most, period) * spacing * (1 + 1e-12)
+    kernels = [ExpSineSquared(1.0, one)(x) for one in (period * spacing, longest)]
+    np.testing.assert_allclose(*kernels, atol=1e-9)
+    if most == 1e5:
+        assert longest >= 2.0 * spacing
+
+
+def test_gaps_have_the_largest_spacing_of_which_all_are_multiples():
+    assert periods.line_of(table([0.0, 2.0, 5.0, 11.0])).spacing == pytest.approx(1.0)
+    assert periods.line_of(table(np.linspace(0, 1, 38))).spacing == pytest.approx(1 / 37)
+    assert periods.line_of(table(months())).spacing == pytest.approx(1.0)
+    uneven = np.random.RandomState(0).uniform(size=20)
+    assert periods.line_of(table(uneven)).spacing is None
+
+
+def test_peaks_of_a_periodogram_hold_the_period():
+    x, y, period = drawn("uneven")
+    rows = table(x, y)
+    found = periods.candidates(rows, periods.line_of(rows))
+    assert np.abs(found / period - 1).min() < 0.03
+    assert found.max() <= x.max() - x.min()
+
+
+def test_a_column_of_a_kernel_may_have_the_period():
+    x, y, period = drawn("quarters")
+    kernel = 1.0 * Columns(ExpSineSquared(1.0, 1.0), [0]) + WhiteKernel()
+    model = SparseGPRegressor(kernel, noise="constant", random_state=0).fit(x[:, None], y)
+    np.testing.assert_allclose(period_of(model), period, rtol=0.02)
