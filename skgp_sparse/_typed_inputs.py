@@ -32,8 +32,8 @@ class TypedInputs:
                 f"{name}: categorical_features needs an array or a data frame in memory. Encode "
                 "the categories before, and pass a kernel with Categorical."
             )
-        if self._types is not None and self._types.encoders:
-            self.categories_ = self._types.levels()
+        if self._types is not None and self._types.levels:
+            self.categories_ = self._types.by_name()
 
     @on_numpy
     def _query(self, X, **others):

@@ -82,7 +82,7 @@ def test_a_column_of_each_type():
         [1.5, 0, -1],
     ]
     assert_array_equal(types.encoded(frame, "Test").T, expected)
-    levels = types.levels()
+    levels = types.by_name()
     assert {name: list(one)[:2] for name, one in levels.items()} == {
         "text": ["a", "b"],
         "category": [1, 2],
