@@ -53,7 +53,8 @@ class TypedInputs:
         X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
         during = "there were none in the column in fit. Impute them, or fit with such rows."
         check_gaps(X, self._fits[0].kernel, self._names(), f"X of {name}", during)
-        self._check_levels(X)
+        if self.kernel is not None:
+            self._check_levels(X)
         return X
 
     def _remedy(self):

@@ -21,13 +21,14 @@ TIME_OF_DAY, EMPTY = "a time of day", "a column without a value"
 _NUMPY_TIMES = {"m": "timedelta64[us]", "M": "datetime64[us]"}
 _DAY = np.timedelta64(1, "D")
 _HOUR = 3600.0  # seconds
+_FEW_ROWS = 16  # of which all values are read as objects: to choose columns would take longer
 
 
 class Column(NamedTuple):
     """A column of a table that a user passed."""
 
     kind: str
-    read: Callable  # () -> values (n,): float64 with NaN of numbers, object of categories
+    read: Callable  # () -> values (n,): float64 with NaN of numbers, objects of categories
     is_plain: bool = False  # whether NumPy reads it as it is
     is_text: bool = False  # whether its type is text, not that of a category
 
@@ -48,8 +49,7 @@ def _with(columns, kinds):
 
 def _of_array(values, kind):
     if kind == CATEGORY:
-        missing = _missing_among(values)
-        return Column(CATEGORY, lambda: _filled(values, missing))
+        return Column(CATEGORY, lambda: values.astype(object))
     return _of_objects(values) if values.dtype.kind == "O" else _of_numpy(values)
 
 
@@ -64,7 +64,7 @@ def _of_numpy(values):
 
 def _of_objects(values, missing=None):
     """The column of Python objects: numbers or times if all of them are, otherwise levels."""
-    missing = _missing_among(values) if missing is None else missing
+    missing = missing_among(values) if missing is None else missing
     kinds = {*map(type, values[~missing])}
     if not kinds:
         return Column(EMPTY, lambda: np.full(len(values), np.nan))
@@ -73,13 +73,7 @@ def _of_objects(values, missing=None):
     for what, (of_python, read) in _PYTHON_TIMES.items():
         if all(issubclass(kind, of_python) for kind in kinds):
             return Column(what, partial(read, values, missing))
-    return Column(CATEGORY, lambda: _filled(_real(values, kinds), missing), is_text=True)
-
-
-def _real(values, kinds):
-    if any(issubclass(kind, (complex, np.complexfloating)) for kind in kinds):
-        raise TypeError("complex numbers are no levels")
-    return values
+    return Column(CATEGORY, lambda: values, is_text=True)
 
 
 def _days_of_times(unit, values, missing):
@@ -112,43 +106,50 @@ _PYTHON_TIMES = {
 }
 
 
-def _missing_among(values):
-    """Which objects are one of the many missing values."""
-    if values.dtype.kind != "O":
-        return values != values
-    return np.array([_is_missing(one) for one in values], dtype=bool)
+def missing_among(values):
+    """Which objects (n,) are one of the many missing values."""
+    return np.array([is_missing(one) for one in values.tolist()], dtype=bool)
 
 
-def _is_missing(value):
-    if value is None or value is np.ma.masked or str(value) == "<NA>":
-        return True
-    return isinstance(value, (float, np.generic, date)) and bool(value != value)
+def is_missing(value):
+    """Whether an object is one of the many missing values."""
+    if isinstance(value, (float, np.generic, date)):
+        return bool(value != value)
+    return value is None or value is np.ma.masked or type(value).__name__ == "NAType"
 
 
 def _of_frame(X, kinds):
-    """Those of a data frame of pandas."""
+    """Those of a data frame of pandas; plain numbers are read together, and categories are."""
     dtypes, kinds = [*X.dtypes], [None] * X.shape[1] if kinds is None else kinds
     plain = [j for j, one in enumerate(dtypes) if _is_plain(one) and kinds[j] != CATEGORY]
     levels = [j for j, kind in enumerate(kinds) if kind == CATEGORY]
-    numbers = cache(lambda: X.iloc[:, plain].to_numpy(dtype=np.float64))
-    objects = cache(lambda: _objects_of_frame(X.iloc[:, levels]))
-    columns = {j: Column(NUMBER, partial(_column, numbers, k), True) for k, j in enumerate(plain)}
-    columns |= {j: Column(CATEGORY, partial(_column, objects, k)) for k, j in enumerate(levels)}
-    return [
-        columns[j] if j in columns else _of_pandas(X.iloc[:, j], dtypes[j]) for j in range(len(kinds))
-    ]
+    objects = cache(lambda: X.to_numpy(dtype=object)) if len(X) <= _FEW_ROWS else None
+    columns = dict(zip(plain, _together(X, plain, np.float64, objects)))
+    columns |= dict(zip(levels, _together(X, levels, object, objects)))
+    others = (j for j in range(len(dtypes)) if j not in columns)
+    columns |= {j: _of_pandas(X.iloc[:, j], dtypes[j]) for j in others}
+    return [columns[j] for j in range(len(dtypes))]
 
 
 def _is_plain(dtype):
     return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
 
 
+def _together(X, chosen, dtype, objects):
+    """Columns of a data frame that are read as an array of one type when one of them is.
+
+    `objects` is a function that returns all values of X; None where they are many.
+    """
+    if objects is None:
+        read = cache(lambda: X.iloc[:, chosen].to_numpy(dtype=dtype))
+    else:
+        read = cache(lambda: objects()[:, chosen].astype(dtype))
+    kind = CATEGORY if dtype is object else NUMBER
+    return [Column(kind, partial(_column, read, k), kind == NUMBER) for k in range(len(chosen))]
+
+
 def _column(read, k):
     return read()[:, k]
-
-
-def _objects_of_frame(X):
-    return _filled(X.to_numpy(dtype=object), X.isna().to_numpy())
 
 
 def _of_pandas(series, dtype):
@@ -156,8 +157,7 @@ def _of_pandas(series, dtype):
         series = series.dt.to_timestamp()  # when it begins
         dtype = series.dtype
     if str(dtype) == "category" or dtype.kind not in "biufmMO":
-        missing = series.isna().to_numpy()
-        read = partial(_filled, series.to_numpy(dtype=object), missing)
+        read = partial(series.to_numpy, dtype=object)
         return Column(CATEGORY, read, is_text=str(dtype) != "category")
     if dtype.kind == "M" and getattr(dtype, "tz", None) is not None:
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
@@ -172,13 +172,12 @@ def _of_pandas(series, dtype):
 
 
 def _of_polars(series, kind):
-    dtype, missing = series.dtype, series.is_null().to_numpy()
+    dtype = series.dtype
     if kind != CATEGORY and (dtype.is_temporal() or dtype.is_numeric() or str(dtype) == "Boolean"):
         return _of_polars_numbers(series, dtype)
     if kind != CATEGORY and str(dtype) in ("Object", "Null"):
-        return _of_objects(_objects(series.to_list()), missing)
-    read = partial(_filled, _objects(series.to_list()), missing)
-    return Column(CATEGORY, read, is_text=str(dtype) == "String")
+        return _of_objects(objects_of(series.to_list()))
+    return Column(CATEGORY, lambda: objects_of(series.to_list()), is_text=str(dtype) == "String")
 
 
 def _of_polars_numbers(series, dtype):
@@ -192,7 +191,7 @@ def _of_polars_numbers(series, dtype):
     return Column(NUMBER, lambda: series.cast(float).to_numpy(), is_plain)
 
 
-def _objects(values):
+def objects_of(values):
     """A list as an array (n,), whatever its items are."""
     array = np.empty(len(values), dtype=object)
     array[:] = values

@@ -7,7 +7,15 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 
-from skgp_sparse.rows.columns import CATEGORY, EMPTY, NUMBER, columns_of
+from skgp_sparse.rows.columns import (
+    CATEGORY,
+    EMPTY,
+    NUMBER,
+    columns_of,
+    is_missing,
+    missing_among,
+    objects_of,
+)
 from skgp_sparse.rows.gaps import is_frame
 
 FROM_DTYPE = "from_dtype"
@@ -22,25 +30,33 @@ class Levels(NamedTuple):
     @classmethod
     def of(cls, values):
         """Those of the values of a column."""
-        levels = OrdinalEncoder().fit(values[:, None]).categories_[0]
-        return cls(levels, {one: k for k, one in enumerate(levels.tolist()) if one == one})
+        distinct = {*values.tolist()}
+        there = [one for one in distinct if not is_missing(one)]
+        if any(isinstance(one, (complex, np.complexfloating)) for one in there):
+            raise TypeError("complex numbers are no levels")
+        found = objects_of(there + [np.nan] * (len(there) < len(distinct)))
+        levels = OrdinalEncoder().fit(found[:, None]).categories_[0]
+        return cls(levels, {one: k for k, one in enumerate(levels.tolist()[: len(there)])})
 
     def codes(self, values):
         """Codes (n,) of values; every level that is not among these has a negative one of its own."""
         find = self.numbers.get
         codes = np.array([find(one, -1.0) for one in values.tolist()])
-        if len(self.numbers) < len(self.values):
-            codes[values != values] = len(self.numbers)
-        unknown = codes < 0
-        if unknown.any():
-            codes[unknown] = self._codes_of_others(values[unknown])
+        others = np.flatnonzero(codes < 0)
+        if len(others):
+            codes[others] = self._codes_of_others(values[others])
         return codes
 
     def _codes_of_others(self, values):
-        known, given = next(iter(self.numbers), None), values[values == values]
+        missing, known = missing_among(values), next(iter(self.numbers), None)
+        given = values[~missing]
         if known is not None and len(given) and _is_text(given[0]) != _is_text(known):
             raise TypeError(f"the levels in fit were {known!r}, ..., but now {given[0]!r}, ...")
-        return -2.0 - np.unique(values.astype(str), return_inverse=True)[1]
+        texts = np.where(missing, "nan", values).astype(str)
+        codes = -2.0 - np.unique(texts, return_inverse=True)[1]
+        return np.where(missing, len(self.numbers), codes) if self.has_missing else codes
+
+    has_missing = property(lambda self: len(self.numbers) < len(self.values))
 
 
 def _is_text(level):
@@ -91,7 +107,7 @@ class ColumnTypes:
                 return self.levels[j].codes(values)
         if column.kind in (self.kinds[j], EMPTY):
             return values
-        if np.all(values != values):
+        if missing_among(values).all():
             return np.full(len(values), np.nan)  # everything is missing, of whatever type
         raise ValueError(
             f"Column {self.names[j]!r} of X of {name} is {column.kind}, but it was "
