@@ -33,6 +33,7 @@ from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.kernels import has_noise
 from skgp_sparse.rows.checks import check_groups
+from skgp_sparse.rows.columns import as_table
 from skgp_sparse.rows.door import (
     as_passed,
     opened,
@@ -126,6 +127,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
     def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
         """All rows, as `Records`."""
         rules = rules._replace(may_miss=X_std is None and self._takes_missing())
+        X = as_table(X)
         if reset:
             self._learn_types(X, rules.name)
         return read(self, rules, X, y, sample_weight, offset, reset, X_std, self._types)

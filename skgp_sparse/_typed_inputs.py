@@ -7,12 +7,14 @@ from sklearn.utils.validation import validate_data
 from skgp_sparse.kernels import categories, has_missing
 from skgp_sparse.rows.checks import (
     FLOATS,
+    check_dimensions,
     check_in_memory,
     check_numbers,
     check_readable,
     is_lazy,
     on_numpy,
 )
+from skgp_sparse.rows.columns import as_table
 from skgp_sparse.rows.door import OpenSource, check_query
 from skgp_sparse.rows.gaps import NO_GAPS, about_values, check_gaps
 from skgp_sparse.rows.types import FROM_DTYPE, types_of
@@ -42,6 +44,8 @@ class TypedInputs:
         check_in_memory(name, X=X, **others)
         check_query(X, name)
         check_readable(name, X=X, **others)
+        check_dimensions(X, name)
+        X = as_table(X)
         types = getattr(self, "_types", None) if hasattr(self, "kernel_") else None
         if types is None and not self._knows_missing():
             check_numbers(X, "X", name)

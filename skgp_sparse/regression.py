@@ -392,6 +392,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     array([[ 3.,  7., 11.]])
     """
 
+    # of a split by groups, whose groups are not those of intervals unless they are asked for
+    __metadata_request__fit = {"groups": False}
+
     def __init__(
         self,
         kernel=None,
@@ -481,7 +484,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             O(n m² d) time. A scaler that precedes this estimator does not scale `X_std`.
         groups : array-like of shape (n_samples,), default=None
             The group of each row, a number or text, for `predict_interval`. Hyperparameters and
-            predictions do not depend on it.
+            predictions do not depend on it. With metadata routing, ask for it by
+            ``set_fit_request(groups=True)``.
 
         Returns
         -------

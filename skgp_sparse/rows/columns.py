@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse.rows.checks import BOOLS
-from skgp_sparse.rows.gaps import is_frame
+from skgp_sparse.rows.gaps import is_frame, missing_among
 
 NUMBER, TIME, DURATION, CATEGORY = "a number", "a time", "a duration", "a category"
 TIME_OF_DAY, EMPTY = "a time of day", "a column without a value"
 _NUMPY_TIMES = {"m": "timedelta64[us]", "M": "datetime64[us]"}
 _DAY = np.timedelta64(1, "D")
-_HOUR = 3600.0  # seconds
+_HOUR = 3.6e12  # nanoseconds
 _FEW_ROWS = 16  # of which all values are read as objects: to choose columns would take longer
 
 
@@ -31,6 +31,14 @@ class Column(NamedTuple):
     read: Callable  # () -> values (n,): float64 with NaN of numbers, objects of categories
     is_plain: bool = False  # whether NumPy reads it as it is
     is_text: bool = False  # whether its type is text, not that of a category
+
+
+def as_table(X):
+    """X or, if it is a list of numbers and text, the array (n, d) of its objects."""
+    if not isinstance(X, (list, tuple)):
+        return X
+    values = np.asarray(X)
+    return np.array(X, dtype=object) if values.dtype.kind in "US" else values
 
 
 def columns_of(X, kinds=None):
@@ -91,12 +99,13 @@ def _in_utc(one):
 def _hours_of_times(values, missing):
     """Hours since midnight of Python's times of the day."""
     hours = np.full(len(values), np.nan)
-    hours[~missing] = [_hours(one) for one in values[~missing]]
+    hours[~missing] = [_nanoseconds(one) / _HOUR for one in values[~missing]]
     return hours
 
 
-def _hours(one):
-    return one.hour + one.minute / 60.0 + (one.second + 1e-6 * one.microsecond) / _HOUR
+def _nanoseconds(one):
+    seconds = 60 * (60 * one.hour + one.minute) + one.second
+    return 1000 * (1_000_000 * seconds + one.microsecond)
 
 
 _PYTHON_TIMES = {
@@ -104,18 +113,6 @@ _PYTHON_TIMES = {
     DURATION: ((timedelta, np.timedelta64), partial(_days_of_times, _NUMPY_TIMES["m"])),
     TIME_OF_DAY: (time, _hours_of_times),
 }
-
-
-def missing_among(values):
-    """Which objects (n,) are one of the many missing values."""
-    return np.array([is_missing(one) for one in values.tolist()], dtype=bool)
-
-
-def is_missing(value):
-    """Whether an object is one of the many missing values."""
-    if isinstance(value, (float, np.generic, date)):
-        return bool(value != value)
-    return value is None or value is np.ma.masked or type(value).__name__ == "NAType"
 
 
 def _of_frame(X, kinds):
@@ -182,8 +179,7 @@ def _of_polars(series, kind):
 
 def _of_polars_numbers(series, dtype):
     if str(dtype) == "Time":
-        seconds = 1e-9 * series.to_physical().cast(float)
-        return Column(TIME_OF_DAY, lambda: seconds.to_numpy() / _HOUR)
+        return Column(TIME_OF_DAY, lambda: series.to_physical().cast(float).to_numpy() / _HOUR)
     if dtype.is_temporal():
         what = DURATION if str(dtype).startswith("Duration") else TIME
         return Column(what, lambda: _days(series.to_numpy()))

@@ -12,11 +12,9 @@ from skgp_sparse.rows.columns import (
     EMPTY,
     NUMBER,
     columns_of,
-    is_missing,
-    missing_among,
     objects_of,
 )
-from skgp_sparse.rows.gaps import is_frame
+from skgp_sparse.rows.gaps import is_frame, is_missing, missing_among
 
 FROM_DTYPE = "from_dtype"
 
