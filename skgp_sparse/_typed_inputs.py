@@ -4,20 +4,20 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from skgp_sparse._engine.gaps import ProcessWithGaps, lacks, spread_values
 from skgp_sparse.kernels import categories, has_missing
 from skgp_sparse.rows.checks import (
     FLOATS,
-    check_dimensions,
     check_in_memory,
-    check_numbers,
     check_readable,
     is_lazy,
     on_numpy,
 )
 from skgp_sparse.rows.columns import as_table
+from skgp_sparse.rows.contents import check_dimensions, check_numbers
 from skgp_sparse.rows.door import OpenSource, check_query
-from skgp_sparse.rows.gaps import NO_GAPS, about_values, check_gaps
-from skgp_sparse.rows.types import FROM_DTYPE, types_of
+from skgp_sparse.rows.gaps import NO_GAPS, about_values, check_gaps, is_frame
+from skgp_sparse.rows.types import FROM_DTYPE, numbers_only, types_of
 
 
 class TypedInputs:
@@ -34,12 +34,31 @@ class TypedInputs:
                 f"{name}: categorical_features needs an array or a data frame in memory. Encode "
                 "the categories before, and pass a kernel with Categorical."
             )
-        if self._types is not None and self._types.levels:
+        if self._types is not None and self._types.values:
             self.categories_ = self._types.by_name()
 
+    def _learn_values(self, X, records):
+        """Values of columns in which no row of a fit lacks one, for queries that do.
+
+        They are wanted where the default kernel takes a data frame, or rows that lack other values.
+        """
+        self._values, part = None, records.part
+        if self.kernel is not None or part is None or is_lazy(X):
+            return
+        if is_frame(X) or records.lacking().any():
+            self._values = spread_values(part.X, part.weight)
+
+    def _answered(self, X, **others):
+        """Query points, which may lack values, and the view that answers them."""
+        values = getattr(self, "_values", None)
+        X = self._query(X, values, **others)
+        if values is None or not lacks(X, values).any():
+            return X, self._view
+        return X, self._view.seen_through(lambda process: ProcessWithGaps(process, values))
+
     @on_numpy
-    def _query(self, X, **others):
-        """Query points."""
+    def _query(self, X, values=None, **others):
+        """Query points, which may lack values of columns that have some in `values` (K, d)."""
         name = type(self).__name__
         check_in_memory(name, X=X, **others)
         check_query(X, name)
@@ -47,16 +66,19 @@ class TypedInputs:
         check_dimensions(X, name)
         X = as_table(X)
         types = getattr(self, "_types", None) if hasattr(self, "kernel_") else None
-        if types is None and not self._knows_missing():
+        if types is None:
             check_numbers(X, "X", name)
+        if types is None and values is None and not self._knows_missing():
             with about_values(X, name, self._remedy()):
                 return validate_data(self, X, reset=False, dtype=FLOATS)
         validate_data(self, X, reset=False, skip_check_array=True)
-        X = X if types is None else types.encoded(X, name)
-        check_numbers(X, "X", name)
-        X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
+        if is_frame(X) or types is not None:
+            X = (types or numbers_only(X)).encoded(X, name)
+        with about_values(X, name, ""):
+            X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
         during = "there were none in the column in fit. Impute them, or fit with such rows."
-        check_gaps(X, self._fits[0].kernel, self._names(), f"X of {name}", during)
+        known = X if values is None else np.where(lacks(X, values), 0.0, X)
+        check_gaps(known, self._fits[0].kernel, self._names(), f"X of {name}", during)
         if self.kernel is not None:
             self._check_levels(X)
         return X

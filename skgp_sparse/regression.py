@@ -970,7 +970,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 f"{name} is that of likelihood='gaussian'. Got likelihood={self.likelihood!r}. Use "
                 "predict(X, return_std=True), or predict_quantiles."
             )
-        return self._view.noise_std(self._query(X))
+        X, view = self._answered(X)
+        return view.noise_std(X)
 
     def loo_predict(self):
         """Predict every training row from all others, without another fit.
@@ -1191,7 +1192,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     def _question(self, X, offset):
         """Query points, the fitted process or the prior in the units of y, and offsets."""
-        X, name = self._query(X, offset=offset), type(self).__name__
-        view = self._view if hasattr(self, "kernel_") else prior_view(self, name)
+        name = type(self).__name__
+        if hasattr(self, "kernel_"):
+            X, view = self._answered(X, offset=offset)
+        else:
+            X, view = self._query(X, offset=offset), prior_view(self, name)
         offset = checks.check_offset(offset, X, view.takes_offset, name)
         return X, view.on_threads(self.n_jobs), offset

@@ -1,6 +1,5 @@
 """The one validator of rows, `Rules`: errors say what was passed and how to correct it."""
 
-from datetime import date, time, timedelta
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -11,14 +10,13 @@ from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
-from skgp_sparse.rows.gaps import NO_GAPS, about_values, is_frame, is_missing
+from skgp_sparse.rows.contents import check_dimensions, check_no_missing, check_numbers
+from skgp_sparse.rows.gaps import NO_GAPS, about_values, is_frame
 from skgp_sparse.rows.part import Part
 
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
 BOOLS = (bool, np.bool_)
 on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries are converted
-_TEXT = (str, bytes)
-_TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 class Rules(NamedTuple):
@@ -127,102 +125,6 @@ def check_inputs(X, kernel, name, labels=False):
         )
     check_dimensions(X, name)
     check_numbers(X, "X", name)
-
-
-def check_dimensions(X, name):
-    """Raise if X has one dimension, as a row of a data frame has."""
-    shape = np.shape(X)
-    if len(shape) == 1:
-        raise ValueError(
-            f"Expected 2D array, got 1D array instead: X of {name} is a {type(X).__name__} of "
-            f"shape {shape}. Reshape your data: a row of a data frame is X.iloc[[0]], not "
-            "X.iloc[0], and a column is X[['name']]; of an array, one row is X.reshape(1, -1), and "
-            "one column is X.reshape(-1, 1)."
-        )
-
-
-def check_numbers(values, argument, name):
-    """Raise if there is text, or times that would be read as nanoseconds."""
-    table = np.asarray(values)
-    if table.dtype.kind not in "USmMO":
-        return
-    some = table[:1] if table.dtype.kind in "USmM" else table
-    first = next((one for one in some.ravel() if isinstance(one, _TEXT + _TIMES)), None)
-    if first is None:
-        return
-    what = f"{argument} of {name}"
-    if table.ndim == 2 and table.size:
-        column, first = _first_column(table)
-        what = f"Column {_label(values, column)!r} of {what}"
-    if isinstance(first, _TEXT):
-        remedy = _OF_TEXT if argument == "X" else "Encode it by sklearn.preprocessing."
-        raise ValueError(
-            f"{what} contains text, first {str(first)!r}, but must be numbers. Convert it before, "
-            f"by astype(float) if the text spells numbers. {remedy}"
-        )
-    raise ValueError(
-        f"{what} contains times, first {str(first)!r}, which are numbers only in a unit. Choose "
-        "one, such as days: (t - t[0]) / numpy.timedelta64(1, 'D')."
-    )
-
-
-_OF_TEXT = (
-    "Otherwise, pass a data frame, in which text is a category (of a ColumnTransformer by "
-    "set_output(transform='pandas'), of a table of pyarrow by to_pandas()), or name the column in "
-    "categorical_features."
-)
-
-
-def _first_column(table):
-    """Number of the first column with text or times, and the first of these in it.
-
-    In an array of text, numbers are text, too: columns in which all values spell numbers come last.
-    """
-    found = [
-        (j, one)
-        for j, column in enumerate(table.T)
-        if (one := next((v for v in column if isinstance(v, _TEXT + _TIMES)), None)) is not None
-    ]
-    return min(found, key=lambda pair: _spells_numbers(table[:, pair[0]]))
-
-
-def _spells_numbers(column):
-    try:
-        column.astype(str).astype(float)
-    except ValueError:
-        return False
-    return True
-
-
-def _label(X, j):
-    """The name of a column or, where there are none, its number."""
-    names = X.columns if is_frame(X) else getattr(X, "column_names", None)
-    return j if names is None else [*names][j]
-
-
-def check_no_missing(y):
-    """Raise if a target is missing."""
-    values = np.asarray(y) if isinstance(y, (list, tuple)) or hasattr(y, "__array__") else None
-    if values is None or values.ndim == 0 or not values.size or values.dtype.kind not in "fO":
-        return
-    table = values.reshape(len(values), -1)
-    rows, columns = np.nonzero(_is_missing(table))
-    if len(rows):
-        what = "None" if table[rows[0], columns[0]] is None else "NaN"
-        names = [*y.columns] if is_frame(y) and values.ndim == 2 else [getattr(y, "name", None)]
-        name = names[columns[0]] if len(names) == table.shape[1] else ""
-        where = f" of column {name!r}" if name not in ("", None) else ""
-        raise ValueError(
-            f"Input y contains {what} in {len({*rows})} rows, first in row {rows[0]}{where}. Remove "
-            "the rows without a target from X and y, such as by y.notna() of pandas."
-        )
-
-
-def _is_missing(table):
-    """Whether targets (n, p) are missing."""
-    if table.dtype.kind == "f":
-        return np.isnan(table)
-    return np.array([is_missing(one) for one in table.ravel()]).reshape(table.shape)
 
 
 def check_one_column(y, what, name):

@@ -81,7 +81,13 @@ def _of_objects(values, missing=None):
     for what, (of_python, read) in _PYTHON_TIMES.items():
         if all(issubclass(kind, of_python) for kind in kinds):
             return Column(what, partial(read, values, missing))
-    return Column(CATEGORY, lambda: values, is_text=True)
+    return Column(CATEGORY, lambda: _real(values, kinds), is_text=True)
+
+
+def _real(values, kinds):
+    if any(issubclass(kind, (complex, np.complexfloating)) for kind in kinds):
+        raise TypeError("complex numbers are no levels")
+    return values
 
 
 def _days_of_times(unit, values, missing):

@@ -1,6 +1,7 @@
 """What the columns of a table are: numbers, times, or categories, whose levels become codes."""
 
 from contextlib import contextmanager
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -20,24 +21,18 @@ FROM_DTYPE = "from_dtype"
 
 
 class Levels(NamedTuple):
-    """Those of a category: sorted, a missing value last; code of each that is there."""
+    """Those of a category: sorted, a missing value last; the code of each that is there."""
 
     values: np.ndarray
     numbers: dict
 
     @classmethod
     def of(cls, values):
-        """Those of the values of a column."""
-        distinct = {*values.tolist()}
-        there = [one for one in distinct if not is_missing(one)]
-        if any(isinstance(one, (complex, np.complexfloating)) for one in there):
-            raise TypeError("complex numbers are no levels")
-        found = objects_of(there + [np.nan] * (len(there) < len(distinct)))
-        levels = OrdinalEncoder().fit(found[:, None]).categories_[0]
-        return cls(levels, {one: k for k, one in enumerate(levels.tolist()[: len(there)])})
+        """Those that are sorted already."""
+        return cls(values, {one: k for k, one in enumerate(values.tolist()) if one == one})
 
     def codes(self, values):
-        """Codes (n,) of values; every level that is not among these has a negative one of its own."""
+        """Codes (n,) of values; every other level has a negative one of its own."""
         find = self.numbers.get
         codes = np.array([find(one, -1.0) for one in values.tolist()])
         others = np.flatnonzero(codes < 0)
@@ -57,6 +52,14 @@ class Levels(NamedTuple):
     has_missing = property(lambda self: len(self.numbers) < len(self.values))
 
 
+def levels_of(values):
+    """The levels of a column, sorted, a missing value last."""
+    distinct = {*values.tolist()}
+    there = [one for one in distinct if not is_missing(one)]
+    found = objects_of(there + [np.nan] * (len(there) < len(distinct)))
+    return OrdinalEncoder().fit(found[:, None]).categories_[0]
+
+
 def _is_text(level):
     return isinstance(level, str)
 
@@ -69,17 +72,25 @@ class ColumnTypes:
     names : list
         Of the columns; their numbers in an array.
     kinds : list of str
-    levels : dict of int to Levels
-        By the number of the category.
+    values : dict of int to ndarray
+        Levels by the number of the category.
     """
 
-    def __init__(self, names, kinds, levels):
-        self.names, self.kinds, self.levels = names, kinds, levels
+    def __init__(self, names, kinds, values):
+        self.names, self.kinds, self.values = names, kinds, values
+
+    def __getstate__(self):
+        return {name: one for name, one in vars(self).items() if name != "levels"}
+
+    @cached_property
+    def levels(self):
+        """`Levels` by the number of the category."""
+        return {j: Levels.of(values) for j, values in self.values.items()}
 
     def by_name(self):
         """Levels of the categories, by name or number; a missing value is one, the last."""
         keys = self.names if is_named(self.names) else range(len(self.names))
-        return {keys[j]: levels.values.copy() for j, levels in self.levels.items()}
+        return {keys[j]: values.copy() for j, values in self.values.items()}
 
     def encoded(self, X, name):
         """The numbers (n, d) of a table: codes of levels, days of times, NaN of missing values."""
@@ -111,6 +122,11 @@ class ColumnTypes:
             f"Column {self.names[j]!r} of X of {name} is {column.kind}, but it was "
             f"{self.kinds[j]} in fit. Convert it."
         )
+
+
+def numbers_only(X):
+    """The `ColumnTypes` of a data frame in which every column is a number."""
+    return ColumnTypes([*X.columns], [NUMBER] * X.shape[1], {})
 
 
 def types_of(X, categorical_features, name):
@@ -146,11 +162,11 @@ def types_of(X, categorical_features, name):
             f"categorical_features={categorical_features!r} does not name it. Name it, set "
             "categorical_features to 'from_dtype', or convert it to numbers."
         )
-    as_kinds, levels = columns_of(X, kinds), {}
+    as_kinds, values = columns_of(X, kinds), {}
     for j in chosen:
         with _about(names[j], name):
-            levels[j] = Levels.of(as_kinds[j].read())
-    return ColumnTypes(names, kinds, levels)
+            values[j] = levels_of(as_kinds[j].read())
+    return ColumnTypes(names, kinds, values)
 
 
 def _kind(column, is_chosen):
@@ -195,5 +211,3 @@ def _about(column, name):
             f"Column {column!r} of X of {name} cannot be read as numbers, times, or levels of one "
             f"type, text or numbers ({error}). Convert it, for example by astype(str)."
         ) from error
-
-
