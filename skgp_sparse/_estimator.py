@@ -33,7 +33,6 @@ from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.kernels import has_noise
 from skgp_sparse.rows.checks import check_groups
-from skgp_sparse.rows.columns import as_table
 from skgp_sparse.rows.door import (
     as_passed,
     opened,
@@ -79,8 +78,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         family, earlier = self._family().on_the_clock(), self._earlier()
         records = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
         groups = check_groups(groups, records.size(), type(self).__name__)
-        family.lacking = records.lacking()
-        self._learn_values(X, records)
+        family.lacking = self._lacking(X, records)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         family.progress = progress = Progress(self, reporter)
         jobs = family.jobs(records, earlier)
@@ -128,7 +126,6 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
     def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
         """All rows, as `Records`."""
         rules = rules._replace(may_miss=X_std is None and self._takes_missing())
-        X = as_table(X)
         if reset:
             self._learn_types(X, rules.name)
         return read(self, rules, X, y, sample_weight, offset, reset, X_std, self._types)

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.gaps import ProcessWithGaps, lacks, spread_values
+from skgp_sparse._engine.missing_values import ProcessWithGaps, lacks, spread_values
 from skgp_sparse.kernels import categories, has_missing
 from skgp_sparse.rows.checks import (
     FLOATS,
@@ -28,7 +28,7 @@ class TypedInputs:
         vars(self).pop("categories_", None)
         self._types, chosen = None, self.categorical_features
         if not (is_lazy(X) or isinstance(X, OpenSource)):
-            self._types = types_of(X, chosen, name)
+            self._types = types_of(as_table(X), chosen, name, warns=True)
         elif not (chosen is None or (isinstance(chosen, str) and chosen == FROM_DTYPE)):
             raise ValueError(
                 f"{name}: categorical_features needs an array or a data frame in memory. Encode "
@@ -37,16 +37,17 @@ class TypedInputs:
         if self._types is not None and self._types.values:
             self.categories_ = self._types.by_name()
 
-    def _learn_values(self, X, records):
-        """Values of columns in which no row of a fit lacks one, for queries that do.
+    def _lacking(self, X, records):
+        """Whether rows lack values of columns (d,), or None; learns what queries want that do.
 
-        They are wanted where the default kernel takes a data frame, or rows that lack other values.
+        The default kernel answers queries that lack others if it was given a data frame, or rows
+        that lack some.
         """
-        self._values, part = None, records.part
-        if self.kernel is not None or part is None or is_lazy(X):
-            return
-        if is_frame(X) or records.lacking().any():
-            self._values = spread_values(part.X, part.weight)
+        lacking, self._values = records.lacking(), None
+        if self.kernel is None and records.part is not None and not is_lazy(X):
+            if is_frame(X) or lacking.any():
+                self._values = spread_values(records.part.X, records.part.weight)
+        return lacking
 
     def _answered(self, X, **others):
         """Query points, which may lack values, and the view that answers them."""
@@ -76,12 +77,16 @@ class TypedInputs:
             X = (types or numbers_only(X)).encoded(X, name)
         with about_values(X, name, ""):
             X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
-        during = "there were none in the column in fit. Impute them, or fit with such rows."
-        known = X if values is None else np.where(lacks(X, values), 0.0, X)
-        check_gaps(known, self._fits[0].kernel, self._names(), f"X of {name}", during)
+        self._check_gaps(X if values is None else np.where(lacks(X, values), 0.0, X))
         if self.kernel is not None:
             self._check_levels(X)
         return X
+
+    def _check_gaps(self, X):
+        """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
+        during = "there were none in the column in fit. Impute them, or fit with such rows."
+        what = f"X of {type(self).__name__}"
+        check_gaps(X, self._fits[0].kernel, self._names(), what, during)
 
     def _remedy(self):
         """What is said of missing values where fit had none."""

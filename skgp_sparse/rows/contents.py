@@ -100,5 +100,5 @@ def _is_missing(table):
 
 def _of_column(y, j):
     """Words that name a column of targets, empty where it has no name."""
-    names = [*y.columns] if hasattr(y, "columns") else [getattr(y, "name", None)]
-    return f" of column {names[j]!r}" if names[j] else ""
+    name = [*y.columns][j] if hasattr(y, "columns") else getattr(y, "name", "")
+    return f" of column {name!r}" if name not in ("", None) else ""

@@ -16,6 +16,7 @@ from skgp_sparse.rows.columns import (
     objects_of,
 )
 from skgp_sparse.rows.gaps import is_frame, is_missing, missing_among
+from skgp_sparse.rows.text_columns import warn_of_text
 
 FROM_DTYPE = "from_dtype"
 
@@ -129,7 +130,7 @@ def numbers_only(X):
     return ColumnTypes([*X.columns], [NUMBER] * X.shape[1], {})
 
 
-def types_of(X, categorical_features, name):
+def types_of(X, categorical_features, name, warns=False):
     """The `ColumnTypes` of a table, None where every column is a plain number.
 
     Parameters
@@ -138,6 +139,8 @@ def types_of(X, categorical_features, name):
     categorical_features : "from_dtype", None, or a list of bool, int or str
     name : str
         Of the estimator, for errors.
+    warns : bool
+        Whether columns are told of that are hardly meant as categories.
     """
     frame = is_frame(X)
     from_dtype = isinstance(categorical_features, str) and categorical_features == FROM_DTYPE
@@ -166,6 +169,9 @@ def types_of(X, categorical_features, name):
     for j in chosen:
         with _about(names[j], name):
             values[j] = levels_of(as_kinds[j].read())
+    if warns and from_dtype:
+        found = ((names[j], columns[j].is_text, as_kinds[j].read(), values[j]) for j in chosen)
+        warn_of_text(found, name)
     return ColumnTypes(names, kinds, values)
 
 
