@@ -17,10 +17,12 @@ from operator import attrgetter
 import numpy as np
 
 from skgp_sparse._engine.process import Process, float64
+from skgp_sparse._ground.parallel import slices
 from skgp_sparse.kernels import Missing
 
 _SHARE = 0.02  # s
 _VALUES = 32  # K
+_TOGETHER = 1024  # rows whose moments with all values are computed together
 _ROWS = 20_000  # of training, which tell how values are spread
 
 
@@ -79,19 +81,19 @@ class ProcessWithGaps(Process):
         """Mean, in the shape of that of the process."""
         X, gaps = self._parts(X)
         mean = self.process.mean(self._filled(X, 0), n_jobs)
-        if gaps.any():
-            mean[gaps] = self._each(self.process.mean(self._all(X[gaps]), n_jobs)).mean(axis=0)
+        for rows in self._blocks(gaps):
+            mean[rows] = self._each(self.process.mean(self._all(X[rows]), n_jobs)).mean(axis=0)
         return mean
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean and latent variance."""
         X, gaps = self._parts(X)
         mean, variance = self.process.mean_and_variance(self._filled(X, 0), n_jobs)
-        if gaps.any():
-            moments = self.process.mean_and_variance(self._all(X[gaps]), n_jobs)
+        for rows in self._blocks(gaps):
+            moments = self.process.mean_and_variance(self._all(X[rows]), n_jobs)
             means, variances = map(self._each, moments)
-            mean[gaps] = means.mean(axis=0)
-            variance[gaps] = variances.mean(axis=0) + self._own(X[gaps], means, variance.ndim)
+            mean[rows] = means.mean(axis=0)
+            variance[rows] = variances.mean(axis=0) + self._own(X[rows], means, variance.ndim)
         return mean, variance
 
     def covariance(self, X):
@@ -125,6 +127,11 @@ class ProcessWithGaps(Process):
         """Rows, and which of them (n,) lack a value."""
         X = float64(X)
         return X, lacks(X, self.values).any(axis=1)
+
+    def _blocks(self, gaps):
+        """Numbers of rows that lack a value, in blocks."""
+        rows = np.flatnonzero(gaps)
+        return [rows[block] for block in slices(len(rows), _TOGETHER)]
 
     def _filled(self, X, k):
         """Rows with the value number k, and others in other rows, where they lack one."""
