@@ -354,12 +354,12 @@ class Missing(MappedKernel):
         return (np.zeros(d), np.ones(d)) if self.units is None else self.units
 
 
-def _columns_of_any(gaps: Bools) -> Bools:
+def _columns_of_any(gaps: Bools) -> Any:
     """Whether a column (d,) has a gap in any of the rows (..., n, d)."""
-    return gaps.reshape(-1, gaps.shape[-1]).any(axis=0)
+    return np.any(gaps, axis=tuple(range(gaps.ndim - 1)))
 
 
-def _pull_used(used: Bools, pull: Pull, H: Any) -> Array:
+def _pull_used(used: Bools, pull: Pull, H: Any) -> Any:
     """Slopes (d,) of all columns, which are 0 where nothing is missing."""
     slopes = np.zeros(len(used))
     slopes[used] = pull(H)
