@@ -79,7 +79,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         family, earlier = self._family().on_the_clock(), self._earlier()
         records = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
         groups = check_groups(groups, records.size(), type(self).__name__)
-        family.lacking = records.lacking()
+        family.lacking = self._lacking(X, records)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         family.progress = progress = Progress(self, reporter)
         jobs = family.jobs(records, earlier)
@@ -113,7 +113,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
             types = None if stream is None else self._types
             chunk = read_chunk(self, family.rules, *given, stream is None, types)
             part = family.accept(chunk, stream)
-            self._types = None
+            self._types = self._values = None
             if stream is None:
                 stream = family.new_stream(part, check_random_state(self.random_state))
             with single_threaded_blas():

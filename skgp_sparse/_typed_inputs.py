@@ -4,19 +4,21 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from skgp_sparse._engine.missing_values import ProcessWithGaps, lacks, spread_values
 from skgp_sparse.kernels import categories, has_missing
 from skgp_sparse.rows.checks import (
     FLOATS,
     check_in_memory,
-    check_numbers,
     check_readable,
     is_lazy,
     on_numpy,
 )
+from skgp_sparse.rows.columns import as_table
+from skgp_sparse.rows.contents import check_dimensions, check_numbers
 from skgp_sparse.rows.door import OpenSource, check_query
-from skgp_sparse.rows.gaps import NO_GAPS, about_values, check_gaps
+from skgp_sparse.rows.gaps import NO_GAPS, about_values, check_gaps, is_frame
 from skgp_sparse.rows.latitudes import check_latitudes
-from skgp_sparse.rows.types import FROM_DTYPE, types_of
+from skgp_sparse.rows.types import FROM_DTYPE, numbers_only, types_of
 
 
 class TypedInputs:
@@ -27,38 +29,68 @@ class TypedInputs:
         vars(self).pop("categories_", None)
         self._types, chosen = None, self.categorical_features
         if not (is_lazy(X) or isinstance(X, OpenSource)):
-            self._types = types_of(X, chosen, name)
+            self._types = types_of(as_table(X), chosen, name, warns=True)
         elif not (chosen is None or (isinstance(chosen, str) and chosen == FROM_DTYPE)):
             raise ValueError(
                 f"{name}: categorical_features needs an array or a data frame in memory. Encode "
                 "the categories before, and pass a kernel with Categorical."
             )
-        if self._types is not None and self._types.encoders:
-            self.categories_ = self._types.levels()
+        if self._types is not None and self._types.values:
+            self.categories_ = self._types.by_name()
+
+    def _lacking(self, X, records):
+        """Whether rows lack values of columns (d,), or None; learns what queries want that do.
+
+        The default kernel answers queries that lack others if it was given a data frame, or rows
+        that lack some.
+        """
+        lacking, self._values = records.lacking(), None
+        if self.kernel is None and records.part is not None and not is_lazy(X):
+            if is_frame(X) or lacking.any():
+                self._values = spread_values(records.part.X, records.part.weight)
+        return lacking
+
+    def _answered(self, X, **others):
+        """Query points, which may lack values, and the view that answers them."""
+        values = getattr(self, "_values", None)
+        X = self._query(X, values, **others)
+        if values is None or not lacks(X, values).any():
+            return X, self._view
+        return X, self._view.seen_through(lambda process: ProcessWithGaps(process, values))
 
     @on_numpy
-    def _query(self, X, **others):
-        """Query points."""
+    def _query(self, X, values=None, **others):
+        """Query points, which may lack values of columns that have some in `values` (K, d)."""
         name = type(self).__name__
         check_in_memory(name, X=X, **others)
         check_query(X, name)
         check_readable(name, X=X, **others)
+        check_dimensions(X, name)
+        X = as_table(X)
         types = getattr(self, "_types", None) if hasattr(self, "kernel_") else None
-        if types is None and not self._knows_missing():
+        if types is None:
             check_numbers(X, "X", name)
+        if types is None and values is None and not self._knows_missing():
             with about_values(X, name, self._remedy()):
                 X = validate_data(self, X, reset=False, dtype=FLOATS)
             self._check_latitudes(X)
             return X
         validate_data(self, X, reset=False, skip_check_array=True)
-        X = X if types is None else types.encoded(X, name)
-        check_numbers(X, "X", name)
-        X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
-        during = "there were none in the column in fit. Impute them, or fit with such rows."
-        check_gaps(X, self._fits[0].kernel, self._names(), f"X of {name}", during)
-        self._check_levels(X)
+        if is_frame(X) or types is not None:
+            X = (types or numbers_only(X)).encoded(X, name)
+        with about_values(X, name, ""):
+            X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
+        self._check_gaps(X if values is None else np.where(lacks(X, values), 0.0, X))
+        if self.kernel is not None:
+            self._check_levels(X)
         self._check_latitudes(X)
         return X
+
+    def _check_gaps(self, X):
+        """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
+        during = "there were none in the column in fit. Impute them, or fit with such rows."
+        what = f"X of {type(self).__name__}"
+        check_gaps(X, self._fits[0].kernel, self._names(), what, during)
 
     def _remedy(self):
         """What is said of missing values where fit had none."""

@@ -588,4 +588,5 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     def _question(self, X: npt.ArrayLike) -> tuple[Any, Any]:
         """Query points, and the fitted processes."""
         check_is_fitted(self)
-        return self._query(X), self._view.on_threads(self.n_jobs)
+        X, view = self._answered(X)
+        return X, view.on_threads(self.n_jobs)

@@ -29,6 +29,7 @@ from skgp_sparse.families.leave_one_out import loo_prediction
 from skgp_sparse.families.parameter_checks import can_learn_later, check_quantiles
 from skgp_sparse.families.priors import prior_view
 from skgp_sparse.families.responses import Responses
+from skgp_sparse.families.uncertain_queries import at_uncertain_inputs
 from skgp_sparse.likelihoods import domain_of
 from skgp_sparse.posteriors import Pool
 from skgp_sparse.rows import checks
@@ -398,6 +399,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     array([[ 3.,  7., 11.]])
     """
 
+    # of a split by groups, whose groups are not those of intervals unless they are asked for
+    __metadata_request__fit = {"groups": False}
+
     def __init__(
         self,
         kernel=None,
@@ -487,7 +491,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             O(n m² d) time. A scaler that precedes this estimator does not scale `X_std`.
         groups : array-like of shape (n_samples,), default=None
             The group of each row, a number or text, for `predict_interval`. Hyperparameters and
-            predictions do not depend on it.
+            predictions do not depend on it. With metadata routing, ask for it by
+            ``set_fit_request(groups=True)``.
 
         Returns
         -------
@@ -643,7 +648,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         X, view, offset = self._question(X, offset)
         if X_std is not None:
-            expected = self._expected(X, X_std, view, latent, return_cov)
+            name = f"{type(self).__name__}.predict"
+            expected = at_uncertain_inputs(view, X, X_std, latent, return_cov, name)
             return expected if return_std else expected[0]
         if return_cov and not (latent or view.has_covariance):
             raise ValueError(
@@ -974,7 +980,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 f"likelihood={as_text(self.likelihood)}. Use predict(X, return_std=True), or "
                 "predict_quantiles."
             )
-        return self._view.noise_std(self._query(X))
+        X, view = self._answered(X)
+        return view.noise_std(X)
 
     def loo_predict(self):
         """Predict every training row from all others, without another fit.
@@ -1105,6 +1112,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             if X is not None:
                 rules = self._family().rules
                 records = self._read(rules, X, y, sample_weight, None, reset=False)
+                if records.part is not None:
+                    self._check_gaps(records.part.X)
             return evidence_bounds(self._fits[0], self, records, self._units, name)
 
     def score(self, X, y, sample_weight=None, offset=None):
@@ -1144,20 +1153,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         kind = GaussianNoise if is_gaussian(self.likelihood) else Responses
         return kind(self, type(self).__name__)
 
-    def _expected(self, X, X_std, view, latent, return_cov):
-        """Mean and standard deviation at inputs that are known up to their errors."""
-        name = f"{type(self).__name__}.predict"
-        X_std = checks.check_std(X_std, X, "X_std", name)
-        if return_cov:
-            raise ValueError(f"{name}: X_std and return_cov cannot be combined. Use return_std.")
-        if not view.takes_normals:
-            raise ValueError(
-                f"{name}: X_std needs inducing points and likelihood='gaussian'. Set "
-                "posterior='inducing', n_inducing to less than the number of rows, and n_mean to "
-                "None."
-            )
-        return view.expected_mean_and_std(X, X_std, latent)
-
     def _with_gradients(self, X, return_std, return_cov=False, latent=False, *known):
         """Mean, standard deviation if it is wanted, and their gradients."""
         check_is_fitted(self, "kernel_")
@@ -1195,7 +1190,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     def _question(self, X, offset):
         """Query points, the fitted process or the prior in the units of y, and offsets."""
-        X, name = self._query(X, offset=offset), type(self).__name__
-        view = self._view if hasattr(self, "kernel_") else prior_view(self, name)
+        name = type(self).__name__
+        if hasattr(self, "kernel_"):
+            X, view = self._answered(X, offset=offset)
+        else:
+            X, view = self._query(X, offset=offset), prior_view(self, name)
         offset = checks.check_offset(offset, X, view.takes_offset, name)
         return X, view.on_threads(self.n_jobs), offset

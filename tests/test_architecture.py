@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent / "skgp_sparse"
 # from the ground up; a room imports from rooms of a lower floor, or from itself
 FLOORS = (
     {"_ground", "_progress", "_version"},
-    {"kernels", "metrics", "_safeguards"},
+    {"kernels", "metrics", "_safeguards", "exceptions"},
     {"_engine", "hyperpriors"},
     {"inference", "bounds", "inducing", "likelihoods", "sources"},
     {"rows"},

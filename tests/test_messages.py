@@ -50,6 +50,7 @@ from skgp_sparse.dask import (
     _tasks,
 )
 from skgp_sparse.displays import ConvergenceDisplay, CoverageDisplay
+from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.families import default_kernels
 from skgp_sparse.families.parameter_checks import check_in_memory_for_blocks
 from skgp_sparse.hyperpriors import LogNormalLengthScales
@@ -650,8 +651,21 @@ OF_PREDICTIONS = [
         "so that there is no log density. Add a WhiteKernel to the kernel, because predictions do",
     ),
     (
-        lambda: fit(LEVELS, kernel=None).predict(LEVELS.assign(a=np.nan)),
+        lambda: with_one_gap().evidence_bounds(FRAME.assign(b=np.nan), Y),
         "there were none in the column in fit. Impute them, or fit with such rows",
+    ),
+    (
+        lambda: with_one_gap().predict(FRAME.assign(b=np.nan), return_gradient=True),
+        "SparseGPRegressor.predict: gradients are not known where a value of X is missing in a "
+        "column in which none was missing in fit. Impute it, or leave out return_gradient",
+    ),
+    (
+        lambda: with_one_gap().predict(FRAME.assign(b=np.nan), X_std=np.zeros(X.shape)),
+        "SparseGPRegressor.predict: X_std cannot be combined with missing values of X. Impute",
+    ),
+    (
+        lambda: with_one_gap().predict(FRAME.iloc[0]),
+        "Expected 2D array, got 1D array instead: X of SparseGPRegressor is a Series of",
     ),
     (
         lambda: fit(kernel=None).predict(X * np.nan),
@@ -694,6 +708,11 @@ def from_a_stream():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(part, "_SMALL_TABLE", 0)
         return fit(Arrays(X, Y), None, n_inducing=5)
+
+
+def with_one_gap():
+    """A regressor of a data frame, in which a value may be missing later."""
+    return fit(FRAME, kernel=None)
 
 
 def with_levels():
@@ -888,6 +907,26 @@ def test_kernels_without_rules_have_no_gradients_of_inputs():
 def test_likelihoods_without_a_graph():
     with pytest.raises(NotImplementedError, match="ONNX, which has formulas for .*Use one of them"):
         _response_formulas.response(None, Probit(), None, None, "SparseGPRegressor")
+
+
+TEXT = {
+    "Column 'a' spells numbers in 100% of its values, first '0': convert it by": map(
+        str, range(60)
+    ),
+    "Column 'a' has 60 levels in 60 rows, and says nothing of new rows: drop it, or put a": (
+        f"row {k}" for k in range(60)
+    ),
+}
+
+
+@pytest.mark.parametrize("text", TEXT)
+def test_text_that_is_hardly_a_category(text):
+    frame = pandas.DataFrame({"a": [*TEXT[text]]})
+    with pytest.warns(TextColumnWarning, match=re.escape(text)) as caught:
+        fit(frame, np.arange(60.0), kernel=None)
+    told = str(caught[0].message)
+    assert "SparseGPRegressor: text in X is a category, whose levels have no order. " in told
+    assert "Name columns that should stay categories in categorical_features, or filter" in told
 
 
 WARNED = [

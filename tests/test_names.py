@@ -73,7 +73,7 @@ def test_the_reader_of_names_sees_what_it_should():
 def is_participle(name):
     """Whether the last word of a class's name is one."""
     last = re.findall(r"[A-Z][a-z0-9]*", name)[-1].lower()
-    return last != "warning" and re.fullmatch(rf".*(ed|ing)|{IRREGULAR}", last) is not None
+    return re.fullmatch(rf".*(ed|ing)|{IRREGULAR}", last) is not None and last != "warning"
 
 
 def test_classes_are_nouns():

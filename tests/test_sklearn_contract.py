@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, Kernel, WhiteKernel
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -205,6 +205,23 @@ def test_metadata_routing_of_weights_std_and_latent():
             cv=2,
         )
     assert np.isfinite(scored["test_score"]).all() and std.shape == mean.shape
+
+
+def test_groups_of_a_split_are_those_of_intervals_only_if_asked_for():
+    X, y = table()
+    groups = np.arange(len(X)) % 9
+    with config_context(enable_metadata_routing=True):
+        for model, target in ((small(), y), (SparseGPClassifier(n_inducing=5), y > 0)):
+            given = {"cv": GroupKFold(3), "params": {"groups": groups}}
+            assert np.isfinite(cross_validate(model, X, target, **given)["test_score"]).all()
+        asked = small().set_fit_request(groups=True)
+        search = GridSearchCV(asked, {"tol": [0.1]}, cv=GroupKFold(3)).fit(X, y, groups=groups)
+    best = search.best_estimator_
+    intervals = best.predict_interval(X[:2], 0.5, method="conformal", groups=groups[:2])
+    assert np.isfinite(intervals).all()
+    plain = clone(asked).fit(X, y)
+    with pytest.raises(ValueError, match="groups"):
+        plain.predict_interval(X[:2], 0.5, method="conformal", groups=groups[:2])
 
 
 def test_feature_names_are_kept_and_checked():

@@ -9,6 +9,11 @@ from contextvars import ContextVar
 import joblib
 import sklearn
 
+
+class TextColumnWarning(UserWarning):
+    """A column of text is hardly meant as a category: it spells numbers or dates, or names rows."""
+
+
 _ROOT = os.path.dirname(os.path.dirname(__file__))  # of this package
 _OTHERS = (os.path.dirname(module.__file__) for module in (sklearn, joblib))
 _INSIDE = tuple(folder + os.sep for folder in (_ROOT, *_OTHERS))  # through which users call us

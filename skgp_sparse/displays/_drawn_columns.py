@@ -4,14 +4,15 @@ A column is read as estimators read it: by `rows.types`, in numbers. What is dra
 own type: times on an axis of dates, levels as points.
 """
 
-from datetime import timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skgp_sparse.rows.checks import BOOLS
+from skgp_sparse.rows.columns import CATEGORY, DURATION, TIME, TIME_OF_DAY, columns_of
 from skgp_sparse.rows.gaps import is_frame
-from skgp_sparse.rows.types import _CATEGORY, _DURATION, _TIME, columns_of, is_named
+from skgp_sparse.rows.types import is_named
 
 from ._display import AnyArray, Array
 
@@ -64,9 +65,9 @@ def drawn_column(X: Any, names: list[Any], place: int, known: Any, n_points: int
     """
     is_level = (names[place] if is_named(names) else place) in known
     kinds: list[Any] = [None] * len(names)
-    kinds[place] = _CATEGORY if is_level else None
+    kinds[place] = CATEGORY if is_level else None
     column = columns_of(X, kinds)[place]
-    if column.kind == _CATEGORY:
+    if column.kind == CATEGORY:
         return _points(X, place, _rows_of_levels(column.read(), _ordered(X, place), n_points))
     numbers = column.read()
     distinct, rows = np.unique(numbers, return_index=True)
@@ -101,7 +102,7 @@ class Range(NamedTuple):
 def range_of_column(X: Any, place: int, n_points: int, margin: float) -> Range | None:
     """The `Range` of a column; None of levels, booleans among them, and where all is missing."""
     column = columns_of(X)[place]
-    if column.kind == _CATEGORY:
+    if column.kind == CATEGORY:
         return None
     numbers = column.read()
     known = np.flatnonzero(~np.isnan(numbers))
@@ -176,16 +177,26 @@ def _grid(known: Array, distinct: Array, n_points: int, is_period: bool) -> Arra
 
 def _as_cells(numbers: Array, kind: str) -> AnyArray:
     """What a table has in the place of numbers: times, which are in UTC, and durations."""
-    if kind not in (_TIME, _DURATION):
+    if kind == TIME_OF_DAY:
+        return np.array([_time_of_day(hours) for hours in numbers.tolist()], dtype=object)
+    if kind not in (TIME, DURATION):
         return numbers
     whole = np.rint(_DAY * numbers).astype(np.int64)
-    return whole.view("datetime64[us]" if kind == _TIME else "timedelta64[us]")
+    return whole.view("datetime64[us]" if kind == TIME else "timedelta64[us]")
+
+
+def _time_of_day(hours: float) -> Any:
+    """The time of the day so many hours after midnight, at most its last one."""
+    since = min(timedelta(hours=hours), timedelta(days=1, microseconds=-1))
+    return (datetime.min + max(since, timedelta(0))).time()
 
 
 def _shown(numbers: Array, kind: str, example: Any) -> AnyArray:
-    """Numbers as values of the type of a column, whose times may be in a zone."""
+    """Numbers as values of the type of a column, whose times may be in a zone; hours of a day."""
+    if kind == TIME_OF_DAY:
+        return numbers
     cells, zone = _as_cells(numbers, kind), getattr(example, "tzinfo", None)
-    if kind != _TIME or zone is None:
+    if kind != TIME or zone is None:
         return cells
     return np.array(
         [time.replace(tzinfo=timezone.utc).astimezone(zone) for time in cells.tolist()],

@@ -19,6 +19,7 @@
 - `leave_one_out`: what the others say of every training row
 - `components`: parts of an additive fit, in units of y
 - `gradients`: gradients of predictions with respect to the query
+- `uncertain_queries`: predictions at inputs that are known up to their errors
 - `intervals`: conformal intervals, from rows that were left out
 - `varying_noise`: noise whose variance varies with the inputs, by a second process
 """

@@ -6,6 +6,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine import slopes
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.metric import in_metric as seen_in
+from skgp_sparse._engine.missing_values import ProcessWithGaps
 from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
@@ -54,6 +55,11 @@ def gradients(view, X, latent, parameters, name):
     view = view.of_latent()
     latent = latent and is_gaussian(parameters.likelihood)  # elsewhere, the value has white noise
     process, metric = view.process, None
+    if isinstance(process, ProcessWithGaps):
+        raise ValueError(
+            f"{name}: gradients are not known where a value of X is missing in a column in which "
+            "none was missing in fit. Impute it, or leave out return_gradient."
+        )
     if isinstance(process, ProcessInMetric):
         process, metric = process.process, process.metric
     if not kernels.differentiable(process.kernel):

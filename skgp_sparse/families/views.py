@@ -46,6 +46,10 @@ class TargetView(NamedTuple):
         """The same view, whose blocks of rows so many threads process."""
         return self._replace(n_jobs=n_jobs)
 
+    def seen_through(self, change):
+        """The same view of what a function makes of its process."""
+        return self._replace(process=change(self.process))
+
     def of_latent(self):
         """The view of latent values, which are those of y."""
         return self
@@ -193,6 +197,10 @@ class ResponseView(NamedTuple):
         """The same view, whose blocks of rows so many threads process."""
         return self._replace(latent=self.latent.on_threads(n_jobs))
 
+    def seen_through(self, change):
+        """The same view of what a function makes of its process."""
+        return self._replace(latent=self.latent.seen_through(change))
+
     def of_latent(self):
         """The `TargetView` of latent values on the link scale, without offsets."""
         level = self.y_mean + self.likelihood.intercept * self.y_scale
@@ -275,6 +283,10 @@ class LabelView(NamedTuple):
     def on_threads(self, n_jobs):
         """The same view, whose blocks of rows so many threads process."""
         return self._replace(latent=[view.on_threads(n_jobs) for view in self.latent])
+
+    def seen_through(self, change):
+        """The same view of what a function makes of its processes."""
+        return self._replace(latent=[view.seen_through(change) for view in self.latent])
 
     def decide(self, X):
         """Index of the class (n,) of every row."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse import kernels
 from skgp_sparse.inference import periods
 from skgp_sparse.inference.optimizers import STOPPED, STUCK, climb, limit_reached
 from skgp_sparse.inference.parameters import VectorFunction

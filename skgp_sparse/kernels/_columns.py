@@ -91,14 +91,13 @@ class Columns(MappedKernel):
             numbers.get(column, column) if isinstance(column, str) else column
             for column in _as_list(self.columns)
         ]
-        if any(isinstance(column, str) for column in columns):
+        kinds = {*map(type, columns)}
+        if any(issubclass(kind, str) for kind in kinds):
             raise ValueError(
                 f"{self} chooses columns by name, but these inputs have no names. Pass the numbers "
                 "of the columns, or a data frame to the fit of an estimator of skgp_sparse."
             )
-        are_numbers = all(
-            isinstance(column, Integral) and not isinstance(column, bool) for column in columns
-        )
+        are_numbers = all(issubclass(kind, Integral) and kind is not bool for kind in kinds)
         if not (are_numbers and len(columns) and len({*columns}) == len(columns)):
             raise ValueError(
                 "columns of Columns must be a number or a name of a column, or a list of different "

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 _FARTHEST = 1e15  # code, beyond which there are no whole numbers
 _WEIGHTS = 1e-14, 700.0  # whose correlations are neither 0 nor 1
+_FEW = 4  # rows, which are compared with all others sooner than the others are sorted
 _DENSE = 512  # indicators of levels, beyond which few of them are 1
 
 
@@ -33,7 +34,7 @@ def agreement(a, b, w):
     pull : callable
         ``pull(H) -> (q,)``: the gradient with respect to log ρ, from ``H = G * K``.
     """
-    if a.ndim > 2:  # many small sets
+    if a.ndim > 2 or len(a) <= _FEW:  # many small sets, or one
         return _one_by_one(a, b, w)
     places = [np.unique(b[:, j], return_inverse=True) for j in range(len(w))]
     edges = np.cumsum([0, *(len(levels) for levels, _ in places)])

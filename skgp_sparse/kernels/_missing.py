@@ -10,6 +10,7 @@ What a missing value would have told varies from row to row. Its row has noise Î
 that, which is on the diagonal as that of a `WhiteKernel` is.
 """
 
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from ._levels import agreement, correlations, log_weights
 from ._mapped import MappedKernel
 from ._missing_node import MissingNode
 from ._nodes import node
-from ._rules import Array, Ints, Pull, Scalars
+from ._rules import Array, Bools, Ints, Pull, Scalars
 
 _OTHERS = 0.5  # correlation of missing values in columns where training had none
 
@@ -281,10 +282,12 @@ class Missing(MappedKernel):
         The pullback is that of `agreement`, for all columns.
         """
         first, second = np.isnan(X), np.isnan(Z)
-        if not (first.any() or second.any()):
+        used = _columns_of_any(first) | _columns_of_any(second)
+        if not used.any():
             return 1.0, None
-        w = -np.log(self.rho(np.shape(X)[-1]))
-        return agreement(first.astype(np.intp), second.astype(np.intp), w)
+        a, b = (gaps[..., used].astype(np.intp) for gaps in (first, second))
+        K, pull = agreement(a, b, -np.log(self.rho(len(used))[used]))
+        return K, partial(_pull_used, used, pull)
 
     def rho(self, d: int) -> Any:
         """Return the correlations of d columns."""
@@ -352,6 +355,18 @@ class Missing(MappedKernel):
 
     def _units(self, d: int) -> Any:
         return (np.zeros(d), np.ones(d)) if self.units is None else self.units
+
+
+def _columns_of_any(gaps: Bools) -> Any:
+    """Whether a column (d,) has a gap in any of the rows (..., n, d)."""
+    return np.any(gaps, axis=tuple(range(gaps.ndim - 1)))
+
+
+def _pull_used(used: Bools, pull: Pull, H: Any) -> Any:
+    """Slopes (d,) of all columns, which are 0 where nothing is missing."""
+    slopes = np.zeros(len(used))
+    slopes[used] = pull(H)
+    return slopes
 
 
 def _listed(values: Any) -> Any:

@@ -2,9 +2,12 @@
 
 - `door`: reads arrays, sources and chunks
 - `checks`: the one validator of rows, and of what is passed with them
+- `contents`: text, times and missing targets where there may be none
 - `gaps`: missing values and infinity, by column
+- `columns`: columns of tables of any library
 - `types`: what the columns of a data frame are, and the codes of its categories
 - `latitudes`: latitudes that no place on a sphere has
+- `text_columns`: categories that are hardly meant as such
 - `survey`: the first pass through a source
 - `part`: some rows in memory, all rows whatever holds them, and the units of their targets
 - `chunks`: all rows, held by a source

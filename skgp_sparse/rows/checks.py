@@ -1,6 +1,5 @@
 """The one validator of rows, `Rules`: errors say what was passed and how to correct it."""
 
-from datetime import date, timedelta
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
+from skgp_sparse.rows.contents import check_dimensions, check_no_missing, check_numbers
 from skgp_sparse.rows.gaps import NO_GAPS, about_values, is_frame
 from skgp_sparse.rows.latitudes import check_latitudes
 from skgp_sparse.rows.part import Part
@@ -19,8 +19,6 @@ from skgp_sparse.rows.part import Part
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
 BOOLS = (bool, np.bool_)
 on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries are converted
-_TEXT = (str, bytes)
-_TIMES = (date, timedelta, np.datetime64, np.timedelta64)
 
 
 class Rules(NamedTuple):
@@ -40,7 +38,7 @@ class Rules(NamedTuple):
         """The `Part` of some rows, or of all of them, or an error."""
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
-        check_no_none(y)
+        check_no_missing(y)
         if not self.labels:
             check_numbers(y, "y", self.name)
         has_likelihood = self.likelihood is not None
@@ -130,41 +128,8 @@ def check_inputs(X, kernel, name, labels=False):
             f"scikit-learn's {exact}, or turn every input into a vector, for example by "
             "CountVectorizer(analyzer='char')."
         )
+    check_dimensions(X, name)
     check_numbers(X, "X", name)
-
-
-def check_numbers(values, argument, name):
-    """Raise if there is text, or times that would be read as nanoseconds."""
-    values = np.asarray(values).ravel()
-    values = values[:1] if values.dtype.kind in "USmM" else values
-    if values.dtype.kind not in "USmMO":
-        return
-    first = next((value for value in values if isinstance(value, _TEXT + _TIMES)), None)
-    if isinstance(first, _TEXT):
-        raise ValueError(
-            f"{argument} of {name} contains text, first {str(first)!r}, but must be numbers. "
-            "Convert it before, by astype(float) if the text spells numbers, or by an encoder of "
-            "sklearn.preprocessing."
-        )
-    if first is not None:
-        raise ValueError(
-            f"{argument} of {name} contains times, first {str(first)!r}, which are numbers only in "
-            "a unit. Choose one, such as days: (t - t[0]) / numpy.timedelta64(1, 'D')."
-        )
-
-
-def check_no_none(y):
-    """Raise if a target is None."""
-    y = np.asarray(y) if isinstance(y, (list, tuple)) or hasattr(y, "__array__") else None
-    if y is None or y.dtype != object or not y.size or y.ndim == 0:
-        return
-    is_none = np.array([value is None for value in y.ravel()]).reshape(len(y), -1)
-    missing = np.flatnonzero(is_none.any(axis=1))
-    if len(missing):
-        raise ValueError(
-            f"Input y contains None in {len(missing)} rows, first in row {missing[0]}. Remove the "
-            "rows without a target."
-        )
 
 
 def check_one_column(y, what, name):

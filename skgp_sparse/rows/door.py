@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from skgp_sparse._engine.chunked import Reader
 from skgp_sparse.rows.checks import check_in_memory, is_lazy
 from skgp_sparse.rows.chunks import SourceRecords
+from skgp_sparse.rows.columns import as_table
 from skgp_sparse.rows.part import ArrayRecords
 from skgp_sparse.rows.survey import survey
 from skgp_sparse.rows.types import types_of
@@ -47,6 +48,7 @@ def read(
             f"{rules.name}: X_std is for arrays and data frames of numbers, but columns of X are "
             "categories or times. Leave X_std out, or encode X before."
         )
+    X = as_table(X)
     numbers = X if types is None else types.encoded(X, rules.name)
     rules = rules if types is None else rules._replace(names=types.names)
     part = rules.check(numbers, **given, alpha=alpha, all_rows=True)

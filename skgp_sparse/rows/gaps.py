@@ -1,6 +1,7 @@
 """Missing values and infinity: what is said of them, by column."""
 
 from contextlib import contextmanager
+from datetime import date
 
 import numpy as np
 
@@ -10,6 +11,18 @@ from skgp_sparse import kernels
 def is_frame(X):
     """Whether a table is a data frame of pandas or polars, in which every column has a type."""
     return hasattr(X, "iloc") and hasattr(X, "dtypes") or hasattr(X, "get_columns")
+
+
+def missing_among(values):
+    """Which objects (n,) are one of the many missing values."""
+    return np.array([is_missing(one) for one in values.tolist()], dtype=bool)
+
+
+def is_missing(value):
+    """Whether an object is one of the many missing values."""
+    if isinstance(value, (float, np.generic, date)):
+        return bool(value != value)
+    return value is None or value is np.ma.masked or type(value).__name__ == "NAType"
 
 
 NO_GAPS = (

@@ -1,10 +1,7 @@
 """What the columns of a table are: numbers, times, or categories, whose levels become codes."""
 
-from collections.abc import Callable
 from contextlib import contextmanager
-from datetime import date, timedelta, timezone
-from decimal import Decimal
-from numbers import Real
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -12,25 +9,63 @@ from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse.rows.checks import BOOLS
-from skgp_sparse.rows.gaps import is_frame
+from skgp_sparse.rows.columns import (
+    CATEGORY,
+    EMPTY,
+    NUMBER,
+    columns_of,
+    objects_of,
+)
+from skgp_sparse.rows.gaps import is_frame, is_missing, missing_among
+from skgp_sparse.rows.text_columns import warn_of_text
 
 FROM_DTYPE = "from_dtype"
-_NUMBER, _TIME, _DURATION, _CATEGORY = "a number", "a time", "a duration", "a category"
-_PYTHON_TIMES = {
-    "datetime64[us]": (_TIME, (date, np.datetime64)),
-    "timedelta64[us]": (_DURATION, (timedelta, np.timedelta64)),
-}
-_NUMPY_TIMES = {"m": "timedelta64[us]", "M": "datetime64[us]"}
-_DAY = np.timedelta64(1, "D")
 
 
-class Column(NamedTuple):
-    """A column of a table that a user passed."""
+class Levels(NamedTuple):
+    """Those of a category: sorted, a missing value last; the code of each that is there."""
 
-    kind: str
-    read: Callable  # () -> values (n,): float64 with NaN of numbers, object of categories
-    is_plain: bool = False  # whether NumPy reads it as it is
+    values: np.ndarray
+    numbers: dict
+
+    @classmethod
+    def of(cls, values):
+        """Those that are sorted already."""
+        return cls(values, {one: k for k, one in enumerate(values.tolist()) if one == one})
+
+    def codes(self, values):
+        """Codes (n,) of values; every other level has a negative one of its own."""
+        find = self.numbers.get
+        codes = np.array([find(one, -1.0) for one in values.tolist()])
+        others = np.flatnonzero(codes < 0)
+        if len(others):
+            codes[others] = self._codes_of_others(values[others])
+        return codes
+
+    def _codes_of_others(self, values):
+        missing, known = missing_among(values), next(iter(self.numbers), None)
+        given = values[~missing]
+        if known is not None and len(given) and _is_text(given[0]) != _is_text(known):
+            raise TypeError(
+                f"the levels in fit were {as_text(known)}, ..., but now {as_text(given[0])}, ..."
+            )
+        texts = np.where(missing, "nan", values).astype(str)
+        codes = -2.0 - np.unique(texts, return_inverse=True)[1]
+        return np.where(missing, len(self.numbers), codes) if self.has_missing else codes
+
+    has_missing = property(lambda self: len(self.numbers) < len(self.values))
+
+
+def levels_of(values):
+    """The levels of a column, sorted, a missing value last."""
+    distinct = {*values.tolist()}
+    there = [one for one in distinct if not is_missing(one)]
+    found = objects_of(there + [np.nan] * (len(there) < len(distinct)))
+    return OrdinalEncoder().fit(found[:, None]).categories_[0]
+
+
+def _is_text(level):
+    return isinstance(level, str)
 
 
 class ColumnTypes:
@@ -41,17 +76,25 @@ class ColumnTypes:
     names : list
         Of the columns; their numbers in an array.
     kinds : list of str
-    encoders : dict of int to OrdinalEncoder
-        By the number of the category.
+    values : dict of int to ndarray
+        Levels by the number of the category.
     """
 
-    def __init__(self, names, kinds, encoders):
-        self.names, self.kinds, self.encoders = names, kinds, encoders
+    def __init__(self, names, kinds, values):
+        self.names, self.kinds, self.values = names, kinds, values
 
+    def __getstate__(self):
+        return {name: one for name, one in vars(self).items() if name != "levels"}
+
+    @cached_property
     def levels(self):
+        """`Levels` by the number of the category."""
+        return {j: Levels.of(values) for j, values in self.values.items()}
+
+    def by_name(self):
         """Levels of the categories, by name or number; a missing value is one, the last."""
         keys = self.names if is_named(self.names) else range(len(self.names))
-        return {keys[j]: encoder.categories_[0].copy() for j, encoder in self.encoders.items()}
+        return {keys[j]: values.copy() for j, values in self.values.items()}
 
     def encoded(self, X, name):
         """The numbers (n, d) of a table: codes of levels, days of times, NaN of missing values."""
@@ -61,31 +104,36 @@ class ColumnTypes:
                 f"by {name}."
             )
         columns = columns_of(X, self.kinds)
-        numbers = [self._numbers(j, one, name) for j, one in enumerate(columns)]
-        for column, values in zip(self.names, numbers):
-            if np.isinf(values).any():
-                raise ValueError(
-                    f"Input X contains infinity: column {column!r} of X of {name}. Replace it by "
-                    "NaN if the value is missing."
-                )
-        return np.column_stack(numbers)
+        numbers = np.column_stack([self._numbers(j, one, name) for j, one in enumerate(columns)])
+        infinite = np.isinf(numbers).any(axis=0)
+        if infinite.any():
+            raise ValueError(
+                f"Input X contains infinity: column {self.names[np.argmax(infinite)]!r} of X of "
+                f"{name}. Replace it by NaN if the value is missing."
+            )
+        return numbers
 
     def _numbers(self, j, column, name):
         with _about(self.names[j], name):
             values = column.read()
-            if j in self.encoders:
-                return _codes(self.encoders[j], values)
-        if column.kind != self.kinds[j]:
-            if column.kind == _NUMBER and np.isnan(values).all():
-                return values  # everything is missing, of whatever type
-            raise ValueError(
-                f"Column {self.names[j]!r} of X of {name} is {column.kind}, but it was "
-                f"{self.kinds[j]} in fit. Convert it."
-            )
-        return values
+            if j in self.levels:
+                return self.levels[j].codes(values)
+        if column.kind in (self.kinds[j], EMPTY):
+            return values
+        if missing_among(values).all():
+            return np.full(len(values), np.nan)  # everything is missing, of whatever type
+        raise ValueError(
+            f"Column {self.names[j]!r} of X of {name} is {column.kind}, but it was "
+            f"{self.kinds[j]} in fit. Convert it."
+        )
 
 
-def types_of(X, categorical_features, name):
+def numbers_only(X):
+    """The `ColumnTypes` of a data frame in which every column is a number."""
+    return ColumnTypes([*X.columns], [NUMBER] * X.shape[1], {})
+
+
+def types_of(X, categorical_features, name, warns=False):
     """The `ColumnTypes` of a table, None where every column is a plain number.
 
     Parameters
@@ -94,6 +142,8 @@ def types_of(X, categorical_features, name):
     categorical_features : "from_dtype", None, or a list of bool, int or str
     name : str
         Of the estimator, for errors.
+    warns : bool
+        Whether columns are told of that are hardly meant as categories.
     """
     frame = is_frame(X)
     from_dtype = isinstance(categorical_features, str) and categorical_features == FROM_DTYPE
@@ -105,26 +155,34 @@ def types_of(X, categorical_features, name):
     columns = columns_of(X)
     names = [*X.columns] if frame else [*range(len(columns))]
     if from_dtype:
-        chosen = [j for j, column in enumerate(columns) if column.kind == _CATEGORY]
+        chosen = [j for j, column in enumerate(columns) if column.kind in (CATEGORY, EMPTY)]
     else:
         chosen = _chosen(categorical_features, names, name)
     if not chosen and all(column.is_plain for column in columns):
         return None
-    kinds = [_CATEGORY if j in chosen else column.kind for j, column in enumerate(columns)]
-    stray = [names[j] for j, kind in enumerate(kinds) if kind == _CATEGORY and j not in chosen]
+    kinds = [_kind(column, j in chosen) for j, column in enumerate(columns)]
+    stray = [names[j] for j, kind in enumerate(kinds) if kind == CATEGORY and j not in chosen]
     if stray:
         raise ValueError(
             f"Column {stray[0]!r} of X of {name} contains text or categories, but "
             f"categorical_features={as_text(categorical_features)} does not name it. Name it, set "
             "categorical_features to 'from_dtype', or convert it to numbers."
         )
-    as_kinds, encoders = columns_of(X, kinds), {}
+    as_kinds, values = columns_of(X, kinds), {}
     for j in chosen:
-        values = as_kinds[j].read()
-        encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
         with _about(names[j], name):
-            encoders[j] = encoder.fit(values[:, None])
-    return ColumnTypes(names, kinds, encoders)
+            values[j] = levels_of(as_kinds[j].read())
+    if warns and from_dtype:
+        found = ((names[j], columns[j].is_text, as_kinds[j].read(), values[j]) for j in chosen)
+        warn_of_text(found, name)
+    return ColumnTypes(names, kinds, values)
+
+
+def _kind(column, is_chosen):
+    """What a column is: a category if it is chosen, and a number if it is not and has no value."""
+    if is_chosen:
+        return CATEGORY
+    return NUMBER if column.kind == EMPTY else column.kind
 
 
 def _chosen(categorical_features, names, name):
@@ -152,140 +210,6 @@ def is_named(names):
     return all(isinstance(name, str) for name in names)
 
 
-def columns_of(X, kinds=None):
-    """The `Column` of every column; those of an array are what `kinds` says they should be."""
-    if hasattr(X, "get_columns"):
-        return [_of_polars(series, kind) for series, kind in _with(X.get_columns(), kinds)]
-    if is_frame(X):
-        series = (X.iloc[:, j] for j in range(X.shape[1]))
-        return [_of_pandas(one, kind) for one, kind in _with(series, kinds)]
-    values = np.asarray(X)
-    values = values[:, None] if values.ndim < 2 else values
-    return [_of_array(one, kind) for one, kind in _with(values.T, kinds)]
-
-
-def _with(columns, kinds):
-    columns = [*columns]
-    return zip(columns, [None] * len(columns) if kinds is None else kinds)
-
-
-def _of_array(values, kind):
-    if kind == _CATEGORY:
-        missing = _missing_among(values)
-        return Column(_CATEGORY, lambda: _filled(values, missing))
-    return _of_objects(values) if values.dtype.kind == "O" else _of_numpy(values)
-
-
-def _of_numpy(values):
-    """The column of an array of one type."""
-    if values.dtype.kind in "mM":
-        return Column(_kind_of_times(values.dtype), lambda: _days(values))
-    if values.dtype.kind in "biuf":
-        return Column(_NUMBER, lambda: values.astype(np.float64), is_plain=True)
-    return Column(_CATEGORY, lambda: values.astype(object))
-
-
-def _of_objects(values, missing=None):
-    """The column of Python objects: numbers or times if all of them are, otherwise levels."""
-    missing = _missing_among(values) if missing is None else missing
-    kinds = {*map(type, values[~missing])}
-    if all(issubclass(kind, (Real, Decimal, *BOOLS)) for kind in kinds):  # also without any
-        return Column(_NUMBER, lambda: _filled(values, missing).astype(np.float64))
-    for unit, (what, of_python) in _PYTHON_TIMES.items():
-        if all(issubclass(kind, of_python) for kind in kinds):
-            return Column(what, lambda: _days(_times(values, missing, unit)))  # noqa: B023
-    return Column(_CATEGORY, lambda: _filled(_real(values, kinds), missing))
-
-
-def _real(values, kinds):
-    if any(issubclass(kind, (complex, np.complexfloating)) for kind in kinds):
-        raise TypeError("complex numbers are no levels")
-    return values
-
-
-def _times(values, missing, unit):
-    """Python's times as those of NumPy, which are in UTC."""
-    times = np.full(len(values), np.array("NaT", dtype=unit))
-    times[~missing] = [_in_utc(one) for one in values[~missing]]
-    return times
-
-
-def _in_utc(time):
-    is_aware = getattr(time, "tzinfo", None) is not None
-    return time.astimezone(timezone.utc).replace(tzinfo=None) if is_aware else time
-
-
-def _missing_among(values):
-    """Which objects are one of the many missing values."""
-    if values.dtype.kind != "O":
-        return values != values
-    return np.array([_is_missing(one) for one in values], dtype=bool)
-
-
-def _is_missing(value):
-    if value is None or value is np.ma.masked or str(value) == "<NA>":
-        return True
-    return isinstance(value, (float, np.generic, date)) and bool(value != value)
-
-
-def _of_pandas(series, kind):
-    if str(series.dtype).startswith("period["):
-        series = series.dt.to_timestamp()  # when it begins
-    dtype = series.dtype
-    if kind == _CATEGORY or str(dtype) == "category" or dtype.kind not in "biufmMO":
-        missing = series.isna().to_numpy()
-        return Column(_CATEGORY, lambda: _filled(series.to_numpy(dtype=object), missing))
-    if dtype.kind == "M" and getattr(dtype, "tz", None) is not None:
-        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
-    if isinstance(dtype, np.dtype) and dtype.kind != "O":
-        return _of_numpy(series.to_numpy())
-    if dtype.kind in "biuf":
-        return Column(_NUMBER, lambda: series.to_numpy(dtype=np.float64, na_value=np.nan))
-    if dtype.kind in "mM":
-        unit = _NUMPY_TIMES[dtype.kind]
-        return Column(_kind_of_times(dtype), lambda: _days(series.to_numpy(dtype=unit)))
-    return _of_objects(series.to_numpy(dtype=object), series.isna().to_numpy())
-
-
-def _of_polars(series, kind):
-    dtype = series.dtype
-    if str(dtype) == "Null":
-        return Column(_NUMBER, lambda: np.full(len(series), np.nan))
-    if dtype.is_temporal() and kind != _CATEGORY and str(dtype) != "Time":
-        what = _DURATION if str(dtype).startswith("Duration") else _TIME
-        return Column(what, lambda: _days(series.to_numpy()))
-    if (dtype.is_numeric() or str(dtype) == "Boolean") and kind != _CATEGORY:
-        is_plain = dtype.is_numeric() and not series.null_count()
-        return Column(_NUMBER, lambda: series.cast(float).to_numpy(), is_plain)
-    missing = series.is_null().to_numpy()
-    if str(dtype) == "Object" and kind != _CATEGORY:
-        return _of_objects(_objects(series.to_list()), missing)
-    return Column(_CATEGORY, lambda: _filled(_objects(series.to_list()), missing))
-
-
-def _objects(values):
-    """A list as an array (n,), whatever its items are."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
-def _kind_of_times(dtype):
-    return _DURATION if dtype.kind == "m" else _TIME
-
-
-def _days(times):
-    """Days since 1970, or days of a duration; NaN where the time is missing."""
-    if times.dtype.kind == "M":
-        times = times - np.datetime64(0, "D")
-    return np.where(np.isnat(times), np.nan, times / _DAY)
-
-
-def _filled(values, missing):
-    """Objects with NaN in the place of all kinds of missing values."""
-    return np.where(missing, np.nan, values.astype(object))
-
-
 @contextmanager
 def _about(column, name):
     """Context whose errors say which column they are about."""
@@ -296,23 +220,3 @@ def _about(column, name):
             f"Column {column!r} of X of {name} cannot be read as numbers, times, or levels of one "
             f"type, text or numbers ({error}). Convert it, for example by astype(str)."
         ) from error
-
-
-def _codes(encoder, values):
-    """Codes of levels; every level that was not seen in training has a negative code of its own."""
-    levels = encoder.categories_[0]
-    known, given = levels[levels == levels], values[values == values]
-    if len(known) and len(given) and _has_text(given) != _has_text(known):
-        raise TypeError(
-            f"the levels in fit were {as_text(known[0])}, ..., but now {as_text(given[0])}, ..."
-        )
-    codes = encoder.transform(values[:, None])[:, 0]
-    codes[np.isnan(codes)] = len(levels) - 1  # missing values are the last level
-    unknown = codes < 0
-    if unknown.any():
-        codes[unknown] = -2.0 - np.unique(values[unknown].astype(str), return_inverse=True)[1]
-    return codes
-
-
-def _has_text(levels):
-    return any(issubclass(kind, str) for kind in {*map(type, levels)})
