@@ -1,11 +1,11 @@
 """The process that predicts, whatever it was inferred with.
 
-    mean = K*u u,     cov = rest + (TB V*)ᵀ (TB V*),     V* = T Ku*,     rest = K** - V*ᵀ V*
+    mean = K*u u,     cov = rest + (TB V*)ᵀ (TB V*),     V* = L⁻¹ Ku*,     rest = K** - V*ᵀ V*
 
 with raw features ``K*u``, features ``V*``, and what those leave of the process, the rest, as the
-basis says (here that of inducing points, ``T = L⁻¹``), and ``TB = LB⁻¹``. For the exact process T
-belongs to the noisy kernel matrix and the last term is absent (``TB is None``). Blocks of rows
-bound the memory of a prediction.
+basis says (here that of inducing points), and ``TB = LB⁻¹``. For the exact process L belongs to the
+noisy kernel matrix and the last term is absent (``TB is None``). Blocks of rows bound the memory of
+a prediction.
 """
 
 from dataclasses import dataclass
@@ -126,16 +126,16 @@ class Posterior(Process):
             return self.features, self.TB.T @ normal
         features = self.features.without_data()  # the exact process: its basis are the rows
         at_Z = process.joint_deviations(self, features.Z, n_samples, random_state)
-        return features, features.T @ at_Z
+        return features, features.whiten(at_Z.T).T
 
     def _mean_variance_and_signal(self, X):
         K = self.features.raw(X)
-        V = self.features.whiten(K)
+        mean, V = K @ self.u, self.features.whiten(K, K)
         signal = kernels.diagonal(self.kernel, X)[0]
         variance = self.features.rest(X, V, signal)
         if self.TB is not None:
             variance = variance + product_norms(V, self.TB)
-        return np.column_stack([K @ self.u, variance, np.broadcast_to(signal, len(X))])
+        return np.column_stack([mean, variance, np.broadcast_to(signal, len(X))])
 
     def _by_blocks(self, function, X, n_jobs):
         return process.by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)
