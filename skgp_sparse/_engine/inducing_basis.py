@@ -13,6 +13,7 @@ from skgp_sparse._engine.basis import Basis, Features
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground import linalg
 
+_LITTLE_JITTER = linalg.Jitter(1e-12)  # less than most noise
 _STEP = 3.0  # unit of Z in an optimiser, in length scales or, if shorter, spreads
 
 
@@ -101,7 +102,8 @@ class InducingFeatures(Features):
 
     def without_data(self):
         """Those of the process itself, where L belongs to a kernel matrix with noise."""
-        return InducingBasis(self.Z).at(self.kernel, Options())
+        options = Options(jitter=_LITTLE_JITTER)
+        return InducingBasis(self.Z).at(self.kernel, options).for_prediction()
 
     def raw(self, X):
         """``Kfu``."""

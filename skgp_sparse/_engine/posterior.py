@@ -109,11 +109,12 @@ class Posterior(Process):
         """
         if len(X) <= JOINT_ROWS:
             return process.joint_deviations(self, X, n_samples, random_state)
-        features, weights = self.weights_of_samples(n_samples, random_state)
+        features, R = self._weights()
+        weights = R.T @ random_state.normal(size=(n_samples, len(R))).T
 
         def deviate(block):
             V = features.whiten(features.raw(block))
-            rest = features.rest(block, V, kernels.diagonal(self.kernel, block)[0])
+            rest = self.mean_and_variance(block)[1] - ((V @ R.T) ** 2).sum(axis=1)
             normal = random_state.normal(size=(len(block), n_samples))
             return V @ weights + np.sqrt(np.maximum(rest, 0.0))[:, None] * normal
 
@@ -121,12 +122,15 @@ class Posterior(Process):
 
     def weights_of_samples(self, n_samples, random_state):
         """Features of the process itself, and samples of their weights (m, n_samples)."""
+        features, R = self._weights()
+        return features, R.T @ random_state.normal(size=(n_samples, len(R))).T
+
+    def _weights(self):
+        """Features of the process itself, and R, where ``RᵀR`` is the covariance of weights."""
         if self.TB is not None:
-            normal = random_state.normal(size=(n_samples, len(self.TB))).T
-            return self.features, self.TB.T @ normal
+            return self.features, self.TB
         features = self.features.without_data()  # the exact process: its basis are the rows
-        at_Z = process.joint_deviations(self, features.Z, n_samples, random_state)
-        return features, features.whiten(at_Z.T).T
+        return features, features.whiten(process.root_of_covariance(self, features.Z).T)
 
     def _mean_variance_and_signal(self, X):
         K = self.features.raw(X)

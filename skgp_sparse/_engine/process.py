@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.table import Table
-from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
+from skgp_sparse._ground.linalg import root
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse._ground.typing import AnyArray, Array, Scalars
 from skgp_sparse._ground.warnings import warn
@@ -173,14 +173,15 @@ def by_blocks(
 def joint_deviations(
     process: "Process", X: AnyArray, n_samples: int, random_state: np.random.RandomState
 ) -> Array:
-    """Latent samples of mean zero; jitter is in units of the prior, whose rounding is in cov."""
-    covariance = process.covariance(X)
-    normal = random_state.normal(size=(n_samples, len(X))).T  # one sample after the other
-    if not covariance.any():
-        return 0.0 * normal
+    """Latent samples of mean zero."""
+    R = root_of_covariance(process, X)
+    return R @ random_state.normal(size=(n_samples, len(X))).T  # one sample after the other
+
+
+def root_of_covariance(process: "Process", X: AnyArray) -> Array:
+    """R (n, n), where ``R Rᵀ`` is the covariance, in which there is rounding of the prior."""
     unit = np.mean(kernels.diagonal(process.kernel, float64(X))[0])
-    L = jittered_cholesky(covariance / unit, Jitter(0.0, relative=False))[0]
-    return np.sqrt(unit) * (L @ normal)
+    return root(process.covariance(X), np.finfo(float).eps * unit)
 
 
 def without_negative(variance: Array, signal: Scalars) -> Array:

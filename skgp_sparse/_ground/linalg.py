@@ -29,6 +29,7 @@ _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matte
 _QUOTIENT = 32  # columns of the smaller tiles in which rows are divided by a triangle
 _FEW_ROWS = 16  # up to which one call of BLAS divides them faster
 _LARGEST_JITTER = 1e-2
+_ROUNDINGS = 0.0, 1.0, 1e1, 1e2, 1e3  # of a sum of eigenvalues, in their smallest units
 _NO_NYSTROM = "The Nyström matrix is not finite. Raise the lower bound of the noise variance."
 
 _address_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
@@ -105,22 +106,53 @@ def jittered_cholesky(K, jitter, n_jobs=1):
         if _factorise(L, n_jobs):
             return L, amount
         if not np.isfinite(np.tril(K)).all():
-            raise np.linalg.LinAlgError(
-                "The kernel matrix contains NaN or infinite values. Check X and the kernel bounds."
-            )
+            break
+    raise_indefinite(K, amount, "mean diagonal" if jitter.relative else "diagonal")
+
+
+def raise_indefinite(K, amount, of):
+    """Raise the error that says why a kernel matrix has no factor, with so much of it added."""
+    if not np.isfinite(np.tril(K)).all():
+        raise np.linalg.LinAlgError(
+            "The kernel matrix contains NaN or infinite values. Check X and the kernel bounds."
+        )
     raise np.linalg.LinAlgError(
-        f"The kernel matrix is not positive definite, even with {amount:.0e} of its "
-        f"{'mean diagonal' if jitter.relative else 'diagonal'} added. Use a positive definite "
-        "kernel, or raise the noise variance (with a WhiteKernel or 'alpha')."
+        f"The kernel matrix is not positive definite, even with {amount:.0e} of its {of} added. "
+        "Use a positive definite kernel, or raise the noise variance (with a WhiteKernel or "
+        "'alpha')."
     )
 
 
-def cholesky(B, n_jobs=1, failure=_NO_NYSTROM):
-    """Lower Cholesky factor of a matrix that is at least the identity; `failure` says it is not."""
-    L = np.array(B, order="C")
-    if not _factorise(L, n_jobs):
-        raise np.linalg.LinAlgError(failure)
-    return L
+def cholesky(B, n_jobs=1, failure=None):
+    """Lower Cholesky factor of a matrix that is at least the identity.
+
+    Rounding of large eigenvalues, those of rows without noise, may outweigh the identity. As much
+    as it takes is added then. With `failure`, it is what the error says: B may be indefinite.
+    """
+    unit = np.finfo(float).eps * np.trace(B)
+    for amount in (0.0,) if failure else _ROUNDINGS:
+        L = np.array(B, order="C")
+        np.einsum("ii->i", L)[:] += amount * unit
+        if _factorise(L, n_jobs):
+            return L
+    raise np.linalg.LinAlgError(failure or _NO_NYSTROM)
+
+
+def root(C, rounding):
+    """R with ``R Rᵀ = C``, whose diagonal is off by as much as `rounding` or that of C.
+
+    Where C is positive definite, R is its Cholesky factor. Otherwise it is one with pivots (LAPACK's
+    dpstrf), which ends where no variance is left: no jitter adds to variances that are tiny.
+    """
+    L = np.array(C, order="C")
+    if _factorise(L, 1):
+        return L
+    L, order, rank, info = lapack.dpstrf(C, tol=rounding, lower=1)
+    if info < 0 or not np.isfinite(L[:, :rank]).all():
+        raise np.linalg.LinAlgError("The covariance contains NaN or infinite values. Check X.")
+    R = np.zeros(C.shape)
+    R[order - 1, :rank] = np.tril(L)[:, :rank]
+    return R
 
 
 def log_det_and_whitened(A, b):
@@ -377,9 +409,14 @@ def _times_inverse(A, L, T):
     Where L is ill-conditioned, one step of refinement gives back the digits that T lost.
     """
     product = A @ T
-    if np.abs(T).max() * L.diagonal().max() > _ILL_CONDITIONED:
+    if not is_well_conditioned(L, T):
         product += (A - product @ L) @ T
     return product
+
+
+def is_well_conditioned(L, T):
+    """Whether products with T, the inverse of a triangle L, lose no digit that matters."""
+    return np.abs(T).max() * L.diagonal().max() <= _ILL_CONDITIONED
 
 
 def _inverse_of_tile(L):

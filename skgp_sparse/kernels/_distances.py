@@ -59,7 +59,9 @@ class Separation:
             norms = np.einsum("ij,ij->i", self.x, self.x)
             self.distant = _rows_to_subtract(norms, self.z)
             self.X_distant, self.Z = X[self.distant], Z
-            if X.shape[1] <= FEW_COLUMNS:
+            if roots and X.shape[1] == 1:
+                self.half = _subtracted(X, Z, self.scale)
+            elif X.shape[1] <= FEW_COLUMNS:
                 self.half = _squared(self.x, self.z)
             else:
                 self.half = _expanded(self.x, self.z)
