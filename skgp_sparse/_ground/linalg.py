@@ -331,7 +331,8 @@ def _int(number):
 
 
 def _stride(A):
-    return _int(A.strides[0] // A.itemsize)
+    """Entries from row to row; NumPy gives a single row any stride."""
+    return _int(max(A.strides[0] // A.itemsize, A.shape[1]))
 
 
 def _lower_product(T, A, n_jobs):
