@@ -147,8 +147,8 @@ def root(C, rounding):
     L = np.array(C, order="C")
     if _factorise(L, 1):
         return L
-    L, order, rank, info = lapack.dpstrf(C, tol=rounding, lower=1)
-    if info < 0 or not np.isfinite(L[:, :rank]).all():
+    L, order, rank, _ = lapack.dpstrf(C, tol=rounding, lower=1)
+    if not np.isfinite(C).all():
         raise np.linalg.LinAlgError("The covariance contains NaN or infinite values. Check X.")
     R = np.zeros(C.shape)
     R[order - 1, :rank] = np.tril(L)[:, :rank]
@@ -302,8 +302,9 @@ def _substitute_halves(A, L, op):
     if len(A) <= _FEW_ROWS:
         _with_triangle(_dtrsm, A, L, op)
     elif len(L) <= _QUOTIENT:
-        T = _inverse_of_tile(L)
-        A[:] = _times_inverse(A, L.T, T.T) if op == b"T" else _times_inverse(A, L, T)
+        tile = np.tril(L)
+        T = _inverse_of_tile(tile)
+        A[:] = _times_inverse(A, tile.T, T.T) if op == b"T" else _times_inverse(A, tile, T)
     else:
         half = max(len(L) // (2 * _QUOTIENT), 1) * _QUOTIENT
         halves = slice(0, half), slice(half, None)
