@@ -57,12 +57,19 @@ def test_few_rows(posterior, d, function, kernel):
 def test_more_rows(posterior, d):
     function = list(FUNCTIONS)[d % 5]
     for kernel in KERNELS.values():
-        check(posterior, *table(d, 300, function, seed=d), **kernel)
+        check(posterior, *table(d, 120, function, seed=d), **kernel, max_iter=3)
+
+
+@pytest.mark.full(share=0.0)
+@pytest.mark.parametrize("d", range(1, 7))
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_hundreds_of_rows(posterior, d):
+    check(posterior, *table(d, 300, list(FUNCTIONS)[(d + 1) % 5], seed=d))
 
 
 @pytest.mark.full(share=0.0)
 @pytest.mark.parametrize("function", ["exponential", "cubic", "linear"])
-def test_many_rows(function):
+def test_thousands_of_rows(function):
     X, y = table(2, 2300, function)
     model = check("auto", X, y)
     assert model.score(X, y) > 0.999

@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
+from skgp_sparse._engine.process import pivoted_root
 from skgp_sparse.posteriors import Neighbors
 
 NOISE, DIGITS = 1e-10, 1e-3
@@ -157,3 +158,13 @@ def test_gradients_are_finite_where_nothing_is_unknown():
     _, std, _, slopes = model.predict(X[:8], return_std=True, return_gradient=True)
     assert np.isfinite(slopes).all() and np.abs(slopes).max() < 1.0
     assert np.all(std < 1e-6)
+
+
+@pytest.mark.parametrize("rank", [0, 3, 20])
+def test_roots_of_semi_definite_matrices(rank):
+    V = np.random.default_rng(0).normal(size=(20, rank))
+    C = V @ V.T
+    R = pivoted_root(C, 1e-15 * np.trace(C))
+    np.testing.assert_allclose(R @ R.T, C, 1e-12, 1e-12)
+    with pytest.raises(np.linalg.LinAlgError, match="NaN"):
+        pivoted_root(np.full((3, 3), np.nan), 1e-15)

@@ -1,7 +1,7 @@
 """The basis of inducing points: ``V = Kfu L⁻ᵀ`` with ``Kuu + jitter I = L Lᵀ``.
 
-Fits multiply by ``T = L⁻¹``, which takes less time. Predictions solve with L, which keeps the digits
-of small variances (`skgp_sparse._ground.linalg`).
+Fits multiply by ``T = L⁻¹``, which takes less time. Predictions solve with L, which keeps the
+digits of small variances (`skgp_sparse._ground.linalg`).
 """
 
 from dataclasses import dataclass, replace

@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.table import Table
-from skgp_sparse._ground.linalg import root
+from skgp_sparse._ground.linalg import cholesky
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse._ground.typing import AnyArray, Array, Scalars
 from skgp_sparse._ground.warnings import warn
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
+_INDEFINITE = "The covariance contains NaN or infinite values. Check X and the kernel."
 _LEAST = 1e-12  # variance of the prior's, from which correlations are computed
 _ROUNDING = 1e-6  # negative variances below this fraction of the prior's are rounding
 
@@ -180,8 +182,26 @@ def joint_deviations(
 
 def root_of_covariance(process: "Process", X: AnyArray) -> Array:
     """R (n, n), where ``R Rᵀ`` is the covariance, in which there is rounding of the prior."""
-    unit = np.mean(kernels.diagonal(process.kernel, float64(X))[0])
-    return root(process.covariance(X), np.finfo(float).eps * unit)
+    covariance = process.covariance(X)
+    try:
+        return cholesky(covariance, failure=_INDEFINITE)
+    except np.linalg.LinAlgError:
+        unit = np.mean(kernels.diagonal(process.kernel, float64(X))[0])
+        return pivoted_root(covariance, np.finfo(float).eps * unit)
+
+
+def pivoted_root(C: Array, rounding: float) -> Array:
+    """R with ``R Rᵀ = C`` for semi-definite C, by a Cholesky factorisation with pivots.
+
+    It ends where no more variance is left than `rounding`. A jitter, which would make C definite,
+    would add to variances that are tiny.
+    """
+    if not np.isfinite(C).all():
+        raise np.linalg.LinAlgError(_INDEFINITE)
+    L, order, rank, _ = lapack.dpstrf(C, tol=rounding, lower=1)
+    R = np.zeros(C.shape)
+    R[order - 1, :rank] = np.tril(L)[:, :rank]
+    return R
 
 
 def without_negative(variance: Array, signal: Scalars) -> Array:

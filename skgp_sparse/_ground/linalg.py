@@ -1,9 +1,9 @@
 """Dense linear algebra on arrays, and nothing else.
 
 A positive definite matrix ``K`` enters every formula through its Cholesky factor, ``K + jitter I =
-L Lᵀ``. While hyperparameters are learned, it also enters through ``T = L⁻¹``: the triangular inverse
-costs ``m³/3`` once, and every O(n m²) step is a product then, which is quicker than a triangular
-solve. Errors of ``k Tᵀ`` are of order ``eps ‖T‖ ‖k‖``. Predictions solve with L. The error of
+L Lᵀ``. Where hyperparameters are learned, ``T = L⁻¹`` enters, too: the triangular inverse costs
+``m³/3`` once, and every O(n m²) step is a product then, which is quicker than a triangular solve.
+Errors of ``k Tᵀ`` are of order ``eps ‖T‖ ‖k‖``. Predictions solve with L. The error of
 ``v = L⁻¹ k`` changes ``‖v‖²`` by some ``eps ‖L‖ ‖v‖ ‖K⁻¹ k‖`` only, which is small where weights
 ``K⁻¹ k`` are, however tiny the noise is: variances keep their digits. The factors themselves are
 computed in tiles, by products of tiles: LAPACK's own threads would wait for the slowest core, and
@@ -29,7 +29,6 @@ _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matte
 _QUOTIENT = 32  # columns of the smaller tiles in which rows are divided by a triangle
 _FEW_ROWS = 16  # up to which one call of BLAS divides them faster
 _LARGEST_JITTER = 1e-2
-_ROUNDINGS = 0.0, 1.0, 1e1, 1e2, 1e3  # of a sum of eigenvalues, in their smallest units
 _NO_NYSTROM = "The Nyström matrix is not finite. Raise the lower bound of the noise variance."
 
 _address_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
@@ -129,30 +128,13 @@ def cholesky(B, n_jobs=1, failure=None):
     Rounding of large eigenvalues, those of rows without noise, may outweigh the identity. As much
     as it takes is added then. With `failure`, it is what the error says: B may be indefinite.
     """
-    unit = np.finfo(float).eps * np.trace(B)
-    for amount in (0.0,) if failure else _ROUNDINGS:
+    unit = np.finfo(float).eps * np.trace(B)  # rounding of the sum of eigenvalues
+    for amount in (0.0,) if failure else (0.0, 1.0, 1e1, 1e2, 1e3):
         L = np.array(B, order="C")
         np.einsum("ii->i", L)[:] += amount * unit
         if _factorise(L, n_jobs):
             return L
     raise np.linalg.LinAlgError(failure or _NO_NYSTROM)
-
-
-def root(C, rounding):
-    """R with ``R Rᵀ = C``, whose diagonal is off by as much as `rounding` or that of C.
-
-    Where C is positive definite, R is its Cholesky factor. Otherwise it is one with pivots (LAPACK's
-    dpstrf), which ends where no variance is left: no jitter adds to variances that are tiny.
-    """
-    L = np.array(C, order="C")
-    if _factorise(L, 1):
-        return L
-    L, order, rank, _ = lapack.dpstrf(C, tol=rounding, lower=1)
-    if not np.isfinite(C).all():
-        raise np.linalg.LinAlgError("The covariance contains NaN or infinite values. Check X.")
-    R = np.zeros(C.shape)
-    R[order - 1, :rank] = np.tril(L)[:, :rank]
-    return R
 
 
 def log_det_and_whitened(A, b):

@@ -72,10 +72,9 @@ def gradients(view, X, latent, parameters, name):
         found = of(seen, latent, resolve_n_jobs(parameters.n_jobs))
         found = found if metric is None else slopes.in_metric(found, metric)
         signal = kernels.diagonal(process.kernel, float64(seen))[0]
-    std = np.sqrt(found.variance)
-    rounded = np.sqrt(np.maximum(found.variance, _ROUNDING * signal + _TINY))
-    scale = view.y_scale
-    mean, std_slope = found.mean * scale + view.y_mean, 0.5 * found.variance_slope / rounded[:, None]
+    scale, std = view.y_scale, np.sqrt(found.variance)
+    seen = np.sqrt(np.maximum(found.variance, _ROUNDING * signal + _TINY))
+    mean, std_slope = found.mean * scale + view.y_mean, 0.5 * found.variance_slope / seen[:, None]
     mean_slope = found.mean_slope * scale[:, None]
     std, std_slope = std[:, None] * scale, std_slope[:, None] * scale[:, None]
     columns = mean, std, mean_slope, std_slope
