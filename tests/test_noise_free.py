@@ -7,6 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
 from skgp_sparse._ground.small_matrices import whitened
 from skgp_sparse.families import varying_noise
 from skgp_sparse.inference.parameters import if_possible
@@ -100,6 +101,8 @@ def test_small_matrices_get_the_jitter_that_they_take():
     np.testing.assert_array_equal(L[1], np.eye(40))
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite, even with"):
         whitened(np.stack([A, -np.eye(40)]), np.ones((2, 40, 1)), unit=1.0)
+    with pytest.raises(np.linalg.LinAlgError, match="The kernel matrix contains NaN or infinite"):
+        jittered_cholesky(A * np.nan, Jitter())
 
 
 def test_optional_steps_lose_by_numerical_failures_only():

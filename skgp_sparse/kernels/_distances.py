@@ -61,10 +61,9 @@ class Separation:
             self.X_distant, self.Z = X[self.distant], Z
             if roots and X.shape[1] == 1:
                 self.half = _subtracted(X, Z, self.scale)
-            elif X.shape[1] <= FEW_COLUMNS:
-                self.half = _squared(self.x, self.z)
             else:
-                self.half = _expanded(self.x, self.z)
+                half_of = _squared if X.shape[1] <= FEW_COLUMNS else _expanded
+                self.half = half_of(self.x, self.z)
                 if len(self.distant):
                     self.half[self.distant] = _subtracted(self.X_distant, Z, self.scale)
             np.clip(self.half, -far, 0.0, out=self.half)
