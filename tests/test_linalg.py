@@ -86,6 +86,43 @@ def test_triangular_products(m):
     agree(place, A @ T.T, 1e-13)
 
 
+@pytest.mark.parametrize("m", SIZES)
+@pytest.mark.parametrize("n", [1, 16, 17, 40])
+def test_triangular_quotients(m, n):
+    rng = np.random.default_rng(1)
+    A, L = rng.normal(size=(n, m)), np.tril(rng.normal(size=(m, m))) / m + np.eye(m)
+    agree(linalg.over_lower(A, L) @ L, A, 1e-12)
+    agree(linalg.over_lower_transposed(A, np.asfortranarray(L)) @ L.T, A, 1e-12)
+    agree(linalg.over_lower(np.asfortranarray(A), L) @ L, A, 1e-12)
+    above = L + np.triu(np.full((m, m), np.nan), 1)  # which nobody reads
+    agree(linalg.over_lower(A, above) @ L, A, 1e-12)
+    place = A.copy()
+    assert linalg.over_lower_transposed(place, L, place) is place
+    agree(place @ L.T, A, 1e-12)
+
+
+def test_quotients_are_backward_stable():
+    """Squared norms keep the digits that those of a product with the inverse lose."""
+    X = np.sort(np.random.default_rng(0).uniform(size=(300, 1)), axis=0)
+    K = np.exp(-0.5 * (X - X.T) ** 2)
+    L = np.linalg.cholesky(K + 1e-12 * np.eye(300))
+    solved = linalg.row_dots(*2 * [linalg.over_lower_transposed(K, L)])
+    multiplied = linalg.product_norms(K, linalg.inverse_lower(L))
+    lost = [np.abs(norms - 1.0).max() for norms in (solved, multiplied)]
+    assert lost[0] < 4e-12 and lost[0] < 0.1 * lost[1]
+
+
+def test_matrices_that_are_at_least_the_identity_have_a_factor_in_spite_of_rounding():
+    V = 1e9 * np.random.default_rng(0).normal(size=(200, 3))
+    B = np.eye(200) + V @ V.T
+    L = linalg.cholesky(B)
+    agree(L @ L.T, B, 1e-10)
+    with pytest.raises(np.linalg.LinAlgError, match="sites"):
+        linalg.cholesky(-np.eye(3), failure="The sites say so.")
+    with pytest.raises(np.linalg.LinAlgError, match="not finite"):
+        linalg.cholesky(np.full((3, 3), np.nan))
+
+
 def test_products_in_place_need_an_array_of_rows():
     for A in (np.zeros((3, 2)).T, np.zeros((2, 3), np.float32), np.zeros((2, 2))):
         with pytest.raises(ValueError, match="C-ordered array of float64"):

@@ -226,3 +226,16 @@ REFUSALS = {
 def test_what_has_no_formula_is_refused(words):
     with pytest.raises(NotImplementedError, match=words):
         answers(REFUSALS[words]())
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern_2.5"])
+def test_deviations_where_noise_is_tiny(kernel):
+    kernel = {"rbf": ConstantKernel(25.0) * RBF(0.8), "matern_2.5": Matern(1.0, nu=2.5)}[kernel]
+    rng = np.random.RandomState(0)
+    inputs, queries = rng.uniform(size=(50, 1)), rng.uniform(size=(200, 1))
+    model = regressor(kernel=kernel, alpha=1e-10, normalize_y=False)
+    model.fit(inputs, np.sin(3.0 * inputs[:, 0]))
+    mean, std = model.predict(queries, return_std=True)
+    ours = answers(model, queries, return_std=True)
+    np.testing.assert_allclose(ours[0][:, 0], mean, atol=1e-7)
+    np.testing.assert_allclose(ours[1].ravel(), std, 3e-3)

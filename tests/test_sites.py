@@ -487,7 +487,7 @@ def test_exact_results_do_not_depend_on_threads(method):
             evaluation = found.value_and_gradient(kernel)
             posterior = found.conclude(kernel).posterior
             results.append(
-                (evaluation.value, evaluation.theta_bar, posterior.u, posterior.features.T)
+                (evaluation.value, evaluation.theta_bar, posterior.u, posterior.features.L)
             )
     for other in results[1:]:
         for mine, its in zip(results[0], other):

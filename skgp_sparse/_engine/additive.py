@@ -3,7 +3,7 @@
 The process is a sum of independent ones with kernels k_S. Given the data, part S has at x the mean
 ``k_S(x, Z) u`` and the variance
 
-    k_S(x, x) - ‖T k_S(Z, x)‖² + ‖TB T k_S(Z, x)‖²,
+    k_S(x, x) - ‖L⁻¹ k_S(Z, x)‖² + ‖TB L⁻¹ k_S(Z, x)‖²,
 
 without the last term where all rows are the basis.
 """
@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from skgp_sparse._engine.table import row_blocks
-from skgp_sparse._ground.linalg import product_norms, times_lower_transposed
+from skgp_sparse._ground.linalg import product_norms
 
 
 def sets_of_columns(d, order):
@@ -52,7 +52,7 @@ def parts(process, kernel, X):
 def _part(process, variance, across, own):
     """Mean (n, p) and variance (n,) of one set."""
     K, signal = variance * prod(across), variance * prod(own)
-    V = times_lower_transposed(K, process.features.T)
+    V = process.features.whiten(K)
     left = signal - np.einsum("ij,ij->i", V, V)
     if process.TB is not None:
         left = left + product_norms(V, process.TB)

@@ -19,7 +19,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine import left_out
 from skgp_sparse._engine.exact import group_table, means_of
 from skgp_sparse._engine.table import row_blocks
-from skgp_sparse._ground.linalg import product_norms
+from skgp_sparse._ground.linalg import inverse_lower, product_norms
 from skgp_sparse._ground.parallel import ordered_map, slices
 
 _TOGETHER = 1 << 13  # rows that are left out together, given their neighbours
@@ -34,7 +34,7 @@ class LeftOut(NamedTuple):
 
 
 def of_exact(posterior, rows):
-    """`LeftOut` of an exact `Posterior`, in O(n²) time.
+    """`LeftOut` of an exact `Posterior`, in O(n³) time.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def of_exact(posterior, rows):
     groups = group_table(rows)
     means = means_of(posterior.kernel, groups)
     of_row = means.s2 / np.minimum(groups.weight, 1.0)  # noise of the copy that is left out
-    T, D, alpha = posterior.features.T, means.D[groups.index], posterior.u[groups.index]
-    A = np.einsum("ij,ij->j", T, T)[groups.index]
+    D, alpha = means.D[groups.index], posterior.u[groups.index]
+    A = _precisions(posterior)[groups.index]
     error = means.rest + D[:, None] * alpha
     others = 1.0 - D / of_row + D * (D / of_row) * A  # 1 - q, all of its terms positive
     variance = D * (1.0 - D * A) / others
@@ -65,8 +65,7 @@ def of_groups(posterior, groups):
     posterior : Posterior
     groups : Groups
     """
-    T, means = posterior.features.T, means_of(posterior.kernel, groups)
-    precision = np.einsum("ij,ij->j", T, T)
+    means, precision = means_of(posterior.kernel, groups), _precisions(posterior)
     error, variance = posterior.u[:, 0] / precision, 1.0 / precision - means.D
     return means.rest[:, 0] + error[groups.index], variance[groups.index] + means.s2
 
@@ -181,6 +180,12 @@ def of_pool(posterior, rows):
     mean = posterior.average([one.mean for one in each])
     spread = [one.variance + (one.mean - mean)[:, 0] ** 2 for one in each]
     return LeftOut(mean, posterior.average(spread))
+
+
+def _precisions(posterior):
+    """The diagonal of ``(K + D)⁻¹`` of an exact `Posterior`."""
+    T = inverse_lower(posterior.features.L)
+    return np.einsum("ij,ij->j", T, T)
 
 
 def _given_all(posterior, X):

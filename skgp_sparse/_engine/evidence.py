@@ -104,7 +104,7 @@ def _chain_of_rows(kernel, X, D, scale, n_jobs):
     """``Σ log var(y_i | earlier rows)``: leading ones, and those nearest of the others."""
     known = min(_LEADING, len(X))
     features, _ = leading_rows(kernel, X[:known], D[:known], n_jobs)
-    first = -2.0 * np.log(features.T.diagonal()).sum()
+    first = log_det_from_cholesky(features.L)
     return first + _chain(kernel, features, known, X, D, scale, n_jobs)
 
 

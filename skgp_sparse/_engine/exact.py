@@ -74,7 +74,7 @@ class GroupMeans(NamedTuple):
 class _State(NamedTuple):
     means: GroupMeans
     value: float
-    T: np.ndarray  # L⁻¹
+    L: np.ndarray
     alpha: np.ndarray
     jitter: float
     pulls: list
@@ -120,7 +120,10 @@ def value_and_gradient(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood and its gradient wrt theta, as an `Evaluation`."""
     state = _solve(kernel, groups, n_jobs)
     means, alpha, n_targets = state.means, state.alpha, state.alpha.shape[1]
-    A = linalg.lower_gram(state.T, n_jobs)
+    T = linalg.inverse_lower(state.L, n_jobs)
+    state = state._replace(L=None)
+    A = linalg.lower_gram(T, n_jobs)
+    del T
 
     def cotangent(rows, columns):
         G = (-0.5 * n_targets) * A[rows, columns]
@@ -139,7 +142,7 @@ def value_and_gradient(kernel, groups, n_jobs=1):
 def conclude(kernel, groups, n_jobs=1):
     """Log marginal likelihood, posterior, whose inducing points are the distinct rows, jitter."""
     state = _solve(kernel, groups, n_jobs, gradient=False)
-    features = InducingFeatures(kernel, groups.X, state.T)
+    features = InducingFeatures(kernel, groups.X, state.L)
     return state.value, Posterior(kernel, features, state.alpha, None), state.jitter
 
 
@@ -154,11 +157,9 @@ def _solve(kernel, groups, n_jobs, gradient=True):
     K.flat[:: len(K) + 1] += means.D
     L, jitter = linalg.jittered_cholesky(K, _JITTER, n_jobs)
     del K
-    log_det = linalg.log_det_from_cholesky(L)
-    T = linalg.inverse_lower(L, n_jobs)
-    del L
-    half = T @ means.mean
-    return _State(means, means.value(log_det, half), T, T.T @ half, jitter, pulls)
+    half = linalg.over_lower_transposed(means.mean.T, L)
+    value = means.value(linalg.log_det_from_cholesky(L), half)
+    return _State(means, value, L, linalg.over_lower(half, L).T, jitter, pulls)
 
 
 def means_of(kernel, groups):

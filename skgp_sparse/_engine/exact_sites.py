@@ -160,7 +160,8 @@ class JointRows(NamedTuple):
     def posterior(self, core):
         """The `Posterior` over one of the processes; its inducing points are the inputs."""
         kernel = self.problem.kernel
-        features = InducingFeatures(kernel, self.groups.X, core.T * core.s)
+        L = _factor_of_sites(self.K, core.s, self.problem.options.n_jobs) / core.s[:, None]
+        features = InducingFeatures(kernel, self.groups.X, L)
         return Posterior(kernel, features, core.alpha[:, None], None)
 
     def _solve(self, b, a):

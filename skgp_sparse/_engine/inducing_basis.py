@@ -1,4 +1,8 @@
-"""The basis of inducing points: ``V = Kfu L⁻ᵀ`` with ``Kuu + jitter I = L Lᵀ`` and ``T = L⁻¹``."""
+"""The basis of inducing points: ``V = Kfu L⁻ᵀ`` with ``Kuu + jitter I = L Lᵀ``.
+
+Fits multiply by ``T = L⁻¹``, which takes less time. Predictions solve with L, which keeps the
+digits of small variances (`skgp_sparse._ground.linalg`).
+"""
 
 from dataclasses import dataclass, replace
 
@@ -9,6 +13,7 @@ from skgp_sparse._engine.basis import Basis, Features
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground import linalg
 
+_LITTLE_JITTER = linalg.Jitter(1e-12)  # less than most noise
 _STEP = 3.0  # unit of Z in an optimiser, in length scales or, if shorter, spreads
 
 
@@ -47,7 +52,7 @@ class InducingBasis(Basis):
         K, pull = kernels.linearize(kernel, Z, Z)
         L, used = linalg.jittered_cholesky(K, options.jitter, options.n_jobs)
         T, moves = linalg.inverse_lower(L, options.n_jobs), used * options.jitter.relative
-        return InducingFeatures(kernel, Z, T, used, moves, pull, options.n_jobs)
+        return InducingFeatures(kernel, Z, L, T, used, moves, pull, options.n_jobs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +63,10 @@ class InducingFeatures(Features):
     ----------
     kernel : sklearn kernel, its white noise included
     Z : ndarray of shape (m, d)
-    T : ndarray of shape (m, m)
-        Lower triangular, ``L⁻¹``.
+    L : ndarray of shape (m, m) or None
+        Lower triangular. None: only means are wanted.
+    T : ndarray of shape (m, m) or None
+        ``L⁻¹``. None: V is computed by substitution.
     jitter : float
         As used, in the units of the Jitter that was asked for.
     relative_jitter : float
@@ -71,7 +78,8 @@ class InducingFeatures(Features):
 
     kernel: object
     Z: np.ndarray
-    T: np.ndarray
+    L: np.ndarray | None
+    T: np.ndarray | None = None
     jitter: float = 0.0
     relative_jitter: float = 0.0
     pull_Kuu: object = None
@@ -85,15 +93,17 @@ class InducingFeatures(Features):
 
     def for_prediction(self, mean_only=False):
         """The same without what only gradients want, and variances if only means are wanted."""
-        return replace(self, T=None if mean_only else self.T, pull_Kuu=None)
+        return replace(self, L=None if mean_only else self.L, T=None, pull_Kuu=None)
 
     def first(self, size):
         """Those of the first inducing points only, whose factor is the head of the whole one."""
-        return replace(self, Z=self.Z[:size], T=self.T[:size, :size].copy(), pull_Kuu=None)
+        L = self.L[:size, :size].copy()
+        return replace(self, Z=self.Z[:size], L=L, T=None, pull_Kuu=None)
 
     def without_data(self):
-        """Those of the process itself, where T belongs to a kernel matrix with noise."""
-        return InducingBasis(self.Z).at(self.kernel, Options())
+        """Those of the process itself, where L belongs to a kernel matrix with noise."""
+        options = Options(jitter=_LITTLE_JITTER)
+        return InducingBasis(self.Z).at(self.kernel, options).for_prediction()
 
     def raw(self, X):
         """``Kfu``."""
@@ -101,11 +111,13 @@ class InducingFeatures(Features):
 
     def whiten(self, K, out=None):
         """``Kfu L⁻ᵀ``."""
+        if self.T is None:
+            return linalg.over_lower_transposed(K, self.L, out)
         return linalg.times_lower_transposed(K, self.T, out)
 
     def weights(self, v):
         """``L⁻ᵀ v``."""
-        return self.T.T @ v
+        return linalg.over_lower(v.T, self.L).T if self.T is None else self.T.T @ v
 
     def linearise(self, X):
         """``Kfu`` and its pullback."""
@@ -120,10 +132,20 @@ class InducingFeatures(Features):
         return kernels.linearize(self.kernel, self.Z, X)[1](K_bar.T, True)[1]
 
     def through_whitening(self, A, out=None):
-        """``A T``, tiles of a new array shared by threads."""
+        """``A L⁻¹``, tiles of a new array shared by threads."""
+        if self.T is None:
+            return linalg.over_lower(A, self.L, out)
         if out is None:
             return linalg.square_times_lower(A, self.T, self.n_jobs)
         return linalg.times_lower(A, self.T, out)
+
+    def between_whitenings(self, M):
+        """``L⁻ᵀ M L⁻¹``."""
+        return self.through_whitening(self.weights(M))
+
+    def inverse(self):
+        """``(Kuu + jitter I)⁻¹``."""
+        return self.between_whitenings(np.eye(self.size))
 
     def pull_whitening(self, S, u, inputs):
         """Gradients wrt theta and Z through ``Kuu``, of which it is ``Tᵀ S T - ½ u uᵀ``."""

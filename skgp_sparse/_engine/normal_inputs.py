@@ -120,8 +120,8 @@ class InducingPosterior(NamedTuple):
     def of(cls, features, of_column, v, u, TB):
         """The matrices that follow from a posterior in whitened features."""
         Binv = np.array([inverse_from_triangle(one) for one in TB])
-        A = np.array([features.T.T @ one @ features.T for one in Binv])
-        return cls(features, of_column, v, u, TB, Binv, A, inverse_from_triangle(features.T))
+        A = np.array([features.between_whitenings(one) for one in Binv])
+        return cls(features, of_column, v, u, TB, Binv, A, features.inverse())
 
 
 class LatentBlock(NamedTuple):
@@ -189,7 +189,7 @@ def conclude(problem):
 def mean_noise_and_residual(problem, rows):
     """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
     features = problem.basis.at(problem.kernel, problem.options)
-    Kinv, block = inverse_from_triangle(features.T), problem.rows.block(rows)
+    Kinv, block = features.inverse(), problem.rows.block(rows)
     inputs = problem.inputs.of(rows)
     seen = _see(problem.kernel, problem.bound, features, Kinv, block, inputs)
     return np.mean(1.0 / seen.precision), np.mean(seen.residual)
@@ -270,7 +270,7 @@ def _parts(problem, layout):
 
 def _solve(problem, features, gradient):
     """Bound, posterior, slope of the penalties' function, the layout, and blocks that wait."""
-    layout, Kinv = problem.layout(), inverse_from_triangle(features.T)
+    layout, Kinv = problem.layout(), features.inverse()
     run = partial(_first_visit, problem, features, Kinv)
     keep = layout.whole if gradient else [False] * len(layout.blocks)
     (*sums, CaC), seen = problem.rows.visit(run, layout, _parts(problem, layout), keep=keep)

@@ -1,11 +1,11 @@
 """The process that predicts, whatever it was inferred with.
 
-    mean = K*u u,     cov = rest + (TB V*)ᵀ (TB V*),     V* = T Ku*,     rest = K** - V*ᵀ V*
+    mean = K*u u,     cov = rest + (TB V*)ᵀ (TB V*),     V* = L⁻¹ Ku*,     rest = K** - V*ᵀ V*
 
 with raw features ``K*u``, features ``V*``, and what those leave of the process, the rest, as the
-basis says (here that of inducing points, ``T = L⁻¹``), and ``TB = LB⁻¹``. For the exact process T
-belongs to the noisy kernel matrix and the last term is absent (``TB is None``). Blocks of rows
-bound the memory of a prediction.
+basis says (here that of inducing points), and ``TB = LB⁻¹``. For the exact process L belongs to the
+noisy kernel matrix and the last term is absent (``TB is None``). Blocks of rows bound the memory of
+a prediction.
 """
 
 from dataclasses import dataclass
@@ -109,11 +109,12 @@ class Posterior(Process):
         """
         if len(X) <= JOINT_ROWS:
             return process.joint_deviations(self, X, n_samples, random_state)
-        features, weights = self.weights_of_samples(n_samples, random_state)
+        features, R = self._weights()
+        weights = R.T @ random_state.normal(size=(n_samples, len(R))).T
 
         def deviate(block):
             V = features.whiten(features.raw(block))
-            rest = features.rest(block, V, kernels.diagonal(self.kernel, block)[0])
+            rest = self.mean_and_variance(block)[1] - ((V @ R.T) ** 2).sum(axis=1)
             normal = random_state.normal(size=(len(block), n_samples))
             return V @ weights + np.sqrt(np.maximum(rest, 0.0))[:, None] * normal
 
@@ -121,21 +122,24 @@ class Posterior(Process):
 
     def weights_of_samples(self, n_samples, random_state):
         """Features of the process itself, and samples of their weights (m, n_samples)."""
+        features, R = self._weights()
+        return features, R.T @ random_state.normal(size=(n_samples, len(R))).T
+
+    def _weights(self):
+        """Features of the process itself, and R, where ``RᵀR`` is the covariance of weights."""
         if self.TB is not None:
-            normal = random_state.normal(size=(n_samples, len(self.TB))).T
-            return self.features, self.TB.T @ normal
+            return self.features, self.TB
         features = self.features.without_data()  # the exact process: its basis are the rows
-        at_Z = process.joint_deviations(self, features.Z, n_samples, random_state)
-        return features, features.T @ at_Z
+        return features, features.whiten(process.root_of_covariance(self, features.Z).T)
 
     def _mean_variance_and_signal(self, X):
         K = self.features.raw(X)
-        V = self.features.whiten(K)
+        mean, V = K @ self.u, self.features.whiten(K, K)
         signal = kernels.diagonal(self.kernel, X)[0]
         variance = self.features.rest(X, V, signal)
         if self.TB is not None:
             variance = variance + product_norms(V, self.TB)
-        return np.column_stack([K @ self.u, variance, np.broadcast_to(signal, len(X))])
+        return np.column_stack([mean, variance, np.broadcast_to(signal, len(X))])
 
     def _by_blocks(self, function, X, n_jobs):
         return process.by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)

@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.table import Table
-from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
+from skgp_sparse._ground.linalg import cholesky
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse._ground.typing import AnyArray, Array, Scalars
 from skgp_sparse._ground.warnings import warn
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
+_INDEFINITE = "The covariance contains NaN or infinite values. Check X and the kernel."
 _LEAST = 1e-12  # variance of the prior's, from which correlations are computed
 _ROUNDING = 1e-6  # negative variances below this fraction of the prior's are rounding
 
@@ -173,14 +175,33 @@ def by_blocks(
 def joint_deviations(
     process: "Process", X: AnyArray, n_samples: int, random_state: np.random.RandomState
 ) -> Array:
-    """Latent samples of mean zero; jitter is in units of the prior, whose rounding is in cov."""
+    """Latent samples of mean zero."""
+    R = root_of_covariance(process, X)
+    return R @ random_state.normal(size=(n_samples, len(X))).T  # one sample after the other
+
+
+def root_of_covariance(process: "Process", X: AnyArray) -> Array:
+    """R (n, n), where ``R Rᵀ`` is the covariance, in which there is rounding of the prior."""
     covariance = process.covariance(X)
-    normal = random_state.normal(size=(n_samples, len(X))).T  # one sample after the other
-    if not covariance.any():
-        return 0.0 * normal
-    unit = np.mean(kernels.diagonal(process.kernel, float64(X))[0])
-    L = jittered_cholesky(covariance / unit, Jitter(0.0, relative=False))[0]
-    return np.sqrt(unit) * (L @ normal)
+    try:
+        return cholesky(covariance, failure=_INDEFINITE)
+    except np.linalg.LinAlgError:
+        unit = np.mean(kernels.diagonal(process.kernel, float64(X))[0])
+        return pivoted_root(covariance, np.finfo(float).eps * unit)
+
+
+def pivoted_root(C: Array, rounding: float) -> Array:
+    """R with ``R Rᵀ = C`` for semi-definite C, by a Cholesky factorisation with pivots.
+
+    It ends where no more variance is left than `rounding`. A jitter, which would make C definite,
+    would add to variances that are tiny.
+    """
+    if not np.isfinite(C).all():
+        raise np.linalg.LinAlgError(_INDEFINITE)
+    L, order, rank, _ = lapack.dpstrf(C, tol=rounding, lower=1)
+    R = np.zeros(C.shape)
+    R[order - 1, :rank] = np.tril(L)[:, :rank]
+    return R
 
 
 def without_negative(variance: Array, signal: Scalars) -> Array:

@@ -25,7 +25,7 @@ from skgp_sparse._engine import process
 from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.process import JOINT_ROWS, Process, float64
 from skgp_sparse._engine.table import row_blocks
-from skgp_sparse._ground.linalg import Jitter, inverse_lower, jittered_cholesky
+from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
 from skgp_sparse._ground.parallel import for_each, ordered_map, slices
 
 _NEAREST = 100  # rows given which a variance is computed
@@ -40,7 +40,7 @@ def leading_rows(kernel, X, noise, n_jobs=1):
     K = kernels.evaluate(kernel, X, X)
     K.flat[:: len(K) + 1] += noise
     L, jitter = jittered_cholesky(K, Jitter(0.0), n_jobs)
-    return InducingFeatures(kernel, X, inverse_lower(L, n_jobs)), jitter
+    return InducingFeatures(kernel, X, L), jitter
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ corrected at the inducing points. With random Fourier features φ of the kernel,
 and a sample v of the weights of the process given the data, in which the inducing points have the
 values ``L v`` beside their mean ``Kuu u``,
 
-    f(x) = φ(x) w + k(x, Z) c,        c = u + Tᵀ (v - T φ(Z) w),        T = L⁻¹.
+    f(x) = φ(x) w + k(x, Z) c,        c = u + L⁻ᵀ (v - L⁻¹ φ(Z) w).
 
 Only the prior between the inducing points is approximate. Of the exact process, these are all rows.
 
@@ -195,7 +195,8 @@ def drawn(process, k, n_frequencies, random_state):
         weights = _by_target(of_prior.normal(size=(k * p, harmonics.size)).T, p)
         features, v = process.weights_of_samples(k * p, of_data)
         v = _by_target(v, p)
-        change = features.T.T @ (v - features.T @ (harmonics.raw(Z) @ weights))
+        of_prior = features.whiten((harmonics.raw(Z) @ weights).T).T
+        change = features.weights(v - of_prior)
         coefficients = np.repeat(process.u, k, axis=1) + change
     shape = (k,) if p == 1 else (p, k)
     zero = np.zeros(p * k)

@@ -1,16 +1,17 @@
 """Dense linear algebra on arrays, and nothing else.
 
 A positive definite matrix ``K`` enters every formula through its Cholesky factor, ``K + jitter I =
-L Lᵀ``, and through ``T = L⁻¹``. The triangular inverse costs ``m³/3`` once; with it every O(n m²)
-step is a matrix product, which runs outside the interpreter lock, so that blocks of rows can
-be processed by Python threads. Errors of ``K Tᵀ`` are of order ``eps ‖T‖ ‖K‖``, as for a triangular
-solve; only products with ``K⁻¹`` itself would lose more. The factors themselves are computed in
-tiles, by products of tiles: LAPACK's own threads would wait for the slowest core, and round
-differently for every number of them.
+L Lᵀ``. Where hyperparameters are learned, ``T = L⁻¹`` enters, too: the triangular inverse costs
+``m³/3`` once, and every O(n m²) step is a product then, which is quicker than a triangular solve.
+Errors of ``k Tᵀ`` are of order ``eps ‖T‖ ‖k‖``. Predictions solve with L. The error of
+``v = L⁻¹ k`` changes ``‖v‖²`` by some ``eps ‖L‖ ‖v‖ ‖K⁻¹ k‖`` only, which is small where weights
+``K⁻¹ k`` are, however tiny the noise is: variances keep their digits. The factors themselves are
+computed in tiles, by products of tiles: LAPACK's own threads would wait for the slowest core, and
+round differently for every number of them.
 
-NumPy lacks the product with a triangle in place, and ``scipy.linalg.blas`` holds the interpreter
-lock, so that threads over blocks of rows would wait for each other. The routine is called by the
-address that SciPy gives to Cython code (``scipy.linalg.cython_blas``), as Numba does.
+NumPy lacks products and quotients with a triangle in place, and ``scipy.linalg.blas`` holds the
+interpreter lock, so that threads over blocks of rows would wait for each other. The routines are
+called by the address that SciPy gives to Cython code (``scipy.linalg.cython_blas``), as Numba does.
 """
 
 import ctypes as ct
@@ -25,6 +26,8 @@ _LARGE = 512  # columns beyond which threads pay for one factorisation
 _TILE = 128  # rows and columns of the blocks in which factors are computed
 _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
+_QUOTIENT = 32  # columns of the smaller tiles in which rows are divided by a triangle
+_FEW_ROWS = 16  # up to which one call of BLAS divides them faster
 _LARGEST_JITTER = 1e-2
 _NO_NYSTROM = "The Nyström matrix is not finite. Raise the lower bound of the noise variance."
 
@@ -32,9 +35,20 @@ _address_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
     ("PyCapsule_GetPointer", ct.pythonapi)
 )
 _name_of = ct.PYFUNCTYPE(ct.c_char_p, ct.py_object)(("PyCapsule_GetName", ct.pythonapi))
-_capsule = cython_blas.__pyx_capi__["dtrmm"]
-# addresses: side, triangle, transposition, diagonal, rows, columns, factor, T and A with strides
-_dtrmm = ct.CFUNCTYPE(None, *[ct.c_void_p] * 11)(_address_of(_capsule, _name_of(_capsule)))
+
+
+def _routine(name, n_arguments):
+    """A BLAS routine whose arguments are addresses."""
+    capsule = cython_blas.__pyx_capi__[name]
+    signature = ct.CFUNCTYPE(None, *[ct.c_void_p] * n_arguments)
+    return signature(_address_of(capsule, _name_of(capsule)))
+
+
+# side, triangle, transposition, diagonal, rows, columns, factor, T and A with strides
+_dtrmm, _dtrsm = _routine("dtrmm", 11), _routine("dtrsm", 11)
+# transpositions, rows, columns, inner, factor, A and B with strides, factor, C with stride
+_dgemm = _routine("dgemm", 13)
+_ONE, _MINUS_ONE = ct.byref(ct.c_double(1.0)), ct.byref(ct.c_double(-1.0))
 
 
 @dataclass(frozen=True)
@@ -91,22 +105,36 @@ def jittered_cholesky(K, jitter, n_jobs=1):
         if _factorise(L, n_jobs):
             return L, amount
         if not np.isfinite(np.tril(K)).all():
-            raise np.linalg.LinAlgError(
-                "The kernel matrix contains NaN or infinite values. Check X and the kernel bounds."
-            )
+            break
+    raise_indefinite(K, amount, "mean diagonal" if jitter.relative else "diagonal")
+
+
+def raise_indefinite(K, amount, of):
+    """Raise the error that says why a kernel matrix has no factor, with so much of it added."""
+    if not np.isfinite(np.tril(K)).all():
+        raise np.linalg.LinAlgError(
+            "The kernel matrix contains NaN or infinite values. Check X and the kernel bounds."
+        )
     raise np.linalg.LinAlgError(
-        f"The kernel matrix is not positive definite, even with {amount:.0e} of its "
-        f"{'mean diagonal' if jitter.relative else 'diagonal'} added. Use a positive definite "
-        "kernel, or raise the noise variance (with a WhiteKernel or 'alpha')."
+        f"The kernel matrix is not positive definite, even with {amount:.0e} of its {of} added. "
+        "Use a positive definite kernel, or raise the noise variance (with a WhiteKernel or "
+        "'alpha')."
     )
 
 
-def cholesky(B, n_jobs=1, failure=_NO_NYSTROM):
-    """Lower Cholesky factor of a matrix that is at least the identity; `failure` says it is not."""
-    L = np.array(B, order="C")
-    if not _factorise(L, n_jobs):
-        raise np.linalg.LinAlgError(failure)
-    return L
+def cholesky(B, n_jobs=1, failure=None):
+    """Lower Cholesky factor of a matrix that is at least the identity.
+
+    Rounding of large eigenvalues, those of rows without noise, may outweigh the identity. As much
+    as it takes is added then. With `failure`, it is what the error says: B may be indefinite.
+    """
+    unit = np.finfo(float).eps * np.trace(B)  # rounding of the sum of eigenvalues
+    for amount in (0.0,) if failure else (0.0, 1.0, 1e1, 1e2, 1e3):
+        L = np.array(B, order="C")
+        np.einsum("ii->i", L)[:] += amount * unit
+        if _factorise(L, n_jobs):
+            return L
+    raise np.linalg.LinAlgError(failure or _NO_NYSTROM)
 
 
 def log_det_and_whitened(A, b):
@@ -172,6 +200,16 @@ def times_lower_transposed(A, T, out=None):
     return _times_triangle(A, T, out, b"T")
 
 
+def over_lower(A, L, out=None):
+    """``A L⁻¹`` for lower triangular L, by substitution; in `out` if given, which may be A."""
+    return _over_triangle(A, L, out, b"N")
+
+
+def over_lower_transposed(A, L, out=None):
+    """``A L⁻ᵀ`` for lower triangular L, by substitution; in `out` if given, which may be A."""
+    return _over_triangle(A, L, out, b"T")
+
+
 def square_times_lower(S, T, n_jobs):
     """``S T`` for square S and lower triangular T, tiles of rows shared by threads."""
     out = np.empty(S.shape)
@@ -215,17 +253,69 @@ def _times_triangle(A, T, out, op):
 
     Without `out`, it is a new array; otherwise `out` must be float64 and C-contiguous.
     """
+    out, T = _copied(A, T, out)
+    _with_triangle(_dtrmm, out, T, op)
+    return out
+
+
+def _over_triangle(A, L, out, op):
+    """``A L⁻¹`` or ``A L⁻ᵀ``, as `op` is N or T; otherwise as `_times_triangle`."""
+    out, L = _copied(A, L, out)
+    _substitute_halves(out, L, op)
+    return out
+
+
+def _copied(A, T, out):
+    """A in `out`, a new array if that is None, and T as BLAS reads it."""
     out = empty(A.shape) if out is None else out
     T = np.ascontiguousarray(T, dtype=np.float64)
-    n, m = A.shape
-    if not (out.flags.carray and out.dtype == np.float64 and T.shape == (m, m)):
+    if not (out.flags.carray and out.dtype == np.float64 and T.shape == 2 * A.shape[1:]):
         raise ValueError("A product needs a C-ordered array of float64 whose shape matches T.")
     if out is not A:
         out[:] = A
-    width, n, one = ct.byref(ct.c_int(m)), ct.byref(ct.c_int(n)), ct.byref(ct.c_double(1.0))
-    # Fortran reads rows as columns: it sees Aᵀ and the upper triangle Tᵀ.
-    _dtrmm(b"L", b"U", op, b"N", width, n, one, T.ctypes.data, width, out.ctypes.data, width)
-    return out
+    return out, T
+
+
+def _substitute_halves(A, L, op):
+    """Divide A by L or Lᵀ in place: one half of the columns, a product, and the other half.
+
+    Most of it is products, which BLAS makes faster than substitutions.
+    """
+    if len(A) <= _FEW_ROWS:
+        _with_triangle(_dtrsm, A, L, op)
+    elif len(L) <= _QUOTIENT:
+        tile = np.tril(L)
+        T = _inverse_of_tile(tile)
+        A[:] = _times_inverse(A, tile.T, T.T) if op == b"T" else _times_inverse(A, tile, T)
+    else:
+        half = max(len(L) // (2 * _QUOTIENT), 1) * _QUOTIENT
+        halves = slice(0, half), slice(half, None)
+        now, later = halves if op == b"T" else halves[::-1]
+        _substitute_halves(A[:, now], L[now, now], op)
+        _subtract_product(A[:, later], A[:, now], L[half:, :half], op)
+        _substitute_halves(A[:, later], L[later, later], op)
+
+
+def _with_triangle(routine, A, T, op):
+    """Call dtrmm or dtrsm on rows of A; Fortran reads rows as columns, Aᵀ and the upper Tᵀ."""
+    m, n = _int(len(T)), _int(len(A))
+    routine(b"L", b"U", op, b"N", m, n, _ONE, T.ctypes.data, _stride(T), A.ctypes.data, _stride(A))
+
+
+def _subtract_product(C, A, B, op):
+    """``C -= A B`` or ``C -= A Bᵀ``, as `op` is N or T."""
+    sizes = _int(C.shape[1]), _int(len(C)), _int(A.shape[1])
+    factors = B.ctypes.data, _stride(B), A.ctypes.data, _stride(A)
+    _dgemm(op, b"N", *sizes, _MINUS_ONE, *factors, _ONE, C.ctypes.data, _stride(C))
+
+
+def _int(number):
+    return ct.byref(ct.c_int(number))
+
+
+def _stride(A):
+    """Entries from row to row; NumPy gives a single row any stride."""
+    return _int(max(A.strides[0] // A.itemsize, A.shape[1]))
 
 
 def _lower_product(T, A, n_jobs):
@@ -303,9 +393,14 @@ def _times_inverse(A, L, T):
     Where L is ill-conditioned, one step of refinement gives back the digits that T lost.
     """
     product = A @ T
-    if np.abs(T).max() * L.diagonal().max() > _ILL_CONDITIONED:
+    if not is_well_conditioned(L, T):
         product += (A - product @ L) @ T
     return product
+
+
+def is_well_conditioned(L, T):
+    """Whether products with T, the inverse of a triangle L, lose no digit that matters."""
+    return np.abs(T).max() * L.diagonal().max() <= _ILL_CONDITIONED
 
 
 def _inverse_of_tile(L):

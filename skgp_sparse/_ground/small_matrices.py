@@ -11,10 +11,11 @@ for any C that is large enough. Back substitution goes from column to column of 
 
 import numpy as np
 
-from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
+from skgp_sparse._ground.linalg import Jitter, raise_indefinite
 from skgp_sparse._ground.parallel import empty
 
 _LARGE = 1e200  # C, whose size has no say in L and V
+_AMOUNTS = tuple(Jitter(0.0).amounts())
 
 
 def whitened(A, B, unit, noise=0.0):
@@ -55,12 +56,24 @@ def whitened(A, B, unit, noise=0.0):
 def _repaired(bordered, k, unit):
     """The same matrices with the jitter that some of them take."""
     for matrix in bordered:
-        try:
-            np.linalg.cholesky(matrix)
-        except np.linalg.LinAlgError:
-            amount = jittered_cholesky(matrix[:k, :k] / unit, Jitter(0.0, relative=False))[1]
-            matrix.flat[: k * (len(matrix) + 1) : len(matrix) + 1] += 2.0 * amount * unit
+        diagonal = np.einsum("kk->k", matrix)[:k]
+        without = diagonal.copy()
+        for amount in _AMOUNTS:
+            diagonal[:] = without + amount * unit
+            if _has_factor(matrix):
+                break
+        else:
+            raise_indefinite(matrix[:k, :k], amount, "variance")
     return bordered
+
+
+def _has_factor(matrix):
+    """Whether NumPy, which factorises the stack, factorises this matrix."""
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def back_substituted(L, V):

@@ -8,11 +8,13 @@ from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.metric import in_metric as seen_in
 from skgp_sparse._engine.missing_values import ProcessWithGaps
 from skgp_sparse._engine.moments import among_constants
+from skgp_sparse._engine.process import float64
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import is_gaussian
 
 _TINY = np.finfo(float).tiny
+_ROUNDING = np.finfo(float).eps  # variance of the prior's that is told from none
 
 
 def check_question(parameters, return_cov, latent, known, name):
@@ -77,9 +79,10 @@ def gradients(view, X, latent, parameters, name):
     with np.errstate(all="ignore"), single_threaded_blas():
         found = of(seen, latent, resolve_n_jobs(parameters.n_jobs))
         found = found if metric is None else slopes.in_metric(found, metric)
-        std = np.sqrt(np.maximum(found.variance, _TINY))
-    scale = view.y_scale
-    mean, std_slope = view.mean_of_targets(found.mean), 0.5 * found.variance_slope / std[:, None]
+        signal = kernels.diagonal(process.kernel, float64(seen))[0]
+    scale, std = view.y_scale, np.sqrt(found.variance)
+    seen = np.sqrt(np.maximum(found.variance, _ROUNDING * signal + _TINY))
+    mean, std_slope = view.mean_of_targets(found.mean), 0.5 * found.variance_slope / seen[:, None]
     mean_slope = among_constants(found.mean_slope, scale) * scale[:, None]
     std, std_slope = std[:, None] * scale, std_slope[:, None] * scale[:, None]
     columns = mean, std, mean_slope, std_slope

@@ -32,6 +32,7 @@ from skgp_sparse.families.choices import resolve_inducing, resolve_kernel
 from skgp_sparse.families.leave_one_out import predicted, why_unknown
 from skgp_sparse.hyperpriors import LogNormalLengthScales, NeutralValues, PooledCorrelations
 from skgp_sparse.inference.objectives import GaussianModel
+from skgp_sparse.inference.parameters import if_possible
 from skgp_sparse.kernels import LogFactor, VaryingNoise
 from skgp_sparse.posteriors._choice import Auto
 from skgp_sparse.posteriors._inducing_points import InducingPoints
@@ -82,7 +83,11 @@ def with_varying_noise(job, fit, family, random_state):
     if not is_asked or is_late:
         return fit
     with single_threaded_blas(), collected() as warnings:
-        other, gain = _varied(job, fit, family, random_state)
+        given = job, fit, family, random_state
+        if is_wanted:
+            other, gain = _varied(*given)
+        else:
+            other, gain = if_possible(_varied, *given, otherwise=(fit, 0.0))
     if not is_wanted and gain <= _NATS:
         return fit
     for message, category in warnings:

@@ -169,6 +169,16 @@ def attempt(objective, kernel, inner_state=None, prior=NO_PRIOR):
     return Evaluation(-np.inf, {"kernel": np.zeros(len(kernel.bounds))}, np.nan, inner_state)
 
 
+def if_possible(function, *given, otherwise=None):
+    """What an optional step returns, and `otherwise` where its matrices have no factor.
+
+    For whatever may improve a fit and need not. Nothing but numerical failures is caught.
+    """
+    with suppress(np.linalg.LinAlgError), arithmetic():
+        return function(*given)
+    return otherwise
+
+
 @contextmanager
 def arithmetic():
     """Context in which overflow and division by zero end as `LinAlgError`, or in the numbers.

@@ -10,18 +10,20 @@ one matrix product.  For ``h(r) = -(1/r) dk/dr`` and ``W = G * h``,
 
 both from ``W' [x, x^2, 1]``, one more matrix product and no (n, m, d) array.
 
-The expanded square is off by some ``eps |x|^2``.  Rows so far from the centre that this matters are
-subtracted from Z directly, one column after the other, here and in the pullback: one centre cannot
-serve two groups of points that are far apart.
+The expanded square is off by some ``eps |x|^2``, which matters in few columns, where many rows are
+alike and the variance that is left may be tiny: there, differences are squared one by one.  Rows so
+far from the centre that it always matters are subtracted from Z directly, one column after the
+other, here and in the pullback: one centre cannot serve two groups of points that are far apart.
 """
 
 import numpy as np
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import cdist, pdist
 
 from skgp_sparse._ground.parallel import empty
 
 # Below this share of |x|^2 the expanded square has lost too many digits for its root.
 _CLOSE = 1e-10
+FEW_COLUMNS = 3  # whose differences are squared one by one, which loses no digit
 _FAR = 2.0**20  # |x|^2 from which rows are subtracted directly: off by some 1e-10 below
 _EXTREME = 1e50  # |z|^2 from which all rows are
 _FEW = 512  # rows whose pairs are subtracted one by one, if only the value at roots is wanted
@@ -60,7 +62,8 @@ class Separation:
             if roots and X.shape[1] == 1:
                 self.half = _subtracted(X, Z, self.scale)
             else:
-                self.half = _expanded(self.x, self.z)
+                half_of = _squared if X.shape[1] <= FEW_COLUMNS else _expanded
+                self.half = half_of(self.x, self.z)
                 if len(self.distant):
                     self.half[self.distant] = _subtracted(self.X_distant, Z, self.scale)
             np.clip(self.half, -far, 0.0, out=self.half)
@@ -140,6 +143,12 @@ def _rows_to_subtract(norms, z):
     if not np.einsum("ij,ij->i", z, z).max() <= _EXTREME:
         return np.arange(len(norms))
     return np.flatnonzero(~(norms <= _FAR))
+
+
+def _squared(x, z):
+    half = cdist(x, z, "sqeuclidean", out=empty((len(x), len(z))))
+    half *= -0.5
+    return half
 
 
 def _expanded(x, z):

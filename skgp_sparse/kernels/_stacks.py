@@ -11,9 +11,7 @@ import numpy as np
 
 from skgp_sparse._ground.parallel import empty
 
-from ._distances import LARGEST
-
-_FEW_COLUMNS = 3  # that are subtracted one by one, which loses no digit
+from ._distances import FEW_COLUMNS, LARGEST
 
 
 class PointSets:
@@ -36,7 +34,7 @@ class PointSets:
         self.scale, d = np.broadcast_to(scale, P.shape[2:]), P.shape[2]
         x = self.x = np.subtract(P, P[:, :1], out=empty(P.shape))
         x /= self.scale
-        if d <= _FEW_COLUMNS:
+        if d <= FEW_COLUMNS:
             H = sum((x[:, :, None, j] - x[:, None, :, j]) ** 2 for j in range(d))
             H *= -0.5
         else:

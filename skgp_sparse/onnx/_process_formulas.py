@@ -1,16 +1,20 @@
 """Mean and variance of a latent process, as nodes of a graph.
 
-    mean = K u,     variance = k** + noise - ‖K Tᵀ‖² + ‖K (TB T)ᵀ‖²
+    mean = K u,     variance = k** + noise - ‖V‖² + ‖V TBᵀ‖²,     V = K L⁻ᵀ
 
 with the kernel matrix K between queries and the inducing points, or all rows of an exact process,
 where the last term is absent. The kernels are stationary, so that ``k**`` is a number. Random
-features take the place of K where there are some, and only the last term is left of the variance.
+features take the place of V where there are some, and only the last term is left of the variance.
+
+ONNX has no triangular solve. With ``T = L⁻¹``, the product ``K Tᵀ`` loses digits where L is
+ill-conditioned, and a step of refinement, ``V + (K - V Lᵀ) Tᵀ``, gives them back.
 """
 
 import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._ground.linalg import inverse_lower, is_well_conditioned
 from skgp_sparse.onnx import _kernel_formulas
 
 
@@ -45,15 +49,28 @@ class ProcessGraph:
     def _latent(self):
         ops, features, TB = self.ops, self.process.features, self.process.TB
         if features.complete:
-            return self._norms(TB)
+            return self._norms(_times_transposed(ops, self.K, TB))
+        V = self._whitened(features.L)
         signal = kernels.diagonal(self.process.kernel, features.Z[:1])[0]
-        rest = ops.Sub(float(np.squeeze(signal)), self._norms(features.T))
-        return rest if TB is None else ops.Add(rest, self._norms(TB @ features.T))
+        rest = ops.Sub(float(np.squeeze(signal)), self._norms(V))
+        return rest if TB is None else ops.Add(rest, self._norms(_times_transposed(ops, V, TB)))
 
-    def _norms(self, T):
-        """Squared norms (n, 1) of ``K Tᵀ``."""
-        ops = self.ops
-        return ops.row_norms(ops.MatMul(self.K, np.ascontiguousarray(T.T)), len(T))
+    def _whitened(self, L):
+        """V (n, m)."""
+        ops, T = self.ops, inverse_lower(L)
+        V = _times_transposed(ops, self.K, T)
+        if is_well_conditioned(L, T):
+            return V
+        rest = ops.Sub(self.K, _times_transposed(ops, V, L))
+        return ops.Add(V, _times_transposed(ops, rest, T))
+
+    def _norms(self, V):
+        """Squared norms (n, 1) of rows."""
+        return self.ops.row_norms(V, self.process.features.size)
+
+
+def _times_transposed(ops, A, B):
+    return ops.MatMul(A, np.ascontiguousarray(B.T))
 
 
 def _raw_features(ops, features, X):

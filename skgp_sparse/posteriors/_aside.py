@@ -22,8 +22,15 @@ class Judgement(NamedTuple):
 
     density = property(lambda self: float(np.average(self.of_rows, weights=self.count)))
 
+    @classmethod
+    def of_failure(cls, count):
+        """That of a model which could not be computed."""
+        return cls(np.full(len(count), -np.inf), count)
+
     def leads(self, other):
         """Whether it is ahead of another one by more than a standard error of their difference."""
+        if not (np.isfinite(self.density) and np.isfinite(other.density)):
+            return self.density > other.density
         gain = self.of_rows - other.of_rows
         mean = np.average(gain, weights=self.count)
         spread = np.average((gain - mean) ** 2, weights=self.count)

@@ -15,6 +15,7 @@ from copy import deepcopy
 import numpy as np
 
 from skgp_sparse._ground.warnings import collected
+from skgp_sparse.inference.parameters import if_possible
 from skgp_sparse.posteriors._aside import Aside, Judgement
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import begin
@@ -33,9 +34,11 @@ def contest(job, random_state):
     """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
     trials = Trials(job, random_state)
     if neighbors_lead([trials]):
-        fit = trials.search.conclude(trials.local)
+        fit = trials.fit_of_neighbors()
+    elif trials.local is None:
+        fit = trials.fit_of_points()
     else:
-        fit = trials.points.go_on(trials.begun, trials.objective(trials.begun), random_state)
+        fit = if_possible(trials.fit_of_points) or trials.fit_of_neighbors()
     return fit._replace(selection=trials.candidates)
 
 
@@ -74,12 +77,15 @@ def agreed(jobs, random_states, run):
 def neighbors_lead(trials, run=map):
     """Whether neighbours win in all of some `Trials` together; `run` calls a function of each."""
 
-    def judged(function):
-        return Judgement(*map(np.concatenate, zip(*run(function, trials))))
+    def judged(trial):
+        def of_one(one):
+            return if_possible(trial, one) or Judgement.of_failure(one.aside.count)
+
+        return Judgement(*map(np.concatenate, zip(*run(of_one, trials))))
 
     neighbors = judged(Trials.of_neighbors)
     if any(one.search.is_over() for one in trials):
-        return True
+        return np.isfinite(neighbors.density)
     first = judged(Trials.of_points_at_the_start)
     if first.density < neighbors.density - _BEHIND:
         return True
@@ -141,6 +147,14 @@ class Trials:
         with collected():  # it need not converge
             fit = self.points.go_on(few, objective, self.random_state)
         return self._judged(f"{_ITERATIONS} iterations", fit)
+
+    def fit_of_neighbors(self):
+        """The `Fit` of what was found of neighbours."""
+        return self.search.conclude(self.local)
+
+    def fit_of_points(self):
+        """The `Fit` of inducing points to all rows."""
+        return self.points.go_on(self.begun, self.objective(self.begun), self.random_state)
 
     def objective(self, job):
         """That of inducing points where they begin."""

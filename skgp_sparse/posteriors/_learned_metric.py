@@ -4,10 +4,12 @@ from functools import partial
 
 from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse.inference.parameters import if_possible
 from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalSearch
+from skgp_sparse.posteriors._metric_starts import rank
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
 
 _FEW = 4  # distinct rows up to which none can be held aside, and no metric is learned
@@ -40,8 +42,9 @@ class InLearnedMetric(Strategy):
             )
         if job.are_few(_FEW):
             return self.strategy.fit(job, random_state)
-        local = _learned(job._replace(is_free=False), random_state)
-        if local.metric is None:
+        given = job._replace(is_free=False), random_state
+        local = _learned(*given) if rank(job) else if_possible(_learned, *given)
+        if local is None or local.metric is None:
             return self.strategy.fit(job, random_state)
         fit = self.strategy.fit(_seen_in(job, local.metric, local.kernel), random_state)
         posterior = ProcessInMetric(fit.posterior, local.metric)

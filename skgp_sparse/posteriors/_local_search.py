@@ -24,7 +24,7 @@ from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.optimizers import STOPPED, climb
-from skgp_sparse.inference.parameters import VectorFunction, arithmetic
+from skgp_sparse.inference.parameters import VectorFunction, arithmetic, if_possible
 from skgp_sparse.posteriors._aside import Judgement
 from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._metric_starts import full, low_rank, prior_of, rank, wants_full
@@ -84,20 +84,21 @@ class LocalSearch:
 
     def learn(self, starts):
         """The best `Trial`, with the neighbours of a prediction."""
-        best = max(map(self._begun, starts), key=density_of)
-        if rank(self.job) or (wants_full(self.job) and not self.is_over()):
-            mixed = self.judged(self.climbed(self.climbed(self._with_metric(best.local))))
-            best = mixed if rank(self.job) else max(best, mixed, key=density_of)
+        best = self._first(starts)
+        if rank(self.job):
+            best = self._mixed(best.local)
+        elif wants_full(self.job) and not self.is_over():
+            best = max(best, if_possible(self._mixed, best.local) or best, key=density_of)
         if self.job.is_free:
             first = best.local
             for nu in takewhile(lambda _: not self.is_over(), _SMOOTHNESS):
-                other = self.climbed(first._replace(kernel=with_nu(first.kernel, nu)))
-                best = max(best, self.judged(other), key=density_of)
+                other = if_possible(self._of_smoothness, first, nu) or best
+                best = max(best, other, key=density_of)
         if self.k is not None:
             return self.judged(best.local, self.k)
         for k in (FEW, MANY):
-            more = self.judged(best.local, k)
-            best = more if more.density > best.density + _WORTH * (k == MANY) else best
+            more = if_possible(self.judged, best.local, k) or best
+            best = more if density_of(more) > density_of(best) + _WORTH * (k == MANY) else best
         return best
 
     def is_over(self):
@@ -163,6 +164,26 @@ class LocalSearch:
         near = posterior_of(self.known, local._replace(k=k + 1))
         places, nearest = near.around(block.X, self.n_jobs)
         return left_out.left_out(places, block, chosen, nearest, count)
+
+    def _first(self, starts):
+        """The best `Trial` of a first run from some kernels, unless all of them fail."""
+        trials = []
+        for kernel in starts:
+            try:
+                trials.append(self._begun(kernel))
+            except np.linalg.LinAlgError as failure:
+                error = failure
+        if not trials:
+            raise error
+        return max(trials, key=density_of)
+
+    def _mixed(self, local):
+        """The `Trial` of a metric that is learned."""
+        return self.judged(self.climbed(self.climbed(self._with_metric(local))))
+
+    def _of_smoothness(self, local, nu):
+        """The `Trial` of another smoothness."""
+        return self.judged(self.climbed(local._replace(kernel=with_nu(local.kernel, nu))))
 
     def _begun(self, kernel):
         """The `Trial` of a first run."""
@@ -234,8 +255,8 @@ def with_nu(kernel, nu):
 
 
 def density_of(trial):
-    """How likely a `Trial` makes the rows held aside."""
-    return trial.density
+    """How likely a `Trial` makes the rows held aside; -inf where its numbers are none."""
+    return trial.density if np.isfinite(trial.density) else -np.inf
 
 
 def _name(local):

@@ -22,7 +22,7 @@ from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
 from skgp_sparse.inference.optimizers import STOPPED, climb
-from skgp_sparse.inference.parameters import VectorFunction, arithmetic
+from skgp_sparse.inference.parameters import VectorFunction, arithmetic, if_possible
 from skgp_sparse.posteriors._local_search import LEAVE_ONE_OUT, Trial, density_of, name_of
 from skgp_sparse.posteriors._metric_starts import (
     NATS_WITH_SITES,
@@ -94,7 +94,8 @@ class SiteSearch:
         best = self._judged(self.learn(aside.table_of_others(_TRAINED)), aside)
         if not wants_full(self.job) or self.is_over():
             return best
-        return max(best, self._judged(self._mixed(best.local), aside), key=density_of)
+        mixed = if_possible(lambda: self._judged(self._mixed(best.local), aside))
+        return max(best, mixed or best, key=density_of)
 
     def conclude(self, local):
         """The `Fit` to all rows of the job."""
