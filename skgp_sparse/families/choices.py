@@ -267,16 +267,6 @@ def _moments_of_piece(rows, piece):
     return moments_of(centred, rows.weights(piece))
 
 
-def same_structure(kernel, other):
-    """Whether two kernels have the same hyperparameters, whatever their values."""
-
-    def outline(of):
-        free = [(hyper.name, hyper.n_elements, hyper.fixed) for hyper in of.hyperparameters]
-        return type(of), free
-
-    return outline(kernel) == outline(other)
-
-
 def resolve_inducing(init, n_inducing, n_features, name):
     """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
     init = "k-means" if is_auto(init) else init

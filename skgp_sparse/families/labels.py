@@ -14,7 +14,6 @@ from skgp_sparse.families.choices import (
     resolve_method,
     resolve_multi_class,
     resolve_sigmoid,
-    same_structure,
 )
 from skgp_sparse.families.parameter_checks import check_minibatches, check_strategy
 from skgp_sparse.families.sites import SiteFamily
@@ -209,8 +208,18 @@ def announced_classes(classes, before, name):
 
 def _start_at(fit, kernel):
     """Kernel and inducing points, if any, of an earlier fit whose kernel had this structure."""
-    if not same_structure(kernel, fit.kernel):
+    if not _have_same_structure(kernel, fit.kernel):
         return None
     theta = np.clip(fit.kernel.theta, *np.reshape(kernel.bounds, (-1, 2)).T)
     features = getattr(fit.posterior, "features", None)
     return kernel.clone_with_theta(theta), getattr(features, "Z", None)
+
+
+def _have_same_structure(kernel, other):
+    """Whether two kernels have the same hyperparameters, whatever their values."""
+
+    def outline(of):
+        free = [(hyper.name, hyper.n_elements, hyper.fixed) for hyper in of.hyperparameters]
+        return type(of), free
+
+    return outline(kernel) == outline(other)

@@ -76,8 +76,7 @@ class TargetView(NamedTuple):
     def functions(self, k, n_frequencies, random_state, check):
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
         drawn = sampled_functions.drawn(self.process, k, n_frequencies, random_state)
-        units = self.y_mean, self.y_scale, self.one_column
-        return sampled_functions.in_units(drawn, *units, check)
+        return sampled_functions.in_units(drawn, self.y_mean, self.y_scale, self.one_column, check)
 
     def noise_std(self, X):
         """Standard deviation of the learned noise, (n,) or (n, p)."""
@@ -140,9 +139,8 @@ class TargetView(NamedTuple):
         noise = np.sqrt(_noise(self.process.kernel, X))
         if noise.any() and not latent:
             draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
-        draws = draws.reshape(len(X), n_targets, n_samples)
-        draws = among_constants(draws, self.y_scale) * self.y_scale[:, None]
-        draws += self._mean(X)[:, :, None]
+        draws = among_constants(draws.reshape(len(X), n_targets, n_samples), self.y_scale)
+        draws = draws * self.y_scale[:, None] + self._mean(X)[:, :, None]
         return draws[:, 0] if self.one_column else draws
 
     def _mean(self, X):

@@ -8,7 +8,7 @@ tells which scale the structure has. The candidates are
 2. those of single columns as short as the variogram of all rows says, the others as they were;
 3. those of 1 from spreads that far rows do not move, where such spreads are much shorter.
 
-The usual start stays unless another one gains a tenth of what it explains beyond a linear trend.
+The usual start stays unless another one gains a fifth of what it explains beyond a linear trend.
 Where rows have a likelihood, the targets are normal scores of the derivatives of their log
 likelihood at a constant latent value, which say in which order latent values should be.
 """
@@ -36,7 +36,7 @@ _SHORT = 0.15  # of a length scale, below which that of a variogram is a candida
 _FAR = 5.0  # times the spread of near rows, from which far rows have moved a standard deviation
 _NOISE_RATIOS = 1.0, 0.1, 0.003  # variances of noise, in units of that of the signal
 _ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
-_NATS, _SHARE = 3.0, 0.1  # that a start has to gain, in nats and of the evidence beyond a trend
+_NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend
 _MOST_COLUMNS = 3  # that are candidates on their own
 _LOWER = 1e-2  # the least length scale, in units of a start
 _LATENT_VARIANCE = 1e-6  # where derivatives of a log likelihood are taken
