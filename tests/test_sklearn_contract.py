@@ -18,9 +18,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _safeguards
-from skgp_sparse._estimator import warn_at_bounds
 from skgp_sparse.bounds import PEP
 from skgp_sparse.families.choices import BOUNDS
+from skgp_sparse.families.kernel_bounds import warn_at_bounds
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.metrics import log_predictive_density_scorer
 from skgp_sparse.posteriors import AllRows, FourierFeatures, InducingPoints, Neighbors

@@ -360,16 +360,24 @@ class Table(ABC):
         Parameters
         ----------
         of_constant : float
-            What is taken where a column is constant.
+            What is taken where a column is constant and another one is not.
 
         Returns
         -------
         ndarray of shape (d,)
+            Standard deviations; 1 where all columns are constant.
         """
-        return np.where((spread := self.spread()) == 0.0, of_constant, spread)
+        spread = self.spread()
+        return np.where(spread == 0.0, of_constant if spread.any() else 1.0, spread)
 
     def spread(self) -> Array:
-        """Compute the standard deviations of the input columns (d,), 0 where one is constant."""
+        """Compute the standard deviations of the input columns.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+            0 where a column is constant.
+        """
         return self.input_moments()[1]
 
     def input_moments(self) -> Triple:

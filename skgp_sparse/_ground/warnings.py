@@ -11,14 +11,20 @@ import sklearn
 
 
 class TextColumnWarning(UserWarning):
-    """A column of text is hardly meant as a category: it spells numbers or dates, or names rows."""
+    """A column of text is hardly meant as a category: it spells numbers or dates, or names rows.
 
-
-_ROOT = os.path.dirname(os.path.dirname(__file__))  # of this package
-_OTHERS = (os.path.dirname(module.__file__) for module in (sklearn, joblib))
-_INSIDE = tuple(folder + os.sep for folder in (_ROOT, *_OTHERS))  # through which users call us
-_about = ContextVar("about", default="")
-_collected = ContextVar("collected", default=None)
+    Examples
+    --------
+    >>> import warnings
+    >>> import pandas as pd
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> X = pd.DataFrame({"size": ["10", "20", "30", "40"]})
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     model = SparseGPRegressor().fit(X, [1.0, 2.0, 3.0, 4.0])
+    >>> [one.category.__name__ for one in told]
+    ['TextColumnWarning']
+    """
 
 
 class ConstantFitWarning(UserWarning):
@@ -26,7 +32,28 @@ class ConstantFitWarning(UserWarning):
 
     The search for hyperparameters has converged, to an optimum at which all structure is noise. In
     the data, targets of rows that are near to each other are more alike than others.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> X = np.arange(300.0)[:, None]
+    >>> model = SparseGPRegressor(RBF(500.0) + WhiteKernel())  # far longer than a wave of 12 rows
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     model = model.fit(X, np.sin(np.pi * X[:, 0] / 6))
+    >>> [one.category.__name__ for one in told]
+    ['ConstantFitWarning']
     """
+
+
+_ROOT = os.path.dirname(os.path.dirname(__file__))  # of this package
+_OTHERS = (os.path.dirname(module.__file__) for module in (sklearn, joblib))
+_INSIDE = tuple(folder + os.sep for folder in (_ROOT, *_OTHERS))  # through which users call us
+_about = ContextVar("about", default="")
+_collected = ContextVar("collected", default=None)
 
 
 @contextmanager

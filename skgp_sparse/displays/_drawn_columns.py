@@ -11,7 +11,7 @@ import numpy as np
 
 from skgp_sparse.rows.checks import BOOLS
 from skgp_sparse.rows.columns import CATEGORY, DURATION, TIME, TIME_OF_DAY, columns_of
-from skgp_sparse.rows.gaps import is_frame
+from skgp_sparse.rows.gaps import is_frame, missing_among
 from skgp_sparse.rows.types import is_named
 
 from ._display import AnyArray, Array
@@ -149,7 +149,7 @@ def _points(X: Any, place: int, rows: AnyArray) -> DrawnColumn:
 
 def _rows_of_levels(values: AnyArray, order: Any, most: int) -> AnyArray:
     """Rows in which the most frequent levels stand, in their order; the missing one is last."""
-    missing = values != values
+    missing = missing_among(values)
     known = np.flatnonzero(~missing)
     levels, first, counts = np.unique(values[known], return_index=True, return_counts=True)
     chosen = np.sort(np.argsort(-counts, kind="stable")[:most])

@@ -223,6 +223,6 @@ def longest_alias(period, spacing, most):
     frequency, unit = 1.0 / period, 1.0 / spacing
     frequency = abs(frequency - np.rint(frequency / unit) * unit)
     multiples = unit * (np.floor(1.0 / (most * unit)) + np.arange(3))
-    family = np.abs(np.add.outer(multiples, [-frequency, frequency])).ravel()
-    family = family[family * most >= 1.0]
-    return max(period, 1.0 / family.min()) if len(family) else period
+    frequencies = np.abs(np.add.outer(multiples, [-frequency, frequency])).ravel()
+    frequencies = frequencies[frequencies * most >= 1.0]
+    return max(period, 1.0 / frequencies.min()) if len(frequencies) else period

@@ -61,7 +61,10 @@ def levels_of(values):
     distinct = {*values.tolist()}
     there = [one for one in distinct if not is_missing(one)]
     found = objects_of(there + [np.nan] * (len(there) < len(distinct)))
-    return OrdinalEncoder().fit(found[:, None]).categories_[0]
+    levels = OrdinalEncoder().fit(found[:, None]).categories_[0]
+    if levels.ndim > 1:
+        raise TypeError(f"a level is {as_text(there[0])}")
+    return levels
 
 
 def _is_text(level):

@@ -1,0 +1,73 @@
+"""A fit that explains no more than a constant says so, where near rows are alike."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse.exceptions import ConstantFitWarning
+
+HOURS = np.arange(300.0)[:, None]
+LONG = 1.0 * RBF(500.0)  # from which a search sees noise
+
+
+def wave(seed=0):
+    noise = np.random.RandomState(seed).normal(size=len(HOURS))
+    return 3 * np.sin(2 * np.pi * HOURS[:, 0] / 12) + 0.5 * noise
+
+
+def told(fit):
+    """Messages of the warning during a fit."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit()
+    return [str(one.message) for one in caught if one.category is ConstantFitWarning]
+
+
+@pytest.mark.parametrize("options", [{}, {"posterior": "inducing", "n_inducing": 30}])
+def test_a_fit_that_has_lost_the_structure_is_told_once(options):
+    model = SparseGPRegressor(LONG + WhiteKernel(), random_state=0, **options)
+    (message,) = told(lambda: model.fit(HOURS, wave()))
+    assert message.startswith("SparseGPRegressor: the fit explains no more than a constant")
+    assert np.var(model.predict(HOURS)) < 0.05 * np.var(wave())
+    assert not told(lambda: SparseGPRegressor(random_state=0).fit(HOURS, wave()))
+
+
+def test_targets_and_classes_are_named():
+    noise, kernel = np.random.RandomState(1).normal(size=300), LONG + WhiteKernel()
+    model = SparseGPRegressor(kernel, random_state=0)
+    (message,) = told(lambda: model.fit(HOURS, np.column_stack([noise, wave()])))
+    assert "fit of target 1 explains" in message
+    c = np.array(["low", "middle", "high"])[np.digitize(wave(), [-1.5, 1.5])]
+    (message,) = told(lambda: SparseGPClassifier(LONG, random_state=0).fit(HOURS, c))
+    assert "high against the rest" in message
+    softmax = SparseGPClassifier(LONG, multi_class="softmax", random_state=0)
+    (message,) = told(lambda: softmax.fit(HOURS, c))
+    assert "class high" in message
+
+
+def test_counts_are_told():
+    counts = np.random.RandomState(0).poisson(np.exp(wave() / 3))
+    model = SparseGPRegressor(LONG, likelihood="poisson", random_state=0)
+    assert len(told(lambda: model.fit(HOURS, counts))) == 1
+
+
+def test_it_is_silent_where_it_should_be():
+    def model(**options):
+        return SparseGPRegressor(LONG + WhiteKernel(), random_state=0, **options)
+
+    assert not told(lambda: model().fit(HOURS, np.ones(300)))
+    assert not told(lambda: model().fit(HOURS[:19], wave()[:19]))
+    assert not told(lambda: model(optimizer=None).fit(HOURS, wave()))
+    assert not told(lambda: model().partial_fit(HOURS, wave()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_is_no_structure(seed):
+    rng = np.random.RandomState(seed)
+    n, d = rng.randint(20, 150), rng.randint(1, 9)
+    X, y = rng.normal(size=(n, d)), rng.standard_t(3, size=n)
+    model = SparseGPRegressor(1.0 * RBF(np.ones(d)) + WhiteKernel(), max_iter=20)
+    assert not told(lambda: model.fit(X, y))
