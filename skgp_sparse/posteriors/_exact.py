@@ -62,4 +62,5 @@ class Exact(Strategy):
 
 def _with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
     """The kernel within the bounds of cheap fits: as little noise for many rows as for few."""
-    return job.cheap.kernel.clone_with_theta(kernel.theta) if job.cheap else kernel
+    wide: Any = job.cheap.kernel if job.cheap else kernel
+    return wide.clone_with_theta(kernel.theta)

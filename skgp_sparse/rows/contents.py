@@ -12,7 +12,7 @@ _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 def check_dimensions(X, name):
     """Raise if X has one dimension, as a row of a data frame has."""
-    shape = np.shape(X)
+    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     if len(shape) == 1:
         raise ValueError(
             f"Expected 2D array, got 1D array instead: X of {name} is a {type(X).__name__} of "

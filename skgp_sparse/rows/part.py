@@ -32,7 +32,10 @@ class Units(NamedTuple):
     mean: np.ndarray  # (p,)
     scale: np.ndarray  # (p,)
 
-    n_varying = property(lambda self: np.count_nonzero(self.scale))
+    @property
+    def n_varying(self):
+        """The number of targets that are not constant."""
+        return np.count_nonzero(self.scale)
 
     @classmethod
     def none(cls, n_targets):
