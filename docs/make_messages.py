@@ -108,6 +108,7 @@ REMEDIES = {  # of messages that say it otherwise, many of them in the words of 
     "must have as many columns": "Pass a column for each target.",
     "Found array with 0 sample": "Pass at least one row.",
     "complex numbers are no levels": "Convert the column, for example by astype(str).",
+    "lists and tuples are no levels": "Convert the column, for example by astype(str).",
     "the levels in fit were": "Convert the column to the type that it had in fit.",
     "must return (theta, value)": "Return both from the callable.",
     "must be or return an array": "Pass such an array, or return it from the callable.",

@@ -528,6 +528,10 @@ OF_FITS = [
         "complex numbers are no levels",
     ),
     (
+        lambda: fit(LEVELS.assign(a=[(1,), (2,)] * (len(LEVELS) // 2)), kernel=None),
+        "lists and tuples are no levels",
+    ),
+    (
         lambda: fit(FRAME.assign(a=pandas.Timestamp("2020"))[["a"]].to_numpy()),
         "SparseGPRegressor contains times, first '2020-01-01",
     ),

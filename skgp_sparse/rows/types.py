@@ -63,7 +63,7 @@ def levels_of(values):
     found = objects_of(there + [np.nan] * (len(there) < len(distinct)))
     levels = OrdinalEncoder().fit(found[:, None]).categories_[0]
     if levels.ndim > 1:
-        raise TypeError(f"a level is {as_text(there[0])}")
+        raise TypeError("lists and tuples are no levels")
     return levels
 
 
