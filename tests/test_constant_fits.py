@@ -30,6 +30,7 @@ def told(fit):
 def test_a_fit_that_has_lost_the_structure_is_told_once(options):
     model = SparseGPRegressor(LONG + WhiteKernel(), random_state=0, **options)
     (message,) = told(lambda: model.fit(HOURS, wave()))
+    assert "It may have missed structure" in message
     assert message.startswith("SparseGPRegressor: the fit explains no more than a constant")
     assert np.var(model.predict(HOURS)) < 0.05 * np.var(wave())
     assert not told(lambda: SparseGPRegressor(random_state=0).fit(HOURS, wave()))
@@ -71,3 +72,23 @@ def test_noise_is_no_structure(seed):
     X, y = rng.normal(size=(n, d)), rng.standard_t(3, size=n)
     model = SparseGPRegressor(1.0 * RBF(np.ones(d)) + WhiteKernel(), max_iter=20)
     assert not told(lambda: model.fit(X, y))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["integers", "binary", "levels", "repeated rows", "in order"])
+def test_ties_are_no_structure(kind, seed):
+    """Tables may be sorted by their targets: rows of one value are not alike for that."""
+    rng = np.random.RandomState(seed)
+    n, y = 200, np.sort(rng.normal(size=200))
+    if kind == "levels":
+        pd = pytest.importorskip("pandas")
+        X = pd.DataFrame({"a": rng.choice(["u", "v", "w"], n), "b": rng.choice(["p", "q"], n)})
+    else:
+        X = {
+            "integers": rng.randint(0, 5, size=(n, 2)),
+            "binary": rng.randint(0, 2, size=(n, 1)),
+            "repeated rows": rng.normal(size=(20, 2))[rng.randint(0, 20, size=n)],
+            "in order": rng.randint(0, 3, size=(n, 3)),
+        }[kind]
+    y = np.cumsum(rng.normal(size=n)) if kind == "in order" else y
+    assert not told(lambda: SparseGPRegressor(max_iter=20, random_state=0).fit(X, y))

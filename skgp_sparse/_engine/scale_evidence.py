@@ -48,16 +48,17 @@ def profile_evidence(K, rows, ratio):
     ratio : float
         Variance ρ of the noise that is learned, in units of that of the signal.
     """
-    A, y = K.copy(), rows.y
-    A.flat[:: len(A) + 1] += (ratio + rows.noise) / rows.weight
+    A, y = K.astype(np.float32), rows.y.astype(np.float32)  # half the time, and digits enough
+    A.flat[:: len(A) + 1] += ((ratio + rows.noise) / rows.weight).astype(np.float32)
     try:
         L = np.linalg.cholesky(A)
     except np.linalg.LinAlgError:
         return ProfileEvidence(-np.inf)
     whitened = solve_triangular(L, y, lower=True, check_finite=False)  # (n, p)
-    variance = np.mean(whitened**2)
-    value = -0.5 * y.size * np.log(variance) - y.shape[1] * np.log(np.diagonal(L)).sum()
-    return ProfileEvidence(value, variance, ratio)
+    variance = np.mean(whitened**2, dtype=np.float64)
+    log_root = np.log(np.diagonal(L)).sum(dtype=np.float64)
+    value = -0.5 * y.size * np.log(variance) - y.shape[1] * log_root
+    return ProfileEvidence(float(value), float(variance), ratio)
 
 
 def trend_evidence(residual):
@@ -101,10 +102,14 @@ def lag_correlation(x, y):
 
 
 def _in_order(x, y):
-    """A column and targets of the rows that have a value, in its order."""
-    there = np.isfinite(x)
-    order = np.argsort(x[there], kind="stable")
-    return x[there][order], y[there][order]
+    """A column and targets of the rows that have a value, in its order; equal ones in a random one.
+
+    A table may be sorted by its targets, or by time, which would make rows of one value alike.
+    """
+    there = np.flatnonzero(np.isfinite(x))
+    there = np.random.RandomState(0).permutation(there)
+    order = there[np.argsort(x[there], kind="stable")]
+    return x[order], y[order]
 
 
 def _variogram(y, lag):

@@ -16,7 +16,7 @@ from skgp_sparse.posteriors._scales import some_rows
 
 _FEWEST_ROWS = 20  # that can tell
 _ROWS, _NEAR_ROWS = 500, 2000  # that are predicted, and that are compared
-_LITTLE, _SHARE = 0.05, 0.25  # of the variance, and of c, that is next to nothing
+_LITTLE, _SHARE = 0.05, 0.25  # a fit explains nothing below these shares of the variance, and of c
 _CORRELATION, _STANDARD_ERRORS = 0.1, 4.0  # of near rows, at least
 
 
@@ -39,9 +39,9 @@ def warn_of_constant_fits(family, jobs, fits):
     of = f" of {listed}" if listed else ""
     warn(
         f"{family.name}: the fit{of} explains no more than a constant, but rows that are near to "
-        "each other are more alike than others. It has missed structure that is finer than the "
-        "length scales at which the search began. Pass a kernel that begins with shorter length "
-        "scales, set n_restarts_optimizer, raise n_inducing where it is set, or set "
+        "each other are more alike than others. It may have missed structure that is finer than "
+        "the length scales at which the search began. Pass a kernel that begins with shorter "
+        "length scales, set n_restarts_optimizer, raise n_inducing where it is set, or set "
         "posterior='neighbors'.",
         ConstantFitWarning,
     )
@@ -54,9 +54,10 @@ def _unexplained(family, job, fit):
     explained = _explained(job, fit)
     if explained.min() >= _LITTLE:
         return
-    rows = some_rows(job, _NEAR_ROWS)
+    rows, codes = some_rows(job, _NEAR_ROWS), family.columns().codes()
+    X = np.delete(rows.X, codes, axis=1)  # codes of levels have no order
     for k in np.flatnonzero(explained < _LITTLE):
-        alike = _likeness(rows.X, rows.y[:, k] - rows.y[:, k].mean())
+        alike = _likeness(X, rows.y[:, k] - rows.y[:, k].mean())
         if alike > max(_CORRELATION, explained[k] / _SHARE):
             yield job.name if len(explained) == 1 else family.target_name(k)
 
@@ -87,6 +88,8 @@ def _likeness(X, y):
     variance = np.mean(y**2)
     if variance == 0.0:
         return 0.0
+    shuffled = np.random.RandomState(0).permutation(len(X))  # of equal rows, any may be nearest
+    X, y = X[shuffled], y[shuffled]
     there = ~np.isnan(X).any(axis=0) & (np.ptp(X, axis=0) > 0)
     X = X[:, there] / np.std(X[:, there], axis=0)
     found = [lag_correlation(x, y) for x in X.T]

@@ -81,8 +81,8 @@ def gradients(view, X, latent, parameters, name):
         found = found if metric is None else slopes.in_metric(found, metric)
         signal = kernels.diagonal(process.kernel, float64(seen))[0]
     scale, std = view.y_scale, np.sqrt(found.variance)
-    seen = np.sqrt(np.maximum(found.variance, _ROUNDING * signal + _TINY))
-    mean, std_slope = view.mean_of_targets(found.mean), 0.5 * found.variance_slope / seen[:, None]
+    least = np.sqrt(np.maximum(found.variance, _ROUNDING * signal + _TINY))
+    mean, std_slope = view.mean_of_targets(found.mean), 0.5 * found.variance_slope / least[:, None]
     mean_slope = among_constants(found.mean_slope, scale) * scale[:, None]
     std, std_slope = std[:, None] * scale, std_slope[:, None] * scale[:, None]
     columns = mean, std, mean_slope, std_slope

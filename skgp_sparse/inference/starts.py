@@ -105,9 +105,7 @@ def _finished(function, settings, maximum):
         run = climb(function, settings, maximum.x, max_iter=left, tol=tol, curvature=curvature)
         gain, curvature = run.value - maximum.value, None
         n_iter, converged = maximum.n_iter + run.n_iter, run.converged or run.message == STUCK
-        message = (
-            run.message if converged else limit_reached(settings.max_iter)
-        )  # not of what is left
+        message = run.message if converged else limit_reached(settings.max_iter)  # of the whole fit
         maximum = run._replace(n_iter=n_iter, converged=converged, message=message)
     return maximum
 

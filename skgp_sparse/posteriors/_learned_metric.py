@@ -69,7 +69,7 @@ def _seen_in(job, metric, kernel):
     if points.are_given:
         points = points._replace(initialise=partial(_initial, points.initialise, metric))
     seen = job._replace(rows=rows, points=points, kernel=kernel, before=None, cheap=None)
-    return seen.with_priors(job.priors)
+    return seen._replace(spreads=rows.scale()).with_priors(job.priors)
 
 
 def _initial(initialise, metric, *given):

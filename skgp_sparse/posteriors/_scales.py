@@ -34,10 +34,10 @@ from skgp_sparse._engine.scale_evidence import (
 _FACTORS = 0.3, 0.1, 0.03, 0.01, 0.003  # of all length scales
 _SHORT = 0.15  # of a length scale, below which that of a variogram is a candidate
 _FAR = 5.0  # times the spread of near rows, from which far rows have moved a standard deviation
-_NOISE_RATIOS = 1.0, 0.1, 0.003  # variances of noise, in units of that of the signal
+_NOISE_RATIOS = 0.3, 0.01  # variances of noise, in units of that of the signal
 _ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
 _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend
-_MOST_COLUMNS = 3  # that are candidates on their own
+_MOST_COLUMNS = 2  # that are candidates on their own
 _LOWER = 1e-2  # the least length scale, in units of a start
 _LATENT_VARIANCE = 1e-6  # where derivatives of a log likelihood are taken
 
@@ -147,6 +147,7 @@ def _within(kernel, theta, positions, ratio):
 
 
 def _clipped(theta, kernel):
+    """A theta within the bounds of a kernel."""
     return np.clip(theta, *kernel.bounds.T)
 
 

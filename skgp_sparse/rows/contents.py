@@ -1,4 +1,4 @@
-"""What is in tables and targets that cannot be: text, times and missing targets, by column."""
+"""Checks of tables and targets for text, times and missing targets, by column."""
 
 from datetime import date, time, timedelta
 

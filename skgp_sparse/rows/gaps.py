@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from datetime import date
+from decimal import Decimal
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def missing_among(values):
 
 def is_missing(value):
     """Whether an object is one of the many missing values."""
-    if isinstance(value, (float, np.generic, date)):
+    if isinstance(value, (float, np.generic, date, Decimal)):
         return bool(value != value)
     return value is None or value is np.ma.masked or type(value).__name__ == "NAType"
 

@@ -75,12 +75,13 @@ def _some_texts(values):
 
 
 def _spells_number(text):
-    """Whether a text is a number, with commas perhaps."""
+    """Whether a text is a number, with commas, a currency or a per cent sign perhaps."""
+    number = text.strip().strip("$€£%").replace(",", "")
     try:
-        float(text.replace(",", ""))
+        float(number)
     except ValueError:
         return False
-    return True
+    return any(map(str.isdigit, number))
 
 
 def _spells_date(text):
