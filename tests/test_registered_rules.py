@@ -76,7 +76,9 @@ def test_a_pickle_of_a_kernel_brings_its_rule(kind):
     forget(kind)
     kernel = pickle.loads(text).kernel
     assert kernels.differentiable(kernel) and type(kernel) is kind and kernel.length_scale == 0.7
+    rule = _nodes._BUILDERS[kind]
     assert copy.deepcopy(kernel).length_scale == copy.copy(kernel).length_scale == 0.7
+    assert _nodes._BUILDERS[kind] is rule  # copies leave the registry as it is
 
 
 def test_a_class_of_the_user_with_a_rule_of_the_package():

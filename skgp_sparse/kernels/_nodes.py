@@ -278,7 +278,13 @@ def register(kernel_class: type, rule: KernelRule) -> None:
     if not isinstance(rule, KernelRule):
         raise TypeError(f"rule must be an instance of a KernelRule. Got {as_text(rule)} instead.")
     add_family(kernel_class, lambda kernel: rule)
-    put_in_pickles(kernel_class, rule, register)
+    put_in_pickles(kernel_class, rule, _register_unless_known)
+
+
+def _register_unless_known(kernel_class: type, rule: KernelRule) -> None:
+    """Register the rule of a pickle, unless its class has one, as where a kernel is copied."""
+    if kernel_class not in _BUILDERS:
+        register(kernel_class, rule)
 
 
 def linearize(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pull]:

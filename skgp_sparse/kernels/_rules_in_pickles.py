@@ -13,8 +13,7 @@ from ._rules import KernelRule
 def put_in_pickles(kernel_class: type, rule: KernelRule, register: Callable[..., Any]) -> None:
     """Let pickles of kernels contain their rule, which `register` tells to those who load them.
 
-    The package's own rules for its own and scikit-learn's kernels are known everywhere. Where a
-    class has a rule already, as in the process of a copy, it keeps that.
+    The package's own rules for its own and scikit-learn's kernels are known everywhere.
     """
     if not all(_is_known_everywhere(one) for one in (kernel_class, type(rule))):
         copyreg.pickle(kernel_class, partial(_with_rule, register, rule))
@@ -35,6 +34,5 @@ def _registered(
     register: Callable[..., Any], kernel_class: type, rule: KernelRule, make: Any, arguments: Any
 ) -> Any:
     """Return a kernel whose class has its rule from now on."""
-    if kernel_class not in copyreg.dispatch_table:
-        register(kernel_class, rule)
+    register(kernel_class, rule)
     return make(*arguments)
