@@ -117,13 +117,11 @@ LIKELIHOODS = ("poisson", "negative_binomial", "gamma", "student_t")
 
 def function_shares():
     """The share that a default fit explains, by function."""
-    from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-
     found = {}
     for name, (inputs, f, noise) in FUNCTIONS.items():
         rng = np.random.RandomState(0)
         X = inputs(rng)
-        model = SparseGPRegressor(random_state=0).fit(X, f(X) + noise * rng.normal(size=len(X)))
+        model = ours.default_regressor().fit(X, f(X) + noise * rng.normal(size=len(X)))
         Q = np.random.RandomState(9).uniform(X.min(axis=0), X.max(axis=0), (600, X.shape[1]))
         found[name] = [share(model.predict(Q), f(Q)), 1.0]
     for name, (n, d, odds) in LABELS.items():
@@ -131,11 +129,11 @@ def function_shares():
         X, Q = rng.uniform(size=(n, d)), rng.uniform(size=(1500, d))
         p = [1 / (1 + np.exp(-odds(at))) for at in (X, Q)]
         y, t = (rng.uniform(size=len(one)) < one for one in p)
-        model = SparseGPClassifier(random_state=0).fit(X, y)
+        model = ours.default_classifier().fit(X, y)
         found[name] = [float(model.score(Q, t)), float(np.mean((p[1] > 0.5) == t))]
     for name in LIKELIHOODS:
         days, y, mean = responses(name)
-        model = SparseGPRegressor(likelihood=name, random_state=0).fit(days, y)
+        model = ours.default_regressor().set_params(likelihood=name).fit(days, y)
         found[f"{name}, three weeks of hours"] = [share(model.predict(days), mean), 1.0]
     return found
 
@@ -202,10 +200,8 @@ def _load_frame(data, folder, name, split):
 
 def measure(data, name, split):
     """Score, error, CPU seconds and warnings of a default fit."""
-    from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-
     X, y, Q, t, is_label = load(data, name, split)
-    model = (SparseGPClassifier if is_label else SparseGPRegressor)(random_state=0)
+    model = (ours.default_classifier if is_label else ours.default_regressor)()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.process_time()

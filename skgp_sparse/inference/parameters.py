@@ -13,6 +13,8 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse.hyperpriors import NO_PRIOR
 
+_DIVERGED = 10.0  # nats per row, by which a value is lower whose inner loop has diverged
+
 
 class ParameterBlock(NamedTuple):
     """Some parameters, optimised as ``(value - centre) / scale``.
@@ -97,13 +99,13 @@ class VectorFunction:
     def __init__(self, objective, kernel, move_basis=False, prior=NO_PRIOR):
         self.objective, self.kernel, self.prior = objective, kernel, prior
         self.parameters = Parameters(objective.blocks(kernel, move_basis))
-        self.inputs, self.inner_state = move_basis, None
+        self.inputs, self.inner_state, self.highest = move_basis, None, -np.inf
 
     def __call__(self, vector):
         objective, kernel = self.at(vector)
         with arithmetic():
             evaluation = objective.value_and_gradient(kernel, self.inputs, self.inner_state)
-        self.inner_state = evaluation.inner_state
+        self._remember(evaluation)
         evaluation = self.prior.added_to(evaluation, kernel.theta)
         return evaluation.value, self.parameters.pack_gradient(evaluation.gradient)
 
@@ -111,7 +113,14 @@ class VectorFunction:
         """The same function of other rows, in the same units."""
         function = copy(self)
         function.objective, function.inner_state = self.objective.on(rows), None
+        function.highest = -np.inf
         return function
+
+    def _remember(self, evaluation):
+        """Keep the state with which the next inner loop begins, unless this one has diverged."""
+        if evaluation.value >= self.highest - _DIVERGED * self.objective.size():
+            self.inner_state = evaluation.inner_state
+        self.highest = max(self.highest, evaluation.value)
 
     def at(self, vector):
         """The objective and the kernel at a vector."""
