@@ -2,7 +2,7 @@
 
 Two parts:
 
-- **Functions** that oscillate 5 to 83 times over the range of their inputs, of numbers, labels and
+- **Functions** that oscillate 5 to 100 times over the range of their inputs, of numbers, labels and
   other likelihoods: the share of the variance (of labels: the share of right answers, and that of
   the true probabilities) that a default fit explains at 600 random places.
 - **Tables**, arrays of numbers and data frames with types: default fits of this checkout and of
