@@ -111,12 +111,12 @@ def test_a_larger_basis_of_the_mean_predicts_better():
     X, y = smooth()
     Xt = np.random.RandomState(1).normal(size=(300, 2))
     truth = np.sin(3 * Xt[:, 0]) * np.cos(2 * Xt[:, 1])
-    given = {"n_inducing": 15, "noise": "constant", "random_state": 0}
+    given = {"n_inducing": 8, "noise": "constant", "random_state": 0}
     few = SparseGPRegressor(**given).fit(X, y)
     more = SparseGPRegressor(**given, posterior=InducingPoints(300)).fit(X, y)
     errors = [np.sqrt(np.mean((model.predict(Xt) - truth) ** 2)) for model in (few, more)]
-    assert errors[1] < 0.8 * errors[0]  # .70 measured, more or less with the machine's BLAS
-    assert more.n_inducing_ == 15 and more.posterior_ == "inducing"
+    assert errors[1] < 0.8 * errors[0]  # .58 measured, more or less with the machine's BLAS
+    assert more.n_inducing_ == 8 and more.posterior_ == "inducing"
     assert more.log_marginal_likelihood_value_ > few.log_marginal_likelihood_value_
     value, gradient = more.log_marginal_likelihood(more.kernel_.theta, eval_gradient=True)
     assert value == pytest.approx(more.log_marginal_likelihood_value_, rel=1e-8)
