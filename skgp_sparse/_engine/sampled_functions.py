@@ -195,8 +195,8 @@ def drawn(process, k, n_frequencies, random_state):
         weights = _by_target(of_prior.normal(size=(k * p, harmonics.size)).T, p)
         features, v = process.weights_of_samples(k * p, of_data)
         v = _by_target(v, p)
-        of_prior = features.whiten((harmonics.raw(Z) @ weights).T).T
-        change = features.weights(v - of_prior)
+        prior = features.whiten((harmonics.raw(Z) @ weights).T).T
+        change = features.weights(v - prior)
         coefficients = np.repeat(process.u, k, axis=1) + change
     shape = (k,) if p == 1 else (p, k)
     zero = np.zeros(p * k)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skgp_sparse.rows.checks import BOOLS
-from skgp_sparse.rows.columns import CATEGORY, DURATION, TIME, TIME_OF_DAY, columns_of
+from skgp_sparse.rows.columns import CATEGORY, DURATION, TIME, TIME_OF_DAY, as_table, columns_of
 from skgp_sparse.rows.gaps import is_frame, missing_among
 from skgp_sparse.rows.types import is_named
 
@@ -37,13 +37,11 @@ class DrawnColumn(NamedTuple):
     is_curve: bool = True  # whether values may be connected
 
 
-def as_table(X: Any) -> tuple[Any, list[Any]]:
+def table_and_names(X: Any) -> tuple[Any, list[Any]]:
     """A data frame as it is, all else as an array (n, d), and the names of its columns."""
     if is_frame(X):
         return X, [*X.columns]
-    values = np.asarray(X)
-    if values.dtype.kind in "US" and not hasattr(X, "dtype"):  # a list of numbers and text
-        values = np.array(X, dtype=object)
+    values = np.asarray(as_table(X))
     values = values[:, None] if values.ndim == 1 else values
     return values, [*range(values.shape[1])]
 

@@ -12,7 +12,7 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.rows.gaps import is_frame
 
 from ._display import AnyArray, Array, Display, shorten_dates
-from ._drawn_columns import as_table, axis_of, drawn_column, with_column
+from ._drawn_columns import axis_of, drawn_column, table_and_names, with_column
 
 
 class EffectDisplay(Display):
@@ -122,7 +122,7 @@ class EffectDisplay(Display):
             If X has no such column, or `target` is none of the classes or targets.
         """
         check_is_fitted(estimator)
-        table, names = as_table(X)
+        table, names = table_and_names(X)
         if column not in names:
             raise ValueError(f"X has no column {as_text(column)}. Choose one of {names}.")
         place, known = names.index(column), getattr(estimator, "categories_", ())

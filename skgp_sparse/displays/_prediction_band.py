@@ -12,7 +12,7 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.rows.gaps import is_frame
 
 from ._display import AnyArray, Array, Display, shorten_dates
-from ._drawn_columns import as_table, axis_of, range_of_column
+from ._drawn_columns import axis_of, range_of_column, table_and_names
 
 _MARGIN = 0.05  # of the range of the data, beyond which a band goes on
 
@@ -114,7 +114,7 @@ class PredictionBandDisplay(Display):
             If the estimator is a classifier.
         """
         check_is_fitted(estimator)
-        table, names = as_table(X)
+        table, names = table_and_names(X)
         ranges = cls._ranges(table, names, n_points)
         mean, std = cls._predictions(estimator, table, [one.grid for one in ranges], ranges)
         values = [one.shown(one.grid) for one in ranges]

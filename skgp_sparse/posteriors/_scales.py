@@ -88,9 +88,9 @@ def _of_single_columns(rows, first, columns):
     found = np.log([correlation_length(rows.X[:, j], residual) for j in columns])
     short = np.flatnonzero(found < first + np.log(_SHORT))
     short = short[np.argsort((found - first)[short])]
-    for chosen in [*short[:_MOST_COLUMNS, None], short]:
-        if len(chosen):
-            yield np.where(np.isin(np.arange(len(first)), chosen), found, first)
+    together = [short] if len(short) > 1 else []
+    for chosen in [*short[:_MOST_COLUMNS, None], *together]:
+        yield np.where(np.isin(np.arange(len(first)), chosen), found, first)
 
 
 def _start_at(job, rows, positions, lengths, spreads):
@@ -114,9 +114,7 @@ def _begun_at(job, start, positions, columns):
     The bounds of length scales follow the spreads.
     """
     ratio = (start.spreads / job.spreads)[columns]
-    theta = start.theta.copy()
-    if not job.model.has_sites:
-        theta = _with_levels(job.kernel, theta, start)
+    theta = start.theta if job.model.has_sites else _with_levels(job.kernel, start)
     kernel = _within(job.kernel, theta, positions, ratio)
     cheap = job.cheap
     if cheap is not None:
@@ -127,11 +125,11 @@ def _begun_at(job, start, positions, columns):
     return job.with_settings(start_rows=rows).with_priors(job.priors)
 
 
-def _with_levels(kernel, theta, start):
-    """The theta with the variances of signal and noise that are most likely."""
+def _with_levels(kernel, start):
+    """The theta of a start with the variances of signal and noise that are most likely."""
     (signal, *_), *_ = kernels.positions_of(kernel, "constant_value")
     *_, (noise, *_) = kernels.positions_of(kernel, "noise_level")
-    theta = theta.copy()
+    theta = start.theta.copy()
     theta[signal] += np.log(start.variance)
     theta[noise] = np.log(start.evidence.noise_ratio * start.evidence.variance)
     return theta
