@@ -110,8 +110,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "pool": several exact fits of few rows, with kernels of different form, averaged; see
           `Pool`. Predictions of small tables are better than with "exact", for several times the
           seconds.
-        - "auto": "exact" for few rows; see `n_inducing`. Otherwise a contest: "neighbors" or
-          "inducing", whichever predicts rows that are held aside with the higher density. It is
+        - "auto": "exact" for few rows; see `n_inducing`. Otherwise a race: "neighbors" or a rival,
+          whichever predicts rows that are held aside with the higher density. The rival is "exact"
+          for up to 5000 rows, with hyperparameters of fewer rows, and "inducing" for more. It is
           "inducing" if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto", for
           kernels without a derivative rule, for rows of large sources and clusters, and if
           `optimizer` is a callable or None. With another likelihood than "gaussian", it is also

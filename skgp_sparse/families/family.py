@@ -337,7 +337,7 @@ def fit_all(
 
 
 def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
-    """The fits of several jobs, with the candidates of a contest that some of them held."""
+    """The fits of several jobs, with the candidates of a race that some of them held."""
     return [fit._replace(selection=candidates.get(k, fit.selection)) for k, fit in enumerate(fits)]
 
 

@@ -21,7 +21,8 @@ predicts:
 - `_metric_starts`: where the search for a metric begins
 - `_aside`, `_calibration`: rows held aside, which judge models; one factor for all variances
 - `_learned_metric`: a metric that neighbours learn, for another posterior
-- `_contest`: which posterior predicts these rows best
+- `_subsets`: hyperparameters of exact fits to more and more rows
+- `_race`: which posterior predicts these rows best
 - `_neighbors_with_sites`: the same where rows have a likelihood
 - `_uncertain_inputs`: inducing points where inputs are known up to their standard deviations
 - `_choice`: names, and the rule of "auto"
