@@ -306,14 +306,14 @@ def test_rows_at_the_same_place_without_noise_are_safe():
 
 @pytest.fixture(scope="module")
 def contestants():
-    """Rows of a rough function, noisy or not, that "auto" takes for many."""
+    """Rows of a rough function, or of a noisy line, that "auto" takes for many."""
     X, y = table(1200, d=3, noise=0.02)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 1000)
         patch.setattr("skgp_sparse.posteriors._choice._EXACT_QUIET", 1000)
         patch.setattr("skgp_sparse.posteriors._choice._AUTO_ROWS", 20)
         patch.setattr("skgp_sparse.posteriors._race.EXACT_ROWS", 1000)
-        noisy = y + 2.0 * np.random.RandomState(1).normal(size=len(y))
+        noisy = X[:, 0] + 2.0 * np.random.RandomState(1).normal(size=len(y))
         model = SparseGPRegressor(random_state=0)
         return [clone(model).fit(X, target) for target in (y, noisy)], X, (y, noisy)
 
