@@ -49,18 +49,18 @@ _LEAST_FACTOR = 1e-6  # of all variances: noise may be next to nothing
 _WORTH = 0.005  # nats per row that twice as many neighbours have to gain
 
 
-class Effort(NamedTuple):
+class Budget(NamedTuple):
     """What a run of the search costs at most."""
 
     rows: int  # that are left out
     iterations: int
 
 
-_FIRST = Effort(1000, 15)  # from the likeliest start
+_FIRST = Budget(1000, 15)  # from the likeliest start
 _STARTS = 500  # rows that tell which one that is
-_OF_METRIC = Effort(2000, 20)
-_OF_SMOOTHNESS = Effort(1000, 6)
-_LAST = Effort(4000, 20)  # of the best model
+_OF_METRIC = Budget(2000, 20)
+_OF_SMOOTHNESS = Budget(1000, 6)
+_LAST = Budget(4000, 20)  # of the best model
 _OF_NOISE = 6  # iterations with another noise
 _CONCLUDED = 4000  # rows that the value of the fit is of
 
@@ -149,13 +149,13 @@ class LocalSearch:
         """Whether a callback or the deadline has asked to end the search."""
         return self.stopped or self.job.settings.deadline.is_over()
 
-    def climbed(self, local, effort):
+    def climbed(self, local, budget):
         """The model after some iterations with neighbours held."""
         if self.is_over():
             return local
-        objective = self.objective(local, *self.aside.others(effort.rows), learn_metric=True)
+        objective = self.objective(local, *self.aside.others(budget.rows), learn_metric=True)
         function = VectorFunction(objective, local.kernel, prior=prior_of(self.job))
-        most = min(effort.iterations, self.job.settings.max_iter)
+        most = min(budget.iterations, self.job.settings.max_iter)
         options = {"max_iter": most, "callback": self._progress, "alike": True}
         options["curvature"] = deepcopy(local.curvature)
         maximum = climb(function, self.job.settings, **options)
