@@ -56,9 +56,9 @@ class Budget(NamedTuple):
     iterations: int
 
 
-_FIRST = Budget(1000, 15)  # from the likeliest start
+_FIRST = Budget(1000, 30)  # from the likeliest start
 _STARTS = 500  # rows that tell which one that is
-_OF_METRIC = Budget(2000, 20)
+_OF_METRIC = Budget(4000, 20)
 _OF_SMOOTHNESS = Budget(1000, 6)
 _LAST = Budget(4000, 20)  # of the best model
 _OF_NOISE = 6  # iterations with another noise
