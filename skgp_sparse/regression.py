@@ -66,7 +66,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         missing, the part of the numbers is `Missing`, and skewed columns may be on a `LogScale`.
     bound : str or Bound, default="auto"
         The training objective of inducing points. It can be "titsias" (also called "vfe"),
-        "titsias_new", "titsias_blocks", "artemev", "fitc" (also called "gfitc-ep"), "pep", "dtc",
+        "titsias_new", "artemev", "fitc" (also called "gfitc-ep"), "pep", "dtc",
         or an instance of `skgp_sparse.bounds.Bound` such as ``PEP(alpha=0.3)``. A grid search can
         set the parameter of such an instance as ``bound__alpha``. "auto" is "titsias_new". Any
         other value asks for inducing points; see `posterior`. With a `likelihood` other than

@@ -13,7 +13,7 @@ from skgp_sparse.families import sites
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 
 PARTS = """
-    BlockObjective CollapsedObjective ColumnTypes DecoupledPosterior DistinctRows ExactObjective
+    CollapsedObjective ColumnTypes DecoupledPosterior DistinctRows ExactObjective
     ExpectationPropagation Fit FourierBasis Groups Harmonics InducingBasis InducingFeatures
     InducingPosterior Inner InnerState Jitter JoinedRows Knowledge LabelView LatentModel LeaveOneOut
     LocalSiteObjective Moments NearRows NeighborsObjective NeighborsPosterior Normals Options Part
@@ -24,7 +24,7 @@ PARTS = """
 OF_USERS = {
     "kernels": "Categorical Columns LogFactor LogScale Missing OrthogonalAdditive Sphere "
     "VaryingNoise",
-    "bounds": "Artemev DTC FITC PEP Titsias TitsiasBlocks TitsiasNew",
+    "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",
     "likelihoods": "Gamma Logit NegativeBinomial Poisson Probit StudentT",
     "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors Pool",
     "solvers": "LBFGS Minibatches Stochastic",

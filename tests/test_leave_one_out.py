@@ -48,9 +48,7 @@ def test_exact(kernel, y):
 
 
 @pytest.mark.parametrize(
-    "bound",
-    ["titsias", "titsias_new", "artemev", "fitc", "dtc", "pep", PEP(0.2), "titsias_blocks"],
-    ids=str,
+    "bound", ["titsias", "titsias_new", "artemev", "fitc", "dtc", "pep", PEP(0.2)], ids=str
 )
 def test_inducing_points(bound):
     options = {"posterior": "inducing", "inducing_init": Z, "optimize_inducing": False, **HELD}

@@ -41,7 +41,6 @@ from skgp_sparse._engine import sobol
 from skgp_sparse._engine.process import without_negative
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse._ground.linalg import cholesky
-from skgp_sparse.bounds import TitsiasBlocks
 from skgp_sparse.dask import (
     DaskSparseGPRegressor,
     _collections,
@@ -52,7 +51,6 @@ from skgp_sparse.dask import (
 from skgp_sparse.displays import ConvergenceDisplay, CoverageDisplay
 from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.families import default_kernels
-from skgp_sparse.families.parameter_checks import check_in_memory_for_blocks
 from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.inference import (
     fixed_point,
@@ -293,7 +291,6 @@ def is_there(estimator, name):
 
 PARAMETERS = [  # of a regressor
     ({"bound": "elbo"}, "instance of skgp_sparse.bounds.Bound. Got 'elbo' instead"),
-    ({"bound": TitsiasBlocks(0)}, "The 'bound__block_size' parameter of SparseGPRegressor must be"),
     ({"inducing_init": "kmeans"}, "an array of shape (m, n_features) or a callable. Got 'kmeans'"),
     ({"metric": 0}, "The 'metric' parameter of SparseGPRegressor must be an int in the range [1,"),
     ({"n_inducing": 0}, "The 'n_inducing' parameter of SparseGPRegressor must be \"auto\" or an"),
@@ -379,10 +376,6 @@ def test_parameters_that_are_refused(parameters, text):
 
 
 LATER = [  # parameters with which a regressor has no partial_fit
-    (
-        {"bound": "titsias_blocks"},
-        "points, but bound='titsias_blocks' has a penalty for each block",
-    ),
     ({"posterior": InducingPoints(n_mean=9)}, "n_mean=9 has a second one, which takes all rows at"),
     (
         {"posterior": "neighbors", "likelihood": "student_t"},
@@ -567,13 +560,6 @@ OF_FITS = [
     (
         lambda: points(rows={"X_std": np.ones_like(X)}, kernel=Plain(), optimizer="fmin_l_bfgs_b"),
         "X_std needs a kernel with a derivative rule. Got kernel=",
-    ),
-    (
-        lambda: check_in_memory_for_blocks(
-            SimpleNamespace(name="it", parameters=SparseGPRegressor()),
-            SimpleNamespace(in_memory=False),
-        ),
-        "needs all rows in memory, where it looks for near ones. Pass arrays, not a source or",
     ),
     (
         lambda: labelled(bound="gfitc-ep", solver=Minibatches(), n_inducing=5),

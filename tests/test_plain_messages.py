@@ -45,7 +45,7 @@ ESTIMATORS = {
     BayesianGPLVM: {"n_components": 1, "max_iter": 1},
 }
 PARTS = {  # objects of the user, and the parameter that takes them
-    "bound": [bounds.PEP(), bounds.TitsiasBlocks(2)],
+    "bound": [bounds.PEP()],
     "likelihood": [
         likelihoods.Poisson(),
         likelihoods.StudentT(),

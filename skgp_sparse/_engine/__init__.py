@@ -32,8 +32,6 @@ collapsed_sites
     Rows with Gaussian sites: everything O(n) of an inner iteration.
 exact, exact_sites
     The exact process on few distinct rows; the same with Gaussian sites.
-residual_groups
-    The penalty of groups of near rows, and its gradient.
 decoupled
     A basis of its own for the mean.
 tight_posterior

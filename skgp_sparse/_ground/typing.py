@@ -26,7 +26,6 @@ BoundName = Literal[
     "titsias",
     "vfe",
     "titsias_new",
-    "titsias_blocks",
     "artemev",
     "pep",
     "fitc",

@@ -112,7 +112,7 @@ def _bounds(fit, parameters, rows, bound, value):
     with single_threaded_blas(), arithmetic():
         if value is None:
             model, Z = GaussianModel(bound), basis.parameters
-            value = model.sparse(rows, Z, options, kernel).value(kernel)
+            value = model.sparse(rows, Z, options).value(kernel)
         certificate = certify(
             kernel,
             basis.at(kernel, options).for_prediction(),
