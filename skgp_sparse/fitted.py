@@ -24,7 +24,6 @@ from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.normal_inputs import InducingPosterior, Normals
 from skgp_sparse._engine.per_row import PerRow
-from skgp_sparse._engine.pooled import PooledProcess
 from skgp_sparse._engine.posterior import Posterior, Posteriors
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.rows_posterior import RowsPosterior
@@ -60,7 +59,7 @@ _NEIGHBORS += (NeighborsPosterior, ProcessInMetric, SiteRows, TableRows)
 _LATENT = (InducingPosterior, LatentModel, Normals)
 _VIEWS = (LabelView, ResponseView, Run, Scores, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
-_PROCESSES += (PooledProcess, TightPosterior)
+_PROCESSES += (TightPosterior,)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)
 _OBJECTIVES += (
     InducingBasis,
@@ -80,7 +79,7 @@ _PARTS = _LATENT + _VIEWS + _PROCESSES + _NEIGHBORS + _OBJECTIVES + _STREAMS
 _OF_USERS = {
     bounds: "Titsias TitsiasNew Artemev FITC PEP DTC",
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors Pool",
+    posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     solvers: "LBFGS Minibatches Stochastic",
     kernels: "Categorical Columns LogFactor LogScale Missing OrthogonalAdditive Sphere "
     "VaryingNoise",

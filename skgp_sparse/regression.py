@@ -31,7 +31,6 @@ from skgp_sparse.families.priors import prior_view
 from skgp_sparse.families.responses import Responses
 from skgp_sparse.families.uncertain_queries import at_uncertain_inputs
 from skgp_sparse.likelihoods import domain_of
-from skgp_sparse.posteriors import Pool
 from skgp_sparse.rows import checks
 from skgp_sparse.rows.door import check_query
 
@@ -107,9 +106,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "neighbors": for every query, the training rows that are nearest to it, in a metric that
           is learned from rows which are left out; see `Neighbors`. The time of a fit hardly grows
           with the number of rows, and a prediction takes O(k³) time for k neighbours, 50 to 200.
-        - "pool": several exact fits of few rows, with kernels of different form, averaged; see
-          `Pool`. Predictions of small tables are better than with "exact", for several times the
-          seconds.
         - "auto": "exact" for few rows; see `n_inducing`. Otherwise a contest: "neighbors" or
           "inducing", whichever predicts rows that are held aside with the higher density. It is
           "inducing" if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto", for
@@ -284,8 +280,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         `variance_factor_` in addition.
     X_train_ : ndarray of shape (n_samples, n_features)
         Training inputs as they were passed, those of a data frame as numbers and codes. Defined
-        only if `posterior_` is "exact", "neighbors", "pool" or "rows", and the rows did not come
-        from a cluster or a large source.
+        only if `posterior_` is "exact", "neighbors" or "rows", and the rows did not come from a
+        cluster or a large source.
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
         `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
@@ -297,14 +293,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         None: X itself.
     variance_factor_ : float
         The number by which all predicted variances are multiplied, so that rows that were held
-        aside are most likely. It is 1 if `posterior_` is "exact", "inducing", "fourier" or "pool",
-        or `optimizer` is None.
-    posterior_ : {"exact", "inducing", "fourier", "neighbors", "pool", "rows"}
+        aside are most likely. It is 1 if `posterior_` is "exact", "inducing" or "fourier", or
+        `optimizer` is None.
+    posterior_ : {"exact", "inducing", "fourier", "neighbors", "rows"}
         What the posterior is given: all rows exactly, inducing points, random features, the rows
-        nearest to each query, all rows exactly in several processes, or all rows by a solve.
-    pool_ : list of (str, float, kernel) or None
-        Names, weights and kernels of the processes that are averaged, if `posterior_` is "pool".
-        `kernel_` is the one with the largest weight.
+        nearest to each query, or all rows by a solve.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets. If
         `posterior_` is "fourier", it is the log marginal likelihood of the linear model. If
@@ -345,8 +338,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         fraction of the mean of this diagonal.
     selection_ : list of Candidate
         What was tried on rows that were held aside, in order: a tuple ``(name, density, rmse,
-        seconds)`` for each posterior; for "pool", one for each process, of rows that were left out.
-        It is empty where there was nothing to choose by trial.
+        seconds)`` for each posterior. It is empty where there was nothing to choose by trial.
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight. Defined only after
         `partial_fit`.
@@ -368,8 +360,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     The estimator keeps a reference to the training data for `log_marginal_likelihood`. If X has at
     most a million elements, it keeps a copy and the sorted distinct rows instead. The fit then
     depends neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles
-    and copies contain the training data, X and y, if `posterior_` is "exact", "neighbors", "pool"
-    or "rows", but not those of a cluster or of a large source (with "neighbors", they contain the
+    and copies contain the training data, X and y, if `posterior_` is "exact", "neighbors" or
+    "rows", but not those of a cluster or of a large source (with "neighbors", they contain the
     source). Otherwise inducing points stand for the rows, and pickles contain none, except after
     `partial_fit`: the sample from which it goes on. The fit of ``posterior="rows"`` copies X.
 
@@ -456,8 +448,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
-        if isinstance(self.posterior, Pool) or self.posterior == Pool.name:
-            tags.target_tags.multi_output = False
         if not is_gaussian(self.likelihood):
             tags.target_tags.multi_output = False
             tags.target_tags.positive_only = domain_of(self.likelihood).is_never_negative
@@ -990,7 +980,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         so that with few rows, and many hyperparameters, the truth is a little worse. How exact the
         rest is depends on the posterior:
 
-        - "exact", and each process of "pool": as fits without the row, to rounding.
+        - "exact": as fits without the row, to rounding.
         - "inducing" and "fourier": the row is taken out of the posterior of the weights. For all
           bounds, this is what the same inducing points say without it.
         - "neighbors": the nearest others predict the row.

@@ -67,7 +67,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     metric_: Array | None
     variance_factor_: float
     posterior_: str
-    pool_: list[tuple[str, float, Kernel]] | None
     likelihood_: Likelihood | None
     selection_: list[Candidate]
     n_samples_seen_: float

@@ -16,8 +16,8 @@ PARTS = """
     CollapsedObjective ColumnTypes DecoupledPosterior DistinctRows ExactObjective
     ExpectationPropagation Fit FourierBasis Groups Harmonics InducingBasis InducingFeatures
     InducingPosterior Inner InnerState Jitter JoinedRows Knowledge LabelView LatentModel LeaveOneOut
-    LocalSiteObjective Moments NearRows NeighborsObjective NeighborsPosterior Normals Options Part
-    PerRow PooledProcess Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows
+    LocalSiteObjective Moments NeighborsObjective NeighborsPosterior Normals Options Part
+    PerRow Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows
     RowsPosterior Run RunningSums Scores SiteObjective SiteRows Softmax Starts StreamState Sums
     TableRows TargetView TightPosterior Units Variational Watch join_rows
 """
@@ -26,7 +26,7 @@ OF_USERS = {
     "VaryingNoise",
     "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",
     "likelihoods": "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors Pool",
+    "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     "solvers": "LBFGS Minibatches Stochastic",
     "classification": "SparseGPClassifier",
     "gplvm": "BayesianGPLVM",

@@ -82,20 +82,6 @@ def test_all_rows_are_estimated():
     assert_allclose(loo.std / factor, exact.std, rtol=0.02)
 
 
-def test_the_average_of_several_processes():
-    model = SparseGPRegressor(posterior="pool", normalize_y=False, random_state=0).fit(X, Y)
-    loo = model.loo_predict()
-    _, weights, kernels = zip(*model.pool_)
-    each = [
-        SparseGPRegressor(kernel, posterior="exact", **HELD).fit(X, Y).loo_predict()
-        for kernel in kernels
-    ]
-    mean = sum(w * one.mean for w, one in zip(weights, each))
-    variance = sum(w * (one.std**2 + (one.mean - mean) ** 2) for w, one in zip(weights, each))
-    assert_allclose(loo.mean, mean, rtol=1e-7)
-    assert_allclose(loo.std**2, variance, rtol=1e-6)
-
-
 @pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors"])
 def test_a_weight_is_a_number_of_copies(posterior):
     weight = RNG.randint(1, 4, N)

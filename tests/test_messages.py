@@ -365,7 +365,6 @@ PARAMETERS = [  # of a regressor
         {"posterior": InducingPoints(tight_variance=True), "bound": "fitc"},
         "or 'artemev' for tight_variance. Got bound='fitc'",
     ),
-    ({"posterior": "pool"}, "posterior='pool' needs optimizer='fmin_l_bfgs_b'. Got optimizer=None"),
 ]
 
 
@@ -560,6 +559,10 @@ OF_FITS = [
     (
         lambda: points(rows={"X_std": np.ones_like(X)}, kernel=Plain(), optimizer="fmin_l_bfgs_b"),
         "X_std needs a kernel with a derivative rule. Got kernel=",
+    ),
+    (
+        lambda: fit(y=np.column_stack([Y, Y]), kernel=RBF(), likelihood="student_t"),
+        "likelihood=StudentT() takes one target, but y has 2 columns. Use sklearn.multioutput",
     ),
     (
         lambda: labelled(bound="gfitc-ep", solver=Minibatches(), n_inducing=5),

@@ -64,7 +64,7 @@ def test_kernels(kernel, n_inducing):
 
 
 @pytest.mark.parametrize("latent", [False, True])
-@pytest.mark.parametrize("posterior", ["exact", "pool", "inducing"])
+@pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_posteriors(posterior, latent):
     n_inducing = 15 if posterior == "inducing" else "auto"
     model = SparseGPRegressor(posterior=posterior, n_inducing=n_inducing, random_state=0)

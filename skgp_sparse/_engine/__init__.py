@@ -60,8 +60,6 @@ additive
     Parts of an additive process: what each set of columns does.
 sobol
     Sobol indices of means: how much each column matters.
-pooled
-    Several processes, averaged, by how likely they make rows that are left out.
 missing_values
     Predictions of rows that lack values of columns in which no training row lacked one.
 evidence

@@ -17,7 +17,7 @@ from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._choice import tolerance
 from skgp_sparse.rows.checks import check_columns
 
-_WITHOUT = "neighbors", "fourier", "pool"  # kinds of posteriors that bound no exact evidence
+_WITHOUT = "neighbors", "fourier"  # kinds of posteriors that bound no exact evidence
 _RESIDUAL = 1e-3  # of the solve: it costs the bounds about its square over the noise
 
 

@@ -47,9 +47,7 @@ class GaussianNoise(Family):
         self.bound = resolve_bound(parameters.bound, name)
         self.strategy = resolve_posterior(parameters.posterior, name)
         check_strategy(self)
-        one = f"posterior={self.strategy.name!r}" if self.strategy.one_target else ""
-        n_targets = parameters.n_targets
-        self.rules = Rules(name, parameters.kernel, n_targets=n_targets, one_target=one)
+        self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
     def jobs(self, records, earlier):
         """The one job there is."""
@@ -72,7 +70,6 @@ class GaussianNoise(Family):
         """What the posterior was given."""
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
-        learned["pool_"] = process.members
         return {"posterior_": process.kind, "likelihood_": None, **learned}
 
     def scores(self, fits, records, groups):
