@@ -341,16 +341,8 @@ PARAMETERS = [  # of a regressor
     ({"likelihood": "gamma"}, 'rows have other values. Use likelihood="poisson" if there are'),
     ({"posterior": Neighbors(0)}, "The 'posterior__n_neighbors' parameter of SparseGPRegressor mu"),
     (
-        {"posterior": FourierFeatures(draws="x")},
-        "The 'posterior__draws' parameter of SparseGPRegre",
-    ),
-    (
         {"posterior": FourierFeatures(0)},
         "parameter of SparseGPRegressor must be an int in the range [2, inf",
-    ),
-    (
-        {"posterior": FourierFeatures(learn_frequencies=1)},
-        "The 'posterior__learn_frequencies' parameter of SparseGPRegressor must be True or False",
     ),
     ({"posterior": InducingPoints(n_mean=9), "bound": "fitc"}, "' or 'dtc' for n_mean. Got bound="),
     (

@@ -34,7 +34,7 @@ def _inducing():
 
 def _features():
     kernel = ConstantKernel(2.0) * RBF(0.7) + WhiteKernel(0.1)
-    basis = FourierBasis.drawn(kernel, 4, "sobol", CASE.X[0], np.random.RandomState(0))
+    basis = FourierBasis.drawn(kernel, 4, CASE.X[0], np.random.RandomState(0))
     problem = CASE.problem(TitsiasNew())._replace(kernel=kernel, basis=basis)
     return collapsed.posterior(problem)[0]
 

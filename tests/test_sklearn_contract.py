@@ -63,7 +63,7 @@ def estimators():
         SparseGPRegressor(likelihood="student_t", posterior=Neighbors(8, 5), max_iter=5),
     ]
     features = [
-        SparseGPRegressor(posterior=FourierFeatures(10, learn_frequencies=True), max_iter=3),
+        SparseGPRegressor(posterior=FourierFeatures(10), max_iter=3),
         SparseGPClassifier(RBF(), posterior=FourierFeatures(10), optimizer=None),
     ]
     return sparse + labels + numbers + neighbors + features

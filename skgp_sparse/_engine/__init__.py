@@ -14,8 +14,8 @@ basis
     The contract of a basis, and of its features at one kernel.
 inducing_basis
     The basis of inducing points.
-fourier_basis, fourier_draws
-    The basis of random Fourier features; standard draws of their frequencies.
+fourier_basis
+    The basis of random Fourier features, and standard draws of their frequencies.
 problem
     What an evaluation is asked, and what it answers.
 visits
