@@ -567,8 +567,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         offset=None,
         X_std=None,
         return_gradient=False,
-        return_mean_grad=False,
-        return_std_grad=False,
     ):
         """Predict with the posterior, or with the prior if the model is not fitted.
 
@@ -602,9 +600,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             with a `likelihood` other than "gaussian" for ``latent=True`` only. If `posterior_` is
             "neighbors", the neighbours of each row of X are held: predictions jump where others
             become the nearest ones. With respect to categories and missing values, they are 0.
-        return_mean_grad, return_std_grad : bool, default=False
-            The same for a single row, as in scikit-optimize: gradients have the shape
-            (n_features,). They need `return_std`, and `return_std_grad` needs `return_mean_grad`.
 
         Returns
         -------
@@ -630,8 +625,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If the covariance of responses that are not Gaussian is requested, or if there is
             `X_std` or a gradient where it is not available.
         """
-        if return_mean_grad or return_std_grad:
-            return self._of_one_row(X, return_std, return_mean_grad, return_std_grad)
         if return_gradient:
             return self._with_gradients(X, return_std, return_cov, latent, offset, X_std)
         if return_std and return_cov:
@@ -1143,7 +1136,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         kind = GaussianNoise if is_gaussian(self.likelihood) else Responses
         return kind(self, type(self).__name__)
 
-    def _with_gradients(self, X, return_std, return_cov=False, latent=False, *known):
+    def _with_gradients(self, X, return_std, return_cov, latent, *known):
         """Mean, standard deviation if it is wanted, and their gradients."""
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.predict"
@@ -1151,17 +1144,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X, view, _ = self._question(X, None)
         mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
         return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
-
-    def _of_one_row(self, X, return_std, return_mean_grad, return_std_grad):
-        """The same for a single row, as scikit-optimize asks for it."""
-        if not (return_std and return_mean_grad and len(X) == 1):
-            raise ValueError(
-                f"{type(self).__name__}.predict: return_mean_grad and return_std_grad are for one "
-                f"row, with return_std=True and return_mean_grad=True. Got {len(X)} rows. Use "
-                "return_gradient for several."
-            )
-        mean, std, *slopes = self._with_gradients(X, return_std=True)
-        return (mean, std, *(slope[0] for slope in slopes[: 1 + return_std_grad]))
 
     def _training_rows(self, attribute):
         """The table of the training rows, for an attribute that needs them."""

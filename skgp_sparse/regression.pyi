@@ -130,8 +130,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         return_gradient: Literal[False] = False,
-        return_mean_grad: Literal[False] = False,
-        return_std_grad: Literal[False] = False,
     ) -> Array: ...
     @overload
     def predict(
@@ -143,8 +141,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         return_gradient: Literal[False] = False,
-        return_mean_grad: Literal[False] = False,
-        return_std_grad: Literal[False] = False,
     ) -> _Pair: ...
     @overload
     def predict(
@@ -157,8 +153,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         return_gradient: Literal[False] = False,
-        return_mean_grad: Literal[False] = False,
-        return_std_grad: Literal[False] = False,
     ) -> _Pair: ...
     @overload
     def predict(
@@ -171,8 +165,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X_std: MaybeArray = None,
         *,
         return_gradient: Literal[True],
-        return_mean_grad: Literal[False] = False,
-        return_std_grad: Literal[False] = False,
     ) -> _Pair: ...
     @overload
     def predict(
@@ -185,8 +177,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X_std: MaybeArray = None,
         *,
         return_gradient: Literal[True],
-        return_mean_grad: Literal[False] = False,
-        return_std_grad: Literal[False] = False,
     ) -> _Four: ...
     @overload
     def predict(
@@ -198,8 +188,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         return_gradient: bool = False,
-        return_mean_grad: bool = False,
-        return_std_grad: bool = False,
     ) -> Any: ...
     def predict_quantiles(
         self,

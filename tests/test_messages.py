@@ -628,10 +628,6 @@ OF_PREDICTIONS = [
         "needs problems that have all rows. Got multi_class='one_vs_one'. Set it to 'one_vs_rest'",
     ),
     (
-        lambda: fit().predict(X, return_std=True, return_mean_grad=True),
-        "return_mean_grad and return_std_grad are for one row, with return_std=True and",
-    ),
-    (
         lambda: fit(kernel=ConstantKernel(0.0), alpha=0.1).log_predictive_density(X, Y),
         "so that there is no log density. Add a WhiteKernel to the kernel, because predictions do",
     ),
