@@ -15,7 +15,7 @@ from skgp_sparse.posteriors import _learned_metric
 from skgp_sparse.posteriors._local_search import LocalSearch
 from skgp_sparse.posteriors._race import ExactRival, RivalOfPoints
 
-POSTERIORS = "auto", "exact", "inducing", "fourier", "neighbors", "pool", "rows"
+POSTERIORS = "auto", "exact", "inducing", "fourier", "neighbors", "rows"
 FUNCTIONS = {
     "linear": lambda X: X @ np.arange(1.0, X.shape[1] + 1.0),
     "exponential": lambda X: np.exp(X.sum(axis=1) / 2.0),

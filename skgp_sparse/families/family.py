@@ -282,7 +282,7 @@ class Family(ABC):
         given, d = self.parameters.kernel, rows.n_features
         check_coded(given, kernel, self.columns(), d, self.name)
         job = job_of(self, rows, kernel, model, name)
-        job = job._replace(before=before, names=self.feature_names())
+        job = job._replace(before=before)
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 
     def settled(self, jobs: list[Job]) -> list[Job]:

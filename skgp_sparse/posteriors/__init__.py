@@ -10,7 +10,6 @@ predicts:
 - `_scales`: where the length scales of the default kernel begin
 - `_skewed_columns`: columns on a scale of logarithms
 - `_exact`: all rows, exactly
-- `_pool`: several exact fits, averaged
 - `_inducing_points`: inducing points
 - `_fourier_features`: random features
 - `_larger_mean`: inducing points, and more of them for the mean
@@ -35,7 +34,6 @@ from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.posteriors._pool import Pool
 
 __all__ = ["AllRows", "Candidate", "Exact", "FourierFeatures", "InducingPoints"]
-__all__ += ["Neighbors", "Pool", "Strategy"]
+__all__ += ["Neighbors", "Strategy"]

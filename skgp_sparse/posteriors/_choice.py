@@ -31,7 +31,6 @@ from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.posteriors._pool import Pool
 from skgp_sparse.posteriors._race import agreed, race
 from skgp_sparse.posteriors._tight_variance import TightVariance
 from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
@@ -120,7 +119,6 @@ BY_NAME = {
     "fourier": FourierFeatures,
     "inducing": InducingPoints,
     "neighbors": Neighbors,
-    "pool": Pool,
     "rows": AllRows,
 }
 
