@@ -339,7 +339,7 @@ def _is_count(value: Any, least: int) -> bool:
 class CategoricalRule(UnitRule):
     """The rule of `Categorical`: no gradient with respect to codes."""
 
-    footprint = 1
+    footprint = 2  # bytes of differences are less than an array for up to 64 columns
 
     def cross(self, kernel: Kernel, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         return self._of_codes(kernel, kernel.codes(X), kernel.codes(Z))

@@ -79,11 +79,11 @@ def _differences(a, b):
     narrow = np.min_scalar_type(high - low)  # which tells codes apart, though it may wrap them
     columns = [c.T.astype(narrow, order="C") for c in codes]  # (q, n) or (q, k, s)
     first, second = columns[0], columns[-1]
-    shape = second.shape[1:]
-    found = np.zeros((-(-len(first) // 8), first.shape[1], *shape), dtype=np.uint8)
-    for rows in slices(first.shape[1], max(_PAIRS_AT_ONCE // max(prod(shape), 1), 1)):
+    (q, n), shape = first.shape[:2], second.shape[1:]
+    found = np.zeros((-(-q // 8), n, *shape), dtype=np.uint8)
+    for rows in slices(n, max(_PAIRS_AT_ONCE // max(prod(shape), 1), 1)):
         differ = np.empty(found[0, rows].shape, dtype=bool)
-        for j in reversed(range(len(first))):
+        for j in reversed(range(q)):
             byte = found[j // 8, rows]
             np.add(byte, byte, out=byte)
             np.not_equal(first[j, rows, None], second[j], out=differ)

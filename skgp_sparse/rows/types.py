@@ -34,8 +34,8 @@ def levels_of(values):
 
 def _codes_of(levels):
     codes = {one: float(k) for k, one in enumerate(levels.tolist())}
-    is_missing_known = len(levels) > 0 and levels[-1] != levels[-1]
-    return codes | dict.fromkeys((np.nan, None), len(levels) - 1.0) if is_missing_known else codes
+    last = next(reversed(codes), None)
+    return codes | dict.fromkeys((np.nan, None), codes[last]) if last != last else codes
 
 
 def _coded(values, codes):
@@ -44,19 +44,22 @@ def _coded(values, codes):
     try:
         return np.fromiter(map(codes.__getitem__, found), float, len(found))
     except KeyError:
-        found = np.array([*map(codes.get, found)], dtype=float)  # NaN of others
+        found = np.array([*map(codes.get, found)], dtype=float)
     others = np.flatnonzero(np.isnan(found))
     missing = missing_among(values[others])
-    given, known = values[others[~missing]], (one for one in codes if not is_missing(one))
-    first = next(known, None)
-    if first is not None and len(given) and isinstance(given[0], str) != isinstance(first, str):
-        raise TypeError(
-            f"the levels in fit were {as_text(first)}, ..., but now {as_text(given[0])}, ..."
-        )
+    _check_kind(values[others[~missing]], [one for one in codes if not is_missing(one)])
     texts = np.where(missing, "nan", values[others]).astype(str)
     unseen = -2.0 - np.unique(texts, return_inverse=True)[1]
     found[others] = np.where(missing, codes.get(None, unseen), unseen)
     return found
+
+
+def _check_kind(given, known):
+    """Raise if levels are text where those in fit were not, or the other way round."""
+    if len(given) and known and isinstance(given[0], str) != isinstance(known[0], str):
+        raise TypeError(
+            f"the levels in fit were {as_text(known[0])}, ..., but now {as_text(given[0])}, ..."
+        )
 
 
 class ColumnTypes:
