@@ -21,6 +21,7 @@ _WEIGHTS = 1e-14, 700.0  # whose correlations are neither 0 nor 1
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
 _BITS = _BITS.astype(float)  # (256, 8) of all bytes
 _PAIRS_AT_ONCE = 1 << 18
+_FEW = 2  # columns that are summed one by one
 
 
 def agreement(a, b, w):
@@ -92,8 +93,15 @@ def _differences(a, b):
 
 
 def _pull(differences, q, H):
-    H, sums = H.reshape(-1), np.zeros((len(differences), 256))
+    H, slopes = H.reshape(-1), np.zeros(q)
     for part in slices(len(H), _PAIRS_AT_ONCE):
-        for total, which in zip(sums, differences[:, part]):
-            total += np.bincount(which, H[part], 256)
-    return (sums @ _BITS).reshape(-1)[:q]
+        for of_byte, which in zip(np.split(slopes, range(8, q, 8)), differences[:, part]):
+            of_byte += _sums_by_bit(which, H[part], len(of_byte))
+    return slopes
+
+
+def _sums_by_bit(which, H, q):
+    """Sums of H (q,) over the pairs whose bytes have a bit."""
+    if q <= _FEW:
+        return [(which >> j & 1) @ H for j in range(q)]
+    return np.bincount(which, H, 256) @ _BITS[:, :q]
