@@ -60,8 +60,7 @@ def of_package(X, y, **parameters):
 
 def random_features(X, y, n_components):
     """Random Fourier features, drawn once."""
-    features = FourierFeatures(n_components, draws="random")
-    return of_package(X, y, posterior=features, random_state=0)
+    return of_package(X, y, posterior=FourierFeatures(n_components), random_state=0)
 
 
 # %%

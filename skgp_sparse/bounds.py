@@ -35,8 +35,6 @@ class Bound(BaseEstimator, ABC):
         counts as noise.
     is_lower_bound : bool
         Whether the objective is a lower bound of the exact log marginal likelihood.
-    block_size : int
-        The number of near rows that have a penalty together. It is 1 but for `TitsiasBlocks`.
 
     Examples
     --------
@@ -53,7 +51,6 @@ class Bound(BaseEstimator, ABC):
 
     noise_share: Scalars = 0.0
     is_lower_bound: bool = True
-    block_size: int = 1
 
     def for_weights(self, weight: Scalars) -> "Bound":
         """Return the objective of rows with these weights.
@@ -145,52 +142,6 @@ class TitsiasNew(Bound):
     def penalty(self, x: Array) -> tuple[Array, Scalars]:
         """Compute ``log(1 + x) / 2``; see `Bound.penalty`."""
         return 0.5 * np.log1p(x), 0.5 / (1.0 + x)
-
-
-class TitsiasBlocks(TitsiasNew):
-    r"""Tighter collapsed bound, with one penalty for a block of near rows.
-
-    The penalty of a block is ``½ log|I + N^-½ R N^-½|``, where ``R`` is the residual covariance of
-    its rows and ``N`` their noise. It is at most the sum of the penalties of `TitsiasNew` for these
-    rows, as correlated residuals count once. Blocks of one row are `TitsiasNew`, and one block of
-    all rows has the whole determinant. The blocks are those of Bui and Titsias (2025),
-    arXiv:2507.02377.
-
-    With as many inducing points, errors are mostly smaller than those of `TitsiasNew`, and a fit
-    takes two to three times as long. In the same time, `TitsiasNew` with more inducing points is
-    mostly better. The noise that is learned is smaller, and the usual standard deviations are too
-    large beside it: ``posterior=InducingPoints(tight_variance=True)`` has those of the bound.
-
-    It is available for Gaussian noise, known inputs, rows in memory, and solvers that see all rows.
-    Blocks are found in the length scales with which the fit begins, and stay as they are;
-    `evidence_bounds` of rows that are passed to it finds blocks anew. A row of weight w counts as
-    w copies in one block, so that weights must be numbers of copies.
-
-    Parameters
-    ----------
-    block_size : int, default=50
-        The number of rows of a block. More rows make the bound tighter, for O(n block_size²) time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-    >>> from skgp_sparse import SparseGPRegressor
-    >>> from skgp_sparse.bounds import TitsiasBlocks
-    >>> rng = np.random.RandomState(0)
-    >>> X = rng.uniform(-3, 3, size=(500, 1))
-    >>> y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=500)
-    >>> model = SparseGPRegressor(RBF(0.3) + WhiteKernel(0.01), n_inducing=10, random_state=0)
-    >>> model = model.set_params(optimizer=None)
-    >>> for bound in ("titsias_new", TitsiasBlocks(block_size=25)):
-    ...     model = model.set_params(bound=bound).fit(X, y)
-    ...     print(round(model.log_marginal_likelihood_value_))
-    -7050
-    -6528
-    """
-
-    def __init__(self, block_size: int = 50) -> None:
-        self.block_size = block_size
 
 
 class Artemev(Bound):

@@ -24,10 +24,8 @@ from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.normal_inputs import InducingPosterior, Normals
 from skgp_sparse._engine.per_row import PerRow
-from skgp_sparse._engine.pooled import PooledProcess
 from skgp_sparse._engine.posterior import Posterior, Posteriors
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.residual_groups import NearRows
 from skgp_sparse._engine.rows_posterior import RowsPosterior
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._engine.table import Rows
@@ -45,7 +43,7 @@ from skgp_sparse.inference.latent_queries import LatentModel
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.neighbors_objective import NeighborsObjective
-from skgp_sparse.inference.objectives import BlockObjective, CollapsedObjective, ExactObjective
+from skgp_sparse.inference.objectives import CollapsedObjective, ExactObjective
 from skgp_sparse.inference.reservoir import Reservoir
 from skgp_sparse.inference.site_loop import Inner, InnerState
 from skgp_sparse.inference.site_objective import SiteObjective, Starts
@@ -61,7 +59,7 @@ _NEIGHBORS += (NeighborsPosterior, ProcessInMetric, SiteRows, TableRows)
 _LATENT = (InducingPosterior, LatentModel, Normals)
 _VIEWS = (LabelView, ResponseView, Run, Scores, TargetView)
 _PROCESSES = (DecoupledPosterior, InducingFeatures, Posterior, Posteriors, RowsPosterior)
-_PROCESSES += (PooledProcess, TightPosterior)
+_PROCESSES += (TightPosterior,)
 _OBJECTIVES = (CollapsedObjective, ExactObjective, ExpectationPropagation, Fit, Groups)
 _OBJECTIVES += (
     InducingBasis,
@@ -75,13 +73,13 @@ _OBJECTIVES += (
     Starts,
 )
 _OBJECTIVES += (FourierBasis, Harmonics, Softmax, Units, Variational, join_rows)
-_OBJECTIVES += (BlockObjective, ColumnTypes, NearRows)
+_OBJECTIVES += (ColumnTypes,)
 _STREAMS = (Knowledge, Moments, Part, Reservoir, RunningSums, StreamState, Sums, Watch)
 _PARTS = _LATENT + _VIEWS + _PROCESSES + _NEIGHBORS + _OBJECTIVES + _STREAMS
 _OF_USERS = {
-    bounds: "Titsias TitsiasNew TitsiasBlocks Artemev FITC PEP DTC",
+    bounds: "Titsias TitsiasNew Artemev FITC PEP DTC",
     likelihoods: "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors Pool",
+    posteriors: "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     solvers: "LBFGS Minibatches Stochastic",
     kernels: "Categorical Columns LogFactor LogScale Missing OrthogonalAdditive Sphere "
     "VaryingNoise",

@@ -378,11 +378,11 @@ class BayesianGPLVM(
         name = type(self).__name__
         check_latent(self, name)
         bound = resolve_bound(self.bound, name)
-        if np.any(bound.noise_share) or bound.block_size > 1:
+        if np.any(bound.noise_share):
             raise ValueError(
                 f"{name}: bound={as_text(self.bound)} has no closed form for latent positions, "
-                "because it counts residual variance as noise, or sees rows together. Use "
-                "'titsias_new', 'titsias' or 'artemev'."
+                "because it counts residual variance as noise. Use 'titsias_new', 'titsias' or "
+                "'artemev'."
             )
         given, X = X, self._rows(X, reset=True)
         units = LatentUnits.of(X)

@@ -31,7 +31,6 @@ from skgp_sparse.families.priors import prior_view
 from skgp_sparse.families.responses import Responses
 from skgp_sparse.families.uncertain_queries import at_uncertain_inputs
 from skgp_sparse.likelihoods import domain_of
-from skgp_sparse.posteriors import Pool
 from skgp_sparse.rows import checks
 from skgp_sparse.rows.door import check_query
 
@@ -66,7 +65,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         missing, the part of the numbers is `Missing`, and skewed columns may be on a `LogScale`.
     bound : str or Bound, default="auto"
         The training objective of inducing points. It can be "titsias" (also called "vfe"),
-        "titsias_new", "titsias_blocks", "artemev", "fitc" (also called "gfitc-ep"), "pep", "dtc",
+        "titsias_new", "artemev", "fitc" (also called "gfitc-ep"), "pep", "dtc",
         or an instance of `skgp_sparse.bounds.Bound` such as ``PEP(alpha=0.3)``. A grid search can
         set the parameter of such an instance as ``bound__alpha``. "auto" is "titsias_new". Any
         other value asks for inducing points; see `posterior`. With a `likelihood` other than
@@ -107,11 +106,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "neighbors": for every query, the training rows that are nearest to it, in a metric that
           is learned from rows which are left out; see `Neighbors`. The time of a fit hardly grows
           with the number of rows, and a prediction takes O(k³) time for k neighbours, 50 to 200.
-        - "pool": several exact fits of few rows, with kernels of different form, averaged; see
-          `Pool`. Predictions of small tables are better than with "exact", for several times the
-          seconds.
-        - "auto": "exact" for few rows; see `n_inducing`. Otherwise a contest: "neighbors" or
-          "inducing", whichever predicts rows that are held aside with the higher density. It is
+        - "auto": "exact" for few rows; see `n_inducing`. Otherwise a race: "neighbors" or a rival,
+          whichever predicts rows that are held aside with the higher density. The rival is "exact"
+          for up to 5000 rows, with hyperparameters of fewer rows, and "inducing" for more. It is
           "inducing" if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto", for
           kernels without a derivative rule, for rows of large sources and clusters, and if
           `optimizer` is a callable or None. With another likelihood than "gaussian", it is also
@@ -284,8 +281,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         `variance_factor_` in addition.
     X_train_ : ndarray of shape (n_samples, n_features)
         Training inputs as they were passed, those of a data frame as numbers and codes. Defined
-        only if `posterior_` is "exact", "neighbors", "pool" or "rows", and the rows did not come
-        from a cluster or a large source.
+        only if `posterior_` is "exact", "neighbors" or "rows", and the rows did not come from a
+        cluster or a large source.
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
         `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
@@ -297,14 +294,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         None: X itself.
     variance_factor_ : float
         The number by which all predicted variances are multiplied, so that rows that were held
-        aside are most likely. It is 1 if `posterior_` is "exact", "inducing", "fourier" or "pool",
-        or `optimizer` is None.
-    posterior_ : {"exact", "inducing", "fourier", "neighbors", "pool", "rows"}
+        aside are most likely. It is 1 if `posterior_` is "exact", "inducing" or "fourier", or
+        `optimizer` is None.
+    posterior_ : {"exact", "inducing", "fourier", "neighbors", "rows"}
         What the posterior is given: all rows exactly, inducing points, random features, the rows
-        nearest to each query, all rows exactly in several processes, or all rows by a solve.
-    pool_ : list of (str, float, kernel) or None
-        Names, weights and kernels of the processes that are averaged, if `posterior_` is "pool".
-        `kernel_` is the one with the largest weight.
+        nearest to each query, or all rows by a solve.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets. If
         `posterior_` is "fourier", it is the log marginal likelihood of the linear model. If
@@ -345,8 +339,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         fraction of the mean of this diagonal.
     selection_ : list of Candidate
         What was tried on rows that were held aside, in order: a tuple ``(name, density, rmse,
-        seconds)`` for each posterior; for "pool", one for each process, of rows that were left out.
-        It is empty where there was nothing to choose by trial.
+        seconds)`` for each posterior. It is empty where there was nothing to choose by trial.
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight. Defined only after
         `partial_fit`.
@@ -368,8 +361,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     The estimator keeps a reference to the training data for `log_marginal_likelihood`. If X has at
     most a million elements, it keeps a copy and the sorted distinct rows instead. The fit then
     depends neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles
-    and copies contain the training data, X and y, if `posterior_` is "exact", "neighbors", "pool"
-    or "rows", but not those of a cluster or of a large source (with "neighbors", they contain the
+    and copies contain the training data, X and y, if `posterior_` is "exact", "neighbors" or
+    "rows", but not those of a cluster or of a large source (with "neighbors", they contain the
     source). Otherwise inducing points stand for the rows, and pickles contain none, except after
     `partial_fit`: the sample from which it goes on. The fit of ``posterior="rows"`` copies X.
 
@@ -456,8 +449,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
-        if isinstance(self.posterior, Pool) or self.posterior == Pool.name:
-            tags.target_tags.multi_output = False
         if not is_gaussian(self.likelihood):
             tags.target_tags.multi_output = False
             tags.target_tags.positive_only = domain_of(self.likelihood).is_never_negative
@@ -577,8 +568,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         offset=None,
         X_std=None,
         return_gradient=False,
-        return_mean_grad=False,
-        return_std_grad=False,
     ):
         """Predict with the posterior, or with the prior if the model is not fitted.
 
@@ -612,9 +601,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             with a `likelihood` other than "gaussian" for ``latent=True`` only. If `posterior_` is
             "neighbors", the neighbours of each row of X are held: predictions jump where others
             become the nearest ones. With respect to categories and missing values, they are 0.
-        return_mean_grad, return_std_grad : bool, default=False
-            The same for a single row, as in scikit-optimize: gradients have the shape
-            (n_features,). They need `return_std`, and `return_std_grad` needs `return_mean_grad`.
 
         Returns
         -------
@@ -640,8 +626,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If the covariance of responses that are not Gaussian is requested, or if there is
             `X_std` or a gradient where it is not available.
         """
-        if return_mean_grad or return_std_grad:
-            return self._of_one_row(X, return_std, return_mean_grad, return_std_grad)
         if return_gradient:
             return self._with_gradients(X, return_std, return_cov, latent, offset, X_std)
         if return_std and return_cov:
@@ -990,7 +974,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         so that with few rows, and many hyperparameters, the truth is a little worse. How exact the
         rest is depends on the posterior:
 
-        - "exact", and each process of "pool": as fits without the row, to rounding.
+        - "exact": as fits without the row, to rounding.
         - "inducing" and "fourier": the row is taken out of the posterior of the weights. For all
           bounds, this is what the same inducing points say without it.
         - "neighbors": the nearest others predict the row.
@@ -1153,7 +1137,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         kind = GaussianNoise if is_gaussian(self.likelihood) else Responses
         return kind(self, type(self).__name__)
 
-    def _with_gradients(self, X, return_std, return_cov=False, latent=False, *known):
+    def _with_gradients(self, X, return_std, return_cov, latent, *known):
         """Mean, standard deviation if it is wanted, and their gradients."""
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.predict"
@@ -1161,17 +1145,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X, view, _ = self._question(X, None)
         mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
         return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
-
-    def _of_one_row(self, X, return_std, return_mean_grad, return_std_grad):
-        """The same for a single row, as scikit-optimize asks for it."""
-        if not (return_std and return_mean_grad and len(X) == 1):
-            raise ValueError(
-                f"{type(self).__name__}.predict: return_mean_grad and return_std_grad are for one "
-                f"row, with return_std=True and return_mean_grad=True. Got {len(X)} rows. Use "
-                "return_gradient for several."
-            )
-        mean, std, *slopes = self._with_gradients(X, return_std=True)
-        return (mean, std, *(slope[0] for slope in slopes[: 1 + return_std_grad]))
 
     def _training_rows(self, attribute):
         """The table of the training rows, for an attribute that needs them."""

@@ -67,7 +67,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     metric_: Array | None
     variance_factor_: float
     posterior_: str
-    pool_: list[tuple[str, float, Kernel]] | None
     likelihood_: Likelihood | None
     selection_: list[Candidate]
     n_samples_seen_: float
@@ -131,8 +130,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         return_gradient: Literal[False] = False,
-        return_mean_grad: Literal[False] = False,
-        return_std_grad: Literal[False] = False,
     ) -> Array: ...
     @overload
     def predict(
@@ -144,8 +141,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         return_gradient: Literal[False] = False,
-        return_mean_grad: Literal[False] = False,
-        return_std_grad: Literal[False] = False,
     ) -> _Pair: ...
     @overload
     def predict(
@@ -158,8 +153,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         return_gradient: Literal[False] = False,
-        return_mean_grad: Literal[False] = False,
-        return_std_grad: Literal[False] = False,
     ) -> _Pair: ...
     @overload
     def predict(
@@ -172,8 +165,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X_std: MaybeArray = None,
         *,
         return_gradient: Literal[True],
-        return_mean_grad: Literal[False] = False,
-        return_std_grad: Literal[False] = False,
     ) -> _Pair: ...
     @overload
     def predict(
@@ -186,8 +177,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X_std: MaybeArray = None,
         *,
         return_gradient: Literal[True],
-        return_mean_grad: Literal[False] = False,
-        return_std_grad: Literal[False] = False,
     ) -> _Four: ...
     @overload
     def predict(
@@ -199,8 +188,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         return_gradient: bool = False,
-        return_mean_grad: bool = False,
-        return_std_grad: bool = False,
     ) -> Any: ...
     def predict_quantiles(
         self,

@@ -11,7 +11,7 @@ from skgp_sparse._engine.process import Process
 _DRAWS = 20_000
 
 
-def check_process(process, X, *, below_prior=True, tolerance=1e-7):
+def check_process(process, X, *, tolerance=1e-7):
     """Check what the docstring of `Process` promises.
 
     Parameters
@@ -19,20 +19,18 @@ def check_process(process, X, *, below_prior=True, tolerance=1e-7):
     process : Process
     X : ndarray of shape (n, d)
         A few distinct rows.
-    below_prior : bool
-        Whether no variance is larger than that of the kernel.
     tolerance : float
         Of variances beside covariances, in units of the largest variance.
     """
     assert isinstance(process, Process) and process.width >= 0 and process.n_rows_kept >= 0
-    assert process.kind in ("prior", "exact", "inducing", "fourier", "neighbors", "pool", "rows")
+    assert process.kind in ("prior", "exact", "inducing", "fourier", "neighbors", "rows")
     mean, variance = process.mean_and_variance(X)
     signal = np.broadcast_to(kernels.diagonal(process.kernel, X)[0], len(X))
     signal = signal if variance.ndim == 1 else signal[:, None]
     unit = tolerance * max(variance.max(), signal.max())
     check_shapes(process, X)
     assert np.all(variance >= 0.0)
-    assert not below_prior or np.all(variance <= signal + unit)
+    assert np.all(variance <= signal + unit)
     assert_allclose(process.mean(X), mean, rtol=0, atol=1e-12 * max(1.0, np.abs(mean).max()))
     covariance = process.covariance(X)
     assert_allclose(np.einsum("ii...->i...", covariance), variance, rtol=0, atol=unit)

@@ -516,7 +516,7 @@ def test_progress_tells_the_residual(capsys):
     [
         (
             {"posterior": "all"},
-            "must be one of .*'exact', 'fourier', 'inducing', 'neighbors', 'pool', 'rows'",
+            "must be one of .*'exact', 'fourier', 'inducing', 'neighbors', 'rows'",
         ),
         ({"posterior": None}, "Got None instead"),
         (

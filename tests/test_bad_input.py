@@ -463,7 +463,7 @@ def test_a_kernel_in_other_units_than_X_is_reported_or_explains_by_noise(n_induc
     standard_sane(estimator, X * scale)
 
 
-@pytest.mark.parametrize("bound", [*NAMED_BOUNDS, "titsias_blocks"])
+@pytest.mark.parametrize("bound", NAMED_BOUNDS)
 @pytest.mark.parametrize("optimizer", [None, "fmin_l_bfgs_b"])
 def test_duplicate_inducing_points_are_survived(bound, optimizer):
     Z = np.repeat(X[:5], 3, axis=0)

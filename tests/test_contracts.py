@@ -388,7 +388,7 @@ OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
         *("method", "likelihood", "inner_iterations", "infer", "frozen_sites", "for_users"),
         *("bound", "options", "problem", "starts", "left", "metric", "total", "_densities"),
-        *("near", "sites", "settled", "rows_in_order", "cavities", "inner_state"),
+        *("near", "sites", "settled", "cavities", "inner_state"),
     },
     "model": {"method"},
     "method": {"spherical", "expectations"},

@@ -14,6 +14,7 @@ from skgp_sparse.displays import (
     RelevanceDisplay,
     SelectionDisplay,
 )
+from skgp_sparse.posteriors import Neighbors
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -88,11 +89,11 @@ def test_coverage_of_an_estimator(model):
 
 
 def test_what_was_tried():
-    model = SparseGPRegressor(posterior="pool", random_state=0, max_iter=10).fit(X, Y)
+    model = SparseGPRegressor(posterior=Neighbors(9, 20), random_state=0, max_iter=3).fit(X, Y)
     display = SelectionDisplay.from_estimator(model)
     points = display.ax_.lines[0].get_xdata()
     assert_array_equal(points, [one.density for one in model.selection_])
-    assert "exact (" in display.ax_.get_yticklabels()[0].get_text()
+    assert "neighbors (" in display.ax_.get_yticklabels()[0].get_text()
 
 
 def test_bounds_are_drawn_against_seconds(model):

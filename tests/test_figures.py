@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import logsumexp
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -74,6 +75,26 @@ def test_random_features_converge():
     exact = np.array(module.of_package(X, y, posterior="exact")(grid))
     few, many = (module.random_features(X, y, size)(grid) - exact for size in (10, 500))
     assert np.abs(few).max() > 1.0 and np.abs(many[0]).max() < 0.3 and np.abs(many[1]).max() < 0.1
+
+
+def test_an_average_of_several_fits_is_likelier_than_each():
+    module = example("plot_average")
+    models = module.fit(*module.table(60, seed=0))
+    densities = module.log_densities(models, *module.table(60, seed=1))
+    weights = module.weights_of(densities)
+    slopes = np.exp(densities - logsumexp(densities, axis=0, b=weights[:, None])).mean(axis=1)
+    assert weights.sum() == pytest.approx(1.0)
+    assert_allclose(weights @ slopes, 1.0, atol=1e-6)  # the conditions of the maximum,
+    assert np.all(slopes < 1.0 + 1e-4)  # which is the only one
+    X, y = module.table(1000, seed=2)
+    new = module.log_densities(models, X, y)
+    assert logsumexp(new, axis=0, b=weights[:, None]).mean() > new.mean(axis=1).max() + 0.03
+    mean, std = module.average(models, weights, X[:5])
+    which = np.random.RandomState(0).choice(4, size=100_000, p=weights)
+    each = np.array([model.predict(X[:5], return_std=True) for model in models.values()])
+    draws = np.random.RandomState(1).normal(each[which, 0], each[which, 1])
+    assert_allclose(draws.mean(axis=0), mean, atol=0.02)
+    assert_allclose(draws.std(axis=0), std, rtol=0.02)
 
 
 @pytest.mark.parametrize("name", ["probit", "logit", "poisson"])

@@ -13,20 +13,20 @@ from skgp_sparse.families import sites
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 
 PARTS = """
-    BlockObjective CollapsedObjective ColumnTypes DecoupledPosterior DistinctRows ExactObjective
+    CollapsedObjective ColumnTypes DecoupledPosterior DistinctRows ExactObjective
     ExpectationPropagation Fit FourierBasis Groups Harmonics InducingBasis InducingFeatures
     InducingPosterior Inner InnerState Jitter JoinedRows Knowledge LabelView LatentModel LeaveOneOut
-    LocalSiteObjective Moments NearRows NeighborsObjective NeighborsPosterior Normals Options Part
-    PerRow PooledProcess Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows
+    LocalSiteObjective Moments NeighborsObjective NeighborsPosterior Normals Options Part
+    PerRow Posterior Posteriors ProcessInMetric Reservoir ResponseView Rows
     RowsPosterior Run RunningSums Scores SiteObjective SiteRows Softmax Starts StreamState Sums
     TableRows TargetView TightPosterior Units Variational Watch join_rows
 """
 OF_USERS = {
     "kernels": "Categorical Columns LogFactor LogScale Missing OrthogonalAdditive Sphere "
     "VaryingNoise",
-    "bounds": "Artemev DTC FITC PEP Titsias TitsiasBlocks TitsiasNew",
+    "bounds": "Artemev DTC FITC PEP Titsias TitsiasNew",
     "likelihoods": "Gamma Logit NegativeBinomial Poisson Probit StudentT",
-    "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors Pool",
+    "posteriors": "AllRows Candidate Exact FourierFeatures InducingPoints Neighbors",
     "solvers": "LBFGS Minibatches Stochastic",
     "classification": "SparseGPClassifier",
     "gplvm": "BayesianGPLVM",

@@ -112,7 +112,6 @@ def test_weights_and_repeated_rows_give_the_same_intervals():
     [
         {"n_inducing": 20},
         {"posterior": "neighbors"},
-        {"posterior": "pool"},
         {"posterior": "rows"},
         {"posterior": "fourier"},
         {"likelihood": "student_t", "n_inducing": 20},

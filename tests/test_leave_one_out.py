@@ -48,9 +48,7 @@ def test_exact(kernel, y):
 
 
 @pytest.mark.parametrize(
-    "bound",
-    ["titsias", "titsias_new", "artemev", "fitc", "dtc", "pep", PEP(0.2), "titsias_blocks"],
-    ids=str,
+    "bound", ["titsias", "titsias_new", "artemev", "fitc", "dtc", "pep", PEP(0.2)], ids=str
 )
 def test_inducing_points(bound):
     options = {"posterior": "inducing", "inducing_init": Z, "optimize_inducing": False, **HELD}
@@ -82,20 +80,6 @@ def test_all_rows_are_estimated():
     factor = np.sqrt(rows.variance_factor_)
     assert_allclose(loo.mean, exact.mean, atol=0.03)
     assert_allclose(loo.std / factor, exact.std, rtol=0.02)
-
-
-def test_the_average_of_several_processes():
-    model = SparseGPRegressor(posterior="pool", normalize_y=False, random_state=0).fit(X, Y)
-    loo = model.loo_predict()
-    _, weights, kernels = zip(*model.pool_)
-    each = [
-        SparseGPRegressor(kernel, posterior="exact", **HELD).fit(X, Y).loo_predict()
-        for kernel in kernels
-    ]
-    mean = sum(w * one.mean for w, one in zip(weights, each))
-    variance = sum(w * (one.std**2 + (one.mean - mean) ** 2) for w, one in zip(weights, each))
-    assert_allclose(loo.mean, mean, rtol=1e-7)
-    assert_allclose(loo.std**2, variance, rtol=1e-6)
 
 
 @pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors"])

@@ -41,7 +41,6 @@ from skgp_sparse._engine import sobol
 from skgp_sparse._engine.process import without_negative
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse._ground.linalg import cholesky
-from skgp_sparse.bounds import TitsiasBlocks
 from skgp_sparse.dask import (
     DaskSparseGPRegressor,
     _collections,
@@ -52,7 +51,6 @@ from skgp_sparse.dask import (
 from skgp_sparse.displays import ConvergenceDisplay, CoverageDisplay
 from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.families import default_kernels
-from skgp_sparse.families.parameter_checks import check_in_memory_for_blocks
 from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.inference import (
     fixed_point,
@@ -293,7 +291,6 @@ def is_there(estimator, name):
 
 PARAMETERS = [  # of a regressor
     ({"bound": "elbo"}, "instance of skgp_sparse.bounds.Bound. Got 'elbo' instead"),
-    ({"bound": TitsiasBlocks(0)}, "The 'bound__block_size' parameter of SparseGPRegressor must be"),
     ({"inducing_init": "kmeans"}, "an array of shape (m, n_features) or a callable. Got 'kmeans'"),
     ({"metric": 0}, "The 'metric' parameter of SparseGPRegressor must be an int in the range [1,"),
     ({"n_inducing": 0}, "The 'n_inducing' parameter of SparseGPRegressor must be \"auto\" or an"),
@@ -344,16 +341,8 @@ PARAMETERS = [  # of a regressor
     ({"likelihood": "gamma"}, 'rows have other values. Use likelihood="poisson" if there are'),
     ({"posterior": Neighbors(0)}, "The 'posterior__n_neighbors' parameter of SparseGPRegressor mu"),
     (
-        {"posterior": FourierFeatures(draws="x")},
-        "The 'posterior__draws' parameter of SparseGPRegre",
-    ),
-    (
         {"posterior": FourierFeatures(0)},
         "parameter of SparseGPRegressor must be an int in the range [2, inf",
-    ),
-    (
-        {"posterior": FourierFeatures(learn_frequencies=1)},
-        "The 'posterior__learn_frequencies' parameter of SparseGPRegressor must be True or False",
     ),
     ({"posterior": InducingPoints(n_mean=9), "bound": "fitc"}, "' or 'dtc' for n_mean. Got bound="),
     (
@@ -368,7 +357,6 @@ PARAMETERS = [  # of a regressor
         {"posterior": InducingPoints(tight_variance=True), "bound": "fitc"},
         "or 'artemev' for tight_variance. Got bound='fitc'",
     ),
-    ({"posterior": "pool"}, "posterior='pool' needs optimizer='fmin_l_bfgs_b'. Got optimizer=None"),
 ]
 
 
@@ -379,10 +367,6 @@ def test_parameters_that_are_refused(parameters, text):
 
 
 LATER = [  # parameters with which a regressor has no partial_fit
-    (
-        {"bound": "titsias_blocks"},
-        "points, but bound='titsias_blocks' has a penalty for each block",
-    ),
     ({"posterior": InducingPoints(n_mean=9)}, "n_mean=9 has a second one, which takes all rows at"),
     (
         {"posterior": "neighbors", "likelihood": "student_t"},
@@ -569,11 +553,8 @@ OF_FITS = [
         "X_std needs a kernel with a derivative rule. Got kernel=",
     ),
     (
-        lambda: check_in_memory_for_blocks(
-            SimpleNamespace(name="it", parameters=SparseGPRegressor()),
-            SimpleNamespace(in_memory=False),
-        ),
-        "needs all rows in memory, where it looks for near ones. Pass arrays, not a source or",
+        lambda: fit(y=np.column_stack([Y, Y]), kernel=RBF(), likelihood="student_t"),
+        "likelihood=StudentT() takes one target, but y has 2 columns. Use sklearn.multioutput",
     ),
     (
         lambda: labelled(bound="gfitc-ep", solver=Minibatches(), n_inducing=5),
@@ -645,10 +626,6 @@ OF_PREDICTIONS = [
     (
         lambda: labelled(multi_class="one_vs_one").loo_predict_proba(),
         "needs problems that have all rows. Got multi_class='one_vs_one'. Set it to 'one_vs_rest'",
-    ),
-    (
-        lambda: fit().predict(X, return_std=True, return_mean_grad=True),
-        "return_mean_grad and return_std_grad are for one row, with return_std=True and",
     ),
     (
         lambda: fit(kernel=ConstantKernel(0.0), alpha=0.1).log_predictive_density(X, Y),

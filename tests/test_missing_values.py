@@ -90,7 +90,6 @@ def test_a_row_of_gaps_has_about_the_moments_of_all_targets(model):
         {"n_inducing": 20},
         {"posterior": "rows"},
         {"posterior": "neighbors"},
-        pytest.param({"posterior": "pool"}, marks=pytest.mark.second),
         {"noise": "learned"},
         {"posterior": InducingPoints(tight_variance=True), "n_inducing": 20},
     ],

@@ -306,15 +306,14 @@ def test_rows_at_the_same_place_without_noise_are_safe():
 
 @pytest.fixture(scope="module")
 def contestants():
-    """Rows of a rough function, noisy or not, that "auto" takes for many."""
+    """Rows of a rough function, or of a noisy line, that "auto" takes for many."""
     X, y = table(1200, d=3, noise=0.02)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 1000)
         patch.setattr("skgp_sparse.posteriors._choice._EXACT_QUIET", 1000)
         patch.setattr("skgp_sparse.posteriors._choice._AUTO_ROWS", 20)
-        patch.setattr("skgp_sparse.posteriors._local_search._LEFT_OUT", 300)
-        patch.setattr("skgp_sparse.posteriors._local_search._LEFT_OUT_AT_FIRST", 300)
-        noisy = y + 2.0 * np.random.RandomState(1).normal(size=len(y))
+        patch.setattr("skgp_sparse.posteriors._race.EXACT_ROWS", 1000)
+        noisy = X[:, 0] + 2.0 * np.random.RandomState(1).normal(size=len(y))
         model = SparseGPRegressor(random_state=0)
         return [clone(model).fit(X, target) for target in (y, noisy)], X, (y, noisy)
 
@@ -350,7 +349,7 @@ def test_copies_are_held_aside_one_by_one():
     weight = np.where(np.arange(400) < 40, 40.0, 1.0)
     weight[50:100] = 0.5
     rows = Rows(X, y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
-    aside = Aside(rows, np.random.RandomState(0))
+    aside = Aside(rows, np.random.RandomState(0), has_sites=True)
     chosen, count = aside.others(1000)
     known = aside.table_of_others(1000)
     assert_allclose(known.weight, count)

@@ -271,13 +271,13 @@ def test_sweeps_with_kernel_matrices_at_hand_are_those_without(together, monkeyp
 
 
 @pytest.fixture
-def small_contest(monkeypatch):
-    """Contests of few rows and inducing points."""
+def small_race(monkeypatch):
+    """Races of few rows and inducing points."""
     monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 400)
     monkeypatch.setattr("skgp_sparse.posteriors._choice._AUTO_LABELS", 12)
 
 
-def test_auto_predicts_labels_as_the_candidate_that_leads(small_contest):
+def test_auto_predicts_labels_as_the_candidate_that_leads(small_race):
     X, f, rng = counts(900)
     rough = np.sin(2.5 * X[:, 0]) + np.sin(2.5 * X[:, 1]) > 0
     linear = X[:, 0] + rng.normal(size=900) > 0
@@ -295,12 +295,12 @@ def test_auto_predicts_labels_as_the_candidate_that_leads(small_contest):
 
 
 @pytest.mark.second(share=0.5)
-def test_binary_problems_hold_one_contest(small_contest, monkeypatch):
+def test_binary_problems_hold_one_race(small_race, monkeypatch):
     X, f, _ = counts(900)
     waves = np.sin(4 * X)
     label = np.where(waves[:, 0] + waves[:, 1] > 0, 2, waves[:, 0] > waves[:, 1])
     given = {"random_state": 0, "max_iter": 20}
-    monkeypatch.setattr("skgp_sparse.posteriors._contest._MOST_PROBLEMS", 2)
+    monkeypatch.setattr("skgp_sparse.posteriors._race._MOST_PROBLEMS", 2)
     model = SparseGPClassifier(**given).fit(X, label)
     assert model.posterior_ == ["neighbors"] * 3
     assert [len(of_problem) >= 2 for of_problem in model.selection_] == [True, False, True]
@@ -313,7 +313,7 @@ def test_binary_problems_hold_one_contest(small_contest, monkeypatch):
 
 
 @pytest.mark.second(share=0.3)
-def test_counts_have_a_contest_and_streams_go_on_from_its_winner(small_contest):
+def test_counts_have_a_race_and_streams_go_on_from_its_winner(small_race):
     X, _, rng = counts(1000)
     f = np.sin(4 * X[:, 0]) + np.sin(4 * X[:, 1])
     y = rng.poisson(np.exp(2.0 * f))

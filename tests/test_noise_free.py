@@ -12,10 +12,10 @@ from skgp_sparse._ground.small_matrices import whitened
 from skgp_sparse.families import varying_noise
 from skgp_sparse.inference.parameters import if_possible
 from skgp_sparse.posteriors import _learned_metric
-from skgp_sparse.posteriors._contest import Trials
 from skgp_sparse.posteriors._local_search import LocalSearch
+from skgp_sparse.posteriors._race import ExactRival, RivalOfPoints
 
-POSTERIORS = "auto", "exact", "inducing", "fourier", "neighbors", "pool", "rows"
+POSTERIORS = "auto", "exact", "inducing", "fourier", "neighbors", "rows"
 FUNCTIONS = {
     "linear": lambda X: X @ np.arange(1.0, X.shape[1] + 1.0),
     "exponential": lambda X: np.exp(X.sum(axis=1) / 2.0),
@@ -127,38 +127,45 @@ def test_searches_of_neighbors_go_on_without_a_step(monkeypatch, step):
 
 
 def test_a_search_of_neighbors_needs_one_start(monkeypatch):
-    begun, calls = LocalSearch._begun, []
+    objective, calls = LocalSearch.objective, []
 
-    def once(self, kernel):
-        calls.append(kernel)
-        return begun(self, kernel) if len(calls) > 1 else fail()
+    def once(self, *given, **options):
+        calls.append(given)
+        return objective(self, *given, **options) if len(calls) > 1 else fail()
 
-    monkeypatch.setattr(LocalSearch, "_begun", once)
+    monkeypatch.setattr(LocalSearch, "objective", once)
     check("neighbors", *table(2, 120))
-    monkeypatch.setattr(LocalSearch, "_begun", fail)
+    monkeypatch.setattr(LocalSearch, "objective", fail)
     with pytest.raises(np.linalg.LinAlgError, match="no factor"):
         check("neighbors", *table(2, 120))
 
 
+@pytest.mark.parametrize("rival", [ExactRival, RivalOfPoints])
 @pytest.mark.parametrize(
-    ("failing", "winner"),
+    ("failing", "neighbors_win"),
     [
-        (["of_neighbors"], "inducing"),
-        (["of_points_at_the_start"], "neighbors"),
-        (["of_points"], None),
-        (["fit_of_points"], None),
-        (["of_neighbors", "of_points_at_the_start"], "inducing"),
+        (["neighbors.first"], False),
+        (["neighbors.refined"], None),
+        (["neighbors.with_neighbors"], None),
+        (["rival.first", "rival.again"], True),
+        (["rival.again"], None),
+        (["rival.fit"], True),
     ],
 )
-def test_who_fails_loses_the_contest(monkeypatch, failing, winner):
+def test_who_fails_loses_the_race(monkeypatch, rival, failing, neighbors_win):
     for name in failing:
-        monkeypatch.setattr(Trials, name, fail)
+        who, step = name.split(".")
+        monkeypatch.setattr(LocalSearch if who == "neighbors" else rival, step, fail)
     monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 50)
     monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_QUIET", 50)
+    limit = 5000 if rival is ExactRival else 50
+    monkeypatch.setattr("skgp_sparse.posteriors._race.EXACT_ROWS", limit)
     X, y = table(2, 200, "sine")
     noisy = y + np.random.RandomState(0).normal(size=len(y))
     model = check("auto", X, noisy, n_inducing="auto")
-    assert model.posterior_ in ([winner] if winner else ["inducing", "neighbors"])
+    assert model.posterior_ in ("neighbors", "exact" if rival is ExactRival else "inducing")
+    if neighbors_win is not None:
+        assert (model.posterior_ == "neighbors") == neighbors_win
 
 
 def test_metrics_and_varying_noise_lose_where_they_fail(monkeypatch):

@@ -41,7 +41,6 @@ MODELS = {
     "neighbors": lambda: regressor(posterior="neighbors").fit(X, Y),
     "fourier": lambda: regressor(posterior="fourier").fit(X, Y),
     "rows": lambda: regressor(posterior="rows").fit(X, Y),
-    "pool": lambda: SparseGPRegressor(posterior="pool", max_iter=3).fit(X, Y),
     "several targets": lambda: regressor().fit(X, np.column_stack([Y, Y**2])),
     "counts": lambda: regressor(kernel=RBF(), likelihood="poisson").fit(X, LABELS),
     "partial_fit": lambda: regressor(n_inducing=5).partial_fit(X, Y),

@@ -45,7 +45,7 @@ ESTIMATORS = {
     BayesianGPLVM: {"n_components": 1, "max_iter": 1},
 }
 PARTS = {  # objects of the user, and the parameter that takes them
-    "bound": [bounds.PEP(), bounds.TitsiasBlocks(2)],
+    "bound": [bounds.PEP()],
     "likelihood": [
         likelihoods.Poisson(),
         likelihoods.StudentT(),
@@ -56,7 +56,6 @@ PARTS = {  # objects of the user, and the parameter that takes them
     "posterior": [
         posteriors.InducingPoints(),
         posteriors.Neighbors(),
-        posteriors.Pool(),
         posteriors.FourierFeatures(),
         posteriors.AllRows(),
     ],
@@ -134,7 +133,7 @@ def test_parameters_of_parts_are_refused_in_plain_numbers(where, part, name):
         changed = type(part)(**{**part.get_params(deep=False), name: value})
         is_plain(lambda c=changed: SparseGPRegressor(**{**given, where: c}).fit(X, Y + 1.0))
         if where in ("bound", "likelihood"):  # refused beside another parameter
-            for other in ({"posterior": "rows"}, {"posterior": "pool"}, {"metric": np.int64(1)}):
+            for other in ({"posterior": "rows"}, {"metric": np.int64(1)}):
                 is_plain(
                     lambda c=changed, o=other: SparseGPRegressor(**{**given, where: c, **o}).fit(
                         X, Y

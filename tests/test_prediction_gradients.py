@@ -64,7 +64,7 @@ def test_kernels(kernel, n_inducing):
 
 
 @pytest.mark.parametrize("latent", [False, True])
-@pytest.mark.parametrize("posterior", ["exact", "pool", "inducing"])
+@pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_posteriors(posterior, latent):
     n_inducing = 15 if posterior == "inducing" else "auto"
     model = SparseGPRegressor(posterior=posterior, n_inducing=n_inducing, random_state=0)
@@ -116,16 +116,6 @@ def test_latent_values(likelihood, posterior):
     check(model, latent=True)
 
 
-def test_one_row_as_scikit_optimize_asks_for_it():
-    model = SparseGPRegressor(random_state=0).fit(X, Y)
-    several = model.predict(AT[:1], return_std=True, return_gradient=True)
-    found = model.predict(AT[:1], return_std=True, return_mean_grad=True, return_std_grad=True)
-    for one, other in zip(found, several):
-        assert_allclose(one, other if one.ndim == 1 and len(one) == 1 else other[0])
-    assert found[2].shape == found[3].shape == (3,)
-    assert len(model.predict(AT[:1], return_std=True, return_mean_grad=True)) == 3
-
-
 class Opaque(RBF):
     """A kernel without a derivative rule."""
 
@@ -135,8 +125,6 @@ def test_what_has_no_gradient():
     fitted = model.fit(X, Y)
     with pytest.raises(ValueError, match="neither with return_cov"):
         fitted.predict(AT, return_cov=True, return_gradient=True)
-    with pytest.raises(ValueError, match="one row"):
-        fitted.predict(AT, return_std=True, return_mean_grad=True)
     model.set_params(posterior=InducingPoints(n_mean=20))
     with pytest.raises(ValueError, match="without n_mean"):
         model.fit(X, Y).predict(AT, return_gradient=True)

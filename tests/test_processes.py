@@ -18,7 +18,6 @@ from skgp_sparse._engine.metric import ProcessInMetric
 from skgp_sparse._engine.missing_values import ProcessWithGaps
 from skgp_sparse._engine.nearest import distinct_rows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.pooled import PooledProcess
 from skgp_sparse._engine.posterior import Posterior, Posteriors, Prior
 from skgp_sparse._engine.process import Process
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
@@ -35,7 +34,7 @@ def _inducing():
 
 def _features():
     kernel = ConstantKernel(2.0) * RBF(0.7) + WhiteKernel(0.1)
-    basis = FourierBasis.drawn(kernel, 4, "sobol", CASE.X[0], np.random.RandomState(0))
+    basis = FourierBasis.drawn(kernel, 4, CASE.X[0], np.random.RandomState(0))
     problem = CASE.problem(TitsiasNew())._replace(kernel=kernel, basis=basis)
     return collapsed.posterior(problem)[0]
 
@@ -74,16 +73,6 @@ def _rows(factor=1.0):
     return RowsPosterior(kernel, X, noise, alpha, features, rest, scale, factor)
 
 
-def _pooled():
-    theta = CASE.kernel.theta
-    members = [
-        exact.posterior(CASE.kernel.clone_with_theta(theta + shift), CASE.groups())[0]
-        for shift in (0.0, 0.2)
-    ]
-    one_target = [Posterior(one.kernel, one.features, one.u[:, :1], None) for one in members]
-    return PooledProcess.of(one_target, np.array([0.4, 0.6]), "ab")
-
-
 def _neighbors(factor=1.0, metric=None):
     rows = CASE.rows()
     known = distinct_rows(rows.stored_inputs(), rows.everything())
@@ -106,7 +95,6 @@ PROCESSES = {
     "tight variance": (_tight, len(CASE.rows().everything().used().X)),
     "several": (lambda: _several(_inducing), 0),
     "several exact ones": (lambda: _several(_exact), len(CASE.groups().X)),
-    "several, averaged": (_pooled, len(CASE.groups().X)),
     "all rows": (_rows, len(np.unique(CASE.X, axis=0))),
     "all rows, larger variances": (lambda: _rows(3.0), len(np.unique(CASE.X, axis=0))),
     "neighbours": (_neighbors, len(_neighbors().rows.X)),

@@ -79,7 +79,7 @@ def test_predictions_are_those_of_dense_algebra(latent):
 
 @TARGETS
 @pytest.mark.parametrize("alpha", [0.02, "array"])
-@pytest.mark.parametrize("bound", [*NAMED_BOUNDS, "titsias_blocks"])
+@pytest.mark.parametrize("bound", NAMED_BOUNDS)
 def test_enough_inducing_points_make_every_bound_the_exact_process(y, alpha, bound):
     alpha = np.linspace(0.01, 0.1, len(X)) if alpha == "array" else alpha
     ours = exact(alpha=alpha, normalize_y=False, bound=bound).fit(X, y)
@@ -93,7 +93,7 @@ def test_enough_inducing_points_make_every_bound_the_exact_process(y, alpha, bou
     np.testing.assert_allclose(gradient, slope, rtol=1e-8)
 
 
-@pytest.mark.parametrize("bound", [*NAMED_BOUNDS, "titsias_blocks"])
+@pytest.mark.parametrize("bound", NAMED_BOUNDS)
 def test_a_weight_is_a_number_of_rows_at_fixed_inducing_points(bound):
     weight = np.arange(len(X)) % 3
     X_rep, Y_rep = np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0)

@@ -40,8 +40,7 @@ def small(**parameters):
 
 
 def estimators():
-    names = *NAMED_BOUNDS, "titsias_blocks"
-    sparse = [SparseGPRegressor(bound=bound, n_inducing=5, max_iter=5) for bound in names]
+    sparse = [SparseGPRegressor(bound=bound, n_inducing=5, max_iter=5) for bound in NAMED_BOUNDS]
     labels = [
         SparseGPClassifier(bound=bound, multi_class=multi_class, max_iter=5, **size)
         for bound in ("titsias", "titsias_new", "gfitc-ep")
@@ -64,7 +63,7 @@ def estimators():
         SparseGPRegressor(likelihood="student_t", posterior=Neighbors(8, 5), max_iter=5),
     ]
     features = [
-        SparseGPRegressor(posterior=FourierFeatures(10, learn_frequencies=True), max_iter=3),
+        SparseGPRegressor(posterior=FourierFeatures(10), max_iter=3),
         SparseGPClassifier(RBF(), posterior=FourierFeatures(10), optimizer=None),
     ]
     return sparse + labels + numbers + neighbors + features
@@ -99,7 +98,7 @@ def test_estimator_checks(estimator, check):
     "alias, bound", [("vfe", "titsias"), ("gfitc-ep", "fitc"), ("auto", "titsias_new")]
 )
 def test_two_names_of_a_bound_are_one_bound(alias, bound):
-    assert {*NAMED_BOUNDS, "titsias_blocks", "vfe", "gfitc-ep", "auto"} == set(BOUNDS)
+    assert {*NAMED_BOUNDS, "vfe", "gfitc-ep", "auto"} == set(BOUNDS)
     X, y = table()
     first, second = (small(bound=name).fit(X, y) for name in (alias, bound))
     np.testing.assert_array_equal(first.kernel_.theta, second.kernel_.theta)

@@ -55,7 +55,7 @@ score: float = model.score(X, y) + crps(y, mean, std) + log_predictive_density_s
 value: float = model.log_marginal_likelihood()
 value, gradient = model.log_marginal_likelihood(model.kernel_.theta, eval_gradient=True)
 display: PredictionBandDisplay = PredictionBandDisplay.from_estimator(model, X, y).plot()
-for posterior in (InducingPoints(n_mean=20), FourierFeatures(draws="random"), Neighbors(50)):
+for posterior in (InducingPoints(n_mean=20), FourierFeatures(n_components=50), Neighbors(50)):
     SparseGPRegressor(posterior=posterior, prior=LogNormalLengthScales(variance=1.0)).fit(X, y)
 sources: list[Source] = [Arrays(X, y, chunk_size=10), Stream(lambda: iter([(X, y)]))]
 SparseGPRegressor(likelihood=Poisson(), solver=Minibatches(64), bound=PEP(0.3)).fit(sources[0])

@@ -185,7 +185,6 @@ WRONG = {
     "takes the place of a WhiteKernel": {"kernel": RBF(), "alpha": 0.1},
     "Got kernel=": {"kernel": ConstantKernel() * (RBF() + WhiteKernel())},
     "not available for posterior='fourier'": {"posterior": FourierFeatures(20)},
-    "not available for posterior='pool'": {"posterior": "pool"},
     "needs one basis": {"posterior": InducingPoints(n_mean=60), "n_inducing": 20},
     "is not available in a learned metric": {"metric": 1, "posterior": "exact", "kernel": RBF()},
     "a solver that sees all rows": {"solver": Minibatches(), "n_inducing": 5},

@@ -101,28 +101,16 @@ def tight_variance():
     return InducingPoints(tight_variance=True)
 
 
-def with_features(method, m, seed=0):
-    """A seeded regressor: "inducing", "neighbors", or random features as "draws, how"."""
+def with_features(method, m):
+    """A regressor: "inducing", "neighbors", or "fourier" for random features."""
     from skgp_sparse import SparseGPRegressor
     from skgp_sparse.posteriors import FourierFeatures
 
     if method == "neighbors":
-        return SparseGPRegressor(posterior="neighbors", random_state=seed)
+        return SparseGPRegressor(posterior="neighbors", random_state=0)
     if method == "inducing":
-        return SparseGPRegressor(posterior="inducing", n_inducing=m, random_state=seed)
-    draws, how = method.split(", ")
-    features = FourierFeatures(m, draws, learn_frequencies=how == "learned")
-    return SparseGPRegressor(posterior=features, random_state=seed)
-
-
-def error_of_features(X, m, draws, seed):
-    """Root mean squared error of the kernel matrix that m random features make of Matern 5/2."""
-    from skgp_sparse._engine.fourier_basis import FourierBasis
-    from skgp_sparse._engine.problem import Options
-
-    kernel, rng = Matern(np.sqrt(X.shape[1]), nu=2.5), np.random.RandomState(seed)
-    V = FourierBasis.drawn(kernel, m // 2, draws, X[0], rng).at(kernel, Options()).raw(X)
-    return np.sqrt(np.mean((V @ V.T - kernel(X)) ** 2))
+        return SparseGPRegressor(posterior="inducing", n_inducing=m, random_state=0)
+    return SparseGPRegressor(posterior=FourierFeatures(m), random_state=0)
 
 
 def objective(X, y, kernel, bound, n_jobs=None):

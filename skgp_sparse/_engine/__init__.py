@@ -14,8 +14,8 @@ basis
     The contract of a basis, and of its features at one kernel.
 inducing_basis
     The basis of inducing points.
-fourier_basis, fourier_draws
-    The basis of random Fourier features; standard draws of their frequencies.
+fourier_basis
+    The basis of random Fourier features, and standard draws of their frequencies.
 problem
     What an evaluation is asked, and what it answers.
 visits
@@ -32,8 +32,6 @@ collapsed_sites
     Rows with Gaussian sites: everything O(n) of an inner iteration.
 exact, exact_sites
     The exact process on few distinct rows; the same with Gaussian sites.
-residual_groups
-    The penalty of groups of near rows, and its gradient.
 decoupled
     A basis of its own for the mean.
 tight_posterior
@@ -62,8 +60,6 @@ additive
     Parts of an additive process: what each set of columns does.
 sobol
     Sobol indices of means: how much each column matters.
-pooled
-    Several processes, averaged, by how likely they make rows that are left out.
 missing_values
     Predictions of rows that lack values of columns in which no training row lacked one.
 evidence

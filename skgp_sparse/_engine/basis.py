@@ -31,23 +31,23 @@ class Projection(NamedTuple):
 
 
 class Basis(ABC):
-    """Functions of a row, with parameters of their own.
+    """Functions of a row, which may have parameters of their own.
 
     Attributes
     ----------
-    parameters : ndarray
-        What an optimiser may move beside the kernel: the inducing points Z (m, d), say.
+    parameters : ndarray or None
+        What an optimiser may move beside the kernel: the inducing points Z (m, d), say. None: there
+        is nothing to move, and neither `moved` nor `units` is called.
     size : int
         Number of features m.
     points : ndarray of shape (m, d) or None
         Inducing points; None: there are none.
     """
 
-    parameters: Array
+    parameters: Array | None = None
     size: int
     points: Array | None = None
 
-    @abstractmethod
     def moved(self, parameters: Array) -> "Basis":
         """Return the same basis with other parameters.
 
@@ -62,8 +62,8 @@ class Basis(ABC):
         Basis
             A new basis. This one does not change.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def units(self, kernel: Kernel, spread: Array) -> tuple[Scalars, Scalars]:
         """Say in which units an optimiser sees the parameters.
 
@@ -80,6 +80,7 @@ class Basis(ABC):
             The optimiser moves ``(parameters - centre) / unit``. Their shapes broadcast to that of
             the parameters.
         """
+        raise NotImplementedError
 
     @abstractmethod
     def at(self, kernel: Kernel, options: Any) -> "Features":

@@ -45,29 +45,12 @@ def of_exact(posterior, rows):
     means = means_of(posterior.kernel, groups)
     of_row = means.s2 / np.minimum(groups.weight, 1.0)  # noise of the copy that is left out
     D, alpha = means.D[groups.index], posterior.u[groups.index]
-    A = _precisions(posterior)[groups.index]
+    T = inverse_lower(posterior.features.L)
+    A = np.einsum("ij,ij->j", T, T)[groups.index]  # the diagonal of (K + D)⁻¹
     error = means.rest + D[:, None] * alpha
     others = 1.0 - D / of_row + D * (D / of_row) * A  # 1 - q, all of its terms positive
     variance = D * (1.0 - D * A) / others
     return LeftOut(groups.y - error / others[:, None], np.maximum(variance, 0.0))
-
-
-def of_groups(posterior, groups):
-    """Errors ``y - m`` and variances v (n,), noise included, of rows that are left out.
-
-    Rows that coincide are left out together. For an exact `Posterior` with ``A = (K + D)⁻¹`` and
-    ``α = A ȳ``, their mean has the error ``α_g / A_gg`` and the variance ``1 / A_gg`` (Rasmussen
-    and Williams 2006, equations 5.10 to 5.12), to which a row adds its distance from the mean, and
-    its own noise in the place of that of the mean.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    groups : Groups
-    """
-    means, precision = means_of(posterior.kernel, groups), _precisions(posterior)
-    error, variance = posterior.u[:, 0] / precision, 1.0 / precision - means.D
-    return means.rest[:, 0] + error[groups.index], variance[groups.index] + means.s2
 
 
 def of_basis(posterior, rows, bound, n_jobs=1):
@@ -172,20 +155,6 @@ def of_rows(posterior, rows, chosen, neighbors, n_jobs=1):
     place = used[chosen]  # the posterior has no other rows
     error = posterior.alpha[place] * (variance + posterior.noise[place])[:, None]
     return LeftOut(rows.block(chosen).y - error, posterior.factor * variance)
-
-
-def of_pool(posterior, rows):
-    """`LeftOut` of a `PooledProcess`, the weights of its processes held."""
-    each = [of_exact(one, rows) for one in posterior.processes]
-    mean = posterior.average([one.mean for one in each])
-    spread = [one.variance + (one.mean - mean)[:, 0] ** 2 for one in each]
-    return LeftOut(mean, posterior.average(spread))
-
-
-def _precisions(posterior):
-    """The diagonal of ``(K + D)⁻¹`` of an exact `Posterior`."""
-    T = inverse_lower(posterior.features.L)
-    return np.einsum("ij,ij->j", T, T)
 
 
 def _given_all(posterior, X):

@@ -18,6 +18,7 @@ is two rectangles, the rows beside all earlier ones and the rows among themselve
 where a kernel meets its own arguments, and keeps a diagonal without rounding.
 """
 
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ from skgp_sparse._ground.parallel import ordered_map
 
 _JITTER = linalg.Jitter(0.0)  # the noise is on the diagonal already
 _WORTH_SHARING = 1 << 16  # entries of K for which a block of its own pays
+_PICKLED = 1000  # rows of which a pickle has the factor
 _FEW = 512  # rows whose value alone needs no tiles
 _SHARES = 8  # blocks that K is cut into at most ...
 _LARGEST = 1 << 18  # ... unless they had more entries
@@ -69,6 +71,40 @@ class GroupMeans(NamedTuple):
         """Log marginal likelihood from ``log |K + D|`` and ``L⁻¹ ȳ``."""
         quadratic = np.vdot(half, half)
         return self.constant - 0.5 * (self.mean.shape[1] * log_det + quadratic)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactFeatures(InducingFeatures):
+    """The distinct rows at one kernel, where L is the factor of the noisy kernel matrix.
+
+    A pickle of many rows has no factor, which would take n² numbers: it is computed again.
+
+    Parameters
+    ----------
+    D : ndarray of shape (m,) or None
+        Noise variances of the distinct rows.
+    """
+
+    D: np.ndarray | None = None
+
+    def __getstate__(self):
+        """Without the factor of many rows."""
+        state = super().__getstate__()
+        return {**state, "L": None} if self.size > _PICKLED and self.L is not None else state
+
+    def __setstate__(self, state):
+        """With the factor as it was."""
+        vars(self).update(state)
+        if self.L is None and self.D is not None:
+            vars(self)["L"] = _factor(self.kernel, self.Z, self.D, self.n_jobs, gradient=False)[0]
+
+    def for_prediction(self, mean_only=False):
+        """The same, without what variances need if only means are wanted."""
+        return replace(super().for_prediction(mean_only), D=None if mean_only else self.D)
+
+    def first(self, size):
+        """Those of the first distinct rows only."""
+        return replace(super().first(size), D=self.D[:size])
 
 
 class _State(NamedTuple):
@@ -142,7 +178,7 @@ def value_and_gradient(kernel, groups, n_jobs=1):
 def conclude(kernel, groups, n_jobs=1):
     """Log marginal likelihood, posterior, whose inducing points are the distinct rows, jitter."""
     state = _solve(kernel, groups, n_jobs, gradient=False)
-    features = InducingFeatures(kernel, groups.X, state.L)
+    features = ExactFeatures(kernel, groups.X, state.L, D=state.means.D)
     return state.value, Posterior(kernel, features, state.alpha, None), state.jitter
 
 
@@ -153,13 +189,17 @@ def posterior(kernel, groups, n_jobs=1):
 
 def _solve(kernel, groups, n_jobs, gradient=True):
     means = means_of(kernel, groups)
-    K, pulls = kernel_matrix(kernel, groups.X, n_jobs, gradient)
-    K.flat[:: len(K) + 1] += means.D
-    L, jitter = linalg.jittered_cholesky(K, _JITTER, n_jobs)
-    del K
+    L, jitter, pulls = _factor(kernel, groups.X, means.D, n_jobs, gradient)
     half = linalg.over_lower_transposed(means.mean.T, L)
     value = means.value(linalg.log_det_from_cholesky(L), half)
     return _State(means, value, L, linalg.over_lower(half, L).T, jitter, pulls)
+
+
+def _factor(kernel, X, D, n_jobs, gradient):
+    """The factor of ``K + D``, its jitter, and the pullbacks of K."""
+    K, pulls = kernel_matrix(kernel, X, n_jobs, gradient)
+    K.flat[:: len(K) + 1] += D
+    return *linalg.jittered_cholesky(K, _JITTER, n_jobs), pulls
 
 
 def means_of(kernel, groups):

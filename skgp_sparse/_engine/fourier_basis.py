@@ -8,17 +8,23 @@ A kernel is a sum of terms with variances ``c`` (`skgp_sparse.kernels.spectrum`)
 and nothing is left of the process: it is linear in them. The origin o is a row, so that phases have
 the size of distances between rows; no covariance depends on it. A term of a constant only has one
 frequency, which is 0.
+
+Frequencies are functions of the kernel and of standard draws, which stay: quantiles of a scrambled
+Sobol sequence (Yang et al. 2014). A mean over draws of ``cos(w . (x - z))`` comes as close to the
+kernel as these fill their space evenly.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats.qmc import Sobol
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import fourier_draws
 from skgp_sparse._engine.basis import Basis, Features
 
-_UNIT = 0.1  # of normal draws in an optimiser
+_MOST_COLUMNS = 21_201  # of SciPy's Sobol sequences
+_BITS = 30  # of their numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +33,7 @@ class FourierBasis(Basis):
 
     Parameters
     ----------
-    parameters : ndarray of shape (n_frequencies, n_factors, d)
+    normal : ndarray of shape (n_frequencies, n_factors, d)
         Normal draws; those of a term with fewer factors are not used.
     levels : ndarray of shape (n_frequencies, n_factors)
         Uniform draws.
@@ -36,36 +42,27 @@ class FourierBasis(Basis):
     origin : ndarray of shape (d,)
     """
 
-    parameters: np.ndarray
+    normal: np.ndarray
     levels: np.ndarray
     counts: tuple
     origin: np.ndarray
 
-    size = property(lambda self: 2 * len(self.parameters))
+    size = property(lambda self: 2 * len(self.normal))
 
     @staticmethod
-    def drawn(kernel, n_frequencies, draws, origin, random_state):
+    def drawn(kernel, n_frequencies, origin, random_state):
         """The basis with random frequencies of a kernel, evenly shared by its terms."""
         terms, d = kernels.spectrum(kernel), len(origin)
         counts, k = shares(terms, n_frequencies), max(1, *(len(term.factors) for term in terms))
-        draw = fourier_draws.BY_NAME[draws]
-        parts = [draw(count, k, d, random_state) for count in counts]
+        parts = [sobol_draws(count, k, d, random_state) for count in counts]
         normal, levels = map(np.concatenate, zip(*parts))
         return FourierBasis(normal, levels, counts, origin)
 
-    def moved(self, parameters):
-        """Other normal draws."""
-        return replace(self, parameters=parameters)
-
-    def units(self, kernel, spread):
-        """Centre and unit of the normal draws."""
-        return 0.0, _UNIT
-
     def at(self, kernel, options):
         """`Harmonics` at a kernel."""
-        frequencies, amplitudes = np.empty_like(self.parameters[:, 0]), []
+        frequencies, amplitudes = np.empty_like(self.normal[:, 0]), []
         for term, rows in self.terms(kernel):
-            frequencies[rows] = term.frequencies(self.parameters[rows], self.levels[rows])
+            frequencies[rows] = term.frequencies(self.normal[rows], self.levels[rows])
             count = rows.stop - rows.start
             amplitudes += count * [np.sqrt(term.variance() / count)]
         return Harmonics(kernel, self, frequencies, np.array(amplitudes))
@@ -74,6 +71,19 @@ class FourierBasis(Basis):
         """Pairs of a term of the kernel and the rows that its draws have."""
         edges = np.cumsum((0, *self.counts))
         return zip(kernels.spectrum(kernel), map(slice, edges[:-1], edges[1:]))
+
+
+def sobol_draws(n, k, d, random_state):
+    """Normal numbers (n, k, d) and uniform numbers (n, k): the first points of a sequence."""
+    columns, seed = k * (d + 1), random_state.randint(2**31 - 1)
+    if columns > _MOST_COLUMNS:
+        raise ValueError(
+            f"Sobol sequences have at most {_MOST_COLUMNS} columns, and {k} factors of {d} "
+            f"features need {columns}. Choose another posterior, or pass fewer features."
+        )
+    points = Sobol(columns, seed=seed, bits=_BITS).random_base2(int(np.ceil(np.log2(n))))[:n]
+    points = (points + 0.5**_BITS / 2).reshape(n, k, d + 1)  # never 0 or 1
+    return ndtri(points[..., :d]), points[..., d]
 
 
 def shares(terms, n_frequencies):
@@ -130,18 +140,16 @@ class Harmonics(Features):
         return V, (X, V)
 
     def pull(self, tape, K_bar, inputs):
-        """Gradients wrt theta and the normal draws, through phases and amplitudes."""
+        """Gradient wrt theta, through phases and amplitudes."""
         (X, V), basis = tape, self.basis
         (cosine, sine), (cosine_bar, sine_bar) = (np.split(M, 2, axis=1) for M in (V, K_bar))
         frequency_bar = (sine_bar * cosine - cosine_bar * sine).T @ (X - basis.origin)
         amplitude_bar = 0.5 * np.einsum("ij,ij->j", K_bar, V).reshape(2, -1).sum(axis=0)
         theta_bar = np.zeros(len(self.kernel.theta))
-        normal_bar = np.empty_like(basis.parameters)
         for term, rows in basis.terms(self.kernel):
-            draws = basis.parameters[rows], basis.levels[rows]
-            bars = frequency_bar[rows], amplitude_bar[rows].sum()
-            normal_bar[rows] = term.pull(*draws, *bars, theta_bar)
-        return theta_bar, normal_bar
+            draws = basis.normal[rows], basis.levels[rows]
+            term.pull(*draws, frequency_bar[rows], amplitude_bar[rows].sum(), theta_bar)
+        return theta_bar, 0.0
 
     def slopes(self, X, K_bar):
         """Gradient wrt the rows, through their phases."""

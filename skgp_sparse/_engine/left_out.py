@@ -93,35 +93,36 @@ def left_out(distinct, block, rows, nearest, count):
 
 def value(kernel, left, metric=None, n_jobs=1, densities=None):
     """J, of normal densities or of others; see `normal_densities`."""
-    densities = densities or normal_densities
+    densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
     def of_block(rows):
         block = left.take(rows)
-        noise, own_noise, _ = _noise(kernel, block)
-        local = kriging.krige(kernel, block.points(metric)[1], block.y_near, noise)
-        return densities(block, local, own_noise)[0]
+        P = block.points(metric)[1]
+        local = kriging.krige(kernel, P, block.y_near, noise.near(block))
+        return densities(block, local, noise.own(block))[0]
 
     return sum(ordered_map(of_block, _blocks(left), n_jobs))
 
 
 def value_and_gradient(kernel, left, metric=None, n_jobs=1, densities=None):
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
-    densities = densities or normal_densities
+    densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
     def of_block(rows):
         block = left.take(rows)
-        noise, own_noise, pull_noise = _noise(kernel, block)
         P, seen = block.points(metric)
-        local, pull = kriging.linearise(kernel, seen, block.y_near, noise)
-        J, g_mean, g_variance = densities(block, local, own_noise)
-        theta_bar, P_bar, noise_bar = pull(g_mean, g_variance, metric is not None)
-        theta_bar = theta_bar + pull_noise(noise_bar, g_variance)
+        local, pull = kriging.linearise(kernel, seen, block.y_near, noise.near(block))
+        J, g_mean, g_variance = densities(block, local, noise.own(block))
+        theta_bar, P_bar, near_bar = pull(g_mean, g_variance, metric is not None)
+        noise_bar = noise.bar(block, near_bar, g_variance)
         if metric is None:
-            return J, theta_bar, 0.0
-        return J, theta_bar, P_bar.reshape(-1, len(metric)).T @ P.reshape(-1, P.shape[2])
+            return J, noise_bar, theta_bar, 0.0
+        metric_bar = P_bar.reshape(-1, len(metric)).T @ P.reshape(-1, P.shape[2])
+        return J, noise_bar, theta_bar, metric_bar
 
-    J, theta_bar, metric_bar = zip(*ordered_map(of_block, _blocks(left), n_jobs))
-    return sum(J), sum(theta_bar), sum(metric_bar)
+    results = ordered_map(of_block, _blocks(left), n_jobs)
+    J, noise_bar, theta_bar, metric_bar = map(sum, zip(*results))
+    return J, theta_bar + noise.pull(noise_bar), metric_bar
 
 
 def moments(kernel, left, metric=None, n_jobs=1, matrices=None):
@@ -129,13 +130,13 @@ def moments(kernel, left, metric=None, n_jobs=1, matrices=None):
 
     `matrices` are those of `kernel_matrices`, if they are known.
     """
+    noise = _Noise(kernel, left.X)
 
     def of_block(rows, K):
         block = left.take(rows)
-        noise, own_noise, _ = _noise(kernel, block)
         K = kernels.stacked(kernel, block.points(metric)[1]) if K is None else K
-        local = kriging.solve(K, block.y_near, noise)
-        return local.mean, local.variance + own_noise
+        local = kriging.solve(K, block.y_near, noise.near(block))
+        return local.mean, local.variance + noise.own(block)
 
     blocks = _blocks(left)
     pairs = list(zip(blocks, matrices or [None] * len(blocks)))
@@ -157,12 +158,11 @@ def gradient_outer_product(kernel, left, n_jobs=1):
 
     It is summed over targets: the average gradient outer product (Radhakrishnan et al. 2024).
     """
+    noise = _Noise(kernel, left.X)
 
     def of_block(rows):
         block = left.take(rows)
-        _, pull = kriging.linearise(
-            kernel, block.points(None)[0], block.y_near, _noise(kernel, block)[0]
-        )
+        _, pull = kriging.linearise(kernel, block.points(None)[0], block.y_near, noise.near(block))
         return sum(_squares(pull, g_mean, block.count) for g_mean in _targets(block.y_near[:, 0]))
 
     return sum(ordered_map(of_block, _blocks(left), n_jobs)) / left.count.sum()
@@ -192,21 +192,31 @@ def normal_densities(block, local, noise):
     return J, (w / v)[:, None] * e, 0.5 * w * (squares / v - n_targets) / v
 
 
-def _noise(kernel, block):
-    """Noise variances D (s, k), those of the rows left out (s,), and their pullback to theta."""
-    near, pull_near = _learned_noise(kernel, block.X, block.near)
-    own, pull_own = _learned_noise(kernel, block.X, block.own)
+class _Noise:
+    """Noise variances of rows that are left out and of those near to them.
 
-    def pull(near_bar, own_bar):
-        return pull_near(near_bar / block.weight_near) + pull_own(own_bar)
+    White noise is computed once for every row of X (r, d), however often it is near to another.
+    """
 
-    return (near + block.noise_near) / block.weight_near, own + block.noise, pull
+    def __init__(self, kernel, X):
+        _, learned, self._pull = kernels.diagonal(kernel, X)
+        self.learned = np.broadcast_to(learned, len(X))
 
+    def near(self, block):
+        """D (s, k)."""
+        return (self.learned[block.near] + block.noise_near) / block.weight_near
 
-def _learned_noise(kernel, X, rows):
-    """White noise of some rows, or a number if it is that of all, and its pullback to theta."""
-    _, noise, pull = kernels.diagonal(kernel, X[:1])
-    if np.ndim(noise) == 0:
-        return noise, lambda bar: pull(np.zeros(1), np.sum(bar, keepdims=True).ravel())[0]
-    _, noise, pull = kernels.diagonal(kernel, X[rows.ravel()])
-    return noise.reshape(rows.shape), lambda bar: pull(np.zeros(rows.size), bar.ravel())[0]
+    def own(self, block):
+        """That of the rows left out (s,)."""
+        return self.learned[block.own] + block.noise
+
+    def bar(self, block, near_bar, own_bar):
+        """The cotangent (r,) of the white noise, from those of D and of the rows left out."""
+        bar = np.bincount(block.own, own_bar, minlength=len(self.learned))
+        near_bar = near_bar / block.weight_near
+        bar += np.bincount(block.near.ravel(), near_bar.ravel(), minlength=len(self.learned))
+        return bar
+
+    def pull(self, bar):
+        """The gradient wrt theta."""
+        return self._pull(np.zeros(len(bar)), bar)[0]

@@ -41,10 +41,10 @@ class Process(ABC):
     ----------
     kernel : sklearn kernel, its white noise included
         Of the process before any data. No variance is larger than this kernel's, unless sites have
-        negative precisions, or several processes are averaged.
+        negative precisions.
     kind : str
         What the data are given by: "prior" (no data), "exact", "inducing", "fourier",
-        "neighbors", "rows" or, of several exact ones, "pool".
+        "neighbors" or "rows".
     width : int
         Numbers that a prediction computes per query (and process).
     n_rows_kept : int
@@ -53,8 +53,6 @@ class Process(ABC):
         W, where inputs are seen as ``W x``.
     factor : float
         By which variances were calibrated.
-    members : list of (str, float, kernel) or None
-        Names, weights and kernels of the processes that it is the average of.
     takes_normals : bool
         Whether `skgp_sparse._engine.normal_inputs` predicts where inputs have a distribution.
     """
@@ -65,7 +63,6 @@ class Process(ABC):
     n_rows_kept: int = 0
     metric: Array | None = None
     factor: float = 1.0
-    members: list[tuple[str, float, Kernel]] | None = None
     takes_normals: bool = False
 
     def sees(self, rows: Table) -> Table:

@@ -226,8 +226,8 @@ def _by_target(draws, p):
 
 def _harmonics(kernel, n_frequencies, origin, random_state):
     """Features of a kernel, of which half have high frequencies."""
-    basis = FourierBasis.drawn(kernel, n_frequencies, "sobol", origin, random_state)
-    normal, levels, weights = basis.parameters.copy(), basis.levels.copy(), []
+    basis = FourierBasis.drawn(kernel, n_frequencies, origin, random_state)
+    normal, levels, weights = basis.normal.copy(), basis.levels.copy(), []
     for term, rows in basis.terms(kernel):
         is_high = np.arange(rows.stop - rows.start) % 2 == 1
         log_ratio = np.zeros(len(is_high))  # of the densities of high draws and of plain ones
@@ -244,6 +244,6 @@ def _harmonics(kernel, n_frequencies, origin, random_state):
                 log_ratio += 0.5 * squares * (1.0 - scale**-2) - len(own) * np.log(scale)
         weights.append(2.0 / (1.0 + np.exp(log_ratio)))
         weights[-1] /= weights[-1].mean()
-    harmonics = replace(basis, parameters=normal, levels=levels).at(kernel, Options())
+    harmonics = replace(basis, normal=normal, levels=levels).at(kernel, Options())
     amplitudes = harmonics.amplitudes * np.sqrt(np.concatenate(weights))
     return replace(harmonics, amplitudes=amplitudes)

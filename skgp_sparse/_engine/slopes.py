@@ -19,7 +19,6 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine import kriging
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.pooled import PooledProcess
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.process import float64
 from skgp_sparse._engine.table import row_blocks
@@ -44,7 +43,7 @@ def slopes_of(process):
     for kind, of in ((Posterior, of_features), (NeighborsPosterior, of_neighbors)):
         if isinstance(process, kind):
             return partial(of, process)
-    return partial(of_pool, process) if isinstance(process, PooledProcess) else None
+    return None
 
 
 def of_features(posterior, X, latent, n_jobs=1):
@@ -98,19 +97,6 @@ def of_neighbors(posterior, X, latent, n_jobs=1):
         return Slopes(local.mean, variance, np.stack(each, axis=1), variance_slope)
 
     return _joined(of_block, slices(len(X), kriging.block_size(near.shape[1])), n_jobs)
-
-
-def of_pool(posterior, X, latent, n_jobs=1):
-    """`Slopes` of a `PooledProcess`; see `slopes_of`."""
-    each = [of_features(one, X, latent, n_jobs) for one in posterior.processes]
-    means, variances, mean_slopes, variance_slopes = zip(*each)
-    mean, mean_slope = posterior.average(means), posterior.average(mean_slopes)
-    apart = [one - mean for one in means]
-    squares = [one[:, 0] ** 2 for one in apart]
-    turns = [2.0 * one * (slope - mean_slope)[:, 0] for one, slope in zip(apart, mean_slopes)]
-    variance = posterior.average(variances) + posterior.average(squares)
-    variance_slope = posterior.average(variance_slopes) + posterior.average(turns)
-    return Slopes(mean, variance, mean_slope, variance_slope)
 
 
 def in_metric(slopes, metric):

@@ -11,9 +11,6 @@ and cancels). The mean is that of v = 1, and so is q(u). At any place ``*`` the 
 
     var = var of v = 1  -  ‖(1 - v)^½ S⁻¹ N^-½ R_f*‖².
 
-Where blocks of rows have a penalty together, ``v`` is block-diagonal: that of
-`skgp_sparse._engine.residual_groups`, ``v_b = M_b⁻¹``.
-
 The variances take the eigenvalues of an n × n matrix. Directions in which the residual process
 hardly varies, the jitter of ``Kuu`` among them, keep v = 1.
 """
@@ -28,7 +25,6 @@ from skgp_sparse import kernels
 from skgp_sparse._engine import process
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.process import JOINT_ROWS, Process, float64
-from skgp_sparse._engine.residual_groups import explained
 from skgp_sparse._engine.table import row_blocks
 
 _LEAST = 1e-8  # variance of a direction, as a share of that of the process, that is told from none
@@ -105,7 +101,7 @@ def tightened(plain, rows, bound):
     ----------
     plain : Posterior
     rows : Block
-        Rows of positive weight, those that the bound sees together one after the other.
+        All training rows.
     bound : Bound
         A variational one, without a share of the residual in the noise.
     """
@@ -118,14 +114,9 @@ def tightened(plain, rows, bound):
     root = np.sqrt(weight / s2)  # N^-½
     residual *= root
     residual *= root[:, None]
-    blocks = explained(residual, bound.block_size) if bound.block_size > 1 else None
     weights = _inverse_root(residual, _LEAST * np.mean(signal * root**2))
     weights *= root[:, None]
-    if blocks is None:
-        weights *= np.sqrt(np.maximum(1.0 - _slopes(bound, x, weight), 0.0))
-    else:
-        for block, factor in blocks:
-            weights[:, block] = weights[:, block] @ factor
+    weights *= np.sqrt(np.maximum(1.0 - _slopes(bound, x, weight), 0.0))
     return TightPosterior(plain, X, weights, V.T @ weights)
 
 

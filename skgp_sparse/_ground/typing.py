@@ -26,7 +26,6 @@ BoundName = Literal[
     "titsias",
     "vfe",
     "titsias_new",
-    "titsias_blocks",
     "artemev",
     "pep",
     "fitc",
@@ -35,7 +34,7 @@ BoundName = Literal[
 ]
 LikelihoodName = Literal["gaussian", "poisson", "negative_binomial", "gamma", "student_t"]
 SigmoidName = Literal["probit", "logit"]
-PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "pool", "rows"]
+PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "rows"]
 SolverName = Literal["auto", "lbfgs", "stochastic"]
 InitialiserName = Literal["auto", "k-means", "k-means++", "random", "greedy", "rp-cholesky"]
 MetricName = Literal["auto", "ard", "full"]

@@ -58,8 +58,7 @@ class SelectionDisplay(Display):
         if not candidates or isinstance(candidates[0], list):
             raise ValueError(
                 "SelectionDisplay needs selection_ of one problem in which something was tried. "
-                "Few rows have the exact process, unless posterior is 'pool'. Set it, or fit "
-                "more rows."
+                "Few rows have the exact process. Fit more rows."
             )
         return cls(candidates).plot(ax=ax)
 

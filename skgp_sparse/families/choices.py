@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +50,6 @@ BOUNDS = {
     "titsias": Offer(bounds.Titsias, _plain),
     "vfe": Offer(bounds.Titsias, _plain),
     "titsias_new": Offer(bounds.TitsiasNew, _spherical),
-    "titsias_blocks": Offer(bounds.TitsiasBlocks, None),
     "artemev": Offer(bounds.Artemev, _spherical),
     "fitc": Offer(bounds.FITC, _propagation),
     "gfitc-ep": Offer(bounds.FITC, _propagation),  # EP is exact for a Gaussian likelihood
@@ -69,15 +68,7 @@ def resolve_bound(bound, name):
     """The bound object of a string or an instance."""
     if isinstance(bound, bounds.PEP):
         check_number(bound.alpha, "bound__alpha", name, Real, low=0, high=1)
-    if isinstance(bound, bounds.TitsiasBlocks):
-        check_number(bound.block_size, "bound__block_size", name, Integral, low=1)
     if isinstance(bound, bounds.Bound):
-        if bound.block_size != 1 and not isinstance(bound, bounds.TitsiasBlocks):
-            raise ValueError(
-                f"{name}: bound={as_text(bound)} has block_size={as_text(bound.block_size)}, but "
-                "only TitsiasBlocks and its subclasses have a penalty for blocks of rows. Set it "
-                "to 1."
-            )
         return clone(bound)
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
     require(isinstance(bound, str) and bound in BOUNDS, "bound", bound, name, must)

@@ -17,7 +17,7 @@ from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._choice import tolerance
 from skgp_sparse.rows.checks import check_columns
 
-_WITHOUT = "neighbors", "fourier", "pool"  # kinds of posteriors that bound no exact evidence
+_WITHOUT = "neighbors", "fourier"  # kinds of posteriors that bound no exact evidence
 _RESIDUAL = 1e-3  # of the solve: it costs the bounds about its square over the noise
 
 
@@ -112,7 +112,7 @@ def _bounds(fit, parameters, rows, bound, value):
     with single_threaded_blas(), arithmetic():
         if value is None:
             model, Z = GaussianModel(bound), basis.parameters
-            value = model.sparse(rows, Z, options, kernel).value(kernel)
+            value = model.sparse(rows, Z, options).value(kernel)
         certificate = certify(
             kernel,
             basis.at(kernel, options).for_prediction(),

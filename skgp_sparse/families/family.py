@@ -282,7 +282,7 @@ class Family(ABC):
         given, d = self.parameters.kernel, rows.n_features
         check_coded(given, kernel, self.columns(), d, self.name)
         job = job_of(self, rows, kernel, model, name)
-        job = job._replace(before=before, names=self.feature_names())
+        job = job._replace(before=before)
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 
     def settled(self, jobs: list[Job]) -> list[Job]:
@@ -337,7 +337,7 @@ def fit_all(
 
 
 def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
-    """The fits of several jobs, with the candidates of a contest that some of them held."""
+    """The fits of several jobs, with the candidates of a race that some of them held."""
     return [fit._replace(selection=candidates.get(k, fit.selection)) for k, fit in enumerate(fits)]
 
 

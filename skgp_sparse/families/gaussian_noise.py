@@ -22,22 +22,17 @@ from skgp_sparse.families.choices import (
 )
 from skgp_sparse.families.family import Family
 from skgp_sparse.families.intervals import scores_of
-from skgp_sparse.families.parameter_checks import (
-    check_in_memory_for_blocks,
-    check_solver_for_blocks,
-    check_strategy,
-)
+from skgp_sparse.families.parameter_checks import check_strategy
 from skgp_sparse.families.streams import joined, new_stream
 from skgp_sparse.families.varying_noise import check_learned_noise, with_varying_noise
 from skgp_sparse.families.views import TargetView
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
 from skgp_sparse.posteriors._choice import resolve_posterior
-from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._moves import Action, Knowledge, knowledge_of, next_action
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import Rules, is_auto
 from skgp_sparse.rows.part import FEW_ROWS, Units, has_few_rows, part_of, scale_of
-from skgp_sparse.solvers import Fit, KeepParameters, resolve_solver
+from skgp_sparse.solvers import Fit, KeepParameters
 
 
 class GaussianNoise(Family):
@@ -52,20 +47,12 @@ class GaussianNoise(Family):
         self.bound = resolve_bound(parameters.bound, name)
         self.strategy = resolve_posterior(parameters.posterior, name)
         check_strategy(self)
-        if self._sees_blocks():
-            check_solver_for_blocks(self)
-        one = f"posterior={self.strategy.name!r}" if self.strategy.one_target else ""
-        n_targets = parameters.n_targets
-        self.rules = Rules(name, parameters.kernel, n_targets=n_targets, one_target=one)
+        self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
     def jobs(self, records, earlier):
         """The one job there is."""
         rows = records.numbers(self.parameters.normalize_y)
-        if self._sees_blocks():
-            check_in_memory_for_blocks(self, rows)
         job = self._job(rows)
-        if self._sees_blocks():
-            job = job.with_settings(solver=self._solver_of_all_rows())
         check_learned_noise(job, self.parameters, self.name)
         return [job]
 
@@ -83,7 +70,6 @@ class GaussianNoise(Family):
         """What the posterior was given."""
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
-        learned["pool_"] = process.members
         return {"posterior_": process.kind, "likelihood_": None, **learned}
 
     def scores(self, fits, records, groups):
@@ -180,17 +166,6 @@ class GaussianNoise(Family):
         value = fit.value * total / fit.objective.total
         objective = replace(fit.objective, rows=rows, total=total, posterior=posterior)
         return fit._replace(objective=objective, posterior=posterior, value=value, n_iter=0)
-
-    def _sees_blocks(self):
-        """Whether near rows have a penalty together, which some of the rows do not tell."""
-        return self.bound.block_size > 1 and not isinstance(self.strategy, FourierFeatures)
-
-    def _solver_of_all_rows(self):
-        """The solver that is asked for, L-BFGS if none is."""
-        given = self.parameters
-        return resolve_solver(
-            "lbfgs" if is_auto(given.solver) else given.solver, given.optimizer, 0, 0
-        )
 
     def _job(self, rows, kernel=None):
         """The `Job` of a table, begun at a kernel or at the initial one."""

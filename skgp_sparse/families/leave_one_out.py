@@ -10,7 +10,6 @@ from skgp_sparse._engine.metric import in_its_inputs
 from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.pooled import PooledProcess
 from skgp_sparse._engine.posterior import Posterior, Posteriors, noise_variance
 from skgp_sparse._engine.rows_posterior import RowsPosterior
 from skgp_sparse._engine.visited_rows import known_rows
@@ -147,7 +146,7 @@ def why_unknown(fit):
             "'lbfgs'."
         )
     process = in_its_inputs(fit.posterior)
-    if isinstance(process, Posterior | Posteriors | PooledProcess | RowsPosterior):
+    if isinstance(process, Posterior | Posteriors | RowsPosterior):
         return None
     if isinstance(process, NeighborsPosterior) and isinstance(process.rows, DistinctRows):
         return None
@@ -182,13 +181,10 @@ def _of_normal(process, fit, rows, chosen, n_jobs):
         known = known_rows(rows)
         near = NeighborsPosterior.of(process.prior, known, _NEIGHBORS, None, process.factor)
         return cavities.of_rows(process, rows, chosen, near, n_jobs)
-    if isinstance(process, PooledProcess):
-        left = cavities.of_pool(process, rows)
-    elif process.TB is None:
+    if process.TB is None:
         left = cavities.of_exact(process, rows)
-    else:
-        return cavities.of_basis(process, _some(rows, chosen), fit.objective.bound, n_jobs)
-    return LeftOut(left.mean[chosen], left.variance[chosen])
+        return LeftOut(left.mean[chosen], left.variance[chosen])
+    return cavities.of_basis(process, _some(rows, chosen), fit.objective.bound, n_jobs)
 
 
 def _with_sites(process, fit, chosen, n_jobs):

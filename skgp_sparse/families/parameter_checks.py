@@ -7,11 +7,11 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse.families.choices import is_gaussian, resolve_bound
+from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.hyperpriors import PRIORS
 from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
-from skgp_sparse.solvers import Minibatches, check_solver, takes_random_rows
+from skgp_sparse.solvers import Minibatches, check_solver
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _METRICS = ("auto", "ard", "full")
@@ -250,27 +250,6 @@ def check_minibatches(parameters, method, name):
         )
 
 
-def check_solver_for_blocks(family):
-    """Raise if near rows have a penalty together, and the solver learns from random rows."""
-    given = family.parameters
-    if takes_random_rows(given.solver):
-        raise ValueError(
-            f"{family.name}: bound={as_text(given.bound)} has a penalty for each block of near "
-            f"rows, which random rows are not. Got solver={as_text(given.solver)}. Set solver to "
-            "'lbfgs', or bound to 'titsias_new'."
-        )
-
-
-def check_in_memory_for_blocks(family, rows):
-    """Raise if near rows have a penalty together, and rows are not in memory to be looked for."""
-    if not rows.in_memory:
-        raise ValueError(
-            f"{family.name}: bound={as_text(family.parameters.bound)} needs all rows in memory, "
-            "where it looks for near ones. Pass arrays, not a source or rows on a cluster, or set "
-            "bound to 'titsias_new'."
-        )
-
-
 def can_learn_later(estimator):
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
@@ -279,9 +258,6 @@ def can_learn_later(estimator):
         reason = strategy.refuses_later_rows()
         if strategy.keeps_rows and not is_gaussian(estimator.likelihood):
             reason = f"posterior={strategy.name!r} has Gaussian noise only there"
-        bound = estimator.bound
-        if is_gaussian(estimator.likelihood) and resolve_bound(bound, name).block_size > 1:
-            reason = f"bound={as_text(bound)} has a penalty for each block of near rows"
         if estimator.metric not in ("auto", "ard") and not strategy.keeps_rows:
             reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
     except ValueError:  # which partial_fit will say
@@ -289,7 +265,7 @@ def can_learn_later(estimator):
     if reason is not None:
         raise AttributeError(
             f"{name}.partial_fit learns rows that arrive later with one basis of inducing points, "
-            f"but {reason}. Set posterior to 'inducing', metric to 'ard' and bound to 'auto', or "
-            "call fit with all rows."
+            f"but {reason}. Set posterior to 'inducing' and metric to 'ard', or call fit "
+            "with all rows."
         )
     return True

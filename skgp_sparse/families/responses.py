@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
 from skgp_sparse.families.intervals import scores_of
 from skgp_sparse.families.parameter_checks import check_minibatches, check_no_alpha, check_strategy
@@ -32,13 +31,8 @@ class Responses(SiteFamily):
         check_strategy(self)
         check_minibatches(parameters, method, name)
         check_no_alpha(parameters, name)
-        self.rules = Rules(
-            name,
-            parameters.kernel,
-            likelihood=self.likelihood,
-            n_targets=parameters.n_targets,
-            one_target=f"likelihood={as_text(self.likelihood)}",
-        )
+        given = {"likelihood": self.likelihood, "n_targets": parameters.n_targets}
+        self.rules = Rules(name, parameters.kernel, **given)
         self.normalizes = parameters.normalize_y and self.likelihood.standardises
 
     def jobs(self, records, earlier):
@@ -64,7 +58,6 @@ class Responses(SiteFamily):
         likelihood = fits[0].objective.likelihood.rescaled(-mean / scale, 1.0 / scale)
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
-        learned["pool_"] = process.members
         return {"posterior_": process.kind, "likelihood_": likelihood, **learned}
 
     def scores(self, fits, records, groups):

@@ -47,9 +47,15 @@ _POSTERIORS = "auto", "exact", "inducing", "neighbors"
 _FEWEST = 100  # rows of which "auto" learns how the noise varies
 _LEAST_SHARE = 0.01  # of noise in the variances of rows that are left out, in the median
 _NATS = 3.0  # that rows which are left out have to gain
-_MOST_ROWS = 5000  # whose errors are followed
+_MOST_ROWS = 4000  # whose errors are followed
+_NEIGHBORS = 50  # that tell errors
+_LEVELS = np.exp(np.linspace(-1.5, 2.0, 15))  # factors of noise that varies
 _POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
 _ITERATIONS = 100
+_BRIEFLY, _MOVES = (
+    6,
+    2000,
+)  # iterations of a default fit with noise that varies; rows up to which it moves
 _PRIORS = LogNormalLengthScales(variance=0.3), PooledCorrelations(), NeutralValues()
 _LEAST = 0.1  # added to squared errors: a small one says little
 
@@ -157,31 +163,71 @@ def _why_not(job, fit):
 
 
 def _varied(job, fit, family, random_state):
-    """The `Fit` whose noise varies, and the nats that rows gain by it which are left out."""
+    """The `Fit` whose noise varies, and the nats that rows gain by it which are left out.
+
+    Hyperparameters are held in the first pass, and move in the second: errors in units of noise
+    that varies say what is left. Unless it is wanted, a pass that gains nothing is the last one,
+    and there is none where the noise that would be learned promises nothing.
+    """
     rows, n_jobs = fit.objective.rows, job.settings.options.n_jobs
     chosen = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
     if len(chosen) > _MOST_ROWS:
         chosen = np.sort(random_state.permutation(chosen)[:_MOST_ROWS])
     chosen = chosen[np.sort(np.unique(rows.block(chosen).X, axis=0, return_index=True)[1])]
-    X, before = rows.block(chosen).X, predicted(fit, n_jobs, chosen)
-    share = np.median(noise_variance(fit.posterior.kernel, X) / before.variance[:, 0])
-    if share < _LEAST_SHARE and family.parameters.noise == "auto":
+    X, before = rows.block(chosen).X, _left_out(fit, n_jobs, chosen)
+    noise = noise_variance(fit.posterior.kernel, X)
+    is_wanted = family.parameters.noise == "learned"
+    if not is_wanted and np.median(noise / before.variance[:, 0]) < _LEAST_SHARE:
         return fit, 0.0
+    weight = np.broadcast_to(rows.block(chosen).weight, len(chosen))
     logs, seen, other = np.zeros(len(chosen)), before, fit
-    for moves in (False, True):  # errors in units of noise that varies say what is left
+    for moves in (False, True):
         table = _table_of(rows, chosen, logs + _logarithms(seen))
         second = _second_process(job, table, family, random_state)
         factor = _factor_of(second)
-        kernel = fit.kernel.k1 + _noise_like(fit.kernel.k2, factor)
+        of_others = factor.mean + predicted(second, n_jobs, np.arange(len(chosen))).mean[:, 0]
+        level, promised = _likeliest_level(before, noise, of_others, weight)
+        if not (moves or is_wanted) and promised <= _NATS:
+            return fit, promised
+        kernel = fit.kernel.k1 + _noise_like(fit.kernel.k2, factor, level)
         other = _fit_again(job, fit, kernel, moves, random_state)
-        logs, seen = factor(X), predicted(other, n_jobs, chosen)
-    of_others = factor.mean + predicted(second, n_jobs, np.arange(len(chosen))).mean[:, 0]
-    change = np.expm1(of_others - logs) * noise_variance(other.posterior.kernel, X)
-    std = np.sqrt(seen.variance + seen.known + change[:, None])
-    weight = np.broadcast_to(rows.block(chosen).weight, len(chosen))
-    gains = log_normal_density(seen.y, seen.mean, std) - before.log_density
-    gain = np.sum(weight[:, None] * gains)
-    return other, gain if np.isfinite(gain) else -np.inf
+        logs, seen = factor(X), _left_out(other, n_jobs, chosen)
+        change = np.expm1(of_others - logs) * noise_variance(other.posterior.kernel, X)
+        gain = _gain(before, seen.mean, seen.variance + seen.known + change[:, None], weight)
+        if not is_wanted and gain <= _NATS:
+            break
+    return other, gain
+
+
+def _likeliest_level(before, noise, logs, weight):
+    """The factor of noise that varies which promises the most, and the nats that it promises.
+
+    Predictions are as before but for the noise.
+    """
+    latent = np.maximum(before.variance[:, 0] - noise, 0.0)[:, None] + before.known
+
+    def promised(level):
+        varying = level * noise * np.exp(logs)
+        return _gain(before, before.mean, latent + varying[:, None], weight)
+
+    level = max(_LEVELS, key=promised)
+    return level, promised(level)
+
+
+def _gain(before, mean, variance, weight):
+    """Nats that rows gain which are left out; -inf where they are not finite."""
+    with np.errstate(invalid="ignore"):
+        gains = log_normal_density(before.y, mean, np.sqrt(variance)) - before.log_density
+        gain = np.sum(weight[:, None] * gains)
+    return gain if np.isfinite(gain) else -np.inf
+
+
+def _left_out(fit, n_jobs, chosen):
+    """What the others say of some rows; of neighbours, no more than tell the errors."""
+    posterior = fit.posterior
+    if isinstance(posterior, NeighborsPosterior):
+        fit = fit._replace(posterior=replace(posterior, k=min(posterior.k, _NEIGHBORS)))
+    return predicted(fit, n_jobs, chosen)
 
 
 def _factor_of(second):
@@ -190,8 +236,9 @@ def _factor_of(second):
     return LogFactor(second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean)
 
 
-def _noise_like(white, factor):
-    return VaryingNoise(factor, white.noise_level, white.noise_level_bounds)
+def _noise_like(white, factor, level):
+    level = np.clip(level * white.noise_level, *white.noise_level_bounds)
+    return VaryingNoise(factor, level, white.noise_level_bounds)
 
 
 def _logarithms(found):
@@ -241,6 +288,9 @@ def _fit_again(job, fit, kernel, moves, random_state):
     if isinstance(fit.posterior, NeighborsPosterior):
         return with_other_noise(job, fit, kernel, moves)
     settings = job.settings._replace(n_restarts=0, find_periods=False, cheap=None)
+    if job.is_free:
+        settings = settings._replace(max_iter=min(_BRIEFLY, settings.max_iter))
+        moves = moves and len(fit.objective.rows) <= _MOVES
     solver = settings.solver if moves else KeepParameters()
     model = None if fit.posterior.kind == "exact" else job.model
     other = solver.solve(fit.objective, kernel, settings, random_state, model)

@@ -305,7 +305,7 @@ class Model(ABC):
             The objective.
         """
 
-    def sparse(self, rows: Table, Z: Array, options: Any, kernel: Kernel = None) -> SparseFit:
+    def sparse(self, rows: Table, Z: Array, options: Any) -> SparseFit:
         """Make the objective at inducing points.
 
         Parameters
@@ -316,8 +316,6 @@ class Model(ABC):
             Inducing points.
         options : Options
             How to compute.
-        kernel : sklearn kernel or None
-            At which the fit begins, if it is known.
 
         Returns
         -------

@@ -4,16 +4,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skgp_sparse import kernels
-from skgp_sparse._engine import collapsed, decoupled, exact, residual_groups
+from skgp_sparse._engine import collapsed, decoupled, exact
 from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.exact import Groups
-from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.residual_groups import NearRows, near_rows
 from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Conclusion, ExactFit, Model, Objective, SparseFit
-from skgp_sparse.inference.methods import Spherical
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.parameters import basis_block, kernel_block
 
@@ -115,10 +111,6 @@ class CollapsedObjective(SparseFit):
         rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
         return collapsed.mean_noise_and_residual(self.problem(kernel), rows)
 
-    def rows_in_order(self):
-        """All rows of positive weight, those with a common penalty one after the other."""
-        return self.rows.everything().used()
-
     def minibatch_view(self):
         """Gradients from some rows, and a running posterior."""
         return GaussianMinibatchView(self.size() / self.rows.n_targets)
@@ -126,45 +118,6 @@ class CollapsedObjective(SparseFit):
     def problem(self, kernel):
         """The question of an evaluation."""
         return Problem(kernel, self.basis, self.rows, self.bound, self.options)
-
-
-@dataclass(frozen=True, eq=False)
-class BlockObjective(CollapsedObjective):
-    """A collapsed bound with one penalty for each group of near rows."""
-
-    near: NearRows | None = None
-
-    def on(self, rows):
-        """The same objective of other rows, which have groups of their own."""
-        near = near_rows(rows, self.near.scale, self.near.size)
-        return replace(self, rows=rows, near=near)
-
-    def value(self, kernel, inner_state=None):
-        """The bound."""
-        problem = self.problem(kernel)
-        return collapsed.value(problem) - residual_groups.penalty(problem, self.near)
-
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
-        """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt the inducing points."""
-        problem = self.problem(kernel)
-        without = collapsed.value_and_gradient(problem, inputs)
-        penalty, slopes = residual_groups.penalty_and_gradient(problem, self.near, inputs)
-        gradient = {name: bar - slopes[name] for name, bar in without.gradient.items()}
-        return without._replace(value=without.value - penalty, gradient=gradient)
-
-    def conclude(self, kernel, inner_state=None):
-        """`Conclusion` at a kernel."""
-        without = super().conclude(kernel)
-        penalty = residual_groups.penalty(self.problem(kernel), self.near)
-        return without._replace(value=without.value - penalty)
-
-    def rows_in_order(self):
-        """The rows of one group after those of another."""
-        return self.rows.block(self.near.order())
-
-    def problem(self, kernel):
-        """The question of an evaluation, but for the penalty."""
-        return super().problem(kernel)._replace(bound=Spherical(0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,17 +189,6 @@ class GaussianModel(Model):
     def in_basis(self, rows, basis, options):
         """Objective in a basis."""
         return CollapsedObjective(rows, self.bound, basis, options)
-
-    def sparse(self, rows, Z, options, kernel=None):
-        """Objective at inducing points; rows are near in length scales or, without, in spreads."""
-        bound, basis = self.bound, InducingBasis(Z)
-        if bound.block_size == 1:
-            return self.in_basis(rows, basis, options)
-        scale = rows.scale()
-        if kernel is not None:
-            scale = kernels.length_scales(kernel, scale)
-        near = near_rows(rows, scale, bound.block_size)
-        return BlockObjective(rows, bound, basis, options, near)
 
     def kinds(self, rows):
         """None: all rows are alike."""

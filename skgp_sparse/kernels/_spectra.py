@@ -57,18 +57,16 @@ class Factor(NamedTuple):
         frequencies[:, own] = self.radii(level)[:, None] * scaled
         return frequencies
 
-    def pull(self, normal: Array, level: Array, bar: Any) -> tuple[Array, Array]:
-        """Return the gradients with respect to the hyperparameters and ``e`` from `bar` (k, d)."""
+    def pull(self, normal: Array, level: Array, bar: Any) -> Array:
+        """Return the gradient with respect to the hyperparameters from `bar` (k, d)."""
         kernel, own = self.kernel, self.columns(normal.shape[1])
-        bar, normal_bar = bar[:, own], np.zeros_like(normal)
-        direction = bar * normal[:, own] / kernel.length_scale  # sums to that of the radius
+        direction = bar[:, own] * normal[:, own] / kernel.length_scale  # sums to that of the radius
         slopes = {"length_scale": -self.radii(level) @ direction}
         if np.ndim(kernel.length_scale) == 0:
             slopes["length_scale"] = slopes["length_scale"].sum()
         if hasattr(kernel, "alpha"):
             slopes["alpha"] = _slope_in_alpha(kernel, level) @ direction.sum(axis=1)
-        normal_bar[:, own] = self.radii(level)[:, None] * bar / kernel.length_scale
-        return assemble(kernel, slopes), normal_bar
+        return assemble(kernel, slopes)
 
 
 class Term(NamedTuple):
@@ -90,15 +88,12 @@ class Term(NamedTuple):
 
     def pull(
         self, normal: Array, level: Array, bar: Any, log_variance_bar: float, theta_bar: Array
-    ) -> Array:
-        """Add to `theta_bar`, and return the gradient with respect to the normal draws."""
-        normal_bar = np.zeros_like(normal)
+    ) -> None:
+        """Add the gradient with respect to the hyperparameters to `theta_bar`."""
         for one in self.constants:
             theta_bar[one.place] += assemble(one.kernel, {"constant_value": log_variance_bar})
         for j, factor in enumerate(self.factors):
-            slopes, normal_bar[:, j] = factor.pull(normal[:, j], level[:, j], bar)
-            theta_bar[factor.place] += slopes
-        return normal_bar
+            theta_bar[factor.place] += factor.pull(normal[:, j], level[:, j], bar)
 
 
 def spectrum(kernel: Kernel) -> list[Term] | None:

@@ -10,7 +10,6 @@ predicts:
 - `_scales`: where the length scales of the default kernel begin
 - `_skewed_columns`: columns on a scale of logarithms
 - `_exact`: all rows, exactly
-- `_pool`: several exact fits, averaged
 - `_inducing_points`: inducing points
 - `_fourier_features`: random features
 - `_larger_mean`: inducing points, and more of them for the mean
@@ -21,7 +20,8 @@ predicts:
 - `_metric_starts`: where the search for a metric begins
 - `_aside`, `_calibration`: rows held aside, which judge models; one factor for all variances
 - `_learned_metric`: a metric that neighbours learn, for another posterior
-- `_contest`: which posterior predicts these rows best
+- `_subsets`: hyperparameters of exact fits to more and more rows
+- `_race`: which posterior predicts these rows best
 - `_neighbors_with_sites`: the same where rows have a likelihood
 - `_uncertain_inputs`: inducing points where inputs are known up to their standard deviations
 - `_choice`: names, and the rule of "auto"
@@ -34,7 +34,6 @@ from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.posteriors._pool import Pool
 
 __all__ = ["AllRows", "Candidate", "Exact", "FourierFeatures", "InducingPoints"]
-__all__ += ["Neighbors", "Pool", "Strategy"]
+__all__ += ["Neighbors", "Strategy"]

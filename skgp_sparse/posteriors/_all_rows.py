@@ -117,7 +117,7 @@ class AllRows(Strategy):
         kernel = _with_least_noise(learned.kernel, least)
         with arithmetic():
             posterior, Z, jitter = _posterior(job, kernel, least, random_state)
-            objective = job.model.sparse(rows, Z, settings.options, kernel)
+            objective = job.model.sparse(rows, Z, settings.options)
             value = objective.value(kernel)
         return Fit(kernel, objective, posterior, value, learned.n_iter, jitter)
 

@@ -1,5 +1,6 @@
 """Rows that are held aside, and what became of the models that predicted them."""
 
+from copy import copy
 from dataclasses import replace
 from time import perf_counter
 from typing import NamedTuple
@@ -10,7 +11,8 @@ from skgp_sparse._engine.posterior import noise_variance
 from skgp_sparse.posteriors._calibration import log_densities
 from skgp_sparse.posteriors._contract import Candidate
 
-_MOST, _SHARE = 3000, 5  # rows held aside: so many, and one in so many, at most
+_MOST = 2000  # rows held aside
+_SHARE, _SHARE_WITH_SITES = 2, 5  # one in so many is, at most: sites are learned without them
 _ROUNDING = 1e-9  # of a row's weight
 
 
@@ -22,19 +24,28 @@ class Judgement(NamedTuple):
 
     density = property(lambda self: float(np.average(self.of_rows, weights=self.count)))
 
+    def take(self, rows):
+        """The same of some of the rows."""
+        return Judgement(self.of_rows[rows], self.count[rows])
+
     @classmethod
     def of_failure(cls, count):
         """That of a model which could not be computed."""
         return cls(np.full(len(count), -np.inf), count)
 
-    def leads(self, other):
-        """Whether it is ahead of another one by more than a standard error of their difference."""
+    @classmethod
+    def joined(cls, judgements):
+        """That of the rows of all of some."""
+        return cls(*map(np.concatenate, zip(*judgements)))
+
+    def leads(self, other, errors=1.0):
+        """Whether it is ahead of another one by so many standard errors of their difference."""
         if not (np.isfinite(self.density) and np.isfinite(other.density)):
             return self.density > other.density
         gain = self.of_rows - other.of_rows
         mean = np.average(gain, weights=self.count)
         spread = np.average((gain - mean) ** 2, weights=self.count)
-        return mean > np.sqrt(spread / self.count.sum())
+        return mean > errors * np.sqrt(spread / self.count.sum())
 
 
 class Aside:
@@ -46,6 +57,8 @@ class Aside:
     ----------
     rows : Table
     random_state : RandomState
+    has_sites : bool
+        Whether rows have a likelihood.
 
     Attributes
     ----------
@@ -60,14 +73,25 @@ class Aside:
         Models that they have judged.
     """
 
-    def __init__(self, rows, random_state):
+    def __init__(self, rows, random_state, has_sites=False):
         self.rows, self.random_state, self.candidates = rows, random_state, []
-        sample, count = self.sample(_SHARE * _MOST)
-        drawn = copies(count, min(_MOST, max(len(rows) // _SHARE, 1)), random_state)
+        share = _SHARE_WITH_SITES if has_sites else _SHARE
+        sample, count = self.sample(share * _MOST)
+        drawn = copies(count, min(_MOST, max(len(rows) // share, 1)), random_state)
         self.chosen, self.count = sample[drawn > 0], drawn[drawn > 0]
         self.block, self.clock = rows.block(self.chosen), perf_counter()
         self.scale = rows.y_scale[rows.y_scale > 0]  # of the targets that vary
         self.noise = np.broadcast_to(self.block.noise, len(self.chosen)).astype(float)
+
+    def some(self, size):
+        """The first so many of a random order of the rows, whose order stays; and their places."""
+        if size >= len(self.chosen):
+            return self, slice(None)
+        places = np.sort(self.random_state.permutation(len(self.chosen))[:size])
+        other = copy(self)
+        other.chosen, other.count = self.chosen[places], self.count[places]
+        other.block, other.noise = self.rows.block(other.chosen), self.noise[places]
+        return other, places
 
     def others(self, size):
         """Numbers of about so many random rows beside these, and how often they count."""

@@ -6,8 +6,8 @@
 2. Where anything asks for inducing points, rows have several latent values or are not in memory, or
    there are not many (and no category with many levels): inducing points.
 3. Where a metric of some rank is wanted: neighbours.
-4. Otherwise a contest between neighbours and inducing points, on rows held aside; one for all
-   problems of a classifier.
+4. Otherwise a race of neighbours against the exact process or, of more rows and with a likelihood,
+   against inducing points; one for all problems of a classifier.
 """
 
 from functools import partial
@@ -23,7 +23,6 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.posteriors._all_rows import AllRows
-from skgp_sparse.posteriors._contest import agreed, contest
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures, check_features
@@ -32,7 +31,7 @@ from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.posteriors._pool import Pool
+from skgp_sparse.posteriors._race import agreed, race
 from skgp_sparse.posteriors._tight_variance import TightVariance
 from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
@@ -65,11 +64,11 @@ class Auto(Strategy):
             return in_metric(InducingPoints(), job.metric).fit(job, random_state)
         if isinstance(job.metric, Integral):
             return Neighbors().fit(job, random_state)
-        return contest(job, random_state)
+        return race(job, random_state)
 
     @staticmethod
     def is_open(job):
-        """Whether a contest decides."""
+        """Whether a race decides."""
         is_certain = job.are_few(job.limits.exact) or _are_for_points(job)
         has_rank = isinstance(job.metric, Integral)
         return job.settings.solver.begins_small and not (is_certain or has_rank)
@@ -88,7 +87,7 @@ class Auto(Strategy):
 
 
 def _are_for_points(job):
-    """Whether rows are too few for a contest, and no category has too many levels for points."""
+    """Whether rows are too few for a race, and no category has too many levels for points."""
     if not job.are_few(_EXACT_ROWS):
         return False
     columns = [column for _, column in kernels.categories(job.kernel, job.rows.n_features)]
@@ -98,7 +97,7 @@ def _are_for_points(job):
 
 
 def agree(jobs, random_states, run):
-    """The jobs, one contest for all of which is over where there are several; its candidates.
+    """The jobs, one race for all of which is over where there are several; its candidates.
 
     See `agreed` for the parameters.
     """
@@ -120,7 +119,6 @@ BY_NAME = {
     "fourier": FourierFeatures,
     "inducing": InducingPoints,
     "neighbors": Neighbors,
-    "pool": Pool,
     "rows": AllRows,
 }
 

@@ -60,8 +60,6 @@ class Strategy(BaseEstimator, ABC):
         Whether values of X may be missing, where the kernel has a part for them.
     learns_metric : bool
         Whether columns may be mixed, where the kernel allows it.
-    one_target : bool
-        Whether there may be only one.
 
     Examples
     --------
@@ -77,7 +75,6 @@ class Strategy(BaseEstimator, ABC):
     width: int | None = None
     takes_missing: bool = True
     learns_metric: bool = False
-    one_target: bool = False
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod

@@ -7,9 +7,11 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import Job, begin, best_start
-from skgp_sparse.solvers import Fit
+from skgp_sparse.posteriors._subsets import begun_on_subsets, goes_on
+from skgp_sparse.solvers import Fit, KeepParameters, warn_unless_converged
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
+_ITERATIONS = 5  # of a default fit to all rows, after those to subsets
 _CHEAP = 600  # rows up to which an evaluation is cheap, and a fit ends at its optimum
 
 
@@ -34,8 +36,10 @@ class Exact(Strategy):
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows; that of many rows starts where a small one ends."""
-        settings = job.settings
-        if settings.solver.begins_small and len(job.rows) >= _WORTH_A_START * settings.start_rows:
+        settings, n, has_sites = job.settings, len(job.rows), job.model.has_sites
+        if settings.solver.begins_small and n > _CHEAP and not has_sites:
+            return self._after_subsets(job, random_state)
+        if settings.solver.begins_small and n >= _WORTH_A_START * settings.start_rows:
             job = begin(job, random_state)
         objective: Any = job.model.exact(job.rows, job.settings.options)
         _, kernel = best_start(objective, job.kernel, objective, job)
@@ -44,6 +48,22 @@ class Exact(Strategy):
         else:
             kernel = _with_next_to_no_noise(kernel, job)
         return settings.solver.solve(objective, kernel, settings, random_state)
+
+    def _after_subsets(self, job: Job, random_state: np.random.RandomState) -> Fit:
+        """The `Fit` of all rows that goes on from fits to subsets."""
+        begun, curvature = begun_on_subsets(job, random_state)
+        settings, objective = job.settings, job.model.exact(job.rows, job.settings.options)
+        kernel = best_start(objective, begun.kernel, objective, job)[1]
+        curvature = curvature if kernel is begun.kernel else None
+        kernel = _with_next_to_no_noise(kernel, job)
+        if job.is_free:
+            settings = settings._replace(max_iter=min(_ITERATIONS, settings.max_iter))
+        function, maximum = goes_on(objective, kernel, settings, curvature)
+        if not job.is_free:
+            warn_unless_converged(maximum, settings)
+        kernel = function.at(maximum.x)[1]
+        fit = KeepParameters().solve(objective, kernel, settings, random_state)
+        return fit._replace(n_iter=max(maximum.n_iter, 1))
 
     def go_on(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows after a small one."""

@@ -1,19 +1,18 @@
 """Random Fourier features: cosines and sines at frequencies drawn from a stationary kernel."""
 
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import fourier_draws
 from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import Job, begin, best_start
-from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
+from skgp_sparse.rows.checks import check_number, is_auto, require
 from skgp_sparse.solvers import Fit
 
 _SOME = 5000  # rows that tell the noise ...
@@ -30,8 +29,10 @@ class FourierFeatures(Strategy):
     The process is :math:`f(x) = \sum_i a_i \cos \omega_i^\top x + b_i \sin \omega_i^\top x` with
     independent normal weights and frequencies :math:`\omega_i` from the spectral density of the
     kernel [1]_. Its covariance is the mean of :math:`\cos \omega_i^\top (x - z)` over the
-    frequencies, which comes closer to the kernel with more of them. Everything else is exact: all
-    Gaussian objectives coincide, and with a likelihood `bound` says how sites are found.
+    frequencies, which comes closer to the kernel with more of them. They are quantiles of a
+    scrambled Sobol sequence, which fills the space evenly [2]_, and move with the length scales of
+    the kernel. Everything else is exact: all Gaussian objectives coincide, and with a likelihood
+    `bound` says how sites are found.
 
     An evaluation takes O(n m²) time and O(m²) memory for n rows and m features. A prediction takes
     O(m) time per query, and O(m²) with its standard deviation.
@@ -41,26 +42,12 @@ class FourierFeatures(Strategy):
     n_components : int, default=500
         The number of features m, an even number: a cosine and a sine for each of m / 2 frequencies.
         The terms of a sum of kernels share them evenly.
-    draws : {"sobol", "orthogonal", "random"}, default="sobol"
-        How frequencies are drawn.
-
-        - "sobol": quantiles of a scrambled Sobol sequence, which fills the space evenly [2]_.
-        - "orthogonal": as many as there are columns are orthogonal to each other [3]_.
-        - "random": independently of each other.
-    learn_frequencies : bool, default=False
-        Whether frequencies are optimised together with the hyperparameters [4]_. Otherwise they
-        move with the length scales of the kernel only. Learned frequencies overfit where they are
-        many numbers beside the rows: compare log densities of rows that are held out.
 
     References
     ----------
     .. [1] Rahimi and Recht (2007). "Random features for large-scale kernel machines." NIPS.
     .. [2] Yang, Sindhwani, Avron and Mahoney (2014). "Quasi-Monte Carlo feature maps for
        shift-invariant kernels." ICML.
-    .. [3] Yu, Suresh, Choromanski, Holtmann-Rice and Kumar (2016). "Orthogonal random features."
-       NIPS.
-    .. [4] Lázaro-Gredilla, Quiñonero-Candela, Rasmussen and Figueiras-Vidal (2010). "Sparse
-       spectrum Gaussian process regression." JMLR 11.
 
     Examples
     --------
@@ -78,15 +65,8 @@ class FourierFeatures(Strategy):
     name = "fourier"
     takes_missing = False
 
-    def __init__(
-        self,
-        n_components: int = 500,
-        draws: Literal["sobol", "orthogonal", "random"] = "sobol",
-        learn_frequencies: bool = False,
-    ) -> None:
+    def __init__(self, n_components: int = 500) -> None:
         self.n_components = n_components
-        self.draws = draws
-        self.learn_frequencies = learn_frequencies
 
     @property
     def width(self) -> int:  # type: ignore[override]
@@ -102,10 +82,9 @@ class FourierFeatures(Strategy):
             )
         if job.settings.solver.begins_small:
             job = begin(job, random_state)
-        rows, settings = job.rows, job.settings._replace(move_basis=self.learn_frequencies)
+        rows, settings = job.rows, job.settings._replace(move_basis=False)
         origin = rows.block(slice(1)).X[0]
-        frequencies = job.kernel, self.n_components // 2, self.draws
-        basis = FourierBasis.drawn(*frequencies, origin, random_state)
+        basis = FourierBasis.drawn(job.kernel, self.n_components // 2, origin, random_state)
         objective = job.model.in_basis(rows, basis, settings.options)
         kernel = job.kernel
         if settings.solver.begins_small and not job.model.has_sites:
@@ -129,15 +108,10 @@ class FourierFeatures(Strategy):
 
 
 def check_features(features: Any, name: str) -> None:
-    """Raise unless every parameter of these features is right; `name` is that of the estimator."""
-    m, draws, learns = features.n_components, features.draws, features.learn_frequencies
+    """Raise unless the parameter of these features is right; `name` is that of the estimator."""
+    m = features.n_components
     check_number(m, "posterior__n_components", name, Integral, low=2)
     require(m % 2 == 0, "posterior__n_components", m, name, "an even number")
-    names = sorted(fourier_draws.BY_NAME)
-    is_name = isinstance(draws, str) and draws in names
-    require(is_name, "posterior__draws", draws, name, f"one of {names}")
-    is_switch = isinstance(learns, BOOLS)
-    require(is_switch, "posterior__learn_frequencies", learns, name, "True or False")
 
 
 def _with_more_noise(kernel: Kernel, objective: Any) -> Kernel:

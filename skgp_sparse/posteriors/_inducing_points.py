@@ -35,9 +35,8 @@ class InducingPoints(Strategy):
         Whether variances are those of the whole posterior whose bound was maximised (Titsias 2025,
         eq. 17). They are smaller, and the means are the same. A fit takes O(n³) time and O(n²)
         memory more, and a prediction O(n²) time per query. The model keeps all rows and n² numbers.
-        It is available for Gaussian noise, the bounds "titsias_new", "titsias_blocks" and "artemev"
-        ("titsias", too, whose variances stay as they are), and rows in memory. `n_mean` must be
-        None.
+        It is available for Gaussian noise, the bounds "titsias_new" and "artemev" ("titsias", too,
+        whose variances stay as they are), and rows in memory. `n_mean` must be None.
 
     References
     ----------
@@ -84,7 +83,7 @@ class InducingPoints(Strategy):
     def objective(self, job: Job, random_state: np.random.RandomState) -> Any:
         """The objective where the initialiser puts the inducing points."""
         Z = job.points.initialise(job.rows, job.kernel, random_state)
-        return job.model.sparse(job.rows, Z, job.settings.options, job.kernel)
+        return job.model.sparse(job.rows, Z, job.settings.options)
 
     def go_on(self, job: Job, objective: Any, random_state: np.random.RandomState) -> Fit:
         """The `Fit` from this objective or, if that is higher, from a warm start."""

@@ -69,7 +69,6 @@ class Job(NamedTuple):
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     metric: str | int = "auto"  # how columns may be mixed
     priors: tuple = ()  # of hyperparameters, whose form for a kernel is in the settings
-    names: list | None = None  # of the columns
     spreads: Any = None  # (d,) of the columns, in which length scales and their priors are measured
 
     def are_few(self, most):

@@ -40,7 +40,7 @@ class LargerMean(Strategy):
         if family.has_sites:
             likelihood = as_text(given.likelihood)
             return f"needs likelihood='gaussian' for n_mean. Got likelihood={likelihood}"
-        if np.any(family.bound.noise_share) or family.bound.block_size > 1:
+        if np.any(family.bound.noise_share):
             names = "'titsias', 'titsias_new', 'artemev' or 'dtc'"
             return f"needs the bound {names} for n_mean. Got bound={as_text(given.bound)}"
         return None

@@ -57,9 +57,9 @@ class InLearnedMetric(Strategy):
 
 def _learned(job, random_state):
     """The model of neighbours that predicts rows held aside best, its kernel and metric."""
-    aside, begun = Aside(job.rows, random_state), begin(job, random_state)
+    aside, begun = Aside(job.rows, random_state, job.model.has_sites), begin(job, random_state)
     if job.model.has_sites:
-        return SiteSearch(begun, FEW, FIT, random_state).trial(aside).local
+        return SiteSearch(begun, FEW, FIT, random_state, aside).trial().local
     return LocalSearch(job, aside).learn([job.kernel, begun.kernel]).local
 
 

@@ -11,20 +11,27 @@ Each step begins at the model that predicts the rows held aside best so far. A m
 the user asks for is kept in any case.
 """
 
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
+from skgp_sparse import kernels
 from skgp_sparse._engine import left_out
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.optimizers import STOPPED, climb
-from skgp_sparse.inference.parameters import VectorFunction, arithmetic, if_possible
+from skgp_sparse.inference.parameters import (
+    VectorFunction,
+    arithmetic,
+    if_possible,
+    value_or_minus_inf,
+)
 from skgp_sparse.posteriors._aside import Judgement
 from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._metric_starts import full, low_rank, prior_of, rank, wants_full
@@ -34,13 +41,28 @@ FEW, MANY = 100, 200  # neighbours of a prediction, by default
 LEAVE_ONE_OUT = "leave-one-out log density"  # what is maximised
 FIT = 30  # neighbours of rows that are left out, by default
 _ROUGHLY = 50  # neighbours of predictions by which models are compared
-_LEFT_OUT, _LEFT_OUT_AT_FIRST = 4000, 2000  # rows that are left out in a run
-_ITERATIONS = 15  # of a run
-_SMOOTHNESS = (1.5, 0.5, 2.5)  # of a Matérn kernel; the first one to begin with
-_FEW_ROWS = 50_000  # of a table whose rows held aside are no neighbours of one another
+_AT_FIRST, _SMOOTHNESS = 1.5, (2.5, 0.5)  # of a Matérn kernel: to begin with, and afterwards
+_SCALES, _QUIETER = (1.0, 0.4), (0.0, 2.0, 4.6)  # of starts: factors, and logarithms of noise
+_SEVERAL = 600  # rows held aside that say how many neighbours pay
 _CENTRAL = 0.93  # of the rows held aside, at least, are in intervals of 95 %
 _LEAST_FACTOR = 1e-6  # of all variances: noise may be next to nothing
-_WORTH = 0.01  # nats per row that many neighbours have to gain
+_WORTH = 0.005  # nats per row that twice as many neighbours have to gain
+
+
+class Budget(NamedTuple):
+    """What a run of the search costs at most."""
+
+    rows: int  # that are left out
+    iterations: int
+
+
+_FIRST = Budget(1000, 30)  # from the likeliest start
+_STARTS = 500  # rows that tell which one that is
+_OF_METRIC = Budget(4000, 20)
+_OF_SMOOTHNESS = Budget(1000, 6)
+_LAST = Budget(4000, 20)  # of the best model
+_OF_NOISE = 6  # iterations with another noise
+_CONCLUDED = 4000  # rows that the value of the fit is of
 
 
 class LocalModel(NamedTuple):
@@ -51,6 +73,7 @@ class LocalModel(NamedTuple):
     prior: MetricPrior | None = None  # of the metric
     k: int = FEW
     factor: float = 1.0
+    curvature: object = None  # that the last run found, for `maximise`
 
 
 class Trial(NamedTuple):
@@ -78,52 +101,76 @@ class LocalSearch:
     def __init__(self, job, aside, k=None, k_fit=FIT):
         self.job, self.aside, self.k, self.k_fit = job, aside, k, k_fit
         self.known, self.n_iter = known_rows(job.rows, job.settings.options.memory), 0
-        few = len(job.rows) <= _FEW_ROWS
-        self.others = known_rows(aside.table_of_others(_FEW_ROWS)) if few else None
         self.n_jobs, self.stopped = job.settings.options.n_jobs, False
 
     def learn(self, starts):
         """The best `Trial`, with the neighbours of a prediction."""
-        best = self._first(starts)
+        return self.with_neighbors(self.refined(self.first(starts)))[0]
+
+    def first(self, starts):
+        """The `Trial` of the best of some kernels to begin with."""
+        local = self._started(starts)
+        return self.judged(self.climbed(local, _FIRST))
+
+    def refined(self, best):
+        """The best `Trial` of other metrics and smoothness, after a last run."""
         if rank(self.job):
             best = self._mixed(best.local)
         elif wants_full(self.job) and not self.is_over():
-            best = max(best, if_possible(self._mixed, best.local) or best, key=density_of)
+            mixed = if_possible(self._mixed, best.local) or best
+            best = mixed if mixed.judgement.leads(best.judgement) else best
         if self.job.is_free:
             first = best.local
-            for nu in takewhile(lambda _: not self.is_over(), _SMOOTHNESS):
+            for nu in _SMOOTHNESS:
+                if self.is_over() or best.local is not first:
+                    break
                 other = if_possible(self._of_smoothness, first, nu) or best
                 best = max(best, other, key=density_of)
+        last = if_possible(lambda: self.judged(self.climbed(best.local, _LAST))) or best
+        return max(best, last, key=density_of)
+
+    def with_neighbors(self, best):
+        """The `Trial` with as many neighbours of a prediction as pay, and places of its rows.
+
+        Few of the rows that are held aside say how many pay.
+        """
         if self.k is not None:
-            return self.judged(best.local, self.k)
+            return self.judged(best.local, self.k), slice(None)
+        few, places = self.aside.some(_SEVERAL)
+        best = self.judged(best.local, _ROUGHLY, few)
         for k in (FEW, MANY):
-            more = if_possible(self.judged, best.local, k) or best
-            best = more if density_of(more) > density_of(best) + _WORTH * (k == MANY) else best
-        return best
+            more = if_possible(self.judged, best.local, k, few)
+            if more is None or not more.density > best.density + _WORTH:
+                break
+            best = more
+        return best, places
 
     def is_over(self):
         """Whether a callback or the deadline has asked to end the search."""
         return self.stopped or self.job.settings.deadline.is_over()
 
-    def climbed(self, local, left_out=_LEFT_OUT):
+    def climbed(self, local, budget):
         """The model after some iterations with neighbours held."""
         if self.is_over():
             return local
-        chosen, count = self.aside.others(left_out)
-        objective = self.objective(local, chosen, count, learn_metric=True)
+        objective = self.objective(local, *self.aside.others(budget.rows), learn_metric=True)
         function = VectorFunction(objective, local.kernel, prior=prior_of(self.job))
-        most = min(_ITERATIONS, self.job.settings.max_iter)
+        most = min(budget.iterations, self.job.settings.max_iter)
         options = {"max_iter": most, "callback": self._progress, "alike": True}
+        options["curvature"] = deepcopy(local.curvature)
         maximum = climb(function, self.job.settings, **options)
         self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.message == STOPPED
         objective, kernel = function.at(maximum.x)
-        return local._replace(kernel=kernel, metric=objective.metric)
+        metric, curvature = objective.metric, maximum.curvature
+        return local._replace(kernel=kernel, metric=metric, curvature=curvature)
 
-    def judged(self, local, k=_ROUGHLY):
+    def judged(self, local, k=_ROUGHLY, aside=None):
         """The `Trial` of a model, calibrated by the rows held aside, given k neighbours."""
-        aside, local = self.aside, local._replace(k=k, factor=1.0)
+        aside, local = aside or self.aside, local._replace(k=k, factor=1.0)
+        left = self._left(aside.chosen, aside.count, local, k)
         with arithmetic():
-            mean, variance = self._moments_of_aside(local)
+            mean, variance = left_out.moments(local.kernel, left, local.metric, self.n_jobs)
+        variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
         errors, known = (aside.block.y - mean) ** 2, aside.noise
         factor = variance_factor(errors, variance, known, aside.count, _CENTRAL, _LEAST_FACTOR)
         judgement = aside.judge(_name(local), mean, factor * variance + known)
@@ -131,7 +178,7 @@ class LocalSearch:
 
     def conclude(self, local):
         """The `Fit` of a model; its value is that of random rows."""
-        objective = self.objective(local, *self.aside.sample(_LEFT_OUT))
+        objective = self.objective(local, *self.aside.sample(_CONCLUDED))
         posterior = posterior_of(self.known, local)
         with arithmetic():
             value = objective.value(local.kernel)
@@ -147,17 +194,6 @@ class LocalSearch:
             given["prior"] = local.prior
         return NeighborsObjective(left, rows, rows.total_weight(), **given)
 
-    def _moments_of_aside(self, local):
-        """Mean and variance, learned noise included, of the rows held aside.
-
-        Of few rows they are predicted without one another, as other posteriors predict them.
-        """
-        if self.others is not None:
-            return self.aside.predicted(posterior_of(self.others, local), self.n_jobs)
-        left = self._left(self.aside.chosen, self.aside.count, local, local.k)
-        mean, variance = left_out.moments(local.kernel, left, local.metric, self.n_jobs)
-        return mean, np.maximum(variance - left.noise, np.finfo(float).tiny)
-
     def _left(self, chosen, count, local, k):
         """Rows that are left out, and their neighbours in a model."""
         block = self.job.rows.block(chosen)
@@ -165,43 +201,49 @@ class LocalSearch:
         places, nearest = near.around(block.X, self.n_jobs)
         return left_out.left_out(places, block, chosen, nearest, count)
 
-    def _first(self, starts):
-        """The best `Trial` of a first run from some kernels, unless all of them fail."""
-        trials = []
-        for kernel in starts:
+    def _started(self, starts):
+        """The model at the likeliest of some kernels, unless all of them fail.
+
+        Around each of them some scales and less noise are looked at, values alone: a fit of few
+        rows takes structure that it cannot see for noise.
+        """
+        rows, found, prior = self.aside.others(_STARTS), [], prior_of(self.job)
+        for kernel in map(self._of_the_search, starts):
             try:
-                trials.append(self._begun(kernel))
+                objective = self.objective(LocalModel(kernel), *rows)
+                for one in _around(kernel, self.job.rows.n_features):
+                    value = value_or_minus_inf(objective, one, False, prior=prior)
+                    found.append((value, one))
             except np.linalg.LinAlgError as failure:
                 error = failure
-        if not trials:
+        if not found:
             raise error
-        return max(trials, key=density_of)
+        return LocalModel(max(found, key=lambda pair: pair[0])[1])
+
+    def _of_the_search(self, kernel):
+        """The kernel with the bounds and the smoothness with which the search begins."""
+        if self.job.cheap:  # whose noise may be next to nothing
+            kernel = self.job.cheap.kernel.clone_with_theta(kernel.theta)
+        return with_nu(kernel, _AT_FIRST) if self.job.is_free else kernel
 
     def _mixed(self, local):
         """The `Trial` of a metric that is learned."""
-        return self.judged(self.climbed(self.climbed(self._with_metric(local))))
+        return self.judged(self.climbed(self._with_metric(local), _OF_METRIC))
 
     def _of_smoothness(self, local, nu):
         """The `Trial` of another smoothness."""
-        return self.judged(self.climbed(local._replace(kernel=with_nu(local.kernel, nu))))
-
-    def _begun(self, kernel):
-        """The `Trial` of a first run."""
-        if self.job.cheap:  # whose noise may be next to nothing
-            kernel = self.job.cheap.kernel.clone_with_theta(kernel.theta)
-        if self.job.is_free:
-            kernel = with_nu(kernel, _SMOOTHNESS[0])
-        return self.judged(self.climbed(LocalModel(kernel), _LEFT_OUT_AT_FIRST))
+        other = local._replace(kernel=with_nu(local.kernel, nu))
+        return self.judged(self.climbed(other, _OF_SMOOTHNESS))
 
     def _with_metric(self, local):
         """The model whose metric may be learned."""
         if not rank(self.job):
             kernel, prior = full(local.kernel, self.job.rows.n_features)
         else:
-            left = self._left(*self.aside.others(_LEFT_OUT_AT_FIRST), local, self.k_fit)
+            left = self._left(*self.aside.others(_FIRST.rows), local, self.k_fit)
             with arithmetic():
                 kernel, prior = low_rank(local.kernel, left, rank(self.job), self.n_jobs)
-        return local._replace(kernel=kernel, metric=prior.start, prior=prior)
+        return local._replace(kernel=kernel, metric=prior.start, prior=prior, curvature=None)
 
     def _progress(self, iteration, value):
         """Tell the user's callbacks; returns whether to stop."""
@@ -222,7 +264,7 @@ def with_other_noise(job, fit, kernel, moves):
     objective, n_iter = fit.objective, fit.n_iter
     if moves:
         function = VectorFunction(objective, kernel, prior=prior_of(job))
-        most = min(_ITERATIONS, job.settings.max_iter)
+        most = min(_OF_NOISE, job.settings.max_iter)
         tell = job.settings.progress and partial(job.settings.progress, quantity=LEAVE_ONE_OUT)
         maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
         (objective, kernel), n_iter = function.at(maximum.x), n_iter + maximum.n_iter
@@ -241,6 +283,17 @@ def with_other_noise(job, fit, kernel, moves):
         value=value,
         n_iter=n_iter,
     )
+
+
+def _around(kernel, d):
+    """A kernel, and the same at some scales and with less noise."""
+    of_length = [place for places, _ in kernels.length_scale_places(kernel, d) for place in places]
+    of_noise = [place for places in kernels.positions_of(kernel, "noise_level") for place in places]
+    for scale, quieter in product(_SCALES, _QUIETER if of_noise else (0.0,)):
+        theta = kernel.theta
+        theta[of_length] += np.log(scale)
+        theta[of_noise] -= quieter
+        yield kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
 
 
 def posterior_of(known, local):

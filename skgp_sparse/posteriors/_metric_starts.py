@@ -14,7 +14,7 @@ from skgp_sparse._engine.left_out import gradient_outer_product
 from skgp_sparse.hyperpriors import NO_PRIOR
 from skgp_sparse.inference.neighbors_objective import MetricPrior
 
-_MOST_COLUMNS = 200  # of which a full metric is tried, unless it is asked for
+_MOST_ENTRIES = 2000  # of a full metric, unless it is asked for: more would fit noise
 _NATS = 0.01  # per row, of a squared distance of an entry of the metric from its start ...
 NATS_WITH_SITES = 0.1  # ... of a full one where rows have a likelihood
 
@@ -32,7 +32,7 @@ def prior_of(job):
 def wants_full(job):
     """Whether a job asks for a full metric."""
     d, may_mix = job.rows.n_features, job.is_free and not job.model.has_sites
-    is_tried = job.metric == "auto" and may_mix and d <= _MOST_COLUMNS
+    is_tried = job.metric == "auto" and may_mix and d**2 <= _MOST_ENTRIES
     is_tried = is_tried and kernels.may_mix(job.kernel)
     return d > 1 and (job.metric == "full" or is_tried)
 

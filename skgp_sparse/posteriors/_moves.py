@@ -137,7 +137,7 @@ class Move(Solver):
         settings = settings._replace(n_restarts=0)
         model, kernel = fit_few(rows, self.initial, model, settings, random_state)
         Z = self.fresh(rows, kernel, random_state)
-        begun = model.sparse(rows, Z, settings.options, kernel)
+        begun = model.sparse(rows, Z, settings.options)
         yield begun, raise_noise(kernel, begun)
 
 

@@ -55,13 +55,15 @@ class Neighbors(Strategy):
         if job.model.has_sites:
             if job.settings.solver.begins_small:
                 job = begin(job, random_state)
-            search = SiteSearch(job, self._k or FEW, self.n_neighbors_fit, random_state)
+            given = job, self._k or FEW, self.n_neighbors_fit, random_state
+            search = SiteSearch(*given)
             if not (wants_full(job) and job.settings.solver.moves):
                 return search.conclude(search.learn(job.rows))
-            aside = Aside(job.rows, random_state)
-            fit = search.conclude(search.trial(aside).local)
+            aside = Aside(job.rows, random_state, job.model.has_sites)
+            search = SiteSearch(*given, aside)
+            fit = search.conclude(search.trial().local)
             return fit._replace(selection=tuple(aside.candidates))
-        aside, starts = Aside(job.rows, random_state), [job.kernel]
+        aside, starts = Aside(job.rows, random_state, job.model.has_sites), [job.kernel]
         local = LocalSearch(job, aside, self._k, self.n_neighbors_fit)
         if not job.settings.solver.moves:
             return local.conclude(LocalModel(job.kernel, k=self._k or FEW))

@@ -70,10 +70,13 @@ class SiteSearch:
     k, k_fit : int
         Neighbours of predictions, and of rows that are left out.
     random_state : RandomState
+    aside : Aside or None
+        Rows that judge, None where no model is compared with another one.
     """
 
-    def __init__(self, job, k, k_fit, random_state):
+    def __init__(self, job, k, k_fit, random_state, aside=None):
         self.job, self.k, self.k_fit, self.random_state = job, k, k_fit, random_state
+        self.aside = aside
         self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
         self.stopped, self.prior = False, prior_of(job)
         self.effort = Effort(2, 8, 1000) if job.rows.n_features > _WIDE else Effort()
@@ -89,13 +92,24 @@ class SiteSearch:
             local = self._climbed(local)
             return self._mixed(local) if rank(self.job) else local
 
-    def trial(self, aside):
+    def trial(self):
         """The best `Trial` of what it learns from the rows that are not held aside."""
-        best = self._judged(self.learn(aside.table_of_others(_TRAINED)), aside)
+        return self.refined(self.first())
+
+    def first(self, starts=()):
+        """The `Trial` without a metric that is learned, unless one of some rank is wanted."""
+        return self._judged(self.learn(self.aside.table_of_others(_TRAINED)))
+
+    def refined(self, best):
+        """The best `Trial`, in a full metric or without."""
         if not wants_full(self.job) or self.is_over():
             return best
-        mixed = if_possible(lambda: self._judged(self._mixed(best.local), aside))
+        mixed = if_possible(lambda: self._judged(self._mixed(best.local)))
         return max(best, mixed or best, key=density_of)
+
+    def with_neighbors(self, best):
+        """The same `Trial`, and the places of its rows."""
+        return best, slice(None)
 
     def conclude(self, local):
         """The `Fit` to all rows of the job."""
@@ -137,12 +151,13 @@ class SiteSearch:
             objective = replace(objective, metric=prior.start, prior=prior)
             return self._climbed(LocalSites(self._seen_from(objective, kernel, _NEXT), kernel))
 
-    def _judged(self, local, aside):
+    def _judged(self, local):
         """The `Trial` of sites and hyperparameters."""
         objective, kernel = local
         name = f"neighbors ({name_of(objective.metric)}{self.k} neighbors)"
         process = posterior_of(objective, kernel, objective.near.X, self.k)
-        return Trial(local, aside.judge_process(name, process, self.n_jobs, objective.likelihood))
+        judge = self.aside.judge_process
+        return Trial(local, judge(name, process, self.n_jobs, objective.likelihood))
 
     def _climbed(self, local):
         """The `LocalSites` after some runs, with sites at the kernel of the last one."""

@@ -25,7 +25,7 @@ class TightVariance(Strategy):
         if fit.posterior.kind == "exact":
             return fit
         with arithmetic():
-            rows, bound = fit.objective.rows_in_order(), fit.objective.bound
+            rows, bound = fit.objective.rows.everything(), fit.objective.bound
             return fit._replace(posterior=tightened(fit.posterior, rows, bound))
 
     def refuses(self, family):
@@ -38,7 +38,7 @@ class TightVariance(Strategy):
             )
         bound = family.bound
         if not bound.is_lower_bound or np.any(bound.noise_share):
-            names = "'titsias', 'titsias_new', 'titsias_blocks' or 'artemev'"
+            names = "'titsias', 'titsias_new' or 'artemev'"
             return f"needs the bound {names} for tight_variance. Got bound={as_text(given.bound)}"
         return None
 

@@ -31,7 +31,7 @@ class UncertainInputs(Strategy):
         job = begin(job, random_state)
         rows, options = job.rows, job.settings.options._replace(jitter=_JITTER)
         Z = job.points.initialise(rows, job.kernel, random_state)
-        known = job.model.sparse(rows, Z, options, job.kernel)
+        known = job.model.sparse(rows, Z, options)
         X = rows.everything().X
         objective = LatentObjective(
             rows=rows,
@@ -58,7 +58,7 @@ class UncertainInputs(Strategy):
         given = family.parameters
         if family.has_sites:
             return f"likelihood='gaussian'. Got likelihood={as_text(given.likelihood)}"
-        if np.any(family.bound.noise_share) or family.bound.block_size > 1:
+        if np.any(family.bound.noise_share):
             bound = as_text(given.bound)
             return f"bound='titsias_new', 'titsias', 'artemev' or 'dtc'. Got bound={bound}"
         if given.metric not in ("auto", "ard"):

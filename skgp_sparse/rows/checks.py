@@ -30,7 +30,6 @@ class Rules(NamedTuple):
     likelihood: object = None  # None: Gaussian noise, or labels
     n_targets: int | None = None  # that were announced
     may_miss: bool = False  # values of X may be NaN
-    one_target: str = ""  # what takes one target only
     names: object = None  # of the columns, where X itself does not say them
 
     @on_numpy
@@ -42,9 +41,9 @@ class Rules(NamedTuple):
         if not self.labels:
             check_numbers(y, "y", self.name)
         has_likelihood = self.likelihood is not None
-        several = not (self.labels or self.one_target)
-        if self.one_target:
-            check_one_column(y, self.one_target, self.name)
+        several = not (self.labels or has_likelihood)
+        if has_likelihood:
+            check_one_column(y, self.likelihood, self.name)
         options = {"multi_output": several, "y_numeric": not self.labels, "dtype": FLOATS}
         finite = "allow-nan" if self.may_miss else True
         names = [*X.columns] if is_frame(X) else self.names
@@ -132,12 +131,12 @@ def check_inputs(X, kernel, name, labels=False):
     check_numbers(X, "X", name)
 
 
-def check_one_column(y, what, name):
-    """Raise if there are several targets, where something takes only one."""
+def check_one_column(y, likelihood, name):
+    """Raise if there are several targets, of which a likelihood takes only one."""
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
-            f"{name}: {what} takes one target, but y has {shape[1]} "
+            f"{name}: likelihood={as_text(likelihood)} takes one target, but y has {shape[1]} "
             "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each."
         )
 

@@ -1,0 +1,252 @@
+"""The race of "auto": which posterior predicts rows best that were held aside or left out.
+
+Neighbours race against the exact process up to some thousand rows, against inducing points above
+and wherever rows have a likelihood, whose log predictive density judges. Everybody begins with the
+same hyperparameters of few rows, and the winner goes on from its trial. Who is far behind after the
+first trial leaves, so that no one looks for a better metric in vain. The exact process needs no fit
+of its own: its trial is one factorisation, whose leave-one-out densities are those of the rows held
+aside, and it is the fit. It loses ties, as its predictions cost more; inducing points win them, as
+they gain by the iterations that follow. No rule asks how long something took.
+
+Of several binary problems some hold one race for all: a few rows of one problem tell little.
+"""
+
+from copy import deepcopy
+
+import numpy as np
+
+from skgp_sparse._engine import cavities
+from skgp_sparse._engine.posterior import noise_variance
+from skgp_sparse._ground.warnings import collected
+from skgp_sparse.inference.parameters import arithmetic, if_possible
+from skgp_sparse.posteriors._aside import Aside, Judgement
+from skgp_sparse.posteriors._inducing_points import InducingPoints
+from skgp_sparse.posteriors._job import begin
+from skgp_sparse.posteriors._local_search import FEW, FIT, LocalSearch, density_of
+from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
+from skgp_sparse.posteriors._subsets import begun_on_subsets
+from skgp_sparse.solvers import KeepParameters
+
+EXACT_ROWS = 5000  # up to which the exact process of all rows takes part
+_BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
+_ROWS_OF_POINTS = 20_000  # of the trials of inducing points ...
+_ITERATIONS = 10  # ... whose second one has so many iterations
+_SOME_ROWS, _ON_SOME, _ON_ALL = 3000, 40, 5  # iterations of inducing points on some rows, on all
+_MOST_PROBLEMS = 3  # that hold a race for all
+
+
+def race(job, random_state):
+    """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
+    one = Race(job, random_state)
+    one.run()
+    return one.fit(one.rival.wins(one.of_rival, one.of_neighbors))
+
+
+def agreed(jobs, random_states, run):
+    """The strategy of several jobs that wins in some of them together, and their candidates.
+
+    Parameters
+    ----------
+    jobs : list of Job
+    random_states : list of RandomState
+        Which stay as they are.
+    run : callable
+        Calls a function of all items of a list.
+
+    Returns
+    -------
+    strategy : Strategy
+    candidates : dict
+        By the number of the job.
+    """
+    last, most = len(jobs) - 1, min(_MOST_PROBLEMS, len(jobs))
+    some = [round(k * last / (most - 1)) for k in range(most)]
+
+    def raced(k):
+        with collected():  # the fits that follow warn
+            one = Race(jobs[k], deepcopy(random_states[k]))
+            one.run()
+        return one
+
+    races = list(run(raced, some))
+    neighbors = Judgement.joined(one.of_neighbors for one in races)
+    rivals = Judgement.joined(one.of_rival for one in races)
+    strategy = InducingPoints() if races[0].rival.wins(rivals, neighbors) else Neighbors()
+    return strategy, {k: one.candidates for k, one in zip(some, races)}
+
+
+class Race:
+    """Neighbours and their rival, who predict rows of a `Job` that are held aside.
+
+    Parameters
+    ----------
+    job : Job
+    random_state : RandomState
+
+    Attributes
+    ----------
+    of_neighbors, of_rival : Judgement
+        Of the same rows, after `run`.
+    candidates : tuple of Candidate
+        So far.
+    """
+
+    def __init__(self, job, random_state):
+        self.job, self.random_state = job, random_state
+
+    def run(self):
+        """Hold the trials."""
+        job, random_state = self.job, self.random_state
+        if job.model.has_sites:
+            begun = begin(job, random_state)
+        else:
+            begun, _ = begun_on_subsets(job, random_state)
+        self.aside = aside = Aside(job.rows, random_state, job.model.has_sites)
+        is_exact = len(job.rows) <= EXACT_ROWS and not job.model.has_sites
+        self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, aside, random_state)
+        if job.model.has_sites:
+            self.search = SiteSearch(begun, FEW, FIT, random_state, aside)
+        else:
+            self.search = LocalSearch(job, aside)
+        starts = [begun.kernel, job.kernel]
+        failed = Judgement.of_failure(aside.count)
+        self.best = if_possible(self.search.first, starts)
+        self.of_neighbors = self.best.judgement if self.best else failed
+        if self.best and self.search.is_over():
+            self.of_rival = failed
+            return
+        self.of_rival = if_possible(self.rival.first) or failed
+        if self.best and not self.of_rival.leads(self.of_neighbors, _BEHIND):
+            self._go_on()
+
+    def _go_on(self):
+        """Hold the trials after the first ones."""
+        refined = if_possible(self.search.refined, self.best) or self.best
+        self.best = max(self.best, refined, key=density_of)
+        if not self.best.judgement.leads(self.of_rival, _BEHIND):
+            self.of_rival = if_possible(self.rival.again, self.best.local) or self.of_rival
+        found = if_possible(self.search.with_neighbors, self.best)
+        if found is None:
+            self.of_neighbors = self.best.judgement
+        else:
+            self.best, rows = found
+            self.of_neighbors, self.of_rival = self.best.judgement, self.of_rival.take(rows)
+
+    def fit(self, rival_wins):
+        """The `Fit` of the winner; that of the other one if it cannot be computed."""
+        if self.best is None:
+            fit = self.rival.fit()
+        else:
+            fit = if_possible(self.rival.fit) if rival_wins else None
+            fit = fit or self.search.conclude(self.best.local)
+        return fit._replace(selection=self.candidates)
+
+    candidates = property(lambda self: tuple(self.aside.candidates))
+
+
+class ExactRival:
+    """The exact process of all rows, hyperparameters held.
+
+    Parameters
+    ----------
+    job : Job
+        With hyperparameters that were learned from fewer rows.
+    aside : Aside
+    random_state : RandomState
+    """
+
+    def __init__(self, job, aside, random_state):
+        self.job, self.aside, self.random_state = job, aside, random_state
+        self.best = None  # judgement and fit
+
+    def first(self):
+        """The `Judgement` of the process."""
+        return self._tried(self.job.kernel, "exact")
+
+    def again(self, local):
+        """The best `Judgement`, also with the hyperparameters of neighbours."""
+        if local.metric is None:
+            if_possible(self._tried, local.kernel, "exact (hyperparameters of neighbors)")
+        return self.best and self.best[0]
+
+    @staticmethod
+    def wins(judgement, neighbors):
+        """Whether it leads: it loses ties."""
+        return judgement.leads(neighbors)
+
+    def fit(self):
+        """The `Fit` of the best trial."""
+        if self.best is None:
+            self._tried(self.job.kernel, "exact")
+        return self.best[1]
+
+    def _tried(self, kernel, name):
+        job, aside = self.job, self.aside
+        objective = job.model.exact(job.rows, job.settings.options)
+        fit = KeepParameters().solve(objective, kernel, job.settings, self.random_state)
+        with arithmetic():
+            left = cavities.of_exact(fit.posterior, job.rows)
+        variance = left.variance[aside.chosen] + noise_variance(kernel, aside.block.X)
+        judgement = aside.judge(name, left.mean[aside.chosen], variance + aside.noise)
+        if self.best is None or judgement.density > self.best[0].density:
+            self.best = judgement, fit
+        return judgement
+
+
+class RivalOfPoints:
+    """Inducing points, before they are optimised and after some iterations.
+
+    Parameters
+    ----------
+    job : Job
+        With hyperparameters that were learned from fewer rows.
+    aside : Aside
+    random_state : RandomState
+    """
+
+    def __init__(self, job, aside, random_state):
+        self.job, self.aside, self.random_state = job, aside, random_state
+        self.points = InducingPoints()
+        self.others = self.objective = None
+
+    def first(self):
+        """The `Judgement` where the initialiser puts the points."""
+        job = self.others = self.job._replace(rows=self.aside.table_of_others(_ROWS_OF_POINTS))
+        self.objective = self.points.objective(job, self.random_state)
+        solve = KeepParameters().solve
+        fit = solve(self.objective, job.kernel, job.settings, self.random_state)
+        return self._judged("at the start", fit)
+
+    def again(self, local):
+        """The `Judgement` after some iterations."""
+        most = min(_ITERATIONS, self.job.settings.max_iter)
+        few = self.others.with_settings(max_iter=most)
+        with collected():  # it need not converge
+            fit = self.points.go_on(few, self.objective, self.random_state)
+        return self._judged(f"{_ITERATIONS} iterations", fit)
+
+    @staticmethod
+    def wins(judgement, neighbors):
+        """Whether neighbours do not lead: it wins ties, as it goes on to gain."""
+        return not neighbors.leads(judgement)
+
+    def fit(self):
+        """The `Fit` to all rows, after most of the iterations on some of them."""
+        job, rows, most = self.job, self.job.rows, self.job.settings.max_iter
+        objective = self.points.objective(job, self.random_state)
+        with collected():  # it need not converge
+            if len(rows) > _SOME_ROWS:
+                some = rows.subset(np.sort(rows.sample(_SOME_ROWS, self.random_state)))
+                few = job._replace(rows=some).with_settings(max_iter=min(_ON_SOME, most))
+                fit = self.points.go_on(few, objective.on(some), self.random_state)
+                objective = objective.at(basis=fit.objective.basis.parameters)
+                last = job._replace(kernel=fit.kernel)
+                job = last.with_settings(max_iter=min(_ON_ALL, most))
+            return self.points.go_on(job, objective, self.random_state)
+
+    def _judged(self, name, fit):
+        n_jobs = self.job.settings.options.n_jobs
+        likelihood = fit.objective.likelihood if self.job.model.has_sites else None
+        name = f"inducing ({name})"
+        return self.aside.judge_process(name, fit.posterior, n_jobs, likelihood)
