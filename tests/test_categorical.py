@@ -10,7 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
-from skgp_sparse.kernels import Categorical, Columns, Sphere
+from skgp_sparse.kernels import Categorical, Columns, Sphere, _levels
 from skgp_sparse.rows import part
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_kernel_rule
@@ -62,6 +62,45 @@ def test_many_point_sets_and_single_precision(kernel):
         found = tile(slice(0, 9), slice(3, 30))
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, kernel(X[:9], X[3:]), atol=1e-6)
+
+
+CODES = {
+    "two levels": [0.0, 1.0],
+    "as many as rows": np.arange(400.0),
+    "not seen": [0.0, 1.0, -1.0, -2.0],
+    "identifiers": [7.0, 7.0 + 2.0**8, 7.0 + 2.0**16, 7.0 + 2.0**32, 8.0],
+    "beyond all codes": [np.nan, -np.inf, np.inf, 1e300, 0.0],
+}
+
+
+def linearized(kernel, A, B):
+    return kernels.linearize_stack(kernel, A) if A.ndim == 3 else kernels.linearize(kernel, A, B)
+
+
+@pytest.mark.parametrize("q, n_at_once", [(1, 1 << 18), (8, 1 << 18), (9, 20), (21, 20)])
+@pytest.mark.parametrize("values", CODES.values(), ids=CODES)
+def test_columns_agree_as_they_do_one_by_one(monkeypatch, values, q, n_at_once):
+    monkeypatch.setattr(_levels, "_PAIRS_AT_ONCE", n_at_once)
+    rng = np.random.RandomState(0)
+    kernel = Categorical(correlation=rng.uniform(0.1, 0.999, q))
+    log_rho = np.log(kernel.correlation)
+    P = rng.choice(values, (7, 5, q))
+    for A, B in ((P, P), (P[:, 0], P[:, 1]), (P[:3, 0], P[:, 0]), (P[:2, 0], P[:1, 0])):
+        a, b = (np.clip(np.nan_to_num(one, nan=-np.inf), -1e15, 1e15) for one in (A, B))
+        differ = np.array([a[..., :, None, j] != b[..., None, :, j] for j in range(q)])
+        K, pull = linearized(kernel, A, B)
+        np.testing.assert_allclose(K, np.exp(np.tensordot(log_rho, differ, 1)), rtol=1e-13)
+        G = rng.normal(size=K.shape)
+        G = G + np.swapaxes(G, -1, -2) if G.ndim == 3 else G
+        slopes, bar = pull(G.copy(), True)
+        expected = log_rho * (differ * (G * K)).reshape(q, -1).sum(axis=1)
+        np.testing.assert_allclose(slopes, expected, atol=1e-13 * np.abs(G * K).sum())
+        assert not np.any(bar)
+        for slope, step in zip(slopes, 1e-5 * np.eye(q)):
+            thetas = kernel.theta + step, kernel.theta - step
+            up, down = (linearized(kernel.clone_with_theta(one), A, B)[0] for one in thetas)
+            numeric = np.vdot(G, up - down) / 2e-5
+            assert slope == pytest.approx(numeric, abs=1e-8 * np.abs(G).sum())
 
 
 def test_values_are_the_formula():

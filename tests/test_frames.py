@@ -102,6 +102,17 @@ def test_levels_that_were_not_seen_have_codes_of_their_own():
     assert len({*codes}) == 4
 
 
+@pytest.mark.parametrize("missing", [None, np.nan, float("nan"), pd.NA, pd.NaT, np.float64("nan")])
+def test_missing_values_of_all_kinds_are_one_level(missing):
+    column = pd.Series(["b", "a", None], dtype=object)
+    types = pickle.loads(pickle.dumps(types_of(column.to_frame("c"), "from_dtype", "Test")))
+    for others in ([], ["z", "y"]):  # not seen in fit
+        query = pd.Series(["a", missing, "b", *others], dtype=object).to_frame("c")
+        codes = types.encoded(query, "Test")[:, 0]
+        assert_array_equal(codes[:3], [0, 2, 1])
+        assert np.all(codes[3:] < 0) and len({*codes}) == len(query)
+
+
 def test_numbers_need_no_types():
     X = np.zeros((3, 2))
     for one in (X, pd.DataFrame(X), X.tolist()):

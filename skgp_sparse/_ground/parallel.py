@@ -162,6 +162,12 @@ def empty(shape):
     return array.reshape(shape)
 
 
+def applied(function, *arrays):
+    """``function(*arrays)`` of a function of NumPy, as an array of `empty`; a number of numbers."""
+    shape = np.broadcast_shapes(*map(np.shape, arrays))
+    return function(*arrays, out=empty(shape)) if shape else function(*arrays)
+
+
 def _give_back(memory):
     if _inside:
         _memory[memory.nbytes].append(memory)

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from skgp_sparse._ground.plain_text import as_text
@@ -241,10 +240,10 @@ class Categorical(Kernel):
                 f"as in Columns({self}, 0)."
             )
         codes = as_codes(X)
-        levels = np.inf if isinstance(self.n_levels, str) else self.n_levels
-        is_known = (codes >= 0) & (codes < levels)
-        if self.handle_unknown == "error" and not np.all(is_known):
-            first = codes[~is_known].flat[0]
+        is_error = self.handle_unknown == "error"
+        unknown = codes[(codes < 0) | (codes >= self.n_levels)] if is_error else codes[:0]
+        if np.size(unknown):
+            first = unknown.flat[0]
             raise ValueError(
                 f"{self} knows the codes 0 to {self.n_levels - 1}, but got {first:.0f}. Set "
                 "handle_unknown='ignore' for a level of its own."
@@ -340,7 +339,7 @@ def _is_count(value: Any, least: int) -> bool:
 class CategoricalRule(UnitRule):
     """The rule of `Categorical`: no gradient with respect to codes."""
 
-    footprint = 1
+    footprint = 2  # bytes of differences are less than an array for up to 64 columns
 
     def cross(self, kernel: Kernel, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         return self._of_codes(kernel, kernel.codes(X), kernel.codes(Z))
@@ -379,12 +378,7 @@ def _pull(kernel: Kernel, K: Any, a: Any, b: Any, G: Any, inputs: bool) -> tuple
 
 def _by_levels(kernel: Kernel, a: Any, b: Any, G: Any) -> Any:
     """Sums of G over all pairs of rows in two levels (n_levels + 1, ...), without equal ones."""
-    if G.ndim == 3:
-        return sum(_by_levels(kernel, *one) for one in zip(a, b, G))
     size = kernel.n_levels + 1
-    G = np.where(a[:, None] == b, 0.0, G)
-    first, second = (
-        csr_array((np.ones(len(codes)), codes, np.arange(len(codes) + 1)), (len(codes), size))
-        for codes in (kernel.index(a), kernel.index(b))
-    )
-    return first.T @ (G @ second)
+    G = np.where(a[..., :, None] == b[..., None, :], 0.0, G)
+    pairs = size * kernel.index(a)[..., :, None] + kernel.index(b)[..., None, :]
+    return np.bincount(pairs.reshape(-1), G.reshape(-1), size**2).reshape(size, size)

@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from skgp_sparse._ground.parallel import empty
+from skgp_sparse._ground.parallel import applied
 
 from ._nodes import Node, White, node
 
@@ -64,11 +64,10 @@ class SumNode(_Pair):
     def join(self, left, right):
         (K1, pull1), (K2, pull2) = left, right
         scalars = _is_scalar(K1), _is_scalar(K2)
-        return _add(K1, K2), partial(_pull_sum, pull1, pull2, scalars)
+        return _add(K1, K2, applied), partial(_pull_sum, pull1, pull2, scalars)
 
     def value(self, X, Z):
-        K1, K2 = self.left.value(X, Z), self.right.value(X, Z)
-        return _add(K1, K2, out=_array_among(K1, K2))
+        return _add(self.left.value(X, Z), self.right.value(X, Z), _applied_within)
 
     def diag(self, X):
         s1, n1, pull1 = self.left.diag(X)
@@ -80,7 +79,7 @@ def _pull_sum(pull1, pull2, scalars, G, inputs):
     if scalars[1]:
         right = pull2(G, inputs)
         return _join(pull1(G, inputs), right)
-    left = pull1(G if scalars[0] else G.copy(), inputs)
+    left = pull1(G if scalars[0] else applied(np.positive, G), inputs)
     return _join(left, pull2(G, inputs))
 
 
@@ -88,15 +87,16 @@ def _pull_sum_diag(pull1, pull2, g_signal, g_noise, inputs):
     return _join(pull1(g_signal, g_noise, inputs), pull2(g_signal, g_noise, inputs))
 
 
-def _add(K1, K2, out=None):
+def _add(K1, K2, apply):
     if _is_zero(K1):
         return K2
-    return K1 if _is_zero(K2) else np.add(K1, K2, out=out)
+    return K1 if _is_zero(K2) else apply(np.add, K1, K2)
 
 
-def _array_among(K1, K2):
-    """The one of two values that a result may overwrite; None if both are scalars."""
-    return (None if _is_scalar(K2) else K2) if _is_scalar(K1) else K1
+def _applied_within(function, K1, K2):
+    """The function of two values, in the place of one of them that is an array."""
+    arrays = [K for K in (K1, K2) if not _is_scalar(K)]
+    return function(K1, K2, out=arrays[0] if arrays else None)
 
 
 class ProductNode(_Pair):
@@ -108,7 +108,7 @@ class ProductNode(_Pair):
         (K1, pull1), (K2, pull2) = left, right
         if _is_zero(K1) or _is_zero(K2):
             return 0.0, partial(_pull_zero, self.kernel)
-        K = _product(K1, K2)
+        K = applied(np.multiply, K1, K2)
         if _is_scalar(K1):
             return K, partial(_pull_scaled, True, self.left.kernel, K, K1, pull1, pull2)
         if _is_scalar(K2):
@@ -117,9 +117,7 @@ class ProductNode(_Pair):
 
     def value(self, X, Z):
         K1, K2 = self.left.value(X, Z), self.right.value(X, Z)
-        if _is_zero(K1) or _is_zero(K2):
-            return 0.0
-        return np.multiply(K1, K2, out=_array_among(K1, K2))
+        return 0.0 if _is_zero(K1) or _is_zero(K2) else _applied_within(np.multiply, K1, K2)
 
     def diag(self, X):
         left, right = self.left.diag(X), self.right.diag(X)
@@ -141,7 +139,7 @@ def _pull_scaled(scalar_first, scalar, K, factor, pull_scalar, pull_other, G, in
 
 
 def _pull_product(K1, K2, pull1, pull2, G, inputs):
-    left = pull1(G * K2, inputs)
+    left = pull1(applied(np.multiply, G, K2), inputs)
     return _join(left, pull2(np.multiply(G, K1, out=G), inputs))
 
 
@@ -149,12 +147,6 @@ def _pull_product_diag(left, right, g_signal, g_noise, inputs):
     (s1, n1, pull1), (s2, n2, pull2) = left, right
     pulled = pull1(g_signal * s2 + g_noise * n2, g_noise * (s2 + n2), inputs)
     return _join(pulled, pull2(g_signal * s1 + g_noise * n1, g_noise * (s1 + n1), inputs))
-
-
-def _product(K1, K2):
-    if _is_scalar(K1) and _is_scalar(K2):
-        return K1 * K2
-    return np.multiply(K1, K2, out=empty(np.broadcast_shapes(np.shape(K1), np.shape(K2))))
 
 
 def _multiply(a, b):

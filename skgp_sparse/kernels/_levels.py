@@ -1,21 +1,27 @@
-"""Rows of levels in several columns: how much they agree, by a product of matrices.
+"""Rows of levels in several columns: how much they agree, by the patterns in which they differ.
 
-With weights w_j = -log ρ_j, the product of equal correlations over columns j is
+A bit for each column says whether two rows differ there, and eight columns make a byte. So few
+columns have only 256 products of correlations, which are read from a table:
 
-    Π_j (ρ_j + (1 - ρ_j) [a_j = b_j]) = exp(Σ_j w_j [a_j = b_j] - Σ_j w_j),
+    Π_j (ρ_j + (1 - ρ_j) [a_j = b_j]) = Π_j ρ_j^[a_j ≠ b_j] = Π_g T_g[byte_g].
 
-and the sum over columns is that over their indicators of levels, ``A diag(w) Bᵀ``.
+The gradient with respect to ρ_j is a sum over the pairs that differ in column j, from the sums over
+the pairs of each byte. Neither depends on the number of levels.
 """
 
 from functools import partial
+from math import prod
 
 import numpy as np
-from scipy.sparse import csr_array
+
+from skgp_sparse._ground.parallel import empty, slices
 
 _FARTHEST = 1e15  # code, beyond which there are no whole numbers
 _WEIGHTS = 1e-14, 700.0  # whose correlations are neither 0 nor 1
-_FEW = 4  # rows, which are compared with all others sooner than the others are sorted
-_DENSE = 512  # indicators of levels, beyond which few of them are 1
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+_BITS = _BITS.astype(float)  # (256, 8) of all bytes
+_PAIRS_AT_ONCE = 1 << 18
+_FEW = 2  # columns that are summed one by one
 
 
 def agreement(a, b, w):
@@ -23,8 +29,9 @@ def agreement(a, b, w):
 
     Parameters
     ----------
-    a : ndarray of shape (..., n, q) of int
-    b : ndarray of shape (..., m, q) of int
+    a : ndarray of shape (..., n, q) of int or bool
+    b : ndarray of shape (..., m, q) of int or bool
+        Two dimensions are two point sets, and three are many small ones.
     w : ndarray of shape (q,)
         Minus the logarithms of the correlations ρ.
 
@@ -34,22 +41,18 @@ def agreement(a, b, w):
     pull : callable
         ``pull(H) -> (q,)``: the gradient with respect to log ρ, from ``H = G * K``.
     """
-    if a.ndim > 2 or len(a) <= _FEW:  # many small sets, or one
-        return _one_by_one(a, b, w)
-    places = [np.unique(b[:, j], return_inverse=True) for j in range(len(w))]
-    edges = np.cumsum([0, *(len(levels) for levels, _ in places)])
-    of_b = np.column_stack([start + index for start, (_, index) in zip(edges, places)])
-    of_a, known = np.zeros_like(a), np.zeros(a.shape, dtype=bool)
-    for j, (levels, _) in enumerate(places):
-        index = np.minimum(np.searchsorted(levels, a[:, j]), len(levels) - 1)
-        known[:, j] = levels[index] == a[:, j]
-        of_a[:, j] = edges[j] + index
-    A = _indicators(of_a, known, np.ones(len(w)), edges[-1])
-    B = _indicators(of_b, np.ones(b.shape, dtype=bool), w, edges[-1])
-    K = A @ B.T
-    K = K if isinstance(K, np.ndarray) else K.toarray()
-    K -= w.sum()
-    return np.exp(K, out=K), partial(_pull, A, of_b)
+    differences = _differences(a, b)
+    exponents = np.zeros((len(differences), 8))
+    exponents.reshape(-1)[: len(w)] = -w
+    first, *others = np.exp(exponents @ _BITS.T)
+    K = empty(differences.shape[1:])
+    differences = differences.reshape(len(differences), -1)
+    for part in slices(K.size, _PAIRS_AT_ONCE):
+        product = K.reshape(-1)[part]
+        np.take(first, differences[0, part], out=product, mode="clip")  # it checks no index
+        for table, which in zip(others, differences[1:, part]):
+            product *= np.take(table, which, mode="clip")
+    return K, partial(_pull, differences, len(w))
 
 
 def log_weights(correlation):
@@ -65,35 +68,40 @@ def correlations(theta):
 
 def as_codes(X):
     """Return codes as whole numbers; those beyond all whole numbers are one level."""
-    return np.clip(np.rint(np.nan_to_num(X, nan=-_FARTHEST)), -_FARTHEST, _FARTHEST).astype(np.intp)
+    codes = np.clip(np.rint(X), -_FARTHEST, _FARTHEST)
+    codes[np.isnan(codes)] = -_FARTHEST
+    return codes.astype(np.intp)
 
 
-def _indicators(places, known, values, size):
-    """Indicators (n, size) of the levels of rows, times a value for each column."""
-    if size <= _DENSE:
-        out = np.zeros((len(places), size))
-        rows = np.arange(len(places))[:, None]
-        out[np.broadcast_to(rows, known.shape)[known], places[known]] = np.broadcast_to(
-            values, known.shape
-        )[known]
-        return out
-    edges = np.append(0, np.cumsum(known.sum(axis=1)))
-    values = np.broadcast_to(values, known.shape)[known]
-    return csr_array((values, places[known], edges), (len(places), size))
+def _differences(a, b):
+    """Bytes (g, ..., n, m) whose bits say in which columns, eight each, pairs of rows differ."""
+    codes = (a,) if a is b else (a, b)
+    low, high = min(int(c.min(initial=0)) for c in codes), max(int(c.max(initial=0)) for c in codes)
+    narrow = np.min_scalar_type(high - low)  # which tells codes apart, though it may wrap them
+    columns = [c.T.astype(narrow, order="C") for c in codes]  # (q, n) or (q, k, s)
+    first, second = columns[0], columns[-1]
+    (q, n), shape = first.shape[:2], second.shape[1:]
+    found = np.zeros((-(-q // 8), n, *shape), dtype=np.uint8)
+    for rows in slices(n, max(_PAIRS_AT_ONCE // max(prod(shape), 1), 1)):
+        differ = np.empty(found[0, rows].shape, dtype=bool)
+        for j in reversed(range(q)):
+            byte = found[j // 8, rows]
+            np.add(byte, byte, out=byte)
+            np.not_equal(first[j, rows, None], second[j], out=differ)
+            byte |= differ.view(np.uint8)
+    return found if a.ndim == 2 else np.ascontiguousarray(np.moveaxis(found, -1, 1))
 
 
-def _pull(A, of_b, H):
-    agreed = (A.T @ H)[of_b, np.arange(len(of_b))[:, None]].sum(axis=0)
-    return H.sum() - agreed
+def _pull(differences, q, H):
+    H, slopes = H.reshape(-1), np.zeros(q)
+    for part in slices(len(H), _PAIRS_AT_ONCE):
+        for of_byte, which in zip(np.split(slopes, range(8, q, 8)), differences[:, part]):
+            of_byte += _sums_by_bit(which, H[part], len(of_byte))
+    return slopes
 
 
-def _one_by_one(a, b, w):
-    K = np.zeros((*a.shape[:-1], b.shape[-2]))
-    for j, weight in enumerate(w):
-        K -= weight * (a[..., :, None, j] != b[..., None, :, j])
-    return np.exp(K, out=K), partial(_pull_one_by_one, a, b)
-
-
-def _pull_one_by_one(a, b, H):
-    columns = range(a.shape[-1])
-    return np.array([H[a[..., :, None, j] != b[..., None, :, j]].sum() for j in columns])
+def _sums_by_bit(which, H, q):
+    """Sums of H (q,) over the pairs whose bytes have a bit."""
+    if q <= _FEW:
+        return [(which >> j & 1) @ H for j in range(q)]
+    return np.bincount(which, H, 256) @ _BITS[:, :q]

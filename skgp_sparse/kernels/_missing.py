@@ -281,12 +281,12 @@ class Missing(MappedKernel):
 
         The pullback is that of `agreement`, for all columns.
         """
-        first, second = np.isnan(X), np.isnan(Z)
-        used = _columns_of_any(first) | _columns_of_any(second)
+        a = np.isnan(X)
+        b = a if Z is X else np.isnan(Z)
+        used = _columns_of_any(a) | _columns_of_any(b)
         if not used.any():
             return 1.0, None
-        a, b = (gaps[..., used].astype(np.intp) for gaps in (first, second))
-        K, pull = agreement(a, b, -np.log(self.rho(len(used))[used]))
+        K, pull = agreement(a[..., used], b[..., used], -np.log(self.rho(len(used))[used]))
         return K, partial(_pull_used, used, pull)
 
     def rho(self, d: int) -> Any:

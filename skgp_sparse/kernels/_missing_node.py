@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from skgp_sparse._ground.parallel import applied
+
 from ._mapped import MappedNode
 from ._nodes import node
 
@@ -17,10 +19,7 @@ class MissingNode(MappedNode):
         self.arrays, self.noisy = 2, kernel.is_noisy()
 
     def cross(self, X, Z):
-        K, pull = self.child.cross(self.kernel.see(X), self.kernel.see(Z))
-        factor, pull_factor = self.kernel.factor(X, Z)
-        value = K if pull_factor is None else K * factor
-        return value, partial(_pull, self.kernel, X, Z, value, factor, pull_factor, pull)
+        return self._times_factor(X, Z, *self.child.cross(self.kernel.see(X), self.kernel.see(Z)))
 
     def value(self, X, Z):
         factor, pull_factor = self.kernel.factor(X, Z)
@@ -28,10 +27,12 @@ class MissingNode(MappedNode):
         return K if pull_factor is None else K * factor
 
     def stack(self, P):
-        K, pull = self.child.stack(self.kernel.see(P))
-        factor, pull_factor = self.kernel.factor(P, P)
-        value = K if pull_factor is None else K * factor
-        return value, partial(_pull_stack, self.kernel, P, value, factor, pull_factor, pull)
+        return self._times_factor(P, P, *self.child.stack(self.kernel.see(P)))
+
+    def _times_factor(self, X, Z, K, pull):
+        factor, pull_factor = self.kernel.factor(X, Z)
+        value = K if pull_factor is None else applied(np.multiply, K, factor)
+        return value, partial(_pull, self.kernel, X, Z, value, factor, pull_factor, pull)
 
     def diag(self, X):
         signal, noise, pull = self.child.diag(self.kernel.see(X))
@@ -54,26 +55,16 @@ def _pull(kernel, X, Z, value, factor, pull_factor, pull, G, inputs):
     slopes, bars = np.zeros(X.shape[-1]), []
     learns = pull_factor is not None and kernel.learns_neutral()
     if pull_factor is not None:
-        slopes, G = pull_factor(G * value), G * factor
+        slopes = pull_factor(applied(np.multiply, G, value))
+        G = np.multiply(G, factor, out=G)
     rows = np.isnan(X).any(axis=-1)
-    if learns and rows.any():  # pullbacks are about the second argument
+    if learns and X.ndim == 2 and rows.any():  # the pullback is about the second of two arguments
         pull_first = node(kernel.kernel).cross(kernel.see(Z), kernel.see(X[rows]))[1]
         bars.append((X[rows], pull_first(np.ascontiguousarray(G[rows].T), True)[1]))
     theta_bar, bar = pull(G, inputs or learns)
     if learns:
         bars.append((Z, bar))
     return _joined(kernel, Z, theta_bar, kernel.own_gradient(slopes, *bars), bar, inputs)
-
-
-def _pull_stack(kernel, P, value, factor, pull_factor, pull, G, inputs):
-    slopes, bars = np.zeros(P.shape[-1]), []
-    learns = pull_factor is not None and kernel.learns_neutral()
-    if pull_factor is not None:
-        slopes, G = pull_factor(G * value), G * factor
-    theta_bar, bar = pull(G, inputs or learns)
-    if learns:
-        bars.append((P, bar))
-    return _joined(kernel, P, theta_bar, kernel.own_gradient(slopes, *bars), bar, inputs)
 
 
 def _pull_diag(kernel, X, pull, g_signal, g_noise, inputs):

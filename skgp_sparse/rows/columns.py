@@ -21,7 +21,7 @@ TIME_OF_DAY, EMPTY = "a time of day", "a column without a value"
 _NUMPY_TIMES = {"m": "timedelta64[us]", "M": "datetime64[us]"}
 _DAY = np.timedelta64(1, "D")
 _HOUR = 3.6e12  # nanoseconds
-_FEW_ROWS = 16  # of which all values are read as objects: to choose columns would take longer
+_FEW_ROWS = 256  # of which all values are read as objects: to choose columns would take longer
 
 
 class Column(NamedTuple):

@@ -50,7 +50,8 @@ def _finding(column, is_text, values, levels):
     """What is said of a column, None if nothing is."""
     texts = _some_texts(values) if is_text else []
     for what, spells, remedy in _SPELLED:
-        share = np.mean([spells(one) for one in texts]) if texts else 0.0
+        does = {one: spells(one) for one in {*texts}}
+        share = np.mean([does[one] for one in texts]) if texts else 0.0
         if share >= _SHARE:
             return (
                 f"Column {column!r} spells {what} in {share:.0%} of its values, first "
@@ -70,8 +71,8 @@ def _finding(column, is_text, values, levels):
 
 def _some_texts(values):
     """Some values that are text, evenly spaced."""
-    some = np.unique(np.linspace(0, len(values) - 1, _SOME).astype(int))
-    return [one for one in values[some].tolist() if isinstance(one, str)]
+    some = values[:: -(-len(values) // _SOME)]
+    return [one for one in some.tolist() if isinstance(one, str)]
 
 
 def _spells_number(text):

@@ -2,7 +2,6 @@
 
 from contextlib import contextmanager
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -22,40 +21,6 @@ from skgp_sparse.rows.text_columns import warn_of_text
 FROM_DTYPE = "from_dtype"
 
 
-class Levels(NamedTuple):
-    """Those of a category: sorted, a missing value last; the code of each that is there."""
-
-    values: np.ndarray
-    numbers: dict
-
-    @classmethod
-    def of(cls, values):
-        """Those that are sorted already."""
-        return cls(values, {one: k for k, one in enumerate(values.tolist()) if one == one})
-
-    def codes(self, values):
-        """Codes (n,) of values; every other level has a negative one of its own."""
-        find = self.numbers.get
-        codes = np.array([find(one, -1.0) for one in values.tolist()])
-        others = np.flatnonzero(codes < 0)
-        if len(others):
-            codes[others] = self._codes_of_others(values[others])
-        return codes
-
-    def _codes_of_others(self, values):
-        missing, known = missing_among(values), next(iter(self.numbers), None)
-        given = values[~missing]
-        if known is not None and len(given) and _is_text(given[0]) != _is_text(known):
-            raise TypeError(
-                f"the levels in fit were {as_text(known)}, ..., but now {as_text(given[0])}, ..."
-            )
-        texts = np.where(missing, "nan", values).astype(str)
-        codes = -2.0 - np.unique(texts, return_inverse=True)[1]
-        return np.where(missing, len(self.numbers), codes) if self.has_missing else codes
-
-    has_missing = property(lambda self: len(self.numbers) < len(self.values))
-
-
 def levels_of(values):
     """The levels of a column, sorted, a missing value last."""
     distinct = {*values.tolist()}
@@ -67,8 +32,34 @@ def levels_of(values):
     return levels
 
 
-def _is_text(level):
-    return isinstance(level, str)
+def _codes_of(levels):
+    codes = {one: float(k) for k, one in enumerate(levels.tolist())}
+    last = next(reversed(codes), None)
+    return codes | dict.fromkeys((np.nan, None), codes[last]) if last != last else codes
+
+
+def _coded(values, codes):
+    """Codes (n,) of values; every level that is not known has a negative one of its own."""
+    found = values.tolist()
+    try:
+        return np.fromiter(map(codes.__getitem__, found), float, len(found))
+    except KeyError:
+        found = np.array([*map(codes.get, found)], dtype=float)
+    others = np.flatnonzero(np.isnan(found))
+    missing = missing_among(values[others])
+    _check_kind(values[others[~missing]], [one for one in codes if not is_missing(one)])
+    texts = np.where(missing, "nan", values[others]).astype(str)
+    unseen = -2.0 - np.unique(texts, return_inverse=True)[1]
+    found[others] = np.where(missing, codes.get(None, unseen), unseen)
+    return found
+
+
+def _check_kind(given, known):
+    """Raise if levels are text where those in fit were not, or the other way round."""
+    if len(given) and known and isinstance(given[0], str) != isinstance(known[0], str):
+        raise TypeError(
+            f"the levels in fit were {as_text(known[0])}, ..., but now {as_text(given[0])}, ..."
+        )
 
 
 class ColumnTypes:
@@ -87,12 +78,12 @@ class ColumnTypes:
         self.names, self.kinds, self.values = names, kinds, values
 
     def __getstate__(self):
-        return {name: one for name, one in vars(self).items() if name != "levels"}
+        return {name: one for name, one in vars(self).items() if name != "codes"}
 
     @cached_property
-    def levels(self):
-        """`Levels` by the number of the category."""
-        return {j: Levels.of(values) for j, values in self.values.items()}
+    def codes(self):
+        """The codes of levels, of a missing value among them, by the number of the category."""
+        return {j: _codes_of(levels) for j, levels in self.values.items()}
 
     def by_name(self):
         """Levels of the categories, by name or number; a missing value is one, the last."""
@@ -119,8 +110,8 @@ class ColumnTypes:
     def _numbers(self, j, column, name):
         with _about(self.names[j], name):
             values = column.read()
-            if j in self.levels:
-                return self.levels[j].codes(values)
+            if j in self.codes:
+                return _coded(values, self.codes[j])
         if column.kind in (self.kinds[j], EMPTY):
             return values
         if missing_among(values).all():
