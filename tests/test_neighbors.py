@@ -305,7 +305,7 @@ def test_rows_at_the_same_place_without_noise_are_safe():
 
 
 @pytest.fixture(scope="module")
-def contestants():
+def racers():
     """Rows of a rough function, or of a noisy line, that "auto" takes for many."""
     X, y = table(1200, d=3, noise=0.02)
     with pytest.MonkeyPatch.context() as patch:
@@ -318,8 +318,8 @@ def contestants():
         return [clone(model).fit(X, target) for target in (y, noisy)], X, (y, noisy)
 
 
-def test_auto_is_neighbors_where_they_lead_and_inducing_points_in_a_near_tie(contestants):
-    models, _, _ = contestants
+def test_auto_is_neighbors_where_they_lead_and_inducing_points_in_a_near_tie(racers):
+    models, _, _ = racers
     assert [model.posterior_ for model in models] == ["neighbors", "inducing"]
     for model in models:
         best, of_points = (
@@ -361,8 +361,8 @@ def test_copies_are_held_aside_one_by_one():
     assert np.all(left[aside.chosen[aside.chosen >= 40]] == 0)
 
 
-def test_candidates_are_judged_in_units_of_y(contestants):
-    models, X, targets = contestants
+def test_candidates_are_judged_in_units_of_y(racers):
+    models, X, targets = racers
     density = max(one.density for one in models[0].selection_)
     scaled = SparseGPRegressor(random_state=0, posterior="neighbors").fit(X, 10 * targets[0])
     found = max(one.density for one in scaled.selection_)

@@ -124,7 +124,8 @@ class Race:
         """Hold the trials after the first ones."""
         refined = if_possible(self.search.refined, self.best) or self.best
         self.best = max(self.best, refined, key=density_of)
-        if not self.best.judgement.leads(self.of_rival, _BEHIND):
+        is_open = not (self.search.is_over() or self.best.judgement.leads(self.of_rival, _BEHIND))
+        if is_open:
             self.of_rival = if_possible(self.rival.again, self.best.local) or self.of_rival
         found = if_possible(self.search.with_neighbors, self.best)
         if found is None:
