@@ -45,7 +45,7 @@ class VersionedPickle:
 def trusted_types(model: Any) -> list[str]:
     """List the types that a file of a fitted model names, for loaders that ask whom to trust.
 
-    `skops.io.load` takes the list as ``trusted``, MLflow as ``skops_trusted_types``. It has what
+    ``skops.io.load`` takes the list as ``trusted``, MLflow as ``skops_trusted_types``. It has what
     skops does not trust by itself: not scikit-learn's estimators, but its kernels, and kernels,
     bounds and likelihoods of your own.
 
