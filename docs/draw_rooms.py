@@ -13,7 +13,6 @@ WORDS = {
     "dask": "clusters",
     "displays": "pictures",
     "families": "what rows are",
-    "fitted": "paths in pickles",
     "inference": "objectives, optimisers",
     "kernels": "values and pullbacks",
     "likelihoods": "noise",

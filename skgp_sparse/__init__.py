@@ -1,9 +1,15 @@
 """Sparse Gaussian processes that feel like scikit-learn."""
 
-from skgp_sparse import fitted as fitted
+from skgp_sparse._safeguards import trusted_types
 from skgp_sparse._version import __version__
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.gplvm import BayesianGPLVM
 from skgp_sparse.regression import SparseGPRegressor
 
-__all__ = ["BayesianGPLVM", "SparseGPClassifier", "SparseGPRegressor", "__version__"]
+__all__ = [
+    "BayesianGPLVM",
+    "SparseGPClassifier",
+    "SparseGPRegressor",
+    "__version__",
+    "trusted_types",
+]

@@ -60,6 +60,11 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
     """
 
     kernel_: Kernel
+    inducing_points_: Array
+    n_inducing_: int
+    posterior_: str
+    metric_: Array | None
+    variance_factor_: float
     log_marginal_likelihood_value_: float
     evidence_per_row_: float
     fit_seconds_: float

@@ -1,41 +1,61 @@
 """The estimator `SparseGPRegressor`."""
 
+from __future__ import annotations  # short names of types in help
+
+from collections.abc import Callable
 from copy import copy
 from numbers import Integral
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._engine import sampled_functions
-from skgp_sparse._engine.moments import or_one
+from skgp_sparse._engine.sampled_functions import SampledFunctions
 from skgp_sparse._estimator import SparseGP
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.typing import (
+    Array,
+    AutoName,
+    BoundName,
+    InitialiserName,
+    LikelihoodName,
+    MaybeArray,
+    MetricName,
+    Optimizer,
+    PosteriorName,
+    PriorName,
+    RandomStateLike,
+    SolverName,
+)
+from skgp_sparse._training_rows import TrainingRows
+from skgp_sparse.bounds import Bound
 from skgp_sparse.families.choices import is_gaussian
-from skgp_sparse.families.components import components_of
-from skgp_sparse.families.evidence_bounds import evidence_bounds
+from skgp_sparse.families.components import Components, components_of
 from skgp_sparse.families.gaussian_noise import GaussianNoise
 from skgp_sparse.families.gradients import check_question, gradients
-from skgp_sparse.families.intervals import (
-    check_interval,
-    conformal_interval,
-    interval_of_model,
-    no_scores,
-)
-from skgp_sparse.families.leave_one_out import loo_prediction
-from skgp_sparse.families.parameter_checks import can_learn_later, check_quantiles
+from skgp_sparse.families.intervals import check_interval, conformal_interval, interval_of_model
+from skgp_sparse.families.parameter_checks import can_learn_later, check_gaussian, check_quantiles
 from skgp_sparse.families.priors import prior_view
 from skgp_sparse.families.responses import Responses
 from skgp_sparse.families.uncertain_queries import at_uncertain_inputs
-from skgp_sparse.likelihoods import domain_of
+from skgp_sparse.hyperpriors import AnyPrior
+from skgp_sparse.inference.contracts import Solver
+from skgp_sparse.likelihoods import Likelihood, domain_of
+from skgp_sparse.posteriors import Strategy
 from skgp_sparse.rows import checks
-from skgp_sparse.rows.door import check_query
+from skgp_sparse.sources import Source
+
+_Self = TypeVar("_Self", bound="SparseGPRegressor")
 
 
-class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
+class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP):
     r"""Sparse Gaussian process regression, a drop-in for `GaussianProcessRegressor`.
 
     The posterior is approximated with ``m`` inducing points ``Z``. The inducing points and the
@@ -392,36 +412,38 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     array([[ 3.,  7., 11.]])
     """
 
+    likelihood_: Likelihood | None
+    pool_: list[tuple[str, float, Kernel]] | None
     # of a split by groups, whose groups are not those of intervals unless they are asked for
     __metadata_request__fit = {"groups": False}
 
     def __init__(
         self,
-        kernel=None,
+        kernel: Kernel | None = None,
         *,
-        bound="auto",
-        likelihood="gaussian",
-        posterior="auto",
-        n_inducing="auto",
-        inducing_init="auto",
-        optimize_inducing=True,
-        alpha=None,
-        noise="auto",
-        optimizer="fmin_l_bfgs_b",
-        solver="auto",
-        n_restarts_optimizer=0,
-        max_iter=1000,
-        metric="auto",
-        prior="auto",
-        time_limit=None,
-        tol="auto",
-        normalize_y=True,
-        n_targets=None,
-        categorical_features="from_dtype",
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        bound: BoundName | Bound = "auto",
+        likelihood: LikelihoodName | Likelihood = "gaussian",
+        posterior: PosteriorName | Strategy = "auto",
+        n_inducing: int | AutoName = "auto",
+        inducing_init: InitialiserName | ArrayLike | Callable[..., Any] = "auto",
+        optimize_inducing: bool = True,
+        alpha: MaybeArray = None,
+        noise: Literal["auto", "constant", "learned"] = "auto",
+        optimizer: Optimizer = "fmin_l_bfgs_b",
+        solver: SolverName | Solver = "auto",
+        n_restarts_optimizer: int = 0,
+        max_iter: int = 1000,
+        metric: MetricName | int = "auto",
+        prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto",
+        time_limit: float | None = None,
+        tol: float | AutoName = "auto",
+        normalize_y: bool = True,
+        n_targets: int | None = None,
+        categorical_features: ArrayLike | None = "from_dtype",
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.kernel = kernel
         self.bound = bound
         self.likelihood = likelihood
@@ -446,7 +468,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         if not is_gaussian(self.likelihood):
@@ -454,7 +476,15 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             tags.target_tags.positive_only = domain_of(self.likelihood).is_never_negative
         return tags
 
-    def fit(self, X, y=None, sample_weight=None, offset=None, X_std=None, groups=None):
+    def fit(
+        self: _Self,
+        X: ArrayLike | Source,
+        y: MaybeArray = None,
+        sample_weight: MaybeArray = None,
+        offset: MaybeArray = None,
+        X_std: MaybeArray = None,
+        groups: MaybeArray = None,
+    ) -> _Self:
         """Fit hyperparameters, inducing points and the parameters of the likelihood.
 
         Parameters
@@ -498,7 +528,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         return self._fit(X, y, sample_weight, offset, X_std, groups)
 
     @available_if(can_learn_later)
-    def partial_fit(self, X, y=None, sample_weight=None, classes=None, offset=None):
+    def partial_fit(
+        self: _Self,
+        X: ArrayLike,
+        y: MaybeArray = None,
+        sample_weight: MaybeArray = None,
+        classes: MaybeArray = None,
+        offset: MaybeArray = None,
+    ) -> _Self:
         """Learn from rows that arrive later, in chunks.
 
         The first call is a fit of its rows. Later calls add theirs. Hyperparameters and inducing
@@ -559,16 +596,22 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         return self._learn(X, y, sample_weight, offset)
 
+    @overload
+    def predict(self, X: ArrayLike, *, latent: bool = ..., offset: MaybeArray = ...) -> Array: ...
+
+    @overload
+    def predict(self, X: ArrayLike, *flags: Any, **known: Any) -> Array | tuple[Array, ...]: ...
+
     def predict(
         self,
-        X,
-        return_std=False,
-        return_cov=False,
-        latent=False,
-        offset=None,
-        X_std=None,
-        return_gradient=False,
-    ):
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        latent: bool = False,
+        offset: MaybeArray = None,
+        X_std: MaybeArray = None,
+        return_gradient: bool = False,
+    ) -> Any:
         """Predict with the posterior, or with the prior if the model is not fitted.
 
         Parameters
@@ -646,7 +689,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             return view.mean_and_std(X, latent, offset)
         return view.mean(X, latent, offset)
 
-    def predict_quantiles(self, X, quantiles=(0.025, 0.5, 0.975), offset=None):
+    def predict_quantiles(
+        self, X: ArrayLike, quantiles: ArrayLike = (0.025, 0.5, 0.975), offset: MaybeArray = None
+    ) -> Array:
         """Predict quantiles of the target, including its noise.
 
         Parameters
@@ -677,8 +722,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         return values[..., 0] if q.ndim == 0 else values
 
     def predict_interval(
-        self, X, coverage=0.9, method="model", side="both", groups=None, offset=None
-    ):
+        self,
+        X: ArrayLike,
+        coverage: float = 0.9,
+        method: Literal["model", "conformal"] = "model",
+        side: Literal["both", "lower", "upper"] = "both",
+        groups: MaybeArray = None,
+        offset: MaybeArray = None,
+    ) -> tuple[Array, Array]:
         r"""Predict intervals that contain a target with a given probability.
 
         Intervals of ``method="model"`` are those of the predictive distribution, as of
@@ -747,12 +798,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if method == "model":
             return interval_of_model(view, X, coverage, side, offset)
         check_is_fitted(self, "kernel_")
-        if self._scores is None:
-            raise ValueError(f"{name}: {no_scores(self._fits[0])}")
-        groups = checks.check_groups(groups, len(X), name)
-        return conformal_interval(view, X, self._scores, coverage, side, groups, offset, name)
+        given = self._fits[0], self._scores, coverage, side, groups, offset
+        return conformal_interval(view, X, *given, name)
 
-    def log_predictive_density(self, X, y, offset=None):
+    def log_predictive_density(
+        self, X: ArrayLike, y: ArrayLike, offset: MaybeArray = None
+    ) -> Array:
         r"""Compute the log predictive density of targets, :math:`\log \int p(y|f)\,q(f)\,df`.
 
         Larger values are better. For counts, it is the logarithm of a probability. It does not
@@ -785,7 +836,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         view.check(y, type(self).__name__)
         return view.log_density(X, y, offset)
 
-    def sample_y(self, X, n_samples=1, random_state=0, latent=False, offset=None):
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: RandomStateLike = 0,
+        latent: bool = False,
+        offset: MaybeArray = None,
+    ) -> Array:
         """Draw samples of the targets, including their noise.
 
         Samples at up to 4096 rows are drawn from the joint distribution. For more rows, the part
@@ -819,7 +877,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         checks.check_number(n_samples, "n_samples", name, Integral, low=1)
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
 
-    def sample_functions(self, n_functions=1, random_state=0, n_frequencies=1024):
+    def sample_functions(
+        self, n_functions: int = 1, random_state: RandomStateLike = 0, n_frequencies: int = 1024
+    ) -> SampledFunctions:
         """Draw functions from the posterior, each the same function in all calls.
 
         `sample_y` draws values at given inputs, in O(n³) time for n of them. A sampled function is
@@ -884,7 +944,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         given = n_functions, n_frequencies, check_random_state(random_state)
         return view.functions(*given, check=copy(self)._query)  # whatever is fitted later
 
-    def components(self, X):
+    def components(self, X: ArrayLike) -> Components:
         """What columns do alone and together, where the kernel is `OrthogonalAdditive`.
 
         Parameters
@@ -918,14 +978,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.components"
-        if not is_gaussian(self.likelihood):
-            raise ValueError(
-                f"{name} is that of likelihood='gaussian'. Got "
-                f"likelihood={as_text(self.likelihood)}. Set it to 'gaussian'."
-            )
+        check_gaussian(self.likelihood, name, "Set it to 'gaussian'.")
         return components_of(self._view, self._query(X), self._names(), name)
 
-    def noise_std(self, X):
+    def noise_std(self, X: ArrayLike) -> Array:
         """Standard deviation of the noise that the fit has learned.
 
         Parameters
@@ -958,149 +1014,17 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.noise_std"
-        if not is_gaussian(self.likelihood):
-            raise ValueError(
-                f"{name} is that of likelihood='gaussian'. Got "
-                f"likelihood={as_text(self.likelihood)}. Use predict(X, return_std=True), or "
-                "predict_quantiles."
-            )
+        check_gaussian(self.likelihood, name, "Use predict(X, return_std=True).")
         X, view = self._answered(X)
         return view.noise_std(X)
 
-    def loo_predict(self):
-        """Predict every training row from all others, without another fit.
-
-        The hyperparameters and the inducing points are those of all rows. They have seen the row,
-        so that with few rows, and many hyperparameters, the truth is a little worse. How exact the
-        rest is depends on the posterior:
-
-        - "exact": as fits without the row, to rounding.
-        - "inducing" and "fourier": the row is taken out of the posterior of the weights. For all
-          bounds, this is what the same inducing points say without it.
-        - "neighbors": the nearest others predict the row.
-        - "rows": means from the diagonal of an inverse matrix, which is estimated by the 100 rows
-          that are nearest to each.
-        - With a `likelihood`: the cavity of the row, at the sites of the others with the row.
-
-        Returns
-        -------
-        LooPrediction
-            A named tuple of arrays of shape (n_samples,) or (n_samples, n_targets), in the order of
-            the rows of `fit`: `mean` and `std` of the targets in units of y, the noise and `alpha`
-            included, and `log_density` of the targets in nats. Of a row with a weight above one,
-            one copy is left out, and others stay.
-
-        Raises
-        ------
-        ValueError
-            If the rows of `fit` are not in memory, have the weight zero or errors `X_std`, or if
-            the posterior has means and variances of different inducing points (`n_mean`,
-            `tight_variance`).
-
-        References
-        ----------
-        .. [1] Sundararajan and Keerthi (2001). "Predictive approaches for choosing hyperparameters
-           in Gaussian processes." Neural Computation 13.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skgp_sparse import SparseGPRegressor
-        >>> X = np.linspace(0, 10, 60)[:, None]
-        >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40 * X[:, 0])
-        >>> y[30] = 3.0
-        >>> loo = SparseGPRegressor().fit(X, y).loo_predict()
-        >>> int(np.argmin(loo.log_density))
-        30
-        """
-        check_is_fitted(self, "kernel_")
-        with np.errstate(all="ignore"):
-            return loo_prediction(self._fits[0], self, f"{type(self).__name__}.loo_predict")
-
-    def evidence_bounds(self, X=None, y=None, sample_weight=None):
-        r"""Bound the exact log marginal likelihood at the fitted hyperparameters on both sides.
-
-        The bounds say how much of the evidence the inducing points lose, and whether more of them
-        would help: no choice of inducing points gets beyond `upper`, and the exact process gets at
-        least to the largest of the lower bounds. They take a solve of all rows by conjugate
-        gradients, which is O(n²) time per iteration, and O(n m) memory.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), default=None
-            Inputs of the rows whose evidence is bounded. If None, they are the rows of `fit`.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Targets of X.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights of X.
-
-        Returns
-        -------
-        EvidenceBounds
-            A named tuple of numbers, of all rows together and of the normalised targets, in nats:
-
-            - `own`: the collapsed bound at `inducing_points_`, as `log_marginal_likelihood`
-              returns it (of X, without the other points of `n_mean`); minus infinity if `bound` is
-              no lower bound ("fitc", "pep", "dtc").
-            - `conjugate_gradients`: lower bound [1]_ with the log-determinant of [2]_,
-              :math:`\log|Q+D| + \sum_i \log(1 + r_i/\sigma_i^2)`, and the quadratic term from
-              conjugate gradients.
-            - `residual_neighbours`: lower bound with a closer log-determinant, in which what the
-              inducing points leave of a row is conditioned on up to 100 of the rows before it.
-            - `nearest_neighbours`: lower bound with the log-determinant of the chain rule, in
-              which every row is conditioned on up to 600 of those before it.
-            - `upper`: upper bound with the log-determinant of the inducing points [3]_.
-            - `gap_per_row`: the difference of `upper` and the largest lower bound, per row and
-              target.
-
-        Raises
-        ------
-        ValueError
-            If the likelihood is not Gaussian, if the rows of `fit` are not in memory, or if X is
-            given without y.
-        TypeError
-            If X is a source of rows.
-
-        References
-        ----------
-        .. [1] Artemev, Burt and van der Wilk (2021). "Tighter bounds on the log marginal likelihood
-           of Gaussian process regression using conjugate gradients." ICML.
-        .. [2] Titsias (2025). "New bounds for sparse variational Gaussian processes." ICML.
-           Appendix B.4.
-        .. [3] Titsias (2014). "Variational inference for Gaussian and determinantal point
-           processes." Workshop on Advances in Variational Inference, NIPS.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skgp_sparse import SparseGPRegressor
-        >>> X = np.linspace(0, 10, 400)[:, None]
-        >>> y = np.sin(3 * X[:, 0]) + 0.1 * np.cos(40 * X[:, 0])
-        >>> bounds = SparseGPRegressor(n_inducing=30, random_state=0).fit(X, y).evidence_bounds()
-        >>> bounds.own <= bounds.conjugate_gradients <= bounds.upper
-        True
-        """
-        check_is_fitted(self, "kernel_")
-        check_query(X, type(self).__name__)
-        name, records = f"{type(self).__name__}.evidence_bounds", None
-        if not is_gaussian(self.likelihood):
-            raise ValueError(
-                f"{name} needs likelihood='gaussian'. Got {as_text(self.likelihood)}. Judge the "
-                "fit by log_predictive_density of rows that it has not seen."
-            )
-        if (X is None) != (y is None) or (X is None and sample_weight is not None):
-            raise ValueError(
-                f"{name} needs both X and y, or neither X, y nor sample_weight. Pass all or none."
-            )
-        with np.errstate(all="ignore"):
-            if X is not None:
-                rules = self._family().rules
-                records = self._read(rules, X, y, sample_weight, None, reset=False)
-                if records.part is not None:
-                    self._check_gaps(records.part.X)
-            return evidence_bounds(self._fits[0], self, records, self._units, name)
-
-    def score(self, X, y, sample_weight=None, offset=None):
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: MaybeArray = None,
+        offset: MaybeArray = None,
+    ) -> float:
         """Compute the coefficient of determination R² of the predicted means.
 
         Parameters
@@ -1121,18 +1045,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
 
-    @property
-    def X_train_(self):
-        """Training inputs as they were passed, where the posterior holds all rows."""
-        return self._training_rows("X_train_").as_passed()[0]
-
-    @property
-    def y_train_(self):
-        """Normalised training targets in the order of `X_train_`."""
-        rows = self._training_rows("y_train_")
-        y = (rows.as_passed()[1] - rows.y_mean) / or_one(rows.y_scale)
-        return y[:, 0] if y.shape[1] == 1 else y
-
     def _family(self):
         kind = GaussianNoise if is_gaussian(self.likelihood) else Responses
         return kind(self, type(self).__name__)
@@ -1145,21 +1057,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X, view, _ = self._question(X, None)
         mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
         return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
-
-    def _training_rows(self, attribute):
-        """The table of the training rows, for an attribute that needs them."""
-        reason = "it is not fitted. Call fit"
-        if hasattr(self, "kernel_"):
-            fit = self._fits[0]
-            reason = (
-                f"its posterior_ is {self.posterior_!r}, which keeps none of the rows. Set "
-                "posterior='exact' or 'rows' if all rows should be kept"
-            )
-            if fit.posterior.n_rows_kept or fit.posterior.kind == "neighbors":
-                reason = "its rows came from a cluster or a large source. Fit arrays to have them"
-                if fit.objective is not None and fit.objective.rows.in_memory:
-                    return fit.objective.rows
-        raise AttributeError(f"This {type(self).__name__} has no {attribute}: {reason}.")
 
     def _question(self, X, offset):
         """Query points, the fitted process or the prior in the units of y, and offsets."""

@@ -125,7 +125,7 @@ def test_errors():
     model = SparseGPRegressor(OrthogonalAdditive(), optimizer=None)
     with pytest.raises(ValueError, match="needs one target"):
         model.fit(X, np.column_stack([y, y])).components(X)
-    with pytest.raises(ValueError, match="is that of likelihood='gaussian'"):
+    with pytest.raises(ValueError, match="needs likelihood='gaussian'"):
         clone(model).set_params(likelihood="student_t").fit(X, y).components(X)
     with pytest.raises(ValueError, match="order of OrthogonalAdditive must be a positive int"):
         SparseGPRegressor(OrthogonalAdditive(0)).fit(X, y)

@@ -1,6 +1,5 @@
-"""Types: mypy passes on the package and on scripts of users, and the stub agrees with the code."""
+"""Types: mypy passes on the package and on scripts of users."""
 
-import ast
 import shutil
 import sys
 import sysconfig
@@ -11,7 +10,6 @@ import pytest
 import skgp_sparse
 
 api = pytest.importorskip("mypy.api")
-stubtest = pytest.importorskip("mypy.stubtest")
 tomllib = pytest.importorskip("tomllib")  # of Python 3.11
 
 PACKAGE = Path(skgp_sparse.__file__).parent
@@ -152,25 +150,3 @@ def test_wrong_calls_of_users_do_not_pass(of_user):
             call,
             errors,
         )
-
-
-@pytest.mark.second(share=0)
-def test_the_stub_agrees_with_the_code(monkeypatch, tmp_path, capsys):
-    """Of `skgp_sparse.regression`: names of parameters, their order and their defaults."""
-    monkeypatch.chdir(PACKAGE.parent)
-    monkeypatch.setenv("MYPY_CACHE_DIR", str(tmp_path))
-    options = ["--concise", "--ignore-missing-stub", "--mypy-config-file", str(SETTINGS)]
-    status = stubtest.test_stubs(
-        stubtest.parse_options(["skgp_sparse.regression", *options]), use_builtins_fixtures=False
-    )
-    assert status == 0, capsys.readouterr().out
-
-
-def test_public_methods_have_types_in_the_stub():
-    def public(path):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        (cls,) = (node for node in tree.body if isinstance(node, ast.ClassDef))
-        names = {node.name for node in cls.body if isinstance(node, ast.FunctionDef)}
-        return {name for name in names if name == "__init__" or not name.startswith("_")}
-
-    assert public(PACKAGE / "regression.py") == public(PACKAGE / "regression.pyi")

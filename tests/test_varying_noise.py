@@ -212,5 +212,5 @@ def test_errors_of_streams_and_of_other_likelihoods():
     X, y = table(100)
     with pytest.raises(ValueError, match="noise='learned' needs all rows at once"):
         SparseGPRegressor(noise="learned").partial_fit(X, y)
-    with pytest.raises(ValueError, match="noise_std is that of likelihood='gaussian'"):
+    with pytest.raises(ValueError, match="noise_std needs likelihood='gaussian'"):
         SparseGPRegressor(likelihood="student_t", max_iter=2).fit(X, y).noise_std(X)

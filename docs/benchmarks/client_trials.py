@@ -962,16 +962,19 @@ def _(side):
 def _(side):
     from skops import io as sio
 
+    from skgp_sparse import trusted_types
+
     for model, rows in ((side.regressor().fit(X, Y), X), (side.classifier().fit(XC, YC), XC)):
         data = sio.dumps(model)
-        types = sio.get_untrusted_types(data=data)
-        loaded = sio.loads(data, trusted=types)
+        loaded = sio.loads(data, trusted=trusted_types(model))
         same(loaded.predict(rows), model.predict(rows))
 
 
-@trial("MLflow: log and load", "mlflow", "pandas")
+@trial("MLflow: log and load", "mlflow", "pandas", "skops")
 def _(side):
     import mlflow
+
+    from skgp_sparse import trusted_types
 
     with tempfile.TemporaryDirectory() as folder:
         mlflow.set_tracking_uri(f"sqlite:///{folder}/runs.db")
@@ -979,8 +982,8 @@ def _(side):
         mlflow.set_experiment("clients")
         model = side.regressor().fit(X, Y)
         with mlflow.start_run():
-            options = {"serialization_format": "cloudpickle"}
-            where = mlflow.sklearn.log_model(model, name="model", **options).model_uri
+            names = {"skops_trusted_types": trusted_types(model)}
+            where = mlflow.sklearn.log_model(model, name="model", **names).model_uri
         same(mlflow.sklearn.load_model(where).predict(X), model.predict(X))
 
 

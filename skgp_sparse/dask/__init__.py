@@ -26,6 +26,3 @@ except ImportError as error:
 from skgp_sparse.dask._cluster_estimators import DaskSparseGPClassifier, DaskSparseGPRegressor
 
 __all__ = ["DaskSparseGPClassifier", "DaskSparseGPRegressor"]
-
-for _estimator in (DaskSparseGPClassifier, DaskSparseGPRegressor):
-    _estimator.__module__ = __name__  # which pickles name

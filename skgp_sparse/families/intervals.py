@@ -20,7 +20,7 @@ from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.leave_one_out import predicted, why_unknown
-from skgp_sparse.rows.checks import BOOLS, require
+from skgp_sparse.rows.checks import BOOLS, check_groups, require
 
 _METHODS, _SIDES = ("model", "conformal"), ("both", "lower", "upper")
 _MOST_ROWS = 5000  # whose scores are kept
@@ -94,8 +94,11 @@ def interval_of_model(view, X, coverage, side, offset):
     return _open(ends[..., 0], ends[..., 1], side)
 
 
-def conformal_interval(view, X, scores, coverage, side, groups, offset, name):
-    """Ends of conformal intervals; see `widths` for the parameters."""
+def conformal_interval(view, X, fit, scores, coverage, side, groups, offset, name):
+    """Ends of conformal intervals; see `widths` for the parameters. `scores` may be None."""
+    if scores is None:
+        raise ValueError(f"{name}: {_no_scores(fit)}")
+    groups = check_groups(groups, len(X), name)
     mean, std = view.centre_and_scale(X, offset)
     below, above = widths(scores, coverage, side, groups, name)
     if mean.ndim == 1:
@@ -113,7 +116,7 @@ def _open(lower, upper, side):
     return (lower, open_end) if side == "lower" else (-open_end, upper)
 
 
-def no_scores(fit):
+def _no_scores(fit):
     """Why a fit has no `Scores`, as part of an error."""
     reason = why_unknown(fit)
     if reason is None:

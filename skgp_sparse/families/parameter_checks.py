@@ -240,6 +240,13 @@ def check_no_alpha(parameters, name):
         )
 
 
+def check_gaussian(likelihood, name, remedy):
+    """Raise unless the noise is Gaussian, which a method needs."""
+    if not is_gaussian(likelihood):
+        got = as_text(likelihood)
+        raise ValueError(f"{name} needs likelihood='gaussian'. Got likelihood={got}. {remedy}")
+
+
 def check_minibatches(parameters, method, name):
     """Raise if minibatches are asked for, and the method has none."""
     if method.uses_last_site and isinstance(parameters.solver, Minibatches):

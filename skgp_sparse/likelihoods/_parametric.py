@@ -49,8 +49,10 @@ def _check_bounds(parameter: str, bounds: Any, is_signed: bool, name: str) -> No
 
 def _require(is_good: bool, parameter: str, name: str, words: str, value: Any) -> None:
     if not is_good:
-        start = f"The 'likelihood__{parameter}' parameter of {name} must be"
-        raise ValueError(f"{start} {words}. Got {as_text(value)} instead.")
+        raise ValueError(
+            f"The 'likelihood__{parameter}' parameter of {name} must be {words}. Got "
+            f"{as_text(value)} instead."
+        )
 
 
 class Parametric(Likelihood):

@@ -1,0 +1,439 @@
+"""Refusals and warnings that no other test provokes: each has some words of its message."""
+
+import importlib
+import pickle
+import re
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from dask import array
+from scipy.sparse import csr_matrix
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    PairwiseKernel,
+    WhiteKernel,
+)
+
+from skgp_sparse import (
+    BayesianGPLVM,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    kernels,
+    metrics,
+    solvers,
+)
+from skgp_sparse._engine import sobol
+from skgp_sparse._engine.process import without_negative
+from skgp_sparse._estimator import fitted_view
+from skgp_sparse._ground.linalg import cholesky
+from skgp_sparse.dask import (
+    DaskSparseGPRegressor,
+    _collections,
+    _lazy_predictions,
+    _partitions,
+    _tasks,
+)
+from skgp_sparse.displays import ConvergenceDisplay
+from skgp_sparse.exceptions import TextColumnWarning
+from skgp_sparse.families import default_kernels
+from skgp_sparse.hyperpriors import LogNormalLengthScales
+from skgp_sparse.inference import (
+    fixed_point,
+    latent_queries,
+    methods,
+    minibatches,
+    optimizers,
+    parameters,
+    site_objective,
+    site_turns,
+    stochastic,
+)
+from skgp_sparse.kernels import Categorical, Columns, LogScale, Missing, Sphere, VaryingNoise
+from skgp_sparse.likelihoods import Gamma, Probit
+from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.onnx import _response_formulas
+from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
+from skgp_sparse.rows import part
+from skgp_sparse.solvers import Minibatches
+from skgp_sparse.sources import Arrays
+
+X = np.random.RandomState(0).uniform(-2, 2, (30, 2))
+Y = np.sin(X[:, 0]) + 0.1 * np.cos(9 * X[:, 1])
+LABELS, STD, NAN = np.digitize(Y, [-0.5, 0.5]), np.full(X.shape, 0.1), np.full((2, 1), np.nan)
+FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+LEVELS, GAP = FRAME.assign(c=pd.Categorical(["u", "v", "w"] * 10)), FRAME.assign(b=np.nan)
+COMPLEX = pd.Series([1j, 2j] * 15, dtype=object)
+LARGER, TIGHT = InducingPoints(n_mean=9), InducingPoints(tight_variance=True)
+
+
+class Plain(RBF):
+    """A kernel without a rule of derivatives."""
+
+
+class LazyFrame:
+    """What polars has not computed."""
+
+
+class Listed:
+    """A source of chunks in a list."""
+
+    feature_names = None
+
+    def __init__(self, *chunks):
+        self.chunks, self.chunk_sizes = chunks, None
+
+    def chunk(self, k):
+        return self.chunks[k] if k < len(self.chunks) else None
+
+
+def fit(X=X, y=Y, rows=None, **parameters):
+    """A regressor with fixed hyperparameters."""
+    parameters = {"kernel": RBF() + WhiteKernel(), "optimizer": None, **parameters}
+    return SparseGPRegressor(**parameters).fit(X, y, **(rows or {}))
+
+
+def points(**parameters):
+    return fit(n_inducing=5, **parameters)
+
+
+def learned(**parameters):
+    return fit(**{"optimizer": "fmin_l_bfgs_b", "max_iter": 1, **parameters})
+
+
+def uncertain():
+    return learned(rows={"X_std": STD}, n_inducing=5)
+
+
+def robust(**parameters):
+    return fit(kernel=RBF(), likelihood="student_t", **parameters)
+
+
+def labelled(X=X, y=LABELS, rows=None, **parameters):
+    return SparseGPClassifier(RBF(), optimizer=None, **parameters).fit(X, y, **(rows or {}))
+
+
+def latent(**parameters):
+    return BayesianGPLVM(**{"n_inducing": 5, "max_iter": 2} | parameters).fit(X)
+
+
+def with_levels():
+    levels = Columns(Categorical(handle_unknown="error"), ["c"])
+    return fit(LEVELS, kernel=Columns(RBF(), ["a", "b"]) * levels + WhiteKernel())
+
+
+def from_a_stream():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(part, "_SMALL_TABLE", 0)
+        return fit(Arrays(X, Y), None, n_inducing=5)
+
+
+def collection(values=X):
+    return array.from_array(values, chunks=(15, *values.shape[1:]))
+
+
+def overflows():
+    with parameters.arithmetic():
+        return 10.0**400
+
+
+def start_of_search(value, gradient):
+    limits = np.array([[-1.0, 1.0]])
+    return optimizers._Minimand(lambda x: (value, gradient), limits, 1.0).start(np.zeros(1))
+
+
+PARAMETERS = [  # of a regressor
+    ("instance of skgp_sparse.bounds.Bound. Got 'elbo'", {"bound": "elbo"}),
+    ("['artemev', 'auto', 'fitc', 'gfitc-ep', ", {"bound": "elbo", "likelihood": "poisson"}),
+    ("shape (m, n_features) or a callable. Got 'kmeans'", {"inducing_init": "kmeans"}),
+    ("missing values, but the kernel takes none", {"inducing_init": np.full((5, 2), np.nan)}),
+    ("'metric' parameter of SparseGPRegressor must be an int in", {"metric": 0}),
+    ("'n_inducing' parameter of SparseGPRegressor must be", {"n_inducing": 0}),
+    ("'n_targets' parameter of SparseGPRegressor must be an int", {"n_targets": 0}),
+    ("'noise' parameter of SparseGPRegressor must be one of", {"noise": "white"}),
+    ("list of objects of skgp_sparse.hyperpriors. Got [1]", {"prior": [1]}),
+    ("None, an object of skgp_sparse.hyperpriors, or a list", {"prior": 1}),
+    ("must be 'scaled' or a float. Got", {"prior": LogNormalLengthScales("big")}),
+    ("'prior__location' parameter", {"prior": LogNormalLengthScales(None)}),
+    ("'prior__variance' parameter", {"prior": LogNormalLengthScales(0.0, -1.0)}),
+    ("'tol' parameter of SparseGPRegressor must be \"auto\" or a float", {"tol": "small"}),
+    ("'tol' parameter of SparseGPRegressor must be a float in", {"tol": -1.0}),
+    ("'normalize_y' parameter of SparseGPRegressor must be True", {"normalize_y": 1}),
+    ("'max_iter' parameter of SparseGPRegressor must be an int", {"max_iter": 0}),
+    ("'alpha' parameter of SparseGPRegressor must be a float", {"alpha": -0.1}),
+    ("is too large for y: its larg", {"y": 1e-200 * Y, "alpha": 0.1}),
+    ("needs a log-concave likelihood", {"likelihood": "student_t", "bound": "pep"}),
+    ("'fixed', or a lower and a higher number", {"likelihood": Gamma(shape_bounds=(2, 1))}),
+    ('Use likelihood="poisson" if there are', {"likelihood": "gamma"}),
+    ("'posterior__n_neighbors' parameter", {"posterior": Neighbors(0)}),
+    ("must be an int in the range [2, inf", {"posterior": FourierFeatures(0)}),
+    ("or 'dtc' for n_mean. Got bound=", {"posterior": LARGER, "bound": "fitc"}),
+    ("'gaussian' for n_mean. Got", {"posterior": LARGER, "likelihood": "student_t"}),
+    ("'artemev' for tight_variance. Got", {"posterior": TIGHT, "bound": "fitc"}),
+    ("'gaussian' for tight_variance. Got", {"posterior": TIGHT, "likelihood": "student_t"}),
+]
+OF_KERNELS = [
+    ("is not a covariance. Add", lambda: kernels.diagonal(CompoundKernel([RBF()]), X)),
+    (
+        "Gradient can only be evaluated when Y is None",
+        lambda: Categorical(3)(np.zeros((2, 1)), np.zeros((2, 1)), eval_gradient=True),
+    ),
+    ("takes one column of codes", lambda: Categorical(3, rank=1)(np.zeros((2, 2)))),
+    ("has correlations for 2", lambda: Categorical(3, correlation=[0.1, 0.2])(np.zeros((2, 1)))),
+    ("needs a number in lows and a positive one", lambda: LogScale(RBF(), [0], lows=[0.0, 1.0])(X)),
+    ("needs inputs without missing values", lambda: Missing(RBF())(NAN, eval_gradient=True)),
+    ("columns of Missing must be 'auto'", lambda: Missing(RBF(), columns=0).gaps()),
+    ("are not among the 1 of its inputs", lambda: Missing(RBF(), columns=[3])(NAN)),
+    ("correlation of Missing", lambda: Missing(RBF(), columns=[0], correlation=[0.1, 0.2])(NAN)),
+    ("must be an instance of a KernelRule", lambda: kernels.register(RBF, 1)),
+    (
+        "The chi2 kernels need inputs >= 0",
+        lambda: kernels.linearize(PairwiseKernel(metric="chi2"), -np.ones((2, 1)), np.ones((2, 1))),
+    ),
+    ("distance of Sphere must be 'chord'", lambda: Sphere(RBF(), distance="arc")(X)),
+    (
+        "of VaryingNoise has no gradient with respect to inputs",
+        lambda: kernels.diagonal(RBF() + VaryingNoise(len), X)[2](np.ones(30), np.ones(30), True),
+    ),
+    ("has no derivative", lambda: kernels.linearize(Plain(), X, X)[1](np.ones((30, 30)), True)),
+]
+OF_SCORES = [
+    ("Softmax has no sites. Use", lambda: Softmax(3).tilted(*np.zeros((3, 3, 2)))),
+    ("Class labels have no mean. Use", lambda: Softmax(3).response(*np.ones((2, 3, 2)))),
+    ("Use SparseGPClassifier, which enc", lambda: Probit().check(np.array([2.0]), "it")),
+    ("does not define quantiles. Give", lambda: Probit().quantile(0.5, 0.0, 1.0)),
+    ("coverage must be between", lambda: metrics.interval_score([0], [0], [1], coverage=2)),
+    ("y_train must", lambda: metrics.mean_standardized_log_loss([0], [0], [1], y_train=[1, 1])),
+    ("y_true, y_mean and y_std must have", lambda: metrics.crps([0.0, 1.0], [0.0], [1.0])),
+    ("y_true, lower and upper must", lambda: metrics.interval_coverage([0.0, 1.0], [0.0], [1.0])),
+    ("needs 1 axes. Got 2. Pass", lambda: ConvergenceDisplay([]).plot(ax=[None, None])),
+    ("is not finite", lambda: sobol._indices(*np.full((3, 1, 1), np.inf))),
+    (
+        "ONNX, which has formulas for",
+        lambda: _response_formulas.response(None, Probit(), None, None, "SparseGPRegressor"),
+    ),
+]
+OF_FITS = [
+    ("skgp_sparse.likelihoods.Binary. Got", lambda: labelled(likelihood="probits")),
+    ("class in classes", lambda: SparseGPClassifier().partial_fit(X, LABELS, classes=[1])),
+    ("one latent value per row,", lambda: labelled(multi_class="softmax", posterior="neighbors")),
+    ("every row of class 0 has", lambda: labelled(rows={"sample_weight": (LABELS > 0) * 1.0})),
+    ("Sparse data was passed for X", lambda: labelled(csr_matrix(X))),
+    ("no minibatches", lambda: labelled(bound="gfitc-ep", solver=Minibatches(), n_inducing=5)),
+    ("takes one target, but y has 2 columns", lambda: robust(y=np.column_stack([Y, Y]))),
+    ("'noise_variance' parameter", lambda: latent(noise_variance=0.0)),
+    ("is too small or too large for", lambda: default_kernels.of_numbers(np.array([1e-308]))),
+    ("Found array with 0 sample(s)", lambda: fit(FRAME.head(0), Y[:0])),
+    ("are no levels", lambda: fit(LEVELS.assign(a=[(1,), (2,)] * 15), kernel=None)),
+    ("complex numbers are no", lambda: fit(LEVELS, kernel=None).predict(LEVELS.assign(a=COMPLEX))),
+    ("The first is in column 1. Replace it", lambda: fit(X * [1, np.inf])),
+    ("groups of SparseGPRegressor contain NaN", lambda: fit(rows={"groups": np.full(30, np.nan)})),
+    ("must be an array with a group for each", lambda: fit(rows={"groups": [1, 2]})),
+    ("offset must be a number or an array", lambda: robust(rows={"offset": [1.0, 2.0]})),
+    ("noise='learned' takes", lambda: learned(noise="learned", n_inducing=5, rows={"X_std": STD})),
+    ("noise='learned' needs one", lambda: learned(noise="learned", n_inducing=5, posterior=LARGER)),
+    ("The default kernel of a table with", lambda: fit(LEVELS, posterior="fourier", kernel=None)),
+    ("X_std needs a kernel", lambda: learned(rows={"X_std": STD}, kernel=Plain(), n_inducing=5)),
+]
+OF_PREDICTIONS = [
+    ("'n_functions' parameter", lambda: fit().sample_functions(0)),
+    ("'n_frequencies' parameter", lambda: fit().sample_functions(n_frequencies=0)),
+    ("one sampled function, which has no length", lambda: len(fit().sample_functions(2)[0])),
+    ("one sampled function. Call it", lambda: fit().sample_functions(2)[0][0]),
+    ("must be one of ('both'", lambda: fit().predict_interval(X, side="up")),
+    ("between 0 and 1, both excl", lambda: fit().predict_quantiles(X, [0.0, 2.0])),
+    ("only with latent=True", lambda: robust().predict(X, return_cov=True)),
+    ("components needs likelihood='gaussian'", lambda: robust().components(X)),
+    ("evidence_bounds takes inputs as known", lambda: uncertain().evidence_bounds()),
+    ("partial_fit takes inputs as known", lambda: uncertain().partial_fit(X, Y)),
+    ("loo_predict takes inputs as known", lambda: uncertain().loo_predict()),
+    ("Set n_mean to None and tight", lambda: points(posterior=LARGER).loo_predict()),
+    ("does not contain, because it", lambda: pickle.loads(pickle.dumps(points())).loo_predict()),
+    ("cannot leave out rows of", lambda: fit(rows={"sample_weight": np.arange(30)}).loo_predict()),
+    ("needs problems that have", lambda: labelled(multi_class="one_vs_one").loo_predict_proba()),
+    (
+        "so that there is no log density. Add a WhiteKernel",
+        lambda: fit(kernel=ConstantKernel(0.0), alpha=0.1).log_predictive_density(X, Y),
+    ),
+    ("there were none in the column", lambda: fit(FRAME, kernel=None).evidence_bounds(GAP, Y)),
+    ("gradients are not known", lambda: fit(FRAME, kernel=None).predict(GAP, return_gradient=True)),
+    ("X_std cannot be", lambda: fit(FRAME, kernel=None).predict(GAP, X_std=np.zeros(X.shape))),
+    ("takes an array of rows. Pass the inputs of", lambda: fit().predict(Arrays(X, Y))),
+    ("takes an array of rows. Pass its chunks", lambda: points().partial_fit(Arrays(X, Y), Y)),
+    ("needs training rows in memory", lambda: from_a_stream().feature_importances_),
+    ("which a graph does not encode", lambda: fitted_view(fit(LEVELS, kernel=None))),
+    ("has a level that was not in fit", lambda: with_levels().predict(LEVELS.assign(c="z"))),
+    ("which takes all rows at once", lambda: SparseGPRegressor(posterior=LARGER).partial_fit),
+    (
+        "has Gaussian noise only there",
+        lambda: SparseGPRegressor(posterior="neighbors", likelihood="student_t").partial_fit,
+    ),
+]
+OF_ROWS_ELSEWHERE = [
+    ("has no rows, but at least one", lambda: fit(Listed(), None)),
+    ("some chunks have an offset,", lambda: robust(X=Listed((X, Y), (X, Y, None, Y)), y=None)),
+    ("is a LazyFrame of polars. Pass X.collect()", lambda: fit(LazyFrame())),
+    ("y has 3 rows and X has 4.", lambda: _collections.aligned(np.zeros(3), "y", None, [], (2, 2))),
+    ("X must have 2", lambda: _lazy_predictions._check_columns(fit(), collection(X[:, :1]))),
+    ("y has 3 rows and X has 30. Partitions", lambda: _tasks.load(0, None, X, y=Y[:3])),
+    (
+        "X_std is available for rows in memory",
+        lambda: DaskSparseGPRegressor()._read(
+            SimpleNamespace(name="it"), collection(), None, None, None, X_std=1.0
+        ),
+    ),
+]
+OF_NUMBERS = [
+    ("The objective is not", lambda: solvers._fit_of(RBF(), SimpleNamespace(value=np.nan), 1)),
+    (
+        "The sites overflow",
+        lambda: fixed_point.solve_fixed_point(
+            lambda state: SimpleNamespace(gap=np.nan), None, None, tol=1.0, max_iter=1
+        ),
+    ),
+    ("is too large or too small to compute with", overflows),
+    ("variance is negative or no number", lambda: site_turns.check_moments(*-np.ones((3, 2)))),
+    ("objective is not finite at the start", lambda: start_of_search(np.nan, np.zeros(1))),
+    ("gradient of the objective is not fin", lambda: start_of_search(0.0, np.full(1, np.nan))),
+    ("The Nyström matrix is not finite", lambda: cholesky(np.full((2, 2), np.nan))),
+]
+CALLS = OF_KERNELS + OF_SCORES + OF_FITS + OF_PREDICTIONS + OF_ROWS_ELSEWHERE + OF_NUMBERS
+
+
+@pytest.mark.parametrize("text, parameters", PARAMETERS)
+def test_parameters_that_are_refused(text, parameters):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        fit(**parameters)
+
+
+@pytest.mark.parametrize("text, call", CALLS)
+def test_calls_that_are_refused(text, call):
+    errors = ValueError, TypeError, AttributeError, NotImplementedError, np.linalg.LinAlgError
+    with pytest.raises(errors) as caught:
+        call()
+    assert text in f"{caught.value} {caught.value.__cause__}"
+
+
+def test_a_cluster_that_lost_rows_says_so():
+    with pytest.raises(RuntimeError, match="The cluster lost rows of the table and cannot compute"):
+        with _partitions.in_words(SimpleNamespace(status="running")):
+            raise _partitions._LOST[0]("rows")
+
+
+@pytest.mark.parametrize("room, package", [("dask", "distributed"), ("onnx", "skl2onnx")])
+def test_packages_that_are_missing(room, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    for name in [name for name in sys.modules if name.startswith(f"skgp_sparse.{room}")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ImportError, match=f"{room} needs .*{package}, which are not installed"):
+        importlib.import_module(f"skgp_sparse.{room}")
+
+
+# -- warnings ---------------------------------------------------------------------------
+
+WARNED = [
+    ("Predicted variances smaller than 0", lambda: without_negative(-np.ones(1), 1.0)),
+    ("The solve for the bounds ended", lambda: points().set_params(max_iter=1).evidence_bounds()),
+    ("had no time left, and the noise is constant", lambda: learned(noise="learned", time_limit=0)),
+    ("The inducing points are not", lambda: learned(kernel=Plain() + WhiteKernel(), n_inducing=5)),
+    (
+        "leave a variance",
+        lambda: learned(kernel=RBF(0.1), alpha=1e-10, n_inducing=3, max_iter=1000),
+    ),
+]
+
+
+@pytest.mark.parametrize("text, call", WARNED)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_warnings(text, call):
+    with pytest.warns(UserWarning, match=re.escape(text)):
+        call()
+
+
+TEXT = {
+    "Column 'a' spells numbers in 100% of its values, first '0': convert it": map(str, range(60)),
+    "Column 'a' has 60 levels in 60 rows, and says nothing of": (f"row {k}" for k in range(60)),
+}
+
+
+@pytest.mark.parametrize("text", TEXT)
+def test_text_that_is_hardly_a_category(text):
+    with pytest.warns(TextColumnWarning, match=re.escape(text)) as caught:
+        fit(pd.DataFrame({"a": [*TEXT[text]]}), np.arange(60.0), kernel=None)
+    told = str(caught[0].message)
+    assert "SparseGPRegressor: text in X is a category, whose levels have no order. " in told
+    assert "Name columns that should stay categories in categorical_features, or filter" in told
+
+
+def test_positions_that_have_not_converged(monkeypatch):
+    fitted, never = latent(), np.zeros(len(X), dtype=bool)
+    monkeypatch.setattr(latent_queries.Places, "converged", never)
+    with pytest.warns(ConvergenceWarning, match="positions of 30 rows have not converged. Their"):
+        fitted.transform(X)
+
+
+def by_minibatches(**parameters):
+    """A fit of few rows at a time."""
+    parameters = {"n_inducing": 5, "max_iter": 2, "random_state": 0, **parameters}
+    X = np.random.RandomState(0).uniform(-2, 2, (150, 2))
+    return SparseGPRegressor(solver=Minibatches(20), **parameters).fit(X, np.sin(3 * X[:, 0]))
+
+
+def breaks(*args):
+    """What cannot be computed."""
+    raise np.linalg.LinAlgError("It is not positive definite.")
+
+
+FAILING = [  # what is replaced in a fit by minibatches, and words of the warning
+    (
+        stochastic.Adam,
+        "direction",
+        lambda self, gradient: gradient * np.nan,
+        "minibatches failed.* The gradient",
+    ),
+    (stochastic.Search, "_climb", breaks, "rows could not be fitted, so that the fit goes on"),
+]
+
+
+@pytest.mark.parametrize("owner, name, value, text", FAILING)
+def test_minibatches_that_fail(owner, name, value, text, monkeypatch):
+    monkeypatch.setattr(owner, name, value)
+    with pytest.warns(ConvergenceWarning, match=text):
+        by_minibatches()
+
+
+def test_sites_of_minibatches_that_do_not_converge(monkeypatch):
+    monkeypatch.setattr(minibatches, "_PASSES", 1)
+    with pytest.warns(ConvergenceWarning, match="sites of all rows did not converge in 1 passes"):
+        by_minibatches(likelihood="student_t")
+
+
+def test_a_bound_of_minibatches_that_is_not_finite(monkeypatch):
+    conclude = minibatches.SiteMinibatchView.conclude
+
+    def without_total(*args):
+        monkeypatch.setattr(methods.Variational, "total", lambda *args: np.nan)
+        return conclude(*args)
+
+    monkeypatch.setattr(minibatches.SiteMinibatchView, "conclude", without_total)
+    with pytest.raises(np.linalg.LinAlgError, match="The bound of all rows is not finite. Check"):
+        by_minibatches(likelihood="student_t")
+
+
+SITES = [
+    ("max_iter_predict", "the best state is used. Raise max_iter_predict (now 3), or lower the up"),
+    ("", "the best state is used. Lower the upper bound of the kernel's variance"),
+]
+
+
+@pytest.mark.parametrize("parameter, text", SITES)
+def test_sites_that_do_not_converge(parameter, text):
+    inner = SimpleNamespace(parameter=parameter, max_iter=3)
+    solution = SimpleNamespace(n_iter=3, step=SimpleNamespace(gap=1.0))
+    with pytest.warns(ConvergenceWarning, match=re.escape(text)):
+        site_objective.SiteObjective._warn_of(SimpleNamespace(inner=inner), solution)

@@ -1,0 +1,169 @@
+"""`trusted_types` lists what a file of a fitted model names, and skops loads the file with it."""
+
+import importlib
+import inspect
+from functools import cache
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skgp_sparse import (
+    BayesianGPLVM,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    kernels,
+    likelihoods,
+    trusted_types,
+)
+from skgp_sparse.families import sites
+from skgp_sparse.kernels import _formulas, _nodes
+from skgp_sparse.posteriors import FourierFeatures, InducingPoints, _choice
+
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(60, 2))
+Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=60)
+LABELS, COUNTS = np.digitize(Y, [-0.5, 0.5]), np.exp(Y).round() + 1
+CODES = np.column_stack([X[:, 0], LABELS])
+VARYING = kernels.VaryingNoise(kernels.LogFactor(RBF(), np.zeros((1, 2)), np.ones(1), 0.0))
+OF_KERNELS = {  # what is fitted to CODES
+    "Categorical": kernels.Columns(RBF(), 0) * kernels.Columns(kernels.Categorical(3), 1),
+    "LogScale": kernels.LogScale(RBF(), [0]),
+    "Missing": kernels.Missing(RBF()),
+    "OrthogonalAdditive": kernels.OrthogonalAdditive(),
+    "Sphere": kernels.Sphere(RBF()),
+    "VaryingNoise": RBF() + VARYING,
+}
+
+
+class Smooth(RBF):
+    """A kernel of a user."""
+
+
+class RuleOfSmooth(_formulas.LengthScaleRule):
+    """Its rule."""
+
+
+def first(X, n_inducing, kernel, random_state):
+    """Inducing points of a user."""
+    return X[:n_inducing]
+
+
+def regressor(X=X, y=Y, **parameters):
+    return SparseGPRegressor(**{"n_inducing": 10, "optimizer": None} | parameters).fit(X, y)
+
+
+def classifier(y=LABELS, **parameters):
+    return SparseGPClassifier(**{"n_inducing": 10, "optimizer": None} | parameters).fit(X, y)
+
+
+def streamed(make, y, **parameters):
+    """A model that forgets single rows, but not what they say."""
+    model = make(optimizer=None, **{"n_inducing": 10} | parameters)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sites, "MOST_TOGETHER", 80)
+        patch.setattr(sites, "WINDOW", 20)
+        for _ in range(3):
+            model.partial_fit(X, y, classes=[0, 1, 2])
+    return model
+
+
+FITS = {
+    **{
+        f"posterior={one}": lambda one=one: SparseGPRegressor(posterior=one, max_iter=2).fit(X, Y)
+        for one in _choice.BY_NAME
+    },
+    **{
+        f"likelihood={one}": lambda one=one: regressor(y=COUNTS, likelihood=one)
+        for one in likelihoods.BY_NAME
+    },
+    **{
+        f"likelihood={one}": lambda one=one: classifier(likelihood=one)
+        for one in likelihoods.SIGMOIDS
+    },
+    **{one: lambda one=one: regressor(CODES, kernel=OF_KERNELS[one]) for one in OF_KERNELS},
+    "inducing points": regressor,
+    "two targets": lambda: regressor(y=np.column_stack([Y, Y**2]), n_inducing="auto"),
+    "n_mean": lambda: regressor(posterior=InducingPoints(n_mean=20)),
+    "tight_variance": lambda: regressor(posterior=InducingPoints(tight_variance=True)),
+    "features": lambda: regressor(posterior=FourierFeatures(10), n_inducing="auto"),
+    "metric": lambda: SparseGPRegressor(posterior="neighbors", metric="full").fit(X, Y),
+    "X_std": lambda: SparseGPRegressor(n_inducing=5, max_iter=2).fit(X, Y, X_std=0.1 + 0 * X),
+    "exact sites": lambda: regressor(y=COUNTS, likelihood="poisson", n_inducing="auto"),
+    "sites of neighbors": lambda: regressor(
+        y=COUNTS, likelihood="poisson", posterior="neighbors", n_inducing="auto"
+    ),
+    "softmax": lambda: classifier(multi_class="softmax"),
+    "exact softmax": lambda: classifier(multi_class="softmax", n_inducing=99),
+    "one_vs_one": lambda: classifier(multi_class="one_vs_one"),
+    "vfe": lambda: classifier(n_inducing=99, bound="vfe"),
+    "gfitc-ep": lambda: classifier(n_inducing=99, bound="gfitc-ep"),
+    "a stream": lambda: streamed(SparseGPRegressor, Y),
+    "a stream of counts": lambda: streamed(SparseGPRegressor, COUNTS, likelihood="poisson"),
+    "a stream of labels": lambda: streamed(SparseGPClassifier, LABELS),
+    "a stream of neighbors": lambda: streamed(
+        SparseGPRegressor, Y, posterior="neighbors", n_inducing="auto"
+    ),
+    "a pipeline": lambda: make_pipeline(StandardScaler(), SparseGPRegressor()).fit(X, Y),
+    "classes of scikit-learn": lambda: GaussianProcessClassifier().fit(X, LABELS),
+    "latent inputs": lambda: BayesianGPLVM(n_inducing=5, tol=1.0, n_restarts_optimizer=0).fit(X),
+}
+
+
+@cache
+def fitted(name):
+    return FITS[name]()
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_names_lead_to_types_of_this_package_and_of_scikit_learn(name):
+    names = trusted_types(fitted(name))
+    assert names == sorted(set(names))
+    for one in names:
+        module, last = one.rsplit(".", 1)
+        assert getattr(importlib.import_module(module), last).__name__ == last
+        own = one.startswith(("skgp_sparse.", "sklearn.gaussian_process."))
+        assert own or one == "functools.partial"
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_skops_needs_these_names_and_no_others(name):
+    skops = pytest.importorskip("skops.io")
+    model = fitted(name)
+    content, names = skops.dumps(model), trusted_types(model)
+    assert names == skops.get_untrusted_types(data=content)
+    again, answer = skops.loads(content, trusted=names), "predict"
+    if isinstance(model, BayesianGPLVM):
+        answer = "transform"
+    np.testing.assert_array_equal(getattr(again, answer)(X), getattr(model, answer)(X))
+    assert hasattr(again, "X_train_") == hasattr(model, "X_train_")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_kernel_and_every_likelihood_is_in_some_list():
+    named = {one.rsplit(".", 1)[1] for name in FITS for one in trusted_types(fitted(name))}
+    of_kernels = {
+        name
+        for name in kernels.__all__
+        if inspect.isclass(one := getattr(kernels, name)) and not inspect.isabstract(one)
+    }
+    own = [*likelihoods.BY_NAME.values(), *likelihoods.SIGMOIDS.values()]
+    assert of_kernels | {one.__name__ for one in own} <= named
+
+
+def test_what_a_user_wrote_is_in_the_list():
+    kernel = Smooth() + WhiteKernel()
+    names = trusted_types(regressor(kernel=kernel, inducing_init=first, optimize_inducing=False))
+    assert {f"{__name__}.Smooth", f"{__name__}.first"} < {*names}
+
+
+def test_rules_that_a_user_registered_are_not(monkeypatch):
+    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
+    kernels.register(Smooth, RuleOfSmooth(_formulas.squared_exponential, False, 1))
+    names = trusted_types(regressor(kernel=Smooth()))
+    assert f"{__name__}.Smooth" in names and not any("ule" in name for name in names)
