@@ -288,10 +288,14 @@ def _fit_again(job, fit, kernel, moves, random_state):
     if isinstance(fit.posterior, NeighborsPosterior):
         return with_other_noise(job, fit, kernel, moves)
     settings = job.settings._replace(n_restarts=0, find_periods=False, cheap=None)
-    if job.is_free:
+    model, n = None if fit.posterior.kind == "exact" else job.model, len(fit.objective.rows)
+    is_brief = job.is_free and n > _CHEAP
+    if is_brief:
         settings = settings._replace(max_iter=min(_BRIEFLY, settings.max_iter))
-        moves = moves and len(fit.objective.rows) <= _MOVES
-    solver = settings.solver if moves else KeepParameters()
-    model = None if fit.posterior.kind == "exact" else job.model
-    other = solver.solve(fit.objective, kernel, settings, random_state, model)
+    solver = settings.solver if moves and not (is_brief and n > _MOVES) else KeepParameters()
+    with collected() as warnings:
+        other = solver.solve(fit.objective, kernel, settings, random_state, model)
+    for message, category in warnings:
+        if not (is_brief and issubclass(category, ConvergenceWarning)):  # it need not converge
+            warn(message, category)
     return other._replace(n_iter=fit.n_iter + other.n_iter, selection=fit.selection)
