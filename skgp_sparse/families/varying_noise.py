@@ -52,10 +52,8 @@ _NEIGHBORS = 50  # that tell errors
 _LEVELS = np.exp(np.linspace(-1.5, 2.0, 15))  # factors of noise that varies
 _POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
 _ITERATIONS = 100
-_BRIEFLY, _MOVES = (
-    6,
-    2000,
-)  # iterations of a default fit with noise that varies; rows up to which it moves
+_CHEAP = 600  # rows up to which the last step of a default fit converges ...
+_BRIEFLY, _MOVES = 6, 2000  # ... its iterations above, and rows up to which it moves anything
 _PRIORS = LogNormalLengthScales(variance=0.3), PooledCorrelations(), NeutralValues()
 _LEAST = 0.1  # added to squared errors: a small one says little
 
