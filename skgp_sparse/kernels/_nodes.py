@@ -22,7 +22,7 @@ from skgp_sparse._ground.plain_text import as_text
 
 from ._rules import Array, Ints, KernelRule, Pull, Scalars
 from ._rules_in_pickles import put_in_pickles
-from ._theta import free
+from ._theta import assemble, free
 
 
 class Node(ABC):
@@ -656,32 +656,3 @@ def _full(value: Any, shape: tuple[int, ...]) -> Array:
     if np.ndim(value) == 0:
         return np.full(shape, float(value))
     return np.ascontiguousarray(value, dtype=np.float64)
-
-
-def assemble(kernel: Kernel, gradients: dict[str, Any]) -> Array:
-    """Return the gradient with respect to ``kernel.theta`` from gradients by name.
-
-    The entries are in scikit-learn's order, without fixed hyperparameters.  A gradient that is
-    missing is zero.
-    """
-    parameters = free(kernel)
-    if gradients.keys() - dict(parameters):
-        _check_names(kernel, gradients)
-    theta_bar, start = np.zeros(sum(size for _, size in parameters)), 0
-    for name, size in parameters:
-        if name in gradients:
-            of_one = gradients[name]
-            theta_bar[start : start + size] = of_one if size == 1 else np.reshape(of_one, size)
-        start += size
-    return theta_bar
-
-
-def _check_names(kernel: Kernel, gradients: dict[str, Any]) -> None:
-    """Raise if there is a gradient of what is no hyperparameter."""
-    names = [one.name for one in kernel.hyperparameters]
-    unknown = sorted(gradients.keys() - set(names))
-    if unknown:
-        raise ValueError(
-            f"The rule of {type(kernel).__name__} returned gradients named {unknown}, not of "
-            f"{names}. Return only these."
-        )

@@ -61,3 +61,32 @@ def _moved(kernel: Kernel, theta: Array) -> tuple[Any, Array]:
         values, theta = np.exp(theta[:size]), theta[size:]
         setattr(other, name, values if size > 1 else values[0])
     return other, theta
+
+
+def assemble(kernel: Kernel, gradients: dict[str, Any]) -> Array:
+    """Return the gradient with respect to ``kernel.theta`` from gradients by name.
+
+    The entries are in scikit-learn's order, without fixed hyperparameters.  A gradient that is
+    missing is zero.
+    """
+    parameters = free(kernel)
+    if gradients.keys() - dict(parameters):
+        _check_names(kernel, gradients)
+    theta_bar, start = np.zeros(sum(size for _, size in parameters)), 0
+    for name, size in parameters:
+        if name in gradients:
+            of_one = gradients[name]
+            theta_bar[start : start + size] = of_one if size == 1 else np.reshape(of_one, size)
+        start += size
+    return theta_bar
+
+
+def _check_names(kernel: Kernel, gradients: dict[str, Any]) -> None:
+    """Raise if there is a gradient of what is no hyperparameter."""
+    names = [one.name for one in kernel.hyperparameters]
+    unknown = sorted(gradients.keys() - set(names))
+    if unknown:
+        raise ValueError(
+            f"The rule of {type(kernel).__name__} returned gradients named {unknown}, not of "
+            f"{names}. Return only these."
+        )
