@@ -26,7 +26,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import kernels
-from skgp_sparse.kernels import _bessel, _nodes
+from skgp_sparse.kernels import _bessel, _nodes, _theta
 
 ORACLE = dict(np.load(Path(__file__).parent / "data" / "kernels.npz"))
 CASES = sorted({key.split("/")[0] for key in ORACLE})
@@ -493,7 +493,27 @@ def test_register_refuses_what_is_not_a_class_or_a_rule():
 
 def test_misspelt_gradient_names_are_refused():
     with pytest.raises(ValueError, match="lenght_scale"):
-        _nodes.assemble(RBF(), {"lenght_scale": 1.0})
+        _theta.assemble(RBF(), {"lenght_scale": 1.0})
+
+
+OWN = [
+    Speckled(0.4),
+    kernels.Columns(RBF([0.8, 1.3]), [0, 2]) + WhiteKernel(0.1),
+    kernels.Categorical(0.4) * RBF(2.0, "fixed"),
+    kernels.VaryingNoise(np.sum, 0.3),
+]
+
+
+@pytest.mark.parametrize("kernel", ALL + OWN, ids=repr)
+def test_a_kernel_moves_as_a_clone_of_scikit_learn_does(kernel):
+    before, theta = kernel.theta, kernel.theta + 0.1
+    clone, moved = kernel.clone_with_theta(theta), kernels.moved(kernel, theta)
+    assert moved == clone and repr(moved) == repr(clone)
+    assert_array_equal(moved.theta, clone.theta)
+    assert_array_equal(moved.bounds, kernel.bounds)
+    assert_array_equal(kernel.theta, before)
+    free = [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
+    assert _theta.free(kernel) == free
 
 
 def test_compound_kernels_are_refused():

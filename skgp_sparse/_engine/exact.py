@@ -275,8 +275,8 @@ def _blocks(kernel, n):
 
     A kernel without a rule is asked only once.
     """
-    if not kernels.differentiable(kernel):
-        return [slice(0, n)]
     count = max(min(n**2 // _WORTH_SHARING, _SHARES), n**2 // (2 * _LARGEST), 1)
+    if count == 1 or not kernels.differentiable(kernel):
+        return [slice(0, n)]
     edges = [round(n * (share / count) ** 0.5) for share in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]

@@ -185,7 +185,7 @@ def mirror_lower(A):
     """Symmetric matrix of a lower triangle, filled in place."""
     for rows in slices(len(A), _TILE):
         square = A[rows, rows]
-        square[:] = np.tril(square) + np.tril(square, -1).T
+        square[:] = np.where(np.tri(len(square), dtype=bool), square, square.T)
         A[: rows.start, rows] = A[rows, : rows.start].T
     return A
 

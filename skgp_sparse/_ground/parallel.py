@@ -22,7 +22,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-_SMALL = 1 << 20  # bytes below which the allocator is quick
+_SMALL = 1 << 17  # bytes below which the allocator is quick
 _memory = defaultdict(list)  # that no array needs, by its size
 
 

@@ -103,7 +103,7 @@ class _Curvature:
         seen = (self.steps > 0) & (self.changes > 0)
         if seen.any():
             root = np.sqrt(self.steps[seen]) / np.sqrt(self.changes[seen])
-            usual = np.median(root)
+            usual = np.partition(root, len(root) // 2)[len(root) // 2]
             self.diagonal = np.full(len(seen), usual)
             self.diagonal[seen] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)
 

@@ -106,7 +106,9 @@ class VectorFunction:
         with arithmetic():
             evaluation = objective.value_and_gradient(kernel, self.inputs, self.inner_state)
         self._remember(evaluation)
-        evaluation = self.prior.added_to(evaluation, kernel.theta)
+        if self.prior is not NO_PRIOR:
+            theta = self.parameters.unpack(vector)["kernel"]
+            evaluation = self.prior.added_to(evaluation, theta)
         return evaluation.value, self.parameters.pack_gradient(evaluation.gradient)
 
     def on(self, rows):
@@ -125,7 +127,7 @@ class VectorFunction:
     def at(self, vector):
         """The objective and the kernel at a vector."""
         blocks = self.parameters.unpack(vector)
-        kernel = self.kernel.clone_with_theta(blocks.pop("kernel"))
+        kernel = kernels.moved(self.kernel, blocks.pop("kernel"))
         return self.objective.at(**blocks), kernel
 
 

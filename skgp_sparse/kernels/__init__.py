@@ -18,9 +18,9 @@ too, but it is slower, and its inducing points are not optimised.  Pullbacks of 
 package can be pickled.
 
 The public functions and the registry are in `_nodes`, and the interface of rules is in `_rules`.
-`_rules_in_pickles` lets rules of users travel to other processes.
-`_composites` contains sums, products and powers, and `_fallback` contains the code for kernels
-without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
+`_theta` reads and sets hyperparameters, and `_rules_in_pickles` lets rules of users travel to other
+processes.  `_composites` contains sums, products and powers, and `_fallback` contains the code for
+kernels without a rule.  The formulas of the kernels are in `_formulas`, `_bessel` and `_pairwise`.
 `_distances` contains functions that the stationary kernels share.
 `_mapped` contains kernels of inputs that are seen through a map: `Columns` is in `_columns`, and
 `Sphere` in `_sphere`; `LogScale`, for skewed columns, is in `_log_scale`, and `Missing`, for inputs
@@ -72,6 +72,7 @@ from ._rules import KernelRule
 from ._single import single
 from ._spectra import spectrum
 from ._sphere import Sphere, spheres, theta_of_spread
+from ._theta import moved
 from ._varying_noise import LogFactor, VaryingNoise, VaryingNoiseNode, without_noise
 
 __all__ = [

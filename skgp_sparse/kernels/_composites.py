@@ -18,11 +18,12 @@ import numpy as np
 
 from skgp_sparse._ground.parallel import applied
 
-from ._nodes import Node, White, node
+from ._nodes import Node, node
+from ._theta import free
 
 
 def _is_scalar(value):
-    return np.ndim(value) == 0
+    return getattr(value, "ndim", 0) == 0
 
 
 def _is_zero(value):
@@ -42,8 +43,7 @@ class _Pair(Node):
 
     def __init__(self, kernel):
         self.children = self.left, self.right = node(kernel.k1), node(kernel.k2)
-        noise = any(isinstance(child, White) for child in self.children)
-        super().__init__(kernel, arrays=0 if noise else 1)
+        super().__init__(kernel, arrays=0 if self.left.white or self.right.white else 1)
 
     @abstractmethod
     def join(self, left, right):
@@ -132,7 +132,7 @@ def _pull_zero(kernel, G, inputs):
 
 def _pull_scaled(scalar_first, scalar, K, factor, pull_scalar, pull_other, G, inputs):
     """Pull on ``K = factor * other``, scaling the other's results instead of `G`."""
-    g_factor = np.asarray(_dot(G, K) / factor) if len(scalar.theta) else np.zeros(())
+    g_factor = np.asarray(_dot(G, K) / factor) if free(scalar) else np.zeros(())
     pulled = pull_scalar(g_factor, False)
     other = _times(factor, pull_other(G, inputs))
     return _join(pulled, other) if scalar_first else _join(other, pulled)

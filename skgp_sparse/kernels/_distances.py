@@ -51,10 +51,11 @@ class Separation:
     """
 
     def __init__(self, X, Z, scale, roots, far=LARGEST):
-        self.scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1:])
+        self.scale = np.zeros(X.shape[1]) + scale
         self.far = far
         with np.errstate(over="ignore", invalid="ignore"):  # of what is too far, or no number
-            centre = np.median(Z, axis=0)
+            middle = len(Z) // 2
+            centre = np.partition(Z, middle, axis=0)[middle]
             self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
             norms = np.einsum("ij,ij->i", self.x, self.x)
             self.distant = _rows_to_subtract(norms, self.z)

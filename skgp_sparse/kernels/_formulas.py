@@ -163,7 +163,7 @@ def length_scale(kernel, d):
             f"{type(kernel).__name__} has a length_scale of shape {scale.shape}, but the inputs "
             f"have {d} columns. Pass one length scale, or one per column."
         )
-    return np.broadcast_to(scale, (d,))
+    return np.zeros(d) + scale
 
 
 class RationalQuadraticRule(UnitRule):

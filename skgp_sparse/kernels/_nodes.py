@@ -22,6 +22,7 @@ from skgp_sparse._ground.plain_text import as_text
 
 from ._rules import Array, Ints, KernelRule, Pull, Scalars
 from ._rules_in_pickles import put_in_pickles
+from ._theta import assemble, free
 
 
 class Node(ABC):
@@ -33,12 +34,15 @@ class Node(ABC):
         Empty for a leaf, which says whether it is `differentiable`.
     noisy : bool
         Whether this kernel, without those below, has noise on its diagonal.
+    white : bool
+        Whether it is nothing but noise.
     arrays : int
         (n, m) arrays that `cross` keeps alive beside those of its children.
     """
 
     children: tuple[Any, ...] = ()
     noisy: bool = False
+    white: bool = False
     differentiable: bool
 
     def __init__(self, kernel: Kernel, arrays: int) -> None:
@@ -184,7 +188,7 @@ def places_of(kernel: Kernel, X: Array) -> list[Any]:
 class White(Node):
     """White noise: zero between two point sets, and ``noise_level`` on the diagonal."""
 
-    noisy, differentiable = True, True
+    noisy, white, differentiable = True, True, True
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, arrays=0)
@@ -618,12 +622,10 @@ def length_scale_places(kernel: Kernel, d: int, periodic: bool = True) -> list[t
     places: list[tuple[Ints, Ints]] = []
     for leaf, columns in node(kernel).seen(np.arange(d)):
         counts = columns is not None and (periodic or not hasattr(leaf.kernel, "periodicity"))
-        for one in leaf.kernel.hyperparameters:
-            if one.fixed:
-                continue
-            if one.name == "length_scale" and counts:
-                places.append((np.arange(start, start + one.n_elements), columns))
-            start += one.n_elements
+        for name, size in free(leaf.kernel):
+            if name == "length_scale" and counts:
+                places.append((np.arange(start, start + size), columns))
+            start += size
     return places
 
 
@@ -643,13 +645,10 @@ def positions_of(kernel: Kernel, name: str) -> list[Ints]:
     """
     start = 0
     positions: list[Ints] = []
-    for one in kernel.hyperparameters:
-        if one.fixed:
-            continue
-        stop = start + one.n_elements
-        if one.name.split("__")[-1] == name:
-            positions.append(np.arange(start, stop))
-        start = stop
+    for part, size in free(kernel):
+        if part.split("__")[-1] == name:
+            positions.append(np.arange(start, start + size))
+        start += size
     return positions
 
 
@@ -657,21 +656,3 @@ def _full(value: Any, shape: tuple[int, ...]) -> Array:
     if np.ndim(value) == 0:
         return np.full(shape, float(value))
     return np.ascontiguousarray(value, dtype=np.float64)
-
-
-def assemble(kernel: Kernel, gradients: dict[str, Any]) -> Array:
-    """Return the gradient with respect to ``kernel.theta`` from gradients by name.
-
-    The entries are in scikit-learn's order, without fixed hyperparameters.  A gradient that is
-    missing is zero.
-    """
-    parameters = kernel.hyperparameters
-    unknown = set(gradients) - {p.name for p in parameters}
-    if unknown:
-        rule, names = f"The rule of {type(kernel).__name__}", [p.name for p in parameters]
-        raise ValueError(
-            f"{rule} returned gradients named {sorted(unknown)}, not of {names}. Return only these."
-        )
-    free = [p for p in parameters if not p.fixed]
-    entries = [np.reshape(gradients.get(p.name, [0.0] * p.n_elements), -1) for p in free]
-    return np.concatenate([np.zeros(0), *entries])

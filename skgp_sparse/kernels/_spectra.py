@@ -25,8 +25,8 @@ from sklearn.gaussian_process import kernels as _sk
 from sklearn.gaussian_process.kernels import Kernel
 
 from ._columns import Columns
-from ._nodes import assemble
 from ._rules import Array, Ints
+from ._theta import assemble
 from ._varying_noise import VaryingNoise
 
 _STEP = 1e-3  # of log alpha

@@ -8,8 +8,9 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Sum, WhiteK
 
 from skgp_sparse._ground.plain_text import as_text
 
-from ._nodes import White, assemble, evaluate, linearize
+from ._nodes import White, evaluate, linearize
 from ._rules import Array, Pull, Scalars
+from ._theta import assemble
 
 
 class VaryingNoise(Kernel):
