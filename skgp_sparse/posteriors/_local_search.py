@@ -1,14 +1,15 @@
 """The search for a model of neighbours: its hyperparameters, metric and smoothness.
 
 1. Hyperparameters maximise the density of rows that are left out, each given its neighbours: from
-   the initial hyperparameters, and from those of a small exact fit.
+   the likeliest of some starts around the initial ones and around those of a small exact fit.
 2. Columns may be mixed: a metric has a penalty on its distance from where it begins. Neighbours
    are looked for again between two runs, as near has changed.
-3. Where the kernel is the default one, it may be rougher or smoother.
-4. One factor of all variances makes the rows held aside most likely.
+3. Where the kernel is the default one, it may be smoother or else rougher.
+4. The best model so far goes on with more rows.
+5. One factor of all variances makes the rows held aside most likely.
 
-Each step begins at the model that predicts the rows held aside best so far. A metric of a rank that
-the user asks for is kept in any case.
+Models are compared by rows held aside, with few rows and iterations in a run. A full metric has to
+lead by a standard error; one of a rank that the user asks for is kept in any case.
 """
 
 from copy import deepcopy
