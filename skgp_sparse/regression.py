@@ -1014,7 +1014,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         """
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.noise_std"
-        check_gaussian(self.likelihood, name, "Use predict(X, return_std=True).")
+        remedy = "Use predict(X, return_std=True), or predict_quantiles."
+        check_gaussian(self.likelihood, name, remedy)
         X, view = self._answered(X)
         return view.noise_std(X)
 

@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
-
 PACKAGE = Path(__file__).parent.parent / "skgp_sparse"
 VERBS = """
     Add Call Change Check Choose Convert Create Draw Encode Fit Give Impute Install Judge Leave
@@ -71,7 +69,6 @@ def put_in(function):
     return [words(node) for node in nodes if id(node) not in source().docstrings]
 
 
-@pytest.mark.second(share=0)
 def test_every_message_says_what_to_do():
     messages = [(text, function) for function in source().functions for text in said(function)]
     silent = [(text, function) for text, function in messages if not REMEDY.search(text)]

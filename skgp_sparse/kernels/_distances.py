@@ -54,8 +54,7 @@ class Separation:
         self.scale = np.zeros(X.shape[1]) + scale
         self.far = far
         with np.errstate(over="ignore", invalid="ignore"):  # of what is too far, or no number
-            middle = len(Z) // 2
-            centre = np.partition(Z, middle, axis=0)[middle]
+            centre = np.median(Z, axis=0)
             self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
             norms = np.einsum("ij,ij->i", self.x, self.x)
             self.distant = _rows_to_subtract(norms, self.z)
