@@ -54,6 +54,7 @@ def load(folder, name, split):
 
     if name in OF_NUMBERS_ALONE:
         X, y = common.load(folder, name)
+        y = y[:, 0] if y.ndim == 2 else y  # the first of several targets
         frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
         about = {"categories": [], "times": []}
     else:
