@@ -31,7 +31,7 @@ _ITERATIONS = 10  # of each problem
 _TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
 
 
-class Given(NamedTuple):
+class KnownPoints(NamedTuple):
     """Inducing points to begin with."""
 
     Z: Array
@@ -89,22 +89,24 @@ def job_of_all(job: Job, records: Any, n_classes: int) -> Job:
     method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
     model = replace(job.model, method=method, inner=_roughly(job.model.inner))
     rows = records.labels(SomeClasses(tuple(some.tolist())))
-    settings = job.settings._replace(tol=n_classes * job.settings.tol, start_rows=_ROWS)
-    return job._replace(name="", rows=rows, model=model, settings=settings)
+    job = job._replace(name="", rows=rows, model=model)
+    return job.with_settings(tol=n_classes * job.settings.tol)
 
 
 def begun(jobs: list[Job], job_of_all: Job, random_state: np.random.RandomState) -> list[Job]:
     """The jobs of all problems, with what the small fit has found."""
-    start = begin(job_of_all, random_state)
+    start = begin(job_of_all.with_settings(start_rows=_ROWS), random_state)
     Z = start.points.initialise(start.rows, start.kernel, random_state)
     most = jobs[0].settings.max_iter
     settings: Any = {"n_restarts": 0, "find_periods": False, "max_iter": min(_ITERATIONS, most)}
-    return [_begun(job, start, Z).with_settings(solver=FewIterations(most), **settings) for job in jobs]
+    return [
+        _begun(job, start, Z).with_settings(solver=FewIterations(most), **settings) for job in jobs
+    ]
 
 
 def _begun(job: Job, start: Job, Z: Array) -> Job:
     """The job of a problem with the hyperparameters and the inducing points of a start."""
-    points = job.points._replace(initialise=Given(Z))
+    points = job.points._replace(initialise=KnownPoints(Z))
     job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_begun=True)
     return job.with_priors(job.priors)
 

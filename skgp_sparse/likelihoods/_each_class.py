@@ -13,8 +13,8 @@ class EachClass(Labels):
     r"""Product of the likelihoods of several binary problems, each one class against all others.
 
     The latent values of a row are independent, and ``p(y | f) = Π_c s(t_c f_c)`` with the sigmoid
-    ``s``, where ``t_c`` is 1 for the class of the row and -1 for the other classes. The objective of
-    inference is the sum of those of the problems.
+    ``s``, where ``t_c`` is 1 for the class of the row and -1 for the other classes. The objective
+    of inference is the sum of those of the problems.
 
     Means and variances of latent values are arrays of shape (C, n).
 
@@ -34,7 +34,7 @@ class EachClass(Labels):
     >>> likelihood = EachClass(Probit(), 2)
     >>> mean, variance = np.array([[1.0, 1.0], [0.0, 0.0]]), np.ones((2, 2))
     >>> likelihood.expected(np.array([0.0, 2.0]), mean, variance)[0].round(3)
-    array([-1.453, -3.203])
+    array([-1.359, -3.232])
     """
 
     def __init__(self, sigmoid: Binary, n_classes: int) -> None:
