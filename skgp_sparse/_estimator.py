@@ -91,8 +91,8 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         for job in jobs:
             check_restarts(self, job.kernel)
             self._check_gaps_of_rows(job)
-        jobs = family.settled(jobs)
         states = family.random_states(check_random_state(self.random_state))
+        jobs = family.settled(jobs, states)
         watched = bool(self.verbose) or has_callbacks(self)
         fits = family.refined(jobs, fit_all(jobs, states, self.n_jobs, watched), states)
         warn_of_kernels_at_bounds(family, jobs, fits)

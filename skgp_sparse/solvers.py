@@ -59,7 +59,7 @@ class KeepParameters(BaseEstimator, Solver):
         model: Model | None = None,
     ) -> Fit:
         """Evaluate the objective."""
-        return _finish(objective, kernel, 0)
+        return fit_at(objective, kernel, 0)
 
 
 class LBFGS(BaseEstimator, Solver):
@@ -97,7 +97,7 @@ class LBFGS(BaseEstimator, Solver):
         objective, kernel = function.at(maximum.x)
         if model is not None:
             _warn_of_residual(objective, kernel)
-        return _finish(objective, kernel, maximum.n_iter, function.inner_state)
+        return fit_at(objective, kernel, maximum.n_iter, function.inner_state)
 
 
 class Stochastic(BaseEstimator, Solver):
@@ -220,7 +220,7 @@ class UserOptimizer(BaseEstimator, Solver):
             for theta in chain([kernel.theta], settings.deadline.until(drawn))
         )
         theta, _ = min(answers, key=lambda answer: answer[1])
-        return _finish(objective, kernel.clone_with_theta(theta), 1, inner_state)
+        return fit_at(objective, kernel.clone_with_theta(theta), 1, inner_state)
 
     @staticmethod
     def _checked(answer: Any, kernel: Kernel) -> tuple[Array, float]:
@@ -281,7 +281,8 @@ def _can_move(kernel: Kernel) -> bool:
     return False
 
 
-def _finish(objective: Any, kernel: Kernel, n_iter: int, inner_state: Any = None) -> Fit:
+def fit_at(objective: Any, kernel: Kernel, n_iter: int, inner_state: Any = None) -> Fit:
+    """The `Fit` that ends at a kernel."""
     with arithmetic():
         return _fit_of(kernel, objective.conclude(kernel, inner_state), n_iter)
 

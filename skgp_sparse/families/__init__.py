@@ -9,6 +9,7 @@
 - `views`: between a process and the user's y
 - `priors`: the view before anything is fitted
 - `multiclass`: classes become problems, and their answers become one
+- `shared_classes`: several classes that begin together
 - `choices`: names become objects; kernels with their noise, and initialisers by default
 - `default_kernels`: the default kernel, by the types of columns, and its priors
 - `parameter_checks`: parameters that cannot be used

@@ -285,7 +285,7 @@ class Family(ABC):
         job = job._replace(before=before)
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 
-    def settled(self, jobs: list[Job]) -> list[Job]:
+    def settled(self, jobs: list[Job], random_states: list[np.random.RandomState]) -> list[Job]:
         """The jobs of a fit, whose default kernel may see skewed columns by their logarithms."""
         with single_threaded_blas():
             return [settled(begun_at_likely_scale(job), self.columns()) for job in jobs]

@@ -4,11 +4,14 @@ A class of a stream may be announced before its first row comes. Until a problem
 kinds, nothing is learned from it: its kernel is the initial one.
 """
 
+from copy import deepcopy
+
 import numpy as np
 from sklearn.utils.multiclass import unique_labels
 
+from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse.families import multiclass
+from skgp_sparse.families import multiclass, shared_classes
 from skgp_sparse.families.choices import (
     resolve_latent_kernel,
     resolve_method,
@@ -43,6 +46,7 @@ class ClassLabels(SiteFamily):
     """
 
     rows_with_prior = 20
+    job_of_all = None  # where several classes begin together
 
     def __init__(self, parameters, name, classes=None):
         self.parameters, self.name = parameters, name
@@ -73,7 +77,18 @@ class ClassLabels(SiteFamily):
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
         self._know(records.classes)
         pairs = zip(self.tasks, self._usable(earlier))
-        return [self._job(records.labels(task), task, fit) for task, fit in pairs]
+        jobs = [self._job(records.labels(task), task, fit) for task, fit in pairs]
+        if shared_classes.begin_together(self, jobs):
+            self.job_of_all = shared_classes.job_of_all(jobs[0], records, len(jobs))
+        return jobs
+
+    def settled(self, jobs, random_states):
+        """The jobs of a fit, which have begun together where there are several classes."""
+        if self.job_of_all is None:
+            return super().settled(jobs, random_states)
+        (job_of_all,) = super().settled([self.job_of_all], random_states)
+        with single_threaded_blas():
+            return shared_classes.begun(jobs, job_of_all, deepcopy(random_states[0]))
 
     def jobs_of_part(self, part, one_form=False):
         """The same of rows in memory, some of whose problems may lack rows."""

@@ -46,6 +46,20 @@ class Task(NamedTuple):
         return f"{classes[self.positive]} against {classes[self.negative]}"
 
 
+class SomeClasses(NamedTuple):
+    """Some classes at once, each against all others; a label is the place of the class, if any."""
+
+    chosen: tuple[int, ...]  # sorted
+
+    negative = None
+
+    def labels(self, index):
+        """None, as all rows take part, and their labels; one more for all other classes."""
+        place = np.searchsorted(self.chosen, index)
+        is_chosen = np.append(self.chosen, -1)[place] == index
+        return None, np.where(is_chosen, place, len(self.chosen)).astype(float)
+
+
 def tasks(n_classes, multi_class):
     """The problems of a number of classes; one where there are two."""
     if multi_class == "softmax":

@@ -14,7 +14,7 @@ predictions from these. The site of a row is a Gaussian function of ``f`` that r
 likelihood of your own is best a subclass of `Binary` if it is a sigmoid, or of `LogConcave`, which
 integrates numerically (``_log_concave.py``); `expect` helps with its other methods.
 
-``_binary.py``, ``_softmax.py``
+``_binary.py``, ``_softmax.py``, ``_each_class.py``
     Labels of two classes, and of several.
 ``_counts.py``, ``_gamma.py``, ``_student_t.py``
     Counts, positive numbers, and numbers with outliers.

@@ -69,6 +69,7 @@ class Job(NamedTuple):
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     metric: str | int = "auto"  # how columns may be mixed
     priors: tuple = ()  # of hyperparameters, whose form for a kernel is in the settings
+    is_begun: bool = False  # whether hyperparameters are those of a small fit
     spreads: Any = None  # (d,) of the columns, in which length scales and their priors are measured
 
     def are_few(self, most):
@@ -91,8 +92,11 @@ class Job(NamedTuple):
 
 def begin(job, random_state):
     """The job with model and hyperparameters of a small exact fit, where restarts happen."""
+    if job.is_begun:
+        return job
     model, kernel = fit_few(job.rows, job.kernel, job.model, job.settings, random_state)
-    return job._replace(model=model, kernel=kernel).with_settings(n_restarts=0, find_periods=False)
+    job = job._replace(model=model, kernel=kernel, is_begun=True)
+    return job.with_settings(n_restarts=0, find_periods=False)
 
 
 def best_start(objective, kernel, warm, job):
