@@ -80,6 +80,11 @@ class Progress:
             self.asked_to_stop = True
         return self.asked_to_stop
 
+    def tell_plans(self, plans):
+        """Print each of the plans once."""
+        for plan in dict.fromkeys(plans) if self.verbose else ():
+            print(f"[{self.name}] plan: {plan}")
+
     def runs(self):
         """A `Run` for each run of the optimiser, problem by problem."""
         return [Run(about, *run) for about, steps in self._steps.items() for run in _runs_of(steps)]

@@ -32,7 +32,7 @@ from skgp_sparse.families.labels import ClassLabels, announced_classes
 from skgp_sparse.families.leave_one_out import loo_probabilities
 from skgp_sparse.families.parameter_checks import can_learn_later
 from skgp_sparse.hyperpriors import AnyPrior
-from skgp_sparse.inference.contracts import Solver
+from skgp_sparse.inference.settings import Solver
 from skgp_sparse.likelihoods import Binary
 from skgp_sparse.posteriors import Strategy
 from skgp_sparse.sources import Source
@@ -225,9 +225,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         after the other, and the threads process the blocks of rows of each. The results do not
         depend on `n_jobs`.
     verbose : int, default=0
-        Controls the verbosity. If it is positive, the bound is printed every `verbose` iterations.
-        With ``solver="stochastic"``, it is the number of passes over the rows, the seconds, and the
-        log density of rows that are held aside.
+        Controls the verbosity. If it is positive, which posterior is fitted or tried is printed
+        first, and why, and then the bound every `verbose` iterations. With ``solver="stochastic"``,
+        it is the number of passes over the rows, the seconds, and the log density of rows that are
+        held aside.
 
     Attributes
     ----------
@@ -286,11 +287,12 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal. With several binary problems, it is the maximum over
         the problems.
-    selection_ : list of Candidate, or list of these lists
+    selection_ : Selection, or list of Selection
         What was tried on rows that were held aside, in order: a tuple ``(name, density, rmse,
         seconds)`` for each posterior, with the mean log probability of the labels as `density` and
-        nan as `rmse`. It is empty where there was nothing to choose by trial. With several binary
-        problems, it is a list of one list per problem, those that had no trial included.
+        nan as `rmse`. It is empty where there was nothing to choose by trial. Its attribute `plan`
+        says which posterior was fitted or tried, and why. With several binary problems, it is a
+        list of one per problem, those that had no trial included.
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight. Defined only after
         `partial_fit`.

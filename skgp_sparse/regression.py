@@ -46,7 +46,7 @@ from skgp_sparse.families.priors import prior_view
 from skgp_sparse.families.responses import Responses
 from skgp_sparse.families.uncertain_queries import at_uncertain_inputs
 from skgp_sparse.hyperpriors import AnyPrior
-from skgp_sparse.inference.contracts import Solver
+from skgp_sparse.inference.settings import Solver
 from skgp_sparse.likelihoods import Likelihood, domain_of
 from skgp_sparse.posteriors import Strategy
 from skgp_sparse.rows import checks
@@ -288,9 +288,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         The number of threads that process blocks of rows. None means as many threads as BLAS may
         use. The results do not depend on it.
     verbose : int, default=0
-        Controls the verbosity. If it is positive, the bound is printed every `verbose` iterations.
-        With ``solver="stochastic"``, it is the number of passes over the rows, the seconds, and the
-        log density of rows that are held aside.
+        Controls the verbosity. If it is positive, which posterior is fitted or tried is printed
+        first, and why, and then the bound every `verbose` iterations. With ``solver="stochastic"``,
+        it is the number of passes over the rows, the seconds, and the log density of rows that are
+        held aside.
 
     Attributes
     ----------
@@ -357,9 +358,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
     jitter_ : float
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal.
-    selection_ : list of Candidate
+    selection_ : Selection
         What was tried on rows that were held aside, in order: a tuple ``(name, density, rmse,
-        seconds)`` for each posterior. It is empty where there was nothing to choose by trial.
+        seconds)`` for each posterior. It is empty where there was nothing to choose by trial. Its
+        attribute `plan` says which posterior was fitted or tried, and why.
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight. Defined only after
         `partial_fit`.

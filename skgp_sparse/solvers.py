@@ -21,9 +21,10 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.contracts import Conclusion, Model, Objective, Solver
+from skgp_sparse.inference.contracts import Conclusion, Model, Objective
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic, attempt, value_or_minus_inf
+from skgp_sparse.inference.settings import Settings, Solver
 from skgp_sparse.inference.starts import drawn_starts, fit_exact
 from skgp_sparse.rows.checks import check_number, require
 
@@ -43,6 +44,7 @@ class Fit(NamedTuple):
     n_iter: int
     jitter: float
     selection: tuple[Any, ...] = ()  # a `Candidate` for each posterior that was tried, in order
+    plan: str = ""  # which posterior was fitted or tried, and why
 
 
 class KeepParameters(BaseEstimator, Solver):
@@ -54,7 +56,7 @@ class KeepParameters(BaseEstimator, Solver):
         self,
         objective: Any,
         kernel: Kernel,
-        settings: Any,
+        settings: Settings,
         random_state: np.random.RandomState,
         model: Model | None = None,
     ) -> Fit:
@@ -82,7 +84,7 @@ class LBFGS(BaseEstimator, Solver):
         self,
         objective: Any,
         kernel: Kernel,
-        settings: Any,
+        settings: Settings,
         random_state: np.random.RandomState,
         model: Model | None = None,
     ) -> Fit:
@@ -127,7 +129,7 @@ class Stochastic(BaseEstimator, Solver):
         self,
         objective: Any,
         kernel: Kernel,
-        settings: Any,
+        settings: Settings,
         random_state: np.random.RandomState,
         model: Model | None = None,
     ) -> Fit:
@@ -198,7 +200,7 @@ class UserOptimizer(BaseEstimator, Solver):
         self,
         objective: Any,
         kernel: Kernel,
-        settings: Any,
+        settings: Settings,
         random_state: np.random.RandomState,
         model: Model | None = None,
     ) -> Fit:
@@ -251,6 +253,13 @@ def resolve_solver(solver: Any, optimizer: Any, n: int, n_inducing: int) -> Solv
         return clone(solver)
     on_parts = solver == "stochastic" or (solver == "auto" and n > _PARTS_PAY * n_inducing)
     return Stochastic() if on_parts else LBFGS()
+
+
+def begins_small(solver: Any, optimizer: Any) -> bool:
+    """Whether a search with these parameters begins with a small exact fit."""
+    if optimizer is None or callable(optimizer):
+        return False
+    return solver.begins_small if isinstance(solver, Solver) else True
 
 
 NAMES = ("auto", "lbfgs", "stochastic")

@@ -27,9 +27,8 @@ from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
-from skgp_sparse.bounds import PEP, Titsias
+from skgp_sparse.bounds import PEP
 from skgp_sparse.posteriors import AllRows
-from skgp_sparse.posteriors._choice import Auto, narrowed
 from skgp_sparse.solvers import Stochastic
 
 KERNELS = [
@@ -362,27 +361,6 @@ def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
 def family_of(strategy, parameters):
     parameters = SparseGPRegressor(**parameters)
     return SimpleNamespace(strategy=strategy, parameters=parameters, has_sites=False)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"bound": "titsias_new"},
-        {"bound": Titsias()},
-        {"n_inducing": 500},
-        {"inducing_init": "k-means"},
-        {"inducing_init": np.ones((5, 3))},
-        {"solver": "lbfgs"},
-    ],
-    ids=str,
-)
-def test_what_concerns_inducing_points_asks_for_them(given):
-    rows = SimpleNamespace(in_memory=True, X_std=None)
-    of_default, of_given = (
-        narrowed(family_of(Auto(), parameters), rows, RBF()) for parameters in ({}, given)
-    )
-    assert (of_default.name, of_given.name) == ("auto", "inducing")
-    assert narrowed(family_of(AllRows(), given), rows, RBF()).name == "rows"
 
 
 @pytest.mark.second(share=0.05)

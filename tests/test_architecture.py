@@ -17,6 +17,7 @@ FLOORS = (
     {"rows"},
     {"solvers", "_typed_inputs", "_sobol_attributes", "displays"},
     {"posteriors"},
+    {"plan"},
     {"families"},
     {"_estimator", "_training_rows"},
     {"regression", "classification", "gplvm", "testing"},

@@ -23,12 +23,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgp_sparse import SparseGPClassifier, bounds
+from skgp_sparse import SparseGPClassifier, bounds, plan
 from skgp_sparse.families import family, multiclass
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Binary, Logit, Probit
-from skgp_sparse.posteriors import _choice
 from skgp_sparse.rows.part import ArrayRecords, Part
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
@@ -427,7 +426,7 @@ def test_verbose_names_the_problem_where_there_are_several(mode, names, capsys):
     small(verbose=1, max_iter=2, multi_class=mode).fit(X, np.array(["a", "b", "c"])[y])
     printed = capsys.readouterr().out.splitlines()
     told = list(dict.fromkeys(line.split("] ")[1].split(", iter")[0] for line in printed))
-    assert told == names
+    assert told[0].startswith("plan: ") and told[1:] == names
 
 
 def test_weights_are_repeats_for_the_size_of_the_start_too():
@@ -581,8 +580,8 @@ def test_the_start_of_a_rare_class_sees_it():
 
 
 def test_auto_is_the_exact_process_up_to_a_number_of_distinct_rows(monkeypatch):
-    monkeypatch.setattr(_choice, "_EXACT_LABELS", 60)
-    monkeypatch.setattr(_choice, "_AUTO_LABELS", 7)
+    monkeypatch.setattr(plan, "EXACT_LABELS", 60)
+    monkeypatch.setattr(plan, "POINTS_OF_LABELS", 7)
     for n, m in ((60, 60), (61, 7)):
         X, y = moons(n)
         model = SparseGPClassifier(RBF(), optimizer=None, random_state=0).fit(X, y)

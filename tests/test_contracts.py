@@ -27,11 +27,13 @@ from skgp_sparse.inference import contracts
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
 from skgp_sparse.inference.parameters import VectorFunction
+from skgp_sparse.inference.settings import Settings, Solver
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.posteriors import InducingPoints, Strategy
-from skgp_sparse.posteriors._job import Job, Limits, Points, Settings
+from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._job import Job, Points
 from skgp_sparse.rows.part import Records
 from skgp_sparse.solvers import LBFGS
 
@@ -44,7 +46,7 @@ METHODS = {
 KERNEL = ConstantKernel(1.3) * RBF([0.8, 1.2]) + WhiteKernel(0.2)
 
 
-def fitted(rows, kernel, model, initialise, most_exact=0, **settings):
+def fitted(rows, kernel, model, initialise, is_exact=False, **settings):
     """The fit with 20 inducing points, without restarts."""
     given = {"solver": LBFGS(), "n_restarts": 0, "max_iter": 15, "tol": 1e-3, "start_rows": 100}
     job = Job(
@@ -52,10 +54,9 @@ def fitted(rows, kernel, model, initialise, most_exact=0, **settings):
         rows=rows,
         kernel=kernel,
         model=model,
-        strategy=InducingPoints(),
+        strategy=Exact() if is_exact else InducingPoints(),
         points=Points(20, initialise),
         settings=Settings(**given | {"options": Options()} | settings),
-        limits=Limits(most_exact, most_exact),
     )
     return job.strategy.fit(job, np.random.RandomState(0))
 
@@ -325,7 +326,7 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
     rows = Rows(X, y, 0.0, None, np.zeros(1), np.ones(1))
     model = SiteModel(Variational(Gaussian(1.0, (1e-4, 1e2)), True))
     grid = np.linspace(-2, 2, 20)[:, None]
-    how = {"most_exact": 500 if few else 0, "max_iter": 100, "tol": 1e-4}
+    how = {"is_exact": few, "max_iter": 100, "tol": 1e-4}
     fit = fitted(rows, ConstantKernel() * RBF(), model, lambda *_: grid, **how)
     assert (fit.posterior.kind == "exact") == few
     assert abs(fit.objective.method.likelihood.variance - 0.04) < 0.008
@@ -378,7 +379,7 @@ CONTRACTS = {
     "objective": contracts.SparseFit,
     "model": contracts.Model,
     "method": contracts.Method,
-    "solver": contracts.Solver,
+    "solver": Solver,
     "strategy": Strategy,
     "family": Family,
     "records": Records,
@@ -388,13 +389,13 @@ OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
         *("method", "likelihood", "inner_iterations", "infer", "frozen_sites", "for_users"),
         *("bound", "options", "problem", "starts", "left", "metric", "total", "_densities"),
-        *("near", "sites", "settled", "cavities", "inner_state"),
+        *("near", "sites", "settled", "cavities", "inner_state", "inner"),
     },
-    "model": {"method"},
+    "model": {"method", "inner"},
     "method": {"spherical", "expectations"},
     "solver": {"batch_size"},
-    "strategy": set(),
-    "family": set(),
+    "strategy": {"rival"},
+    "family": {"multi_class", "method", "sigmoid"},
     "records": set(),
     "minibatch_view": set(),
 }

@@ -309,10 +309,10 @@ def racers():
     """Rows of a rough function, or of a noisy line, that "auto" takes for many."""
     X, y = table(1200, d=3, noise=0.02)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 1000)
-        patch.setattr("skgp_sparse.posteriors._choice._EXACT_QUIET", 1000)
-        patch.setattr("skgp_sparse.posteriors._choice._AUTO_ROWS", 20)
-        patch.setattr("skgp_sparse.posteriors._race.EXACT_ROWS", 1000)
+        patch.setattr("skgp_sparse.plan.EXACT_ROWS", 1000)
+        patch.setattr("skgp_sparse.plan.EXACT_QUIET", 1000)
+        patch.setattr("skgp_sparse.plan.POINTS", 20)
+        patch.setattr("skgp_sparse.plan.EXACT_RACE", 1000)
         noisy = X[:, 0] + 2.0 * np.random.RandomState(1).normal(size=len(y))
         model = SparseGPRegressor(random_state=0)
         return [clone(model).fit(X, target) for target in (y, noisy)], X, (y, noisy)

@@ -273,8 +273,8 @@ def test_sweeps_with_kernel_matrices_at_hand_are_those_without(together, monkeyp
 @pytest.fixture
 def small_race(monkeypatch):
     """Races of few rows and inducing points."""
-    monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 400)
-    monkeypatch.setattr("skgp_sparse.posteriors._choice._AUTO_LABELS", 12)
+    monkeypatch.setattr("skgp_sparse.plan.EXACT_ROWS", 400)
+    monkeypatch.setattr("skgp_sparse.plan.POINTS_OF_LABELS", 12)
 
 
 def test_auto_predicts_labels_as_the_candidate_that_leads(small_race):

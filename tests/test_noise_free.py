@@ -156,10 +156,10 @@ def test_who_fails_loses_the_race(monkeypatch, rival, failing, neighbors_win):
     for name in failing:
         who, step = name.split(".")
         monkeypatch.setattr(LocalSearch if who == "neighbors" else rival, step, fail)
-    monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_ROWS", 50)
-    monkeypatch.setattr("skgp_sparse.posteriors._choice._EXACT_QUIET", 50)
+    monkeypatch.setattr("skgp_sparse.plan.EXACT_ROWS", 50)
+    monkeypatch.setattr("skgp_sparse.plan.EXACT_QUIET", 50)
     limit = 5000 if rival is ExactRival else 50
-    monkeypatch.setattr("skgp_sparse.posteriors._race.EXACT_ROWS", limit)
+    monkeypatch.setattr("skgp_sparse.plan.EXACT_RACE", limit)
     X, y = table(2, 200, "sine")
     noisy = y + np.random.RandomState(0).normal(size=len(y))
     model = check("auto", X, noisy, n_inducing="auto")

@@ -9,12 +9,12 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skgp_sparse import SparseGPRegressor
+from skgp_sparse import SparseGPRegressor, plan
 from skgp_sparse._engine.table import Rows
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.hyperpriors import NO_PRIOR
 from skgp_sparse.inference.objectives import GaussianModel
-from skgp_sparse.posteriors import _choice, _race, _subsets
+from skgp_sparse.posteriors import _race, _subsets
 from skgp_sparse.posteriors._aside import Judgement
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._local_search import LocalSearch
@@ -31,8 +31,8 @@ def additive(n, noise=0.3, seed=0):
 @pytest.fixture
 def soon_many(monkeypatch):
     """Few rows are many, so that there is a race."""
-    monkeypatch.setattr(_choice, "_EXACT_ROWS", 100)
-    monkeypatch.setattr(_choice, "_EXACT_QUIET", 100)
+    monkeypatch.setattr(plan, "EXACT_ROWS", 100)
+    monkeypatch.setattr(plan, "EXACT_QUIET", 100)
 
 
 def test_the_exact_process_wins_where_near_rows_say_little(soon_many):
@@ -81,7 +81,7 @@ def test_the_exact_process_loses_ties_and_inducing_points_win_them():
 
 
 def test_more_rows_have_no_exact_rival(soon_many, monkeypatch):
-    monkeypatch.setattr(_race, "EXACT_ROWS", 200)
+    monkeypatch.setattr(plan, "EXACT_RACE", 200)
     X, y = additive(400)
     model = SparseGPRegressor(random_state=0).fit(X, y)
     names = [candidate.name for candidate in model.selection_]

@@ -22,9 +22,9 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgp_sparse import SparseGPRegressor
+from skgp_sparse import SparseGPRegressor, plan
 from skgp_sparse.inference.starts import restarts
-from skgp_sparse.posteriors import Candidate, Exact, _choice
+from skgp_sparse.posteriors import Candidate, Exact
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -525,8 +525,8 @@ def many(n, seed=0):
 
 @pytest.mark.parametrize("copies", [1, 3])
 def test_auto_is_the_exact_process_up_to_a_number_of_distinct_rows(monkeypatch, copies):
-    monkeypatch.setattr(_choice, "_EXACT_ROWS", 60)
-    monkeypatch.setattr(_choice, "_AUTO_ROWS", 7)
+    monkeypatch.setattr(plan, "EXACT_ROWS", 60)
+    monkeypatch.setattr(plan, "POINTS", 7)
     for n, m in ((60, 60), (61, 7)):
         rows, y = many(n)
         rows, y = np.repeat(rows, copies, axis=0), np.repeat(y, copies)
@@ -539,8 +539,8 @@ def test_what_was_tried_is_logged(monkeypatch):
     model = SparseGPRegressor(NOISY, optimizer=None)
     assert model.fit(X, Y[:, 0]).selection_ == []
     tried = Candidate("exact", -0.5, 0.3, 2.0), Candidate("rows", -0.6, 0.4, 1.0)
-    plain = _choice.Auto.fit
-    monkeypatch.setattr(_choice.Auto, "fit", lambda *args: plain(*args)._replace(selection=tried))
+    plain = Exact.fit
+    monkeypatch.setattr(Exact, "fit", lambda *args: plain(*args)._replace(selection=tried))
     assert model.fit(X, Y[:, 0]).selection_ == list(tried)
     assert pickle.loads(pickle.dumps(model)).selection_[1].name == "rows"
 
@@ -554,8 +554,8 @@ def test_auto_takes_fewer_rows_for_kernels_whose_gradient_is_an_array_of_n_n_p(m
     class Unregistered(RBF):
         pass
 
-    monkeypatch.setattr(_choice, "_EXACT_OPAQUE", 30)
-    monkeypatch.setattr(_choice, "_AUTO_ROWS", 7)
+    monkeypatch.setattr(plan, "EXACT_OPAQUE", 30)
+    monkeypatch.setattr(plan, "POINTS", 7)
     for n, m in ((30, 30), (31, 7)):
         model = SparseGPRegressor(Unregistered() + WhiteKernel(), optimizer=None).fit(*many(n))
         assert model.n_inducing_ == m
@@ -564,7 +564,7 @@ def test_auto_takes_fewer_rows_for_kernels_whose_gradient_is_an_array_of_n_n_p(m
 def test_the_exact_fit_of_many_rows_starts_at_the_optimum_of_few(monkeypatch):
     rows, y = many(300)
     plain = SparseGPRegressor(KERNEL, random_state=0, tol=1e-8).fit(rows, y)
-    monkeypatch.setattr(_choice, "_START_ROWS", 100)
+    monkeypatch.setattr(plan, "START_ROWS", 100)
     started = SparseGPRegressor(KERNEL, random_state=0, tol=1e-8).fit(rows, y)
     assert started.n_inducing_ == 300
     assert started.log_marginal_likelihood_value_ == pytest.approx(
@@ -592,8 +592,8 @@ def test_an_exact_posterior_has_all_rows_whatever_auto_would_do(monkeypatch, pos
     y = y if likelihood == "gaussian" else np.round(2 + 2 * y).clip(0)
     given = {"max_iter": 20, "random_state": 0, "likelihood": likelihood}
     auto = SparseGPRegressor(**given).fit(rows, y)
-    for limit in ("_EXACT_ROWS", "_EXACT_QUIET", "_EXACT_LABELS"):
-        monkeypatch.setattr(_choice, limit, 10)
+    for limit in ("EXACT_ROWS", "EXACT_QUIET", "EXACT_LABELS"):
+        monkeypatch.setattr(plan, limit, 10)
     model = SparseGPRegressor(n_inducing=3, posterior=posterior, **given).fit(rows, y)
     assert model.posterior_ == "exact" and model.n_inducing_ == len(rows)
     assert model.log_marginal_likelihood_value_ == auto.log_marginal_likelihood_value_

@@ -21,7 +21,7 @@ from skgp_sparse import (
 )
 from skgp_sparse.families import sites
 from skgp_sparse.kernels import _formulas, _nodes
-from skgp_sparse.posteriors import FourierFeatures, InducingPoints, _choice
+from skgp_sparse.posteriors import FourierFeatures, InducingPoints, _names
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 2))
@@ -74,7 +74,7 @@ def streamed(make, y, **parameters):
 FITS = {
     **{
         f"posterior={one}": lambda one=one: SparseGPRegressor(posterior=one, max_iter=2).fit(X, Y)
-        for one in _choice.BY_NAME
+        for one in _names.BY_NAME
     },
     **{
         f"likelihood={one}": lambda one=one: regressor(y=COUNTS, likelihood=one)

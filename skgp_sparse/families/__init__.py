@@ -10,6 +10,7 @@
 - `priors`: the view before anything is fitted
 - `multiclass`: classes become problems, and their answers become one
 - `shared_classes`: several classes that begin together
+- `requests`: what is asked of a fit, and the job of its plan
 - `choices`: names become objects; kernels with their noise, and initialisers by default
 - `default_kernels`: the default kernel, by the types of columns, and its priors
 - `parameter_checks`: parameters that cannot be used

@@ -13,10 +13,11 @@ from sklearn.utils import check_array
 from skgp_sparse import bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.moments import merge, moments_of, or_one
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse.families.default_kernels import NUMBERS, default_signal, without_unclear_noise
+from skgp_sparse.families.default_kernels import default_signal, without_unclear_noise
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.starts import CheapSearch
+from skgp_sparse.inference.settings import CheapSearch
 from skgp_sparse.rows.checks import check_number, is_auto, require
+from skgp_sparse.rows.column_table import NUMBERS
 from skgp_sparse.rows.gaps import check_gaps
 
 

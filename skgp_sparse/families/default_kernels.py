@@ -7,8 +7,6 @@
 Where values of numbers are missing, k_c is that of `Missing`.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
@@ -23,6 +21,7 @@ from skgp_sparse.hyperpriors import (
 )
 from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.rows.checks import is_auto
+from skgp_sparse.rows.column_table import NUMBERS
 
 _LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
 _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
@@ -32,30 +31,6 @@ _FEWEST_KNOWN = 30  # values of a column that tell its noise from that of all ro
 _ONE_LEVEL_EACH, _FEWEST_IDS = 0.95, 50  # levels per row of a category that names rows, and rows
 _CORRELATIONS = 1e-3, 0.9999
 _LARGER = 100.0  # limit of the variance with categories: where all ρ are near 1, most is common
-
-
-class ColumnTable(NamedTuple):
-    """What is known of the columns of a table, before its rows are seen."""
-
-    names: list | None = None
-    categories: tuple = ()  # by name or, where there are no names, by number
-    lacking: np.ndarray | None = None  # (d,) whether values are missing; None: none are
-
-    def codes(self):
-        """Numbers of the categories."""
-        names = self.names
-        return sorted(one if names is None else names.index(one) for one in self.categories)
-
-    def label(self, j):
-        """The name of a column or, where there are none, its number."""
-        return int(j) if self.names is None else self.names[j]
-
-    def misses(self, numbers):
-        """Whether a value of these columns is missing."""
-        return self.lacking is not None and bool(self.lacking[numbers].any())
-
-
-NUMBERS = ColumnTable()  # all columns, without names
 
 
 def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NUMBERS):

@@ -12,9 +12,9 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.families.choices import resolve_bound, with_noise_floor
+from skgp_sparse.families.requests import tolerance
 from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.inference.parameters import arithmetic
-from skgp_sparse.posteriors._choice import tolerance
 from skgp_sparse.rows.checks import check_columns
 
 _WITHOUT = "neighbors", "fourier"  # kinds of posteriors that bound no exact evidence

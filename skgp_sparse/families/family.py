@@ -17,15 +17,17 @@ from skgp_sparse._ground.typing import AnyArray, Array, Bools
 from skgp_sparse._ground.warnings import about, collected, warn
 from skgp_sparse.bounds import Bound
 from skgp_sparse.families.choices import resolve_inducing
-from skgp_sparse.families.default_kernels import ColumnTable, resolve_priors
+from skgp_sparse.families.default_kernels import resolve_priors
 from skgp_sparse.families.parameter_checks import check_coded, check_mixes
+from skgp_sparse.families.requests import job_of
 from skgp_sparse.inference.contracts import Model
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.posteriors._choice import agree, job_of
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import Selection, Strategy
 from skgp_sparse.posteriors._job import Job
+from skgp_sparse.posteriors._race import agree
 from skgp_sparse.posteriors._scales import begun_at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import settled
+from skgp_sparse.rows.column_table import ColumnTable
 from skgp_sparse.rows.part import Units
 from skgp_sparse.solvers import Fit
 
@@ -275,13 +277,19 @@ class Family(ABC):
         return self.parameters.optimizer is not None
 
     def job(
-        self, rows: Any, kernel: Kernel, model: Model, name: str = "", before: Any = None
+        self,
+        rows: Any,
+        kernel: Kernel,
+        model: Model,
+        name: str = "",
+        before: Any = None,
+        posterior: Strategy | None = None,
     ) -> Job:
-        """The `Job` of a table."""
+        """The `Job` of a table, with another posterior than the one that was chosen if need be."""
         check_mixes(self.parameters.metric, kernel, self.name)
         given, d = self.parameters.kernel, rows.n_features
         check_coded(given, kernel, self.columns(), d, self.name)
-        job = job_of(self, rows, kernel, model, name)
+        job = job_of(self, rows, kernel, model, name, posterior or self.strategy)
         job = job._replace(before=before)
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 
@@ -343,7 +351,7 @@ def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
 
 def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
     with about(job.name), single_threaded_blas():
-        return job.strategy.fit(job, random_state)
+        return job.strategy.fit(job, random_state)._replace(plan=job.plan)
 
 
 def _fit_quietly(job: Job, random_state: np.random.RandomState, seconds: float) -> tuple[Fit, Any]:
@@ -383,8 +391,8 @@ def _with_rows(fit: Fit, rows: Any) -> Fit:
 
 
 def selection_of(fits: list[Fit]) -> list[Any]:
-    """The log of candidates, for several problems a list of them."""
-    selections = [list(fit.selection) for fit in fits]
+    """The `Selection` of a fit, for several problems a list of them."""
+    selections = [Selection(fit.selection, fit.plan) for fit in fits]
     return selections[0] if len(fits) == 1 else selections
 
 

@@ -27,8 +27,8 @@ from skgp_sparse.families.streams import joined, new_stream
 from skgp_sparse.families.varying_noise import check_learned_noise, with_varying_noise
 from skgp_sparse.families.views import TargetView
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
-from skgp_sparse.posteriors._choice import resolve_posterior
 from skgp_sparse.posteriors._moves import Action, Knowledge, knowledge_of, next_action
+from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import Rules, is_auto
 from skgp_sparse.rows.part import FEW_ROWS, Units, has_few_rows, part_of, scale_of
@@ -148,11 +148,11 @@ class GaussianNoise(Family):
         if fit is None or due or not self.moves():
             units = self._latest_units(stream)
         kernel = None if fit is None or due else fit.kernel
-        job = self._job(self._table(stream.rows, units), kernel)
+        posterior = self.strategy if self.strategy.keeps_rows else Neighbors()
+        job = self._job(self._table(stream.rows, units), kernel, posterior)
         if kernel is not None:
             job = job.with_settings(solver=KeepParameters())
-        strategy = self.strategy if self.strategy.keeps_rows else Neighbors()
-        fit = strategy.fit(job, stream.random_state())
+        fit = job.strategy.fit(job, stream.random_state())
         return _with_fit(stream._replace(units=units), fit), [fit]
 
     def _with_neighbors(self, fit, stream, part):
@@ -167,7 +167,7 @@ class GaussianNoise(Family):
         objective = replace(fit.objective, rows=rows, total=total, posterior=posterior)
         return fit._replace(objective=objective, posterior=posterior, value=value, n_iter=0)
 
-    def _job(self, rows, kernel=None):
+    def _job(self, rows, kernel=None, posterior=None):
         """The `Job` of a table, begun at a kernel or at the initial one."""
         cheap = None
         if kernel is None:
@@ -175,7 +175,7 @@ class GaussianNoise(Family):
             kernel = resolve_kernel(given, alpha, rows, self.columns())
             cheap = cheap_search(kernel, self.parameters, rows)
         rows = with_noise_floor(rows, kernel)
-        job = self.job(rows, kernel, GaussianModel(self.bound))
+        job = self.job(rows, kernel, GaussianModel(self.bound), posterior=posterior)
         if self.parameters.normalize_y and _has_no_scale(rows):
             job = job.with_settings(solver=KeepParameters())
         return job._replace(cheap=cheap) if is_auto(self.parameters.tol) else job

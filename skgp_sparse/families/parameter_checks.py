@@ -9,7 +9,7 @@ from skgp_sparse import kernels
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.hyperpriors import PRIORS
-from skgp_sparse.posteriors._choice import resolve_posterior
+from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import Minibatches, check_solver
 

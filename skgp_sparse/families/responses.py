@@ -7,13 +7,14 @@ import numpy as np
 from skgp_sparse.families.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
 from skgp_sparse.families.intervals import scores_of
 from skgp_sparse.families.parameter_checks import check_minibatches, check_no_alpha, check_strategy
+from skgp_sparse.families.requests import tolerance
 from skgp_sparse.families.sites import SiteFamily
 from skgp_sparse.families.streams import new_stream
 from skgp_sparse.families.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel
-from skgp_sparse.posteriors._choice import resolve_posterior, tolerance
 from skgp_sparse.posteriors._moves import knowledge_of
+from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.part import ArrayRecords, Units, part_of
 

@@ -19,10 +19,10 @@ from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.likelihoods._each_class import EachClass
-from skgp_sparse.posteriors._choice import Auto
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, begin
 from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.posteriors._race import PosteriorRace
 from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
 
 _CLASSES = 8  # that have a latent value in the small fit
@@ -76,10 +76,10 @@ def begin_together(family: Any, jobs: list[Job]) -> bool:
     """Whether the problems of a family begin together."""
     job, is_free = jobs[0], family.parameters.kernel is None
     are_several = family.multi_class == "one_vs_rest" and len(jobs) > 2
-    has_start = type(job.strategy) in (Auto, InducingPoints, Neighbors)
+    has_start = type(job.strategy) in (PosteriorRace, InducingPoints, Neighbors)
     has_start = has_start and type(job.settings.solver) is LBFGS
     has_sum = isinstance(family.method, Variational) and not len(family.sigmoid.theta)
-    return is_free and are_several and has_start and has_sum and not job.are_few(job.limits.exact)
+    return is_free and are_several and has_start and has_sum
 
 
 def job_of_all(job: Job, records: Any, n_classes: int) -> Job:

@@ -34,9 +34,9 @@ from skgp_sparse.hyperpriors import LogNormalLengthScales, NeutralValues, Pooled
 from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.inference.parameters import if_possible
 from skgp_sparse.kernels import LogFactor, VaryingNoise
-from skgp_sparse.posteriors._choice import Auto
+from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._job import Limits, Points
+from skgp_sparse.posteriors._job import Points
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._local_search import with_other_noise
@@ -109,7 +109,7 @@ def check_learned_noise(job, parameters, name):
     if parameters.noise != "learned":
         return
     reason, has_two = _why_never(job), isinstance(job.strategy, LargerMean | TightVariance)
-    if reason is None and has_two and not job.are_few(job.limits.exact):
+    if reason is None and has_two:
         reason = "needs one basis. Set n_mean to None and tight_variance to False."
     if reason is not None:
         raise ValueError(f"{name}: noise='learned' {reason}")
@@ -124,10 +124,7 @@ def _why_never(job):
             "takes the place of a WhiteKernel whose level is learned, and which is added last to "
             f"the other kernels. Got kernel={kernel}. Add WhiteKernel() to a kernel without noise."
         )
-    is_exact, is_mixed = job.are_few(job.limits.exact), job.metric not in ("auto", "ard")
-    if isinstance(strategy, InLearnedMetric) or (
-        is_mixed and is_exact and isinstance(strategy, Auto)
-    ):
+    if isinstance(strategy, InLearnedMetric):
         return "is not available in a learned metric, unless neighbours predict. Set metric='ard'."
     if job.rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std."
@@ -264,7 +261,6 @@ def _second_process(job, table, family, random_state):
         kernel=kernel,
         model=GaussianModel(bounds.TitsiasNew()),
         points=Points(_POINTS, initialise),
-        limits=Limits(_FEW, _FEW),
         before=None,
         cheap=None,
     ).with_priors(_PRIORS)
@@ -278,7 +274,8 @@ def _second_process(job, table, family, random_state):
         move_basis=False,
     )
     with collected():  # it need not converge
-        return InducingPoints().fit(other, random_state)
+        strategy = Exact() if other.are_few(_FEW) else InducingPoints()
+        return strategy.fit(other, random_state)
 
 
 def _fit_again(job, fit, kernel, moves, random_state):

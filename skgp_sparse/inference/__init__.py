@@ -2,6 +2,8 @@
 
 contracts
     What training may ask of an objective, a model, a method and a solver.
+settings
+    What training may ask of a solver, and how hyperparameters are looked for.
 reservoir
     A bounded sample of all rows that came.
 stochastic

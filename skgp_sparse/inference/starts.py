@@ -5,7 +5,6 @@ across plateaus on which a fit of many rows would end.
 """
 
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,13 +18,6 @@ _RESCUES = 4  # starts after an optimum that explains nothing
 _IN_A_BASIN = 0.4  # first step of a kernel with periods; from one on, it left the basin
 _LITTLE = 1e-5  # nats, of all rows, that the last iterations of a run gain ...
 _ENOUGH = 0.003  # ... and a whole run, from which the next one follows
-
-
-class CheapSearch(NamedTuple):
-    """What a fit does where an evaluation is cheap: it ends at an optimum."""
-
-    kernel: object  # with the bounds within which it ends; those to begin with may be narrower
-    starts: tuple = ()  # values of theta from which it begins beside the first
 
 
 def fit_exact(objective, kernel, settings, random_state):

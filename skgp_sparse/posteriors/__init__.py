@@ -24,16 +24,16 @@ predicts:
 - `_race`: which posterior predicts these rows best
 - `_neighbors_with_sites`: the same where rows have a likelihood
 - `_uncertain_inputs`: inducing points where inputs are known up to their standard deviations
-- `_choice`: names, and the rule of "auto"
+- `_names`: names become strategies
 - `_moves`: rows that arrive later
 """
 
 from skgp_sparse.posteriors._all_rows import AllRows
-from skgp_sparse.posteriors._contract import Candidate, Strategy
+from skgp_sparse.posteriors._contract import Candidate, Selection, Strategy
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._neighbors import Neighbors
 
 __all__ = ["AllRows", "Candidate", "Exact", "FourierFeatures", "InducingPoints"]
-__all__ += ["Neighbors", "Strategy"]
+__all__ += ["Neighbors", "Selection", "Strategy"]

@@ -82,9 +82,7 @@ class AllRows(Strategy):
     has_bound = False
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
-        """The `Fit` given all rows, exact where no more rows than inducing points are distinct."""
-        if job.are_few(job.limits.exact):
-            return Exact().fit(job, random_state)
+        """The `Fit` given all rows."""
         if job.settings.solver.begins_small:
             job = begin(job, random_state)
         *_, learned = self.learn(job, random_state)

@@ -1,6 +1,7 @@
 """The contract of everything that a posterior may be given."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,33 @@ class Candidate(NamedTuple):
     density: float
     rmse: float
     seconds: float
+
+
+class Selection(list):
+    """The candidates that a fit has tried, and the plan that led to them.
+
+    Parameters
+    ----------
+    candidates : iterable of Candidate
+        What was tried, in order; nothing where there was nothing to choose by trial.
+    plan : str, default=""
+        Which posterior was fitted or tried, and why; empty after `partial_fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> X = np.linspace(0, 5, 50)[:, None]
+    >>> SparseGPRegressor().fit(X, np.sin(X[:, 0])).selection_
+    Selection([], plan='exact: 50 distinct rows are at most 2000')
+    """
+
+    def __init__(self, candidates: Iterable[Candidate] = (), plan: str = "") -> None:
+        super().__init__(candidates)
+        self.plan = plan
+
+    def __repr__(self) -> str:
+        return f"Selection({super().__repr__()}, plan={self.plan!r})"
 
 
 class Strategy(BaseEstimator, ABC):
@@ -93,6 +121,21 @@ class Strategy(BaseEstimator, ABC):
         Fit
             Kernel, objective and `Process`.
         """
+
+    def check_parameters(self, name: str) -> None:
+        """Raise unless the parameters can be used.
+
+        Parameters
+        ----------
+        name : str
+            Of the estimator, for errors.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter has another type or value than it should.
+        """
+        return None
 
     @abstractmethod
     def refuses(self, family: Any) -> str | None:

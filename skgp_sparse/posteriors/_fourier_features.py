@@ -93,6 +93,12 @@ class FourierFeatures(Strategy):
         _, kernel = best_start(objective, kernel, objective, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
+    def check_parameters(self, name: str) -> None:
+        """Raise unless the number of features is even."""
+        m = self.n_components
+        check_number(m, "posterior__n_components", name, Integral, low=2)
+        require(m % 2 == 0, "posterior__n_components", m, name, "an even number")
+
     def refuses(self, family: Any) -> str | None:
         """Kernels whose spectral measure is not known, and parameters of inducing points."""
         given = family.parameters
@@ -105,13 +111,6 @@ class FourierFeatures(Strategy):
                     f"FourierFeatures. Got {name}={as_text(value)}"
                 )
         return None
-
-
-def check_features(features: Any, name: str) -> None:
-    """Raise unless the parameter of these features is right; `name` is that of the estimator."""
-    m = features.n_components
-    check_number(m, "posterior__n_components", name, Integral, low=2)
-    require(m % 2 == 0, "posterior__n_components", m, name, "an even number")
 
 
 def _with_more_noise(kernel: Kernel, objective: Any) -> Kernel:

@@ -71,13 +71,9 @@ class InducingPoints(Strategy):
         self.tight_variance = tight_variance
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
-        """The `Fit` at inducing points, or of all rows where they are few or have little noise."""
-        if job.are_few(job.limits.exact):
-            return Exact().fit(job, random_state)
+        """The `Fit` at inducing points."""
         if job.settings.solver.begins_small:
             job = begin(job, random_state)
-            if is_exact_after_all(job):
-                return Exact().go_on(job, random_state)
         return self.go_on(job, self.objective(job, random_state), random_state)
 
     def objective(self, job: Job, random_state: np.random.RandomState) -> Any:
@@ -109,15 +105,24 @@ class InducingPoints(Strategy):
         return _moves.take(action, job, knowledge, random_state, self.fit)
 
 
-def is_exact_after_all(job: Job) -> bool | np.bool_:
-    """Whether a small fit finds so little noise that the exact process is the better one.
+class ExactIfQuiet(InducingPoints):
+    """Inducing points, or the exact process of all rows where a small fit finds next to no noise.
 
     A sparse fit then goes on for a hundred iterations and more, and inducing points lose what the
     exact process would know: up to more rows that one takes about as long.
     """
-    limit = job.limits.with_little_noise
-    if limit <= job.limits.exact or not job.are_few(limit):
-        return False
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+        """The `Fit` of the one or the other, after a small one."""
+        job = begin(job, random_state)
+        is_quiet = _has_little_noise(job)
+        return (Exact().go_on if is_quiet else super().fit)(job, random_state)
+
+
+def _has_little_noise(job: Job) -> bool | np.bool_:
     some = job.rows.block(slice(_SOME))
     noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
     return noise < _QUIET * job.rows.target_variance()

@@ -7,12 +7,11 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.problem import Options
-from skgp_sparse._ground.deadline import Deadline
-from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior, joined
-from skgp_sparse.inference.contracts import Model, Solver
+from skgp_sparse.hyperpriors import NO_PRIOR, joined
+from skgp_sparse.inference.contracts import Model
 from skgp_sparse.inference.parameters import value_or_minus_inf
-from skgp_sparse.inference.starts import CheapSearch, fit_exact
+from skgp_sparse.inference.settings import CheapSearch, Settings
+from skgp_sparse.inference.starts import fit_exact
 
 _ITERATIONS = 200  # of the small exact fit
 _LONGEST = 5.0  # typical distances between rows
@@ -28,30 +27,6 @@ class Points(NamedTuple):
     are_given: bool = False  # Z comes from the user
 
 
-class Settings(NamedTuple):
-    """How hyperparameters are looked for."""
-
-    solver: Solver
-    n_restarts: int
-    max_iter: int
-    tol: float
-    start_rows: int  # of the small exact fit that comes first
-    options: Options
-    move_basis: bool = True  # whether inducing points are optimised
-    progress: Callable | None = None  # (iteration, value) -> stop?
-    cheap: CheapSearch | None = None  # where an evaluation is cheap
-    deadline: Deadline = Deadline()  # what may be left out after it is left out
-    prior: ThetaPrior = NO_PRIOR  # of the hyperparameters of the kernel
-    find_periods: bool = True  # whether a periodogram says where free periods begin
-
-
-class Limits(NamedTuple):
-    """Numbers of distinct rows up to which every one is an inducing point."""
-
-    exact: int
-    with_little_noise: int
-
-
 class Job(NamedTuple):
     """What is fitted: plain data, which may travel to another thread or process."""
 
@@ -62,11 +37,12 @@ class Job(NamedTuple):
     strategy: Any  # a `Strategy`
     points: Points
     settings: Settings
-    limits: Limits
     before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
     is_complete: bool = True  # whether there is something to learn
     cheap: CheapSearch | None = None  # for settings, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
+    tries_logarithms: bool = False  # of skewed columns
+    plan: str = ""  # which strategy this is, and why, in words
     metric: str | int = "auto"  # how columns may be mixed
     priors: tuple = ()  # of hyperparameters, whose form for a kernel is in the settings
     is_begun: bool = False  # whether hyperparameters are those of a small fit

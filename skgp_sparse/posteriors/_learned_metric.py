@@ -12,8 +12,6 @@ from skgp_sparse.posteriors._local_search import FEW, FIT, LocalSearch
 from skgp_sparse.posteriors._metric_starts import rank
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
 
-_FEW = 4  # distinct rows up to which none can be held aside, and no metric is learned
-
 
 class InLearnedMetric(Strategy):
     """Another strategy, whose inputs are seen in a metric.
@@ -40,8 +38,6 @@ class InLearnedMetric(Strategy):
                 "optimizer='fmin_l_bfgs_b'. Set metric to 'ard', or pass arrays and leave the "
                 "optimizer as it is."
             )
-        if job.are_few(_FEW):
-            return self.strategy.fit(job, random_state)
         given = job._replace(is_free=False), random_state
         local = _learned(*given) if rank(job) else if_possible(_learned, *given)
         if local is None or local.metric is None:

@@ -15,9 +15,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._ground.warnings import collected, warn
-from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.inference.parameters import raise_noise, value_or_minus_inf
-from skgp_sparse.posteriors._job import Limits, fit_few
+from skgp_sparse.inference.settings import Solver
+from skgp_sparse.posteriors._job import fit_few
 from skgp_sparse.posteriors._scales import begun_at_likely_scale
 from skgp_sparse.solvers import LBFGS, KeepParameters, Stochastic
 
@@ -83,7 +83,6 @@ def take(action, job, knowledge, random_state, fit):
     begun = job._replace(
         kernel=job.kernel if action is Action.START else knowledge.kernel,
         points=points._replace(initialise=initialise),
-        limits=Limits(0, 0),  # exact processes are no question
     )
     fit = fit(begun.with_settings(solver=solver), random_state)
     if action is Action.HOLD:

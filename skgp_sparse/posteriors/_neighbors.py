@@ -1,16 +1,17 @@
 """Neighbours: every prediction is given the rows that are nearest to the query."""
 
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 
 from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._contract import Strategy
-from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalModel, LocalSearch
 from skgp_sparse.posteriors._metric_starts import wants_full
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
+from skgp_sparse.rows.checks import check_number, is_auto
 from skgp_sparse.solvers import Fit
 
 
@@ -49,13 +50,11 @@ class Neighbors(Strategy):
         self.n_neighbors_fit = n_neighbors_fit
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
-        """The `Fit` given neighbours, exact where all rows are neighbours."""
-        if job.are_few(self._k or FEW):
-            return Exact().fit(job, random_state)
+        """The `Fit` given neighbours."""
         if job.model.has_sites:
             if job.settings.solver.begins_small:
                 job = begin(job, random_state)
-            given = job, self._k or FEW, self.n_neighbors_fit, random_state
+            given = job, self.rows_of_a_prediction, self.n_neighbors_fit, random_state
             search = SiteSearch(*given)
             if not (wants_full(job) and job.settings.solver.moves):
                 return search.conclude(search.learn(job.rows))
@@ -66,7 +65,7 @@ class Neighbors(Strategy):
         aside, starts = Aside(job.rows, random_state, job.model.has_sites), [job.kernel]
         local = LocalSearch(job, aside, self._k, self.n_neighbors_fit)
         if not job.settings.solver.moves:
-            return local.conclude(LocalModel(job.kernel, k=self._k or FEW))
+            return local.conclude(LocalModel(job.kernel, k=self.rows_of_a_prediction))
         if job.settings.solver.begins_small:
             starts.append(begin(job, random_state).kernel)
         return local.conclude(local.learn(starts).local)
@@ -75,6 +74,18 @@ class Neighbors(Strategy):
     def _k(self) -> int | None:
         """Neighbours of predictions; None: as many as pay."""
         return None if isinstance(self.n_neighbors, str) else self.n_neighbors
+
+    @property
+    def rows_of_a_prediction(self) -> int:
+        """Neighbours of predictions before it is known how many pay."""
+        return self._k or FEW
+
+    def check_parameters(self, name: str) -> None:
+        """Raise unless numbers of neighbours are positive."""
+        if not is_auto(self.n_neighbors):
+            check_number(self.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
+        few = self.n_neighbors_fit
+        check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
 
     def refuses_later_rows(self) -> str | None:
         """Nothing: rows that arrive later are neighbours at once."""

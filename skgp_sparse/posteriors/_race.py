@@ -20,6 +20,8 @@ from skgp_sparse._engine.posterior import noise_variance
 from skgp_sparse._ground.warnings import collected
 from skgp_sparse.inference.parameters import arithmetic, if_possible
 from skgp_sparse.posteriors._aside import Aside, Judgement
+from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalSearch, density_of
@@ -28,7 +30,6 @@ from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
 from skgp_sparse.posteriors._subsets import begun_on_subsets
 from skgp_sparse.solvers import KeepParameters
 
-EXACT_ROWS = 5000  # up to which the exact process of all rows takes part
 _BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
 _ROWS_OF_POINTS = 20_000  # of the trials of inducing points ...
 _ITERATIONS = 10  # ... whose second one has so many iterations
@@ -36,11 +37,46 @@ _SOME_ROWS, _ON_SOME, _ON_ALL = 3000, 40, 5  # iterations of inducing points on 
 _MOST_PROBLEMS = 3  # that hold a race for all
 
 
-def race(job, random_state):
-    """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
-    one = Race(job, random_state)
-    one.run()
-    return one.fit(one.rival.wins(one.of_rival, one.of_neighbors))
+class PosteriorRace(Strategy):
+    """The posterior of neighbours or that of a rival: the one that wins.
+
+    Parameters
+    ----------
+    rival : Exact or InducingPoints
+    """
+
+    name = "auto"
+    learns_metric = True
+
+    def __init__(self, rival):
+        self.rival = rival
+
+    def fit(self, job, random_state):
+        """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
+        one = Race(job, random_state)
+        one.run()
+        return one.fit(one.rival.wins(one.of_rival, one.of_neighbors))
+
+    def refuses(self, family):
+        """Nothing."""
+        return None
+
+
+def agree(jobs, random_states, run):
+    """The jobs, one race for all of which is over where there are several; its candidates.
+
+    See `agreed` for the parameters.
+    """
+    are_open = [isinstance(job.strategy, PosteriorRace) for job in jobs]
+    numbers = [k for k, is_open in enumerate(are_open) if is_open]
+    if len(numbers) < 2:
+        return jobs, {}
+    some = [jobs[k].within(2) for k in numbers]
+    strategy, found = agreed(some, [random_states[k] for k in numbers], run)
+    settled = [
+        job._replace(strategy=strategy) if is_open else job for job, is_open in zip(jobs, are_open)
+    ]
+    return settled, {numbers[k]: candidates for k, candidates in found.items()}
 
 
 def agreed(jobs, random_states, run):
@@ -103,7 +139,7 @@ class Race:
         else:
             begun, _ = begun_on_subsets(job, random_state)
         self.aside = aside = Aside(job.rows, random_state, job.model.has_sites)
-        is_exact = len(job.rows) <= EXACT_ROWS and not job.model.has_sites
+        is_exact = isinstance(job.strategy.rival, Exact)
         self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, aside, random_state)
         if job.model.has_sites:
             self.search = SiteSearch(begun, FEW, FIT, random_state, aside)

@@ -11,7 +11,8 @@ from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import kernels
 from skgp_sparse._ground.warnings import collected
-from skgp_sparse.inference.starts import CheapSearch, fit_exact
+from skgp_sparse.inference.settings import CheapSearch
+from skgp_sparse.inference.starts import fit_exact
 
 _SKEWNESS, _FEW_VALUES = 1.0, 10  # above which a column is skewed, and no scale of a few grades
 _SOME_ROWS = 10_000  # that tell
@@ -73,7 +74,8 @@ def _logs_of(x):
 
 def settled(job, columns):
     """The job, whose skewed columns are on a scale of logarithms if the evidence says so."""
-    skew = skew_of(job.rows, columns) if _is_open(job) else None
+    is_open = job.tries_logarithms and job.before is None
+    skew = skew_of(job.rows, columns) if is_open else None
     if skew is None:
         return job
     usual = np.log(job.rows.scale() / job.spreads)  # 0 but where far rows have moved spreads
@@ -83,16 +85,6 @@ def settled(job, columns):
         other = other._replace(cheap=_cheap_on_logs(job, skew))
     other = other.with_priors(job.priors)
     return other if _evidence(other) > _evidence(job) + _NATS else job
-
-
-def _is_open(job):
-    """Whether there is something to choose, which nothing else depends on."""
-    few = len(job.rows) <= job.limits.exact
-    mixes = job.strategy.learns_metric and job.metric == "auto" and not job.model.has_sites
-    is_plain = job.rows.in_memory and job.rows.X_std is None and job.before is None
-    is_plain = is_plain and job.metric in ("auto", "ard") and job.strategy.takes_missing
-    begins_small = job.settings.solver.begins_small and not job.points.are_given
-    return job.is_free and is_plain and begins_small and (few or not mixes)
 
 
 def on_logs(kernel, skew):

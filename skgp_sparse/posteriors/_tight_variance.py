@@ -15,15 +15,13 @@ class TightVariance(Strategy):
     name = "inducing"
 
     def fit(self, job, random_state):
-        """The `Fit` at inducing points with smaller variances, unless the process is exact."""
+        """The `Fit` at inducing points with smaller variances."""
         if not job.rows.in_memory:
             raise ValueError(
                 "tight_variance=True needs all rows in memory. Pass arrays, not a source or rows "
                 "on a cluster, or set posterior to 'inducing'."
             )
         fit = InducingPoints().fit(job, random_state)
-        if fit.posterior.kind == "exact":
-            return fit
         with arithmetic():
             rows, bound = fit.objective.rows.everything(), fit.objective.bound
             return fit._replace(posterior=tightened(fit.posterior, rows, bound))

@@ -17,7 +17,6 @@ from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.solvers import LBFGS
 
-_POINTS = 100  # at most, where nobody asked for a number: time is that of m² exponentials per row
 _JITTER = Jitter(1e-6)
 
 
@@ -47,11 +46,6 @@ class UncertainInputs(Strategy):
         given = fit.posterior
         posterior = Posterior(fit.kernel, given.features, given.u, given.TB[0])
         return fit._replace(posterior=posterior)
-
-    @staticmethod
-    def size(n_inducing):
-        """The number of inducing points where nobody asked for one."""
-        return min(n_inducing, _POINTS)
 
     def refuses(self, family):
         """Everything that needs inputs which are known, or moves no parameters of rows."""

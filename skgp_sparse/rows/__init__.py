@@ -5,6 +5,7 @@
 - `contents`: text, times and missing targets where there may be none
 - `gaps`: missing values and infinity, by column
 - `columns`: columns of tables of any library
+- `column_table`: what is known of the columns of a table
 - `types`: what the columns of a data frame are, and the codes of its categories
 - `latitudes`: latitudes that no place on a sphere has
 - `text_columns`: categories that are hardly meant as such

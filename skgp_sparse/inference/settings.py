@@ -1,0 +1,88 @@
+"""How hyperparameters are looked for: the contract of solvers, and the settings of a search."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._ground.deadline import Deadline
+from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior
+from skgp_sparse.inference.contracts import Model
+
+
+class Solver(ABC):
+    """How the hyperparameters are found.
+
+    Attributes
+    ----------
+    begins_small : bool
+        Whether the hyperparameters of a small exact fit come first.
+    moves : bool
+        Whether they change at all, so that a warm start is worth a look.
+    """
+
+    begins_small: bool = False
+    moves: bool = True
+
+    @abstractmethod
+    def solve(
+        self,
+        objective: Any,
+        kernel: Kernel,
+        settings: "Settings",
+        random_state: np.random.RandomState,
+        model: Model | None = None,
+    ) -> Any:
+        """Maximise an objective.
+
+        Parameters
+        ----------
+        objective : ExactFit or SparseFit
+            What is maximised. It stays as it is.
+        kernel : sklearn kernel
+            To start with.
+        settings : Settings
+            Limits and tolerances of the estimator.
+        random_state : RandomState
+            Of restarts, samples and batches.
+        model : Model or None
+            Of a `SparseFit`; None: the objective is an `ExactFit`.
+
+        Returns
+        -------
+        Fit
+            Kernel, objective and `Process` at the best point that was found.
+
+        Raises
+        ------
+        LinAlgError
+            If the objective cannot be evaluated at the start. Later failures are steps that are
+            taken back.
+        """
+
+
+class CheapSearch(NamedTuple):
+    """What a fit does where an evaluation is cheap: it ends at an optimum."""
+
+    kernel: object  # with the bounds within which it ends; those to begin with may be narrower
+    starts: tuple = ()  # values of theta from which it begins beside the first
+
+
+class Settings(NamedTuple):
+    """How hyperparameters are looked for."""
+
+    solver: Solver
+    n_restarts: int
+    max_iter: int
+    tol: float
+    start_rows: int  # of the small exact fit that comes first
+    options: Options
+    move_basis: bool = True  # whether inducing points are optimised
+    progress: Callable | None = None  # (iteration, value) -> stop?
+    cheap: CheapSearch | None = None  # where an evaluation is cheap
+    deadline: Deadline = Deadline()  # what may be left out after it is left out
+    prior: ThetaPrior = NO_PRIOR  # of the hyperparameters of the kernel
+    find_periods: bool = True  # whether a periodogram says where free periods begin

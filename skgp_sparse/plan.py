@@ -1,0 +1,250 @@
+"""Which posterior a fit has, and from where it starts: one pure function, read from top to bottom.
+
+`plan` decides it once, from what the user chose (`Request`) and what the rows are like (`Facts`).
+The strategy that it names is the one that fits: none becomes another one later.
+"""
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgp_sparse import kernels
+from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._fourier_features import FourierFeatures
+from skgp_sparse.posteriors._inducing_points import ExactIfQuiet, InducingPoints
+from skgp_sparse.posteriors._learned_metric import InLearnedMetric
+from skgp_sparse.posteriors._names import Auto
+from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.posteriors._race import PosteriorRace
+from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
+
+# The numbers of the plan, and what was measured of each; numbers of rows are of distinct ones.
+EXACT_ROWS = 2000  # exact without a race: quicker than one, and never behind by more than its error
+EXACT_LABELS = 300  # the same where rows have sites, and an evaluation is an inner loop
+EXACT_OPAQUE = 500  # the same where the kernel's gradient is an array of n x n x p: 1 GB of memory
+EXACT_QUIET = 5500  # the same where a small fit finds next to no noise, and inducing points were
+# asked for: with 500 of them the error of noise-free tables is 3 to 30 times that of all rows
+EXACT_RACE = 5000  # up to which the exact process races: it won 6 of 22 tables, at .15 of the time
+POINTS, POINTS_OF_LABELS = 500, 200  # inducing points where nobody asked for a number: with twice
+# as many a fit takes three times as long, and gains .01 nats in the median
+POINTS_OF_UNCERTAIN_INPUTS = 100  # the same with X_std: m² exponentials per row
+START_ROWS = 500  # of the exact fit that comes first: from 1,000, .01 nats better at the end
+START_LABELS, LEAST_START_LABELS, START_SHARE = 250, 125, 8  # the same where rows have sites: an
+# eighth of the rows within these limits, as a start should be cheap beside an evaluation
+LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing points know few of
+# them, and neighbours race also where rows are few
+ROWS_OF_A_METRIC = 5  # below, none can be held aside, and no metric is learned
+UNMIXED = "auto", "ard"  # metrics that mix no columns, unless neighbours see to it
+
+
+class Request(NamedTuple):
+    """What the user of an estimator chose, as far as the plan depends on it.
+
+    Parameters
+    ----------
+    posterior : Strategy
+        What was chosen; `Auto` leaves the choice to the plan.
+    n_inducing : int or None
+        The number of inducing points, None where nobody asked for one.
+    points_are_given : bool
+        Whether the inducing points are an array of the user.
+    asks_for_points : bool
+        Whether any parameter was chosen that is one of inducing points.
+    metric : int or str
+        The metric, as of the parameter `metric`.
+    has_default_kernel : bool
+        Whether the kernel is the default one.
+    begins_small : bool
+        Whether the solver begins with a small exact fit.
+    has_sites : bool
+        Whether rows have a likelihood that is not Gaussian.
+    n_latent : int
+        Number of latent values of a row.
+    """
+
+    posterior: Strategy
+    n_inducing: int | None = None
+    points_are_given: bool = False
+    asks_for_points: bool = False
+    metric: int | str = "auto"
+    has_default_kernel: bool = True
+    begins_small: bool = True
+    has_sites: bool = False
+    n_latent: int = 1
+
+
+class Facts(NamedTuple):
+    """What the rows of a fit are like, as far as the plan depends on it.
+
+    Parameters
+    ----------
+    n_rows, n_features : int
+        Numbers of rows and columns.
+    n_distinct : float
+        Number of distinct rows, infinity where they are more than any number that matters.
+    n_levels : int
+        Largest number of levels of a category, 0 where rows are many.
+    in_memory : bool
+        Whether the rows are in memory.
+    inputs_are_known : bool
+        Whether inputs have no standard deviations `X_std`.
+    is_differentiable : bool
+        Whether the kernel has derivatives in closed form.
+    """
+
+    n_rows: int
+    n_features: int
+    n_distinct: float
+    n_levels: int = 0
+    in_memory: bool = True
+    inputs_are_known: bool = True
+    is_differentiable: bool = True
+
+
+class Plan(NamedTuple):
+    """How a fit goes.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        What fits.
+    summary : str
+        The strategy, and why it is this one, in words.
+    n_inducing : int
+        Number of inducing points, where there are any.
+    start_rows : int
+        Number of rows of the small exact fit that comes first.
+    tries_logarithms : bool
+        Whether skewed columns of the default kernel may be seen by their logarithms.
+    """
+
+    strategy: Strategy
+    summary: str
+    n_inducing: int
+    start_rows: int
+    tries_logarithms: bool
+
+
+def facts_of(rows: Any, kernel: Kernel, request: Request) -> Facts:
+    """The `Facts` of a `Table` and a kernel."""
+    distinct = rows.distinct(most=max(EXACT_QUIET, request.n_inducing or 0))
+    codes = [] if distinct is None else [distinct[:, j] for j in _categories(rows, kernel)]
+    return Facts(
+        n_rows=len(rows),
+        n_features=rows.n_features,
+        n_distinct=np.inf if distinct is None else len(distinct),
+        n_levels=max((len(np.unique(column)) for column in codes), default=0),
+        in_memory=rows.in_memory,
+        inputs_are_known=rows.X_std is None,
+        is_differentiable=kernels.differentiable(kernel),
+    )
+
+
+def _categories(rows: Any, kernel: Kernel) -> list[int]:
+    return [column for _, column in kernels.categories(kernel, rows.n_features)]
+
+
+def plan(request: Request, facts: Facts) -> Plan:
+    """The `Plan` of a fit."""
+    strategy, summary = _strategy(request, facts)
+    mixes = request.metric not in UNMIXED and not isinstance(request.posterior, Neighbors)
+    if mixes and facts.n_distinct >= ROWS_OF_A_METRIC and not strategy.learns_metric:
+        strategy = InLearnedMetric(strategy)
+    return Plan(
+        strategy=strategy,
+        summary=summary,
+        n_inducing=_points(request, facts),
+        start_rows=_start_rows(request, facts),
+        tries_logarithms=_tries_logarithms(request, facts, strategy),
+    )
+
+
+def _strategy(request: Request, facts: Facts) -> tuple[Strategy, str]:
+    """The strategy of a fit, a learned metric apart, and why it is this one."""
+    chosen, n, few = request.posterior, facts.n_distinct, _few_rows(request, facts)
+    if not facts.inputs_are_known:
+        return UncertainInputs(), "inducing: fit was given X_std"
+    if not isinstance(chosen, Exact | FourierFeatures) and n <= few:
+        return Exact(), f"exact: {n:.0f} distinct rows are at most {few}"
+    if not isinstance(chosen, Auto | InducingPoints):
+        return chosen, f"{chosen.name}: it was chosen"
+    why = "it was chosen" if isinstance(chosen, InducingPoints) else _why_points(request, facts)
+    if why is not None:
+        return _inducing_points(request, facts, why)
+    if isinstance(request.metric, Integral):
+        return Neighbors(), f"neighbors: metric={request.metric} was chosen"
+    if not request.has_sites and facts.n_rows <= EXACT_RACE:
+        return PosteriorRace(Exact()), f"neighbors against exact: at most {EXACT_RACE} rows"
+    return PosteriorRace(InducingPoints()), "neighbors against inducing: there are many rows"
+
+
+def _inducing_points(request: Request, facts: Facts, why: str) -> tuple[Strategy, str]:
+    """Inducing points, unless nobody asked for a number of them and there is little noise."""
+    is_open = request.n_inducing is None and not request.points_are_given and request.begins_small
+    is_open = is_open and not request.has_sites and facts.is_differentiable
+    if is_open and facts.n_distinct <= EXACT_QUIET:
+        return ExactIfQuiet(), f"inducing, or exact if there is next to no noise: {why}"
+    return InducingPoints(), f"inducing: {why}"
+
+
+def _why_points(request: Request, facts: Facts) -> str | None:
+    """Why "auto" leads to inducing points without a race, None where it does not."""
+    if request.asks_for_points:
+        return "parameters of inducing points were chosen"
+    if request.n_latent > 1:
+        return "rows have several latent values"
+    if not facts.in_memory:
+        return "rows are not in memory"
+    if not facts.is_differentiable:
+        return "the kernel has no derivative rule"
+    if not request.begins_small:
+        return "the optimizer begins with all rows"
+    are_too_few = request.has_sites and facts.n_distinct <= EXACT_ROWS
+    if are_too_few and facts.n_levels <= LEVELS_PER_POINT * _points(request, facts):
+        return f"at most {EXACT_ROWS} rows with a likelihood"
+    return None
+
+
+def _few_rows(request: Request, facts: Facts) -> int:
+    """The number of distinct rows up to which the exact process of all rows is fitted."""
+    if request.points_are_given:
+        return 0
+    if isinstance(request.posterior, Neighbors):
+        return request.posterior.rows_of_a_prediction
+    if request.n_inducing is not None:
+        return request.n_inducing
+    if request.has_sites:
+        return EXACT_LABELS
+    return EXACT_ROWS if facts.is_differentiable else EXACT_OPAQUE
+
+
+def _points(request: Request, facts: Facts) -> int:
+    """The number of inducing points, or of features."""
+    if request.posterior.width is not None:
+        return request.posterior.width
+    if request.n_inducing is not None:
+        return request.n_inducing
+    if not facts.inputs_are_known:
+        return POINTS_OF_UNCERTAIN_INPUTS
+    return POINTS_OF_LABELS if request.has_sites else POINTS
+
+
+def _start_rows(request: Request, facts: Facts) -> int:
+    """The number of rows of the small exact fit that comes first."""
+    share = max(LEAST_START_LABELS, facts.n_rows // START_SHARE)
+    return min(START_LABELS, share) if request.has_sites else START_ROWS
+
+
+def _tries_logarithms(request: Request, facts: Facts, strategy: Strategy) -> bool:
+    """Whether skewed columns may be seen by their logarithms.
+
+    Where a metric mixes columns and noise is Gaussian, this was not tried for many rows.
+    """
+    is_open = request.has_default_kernel and request.begins_small and not request.points_are_given
+    is_open = is_open and facts.in_memory and facts.inputs_are_known
+    is_open = is_open and request.metric in UNMIXED and strategy.takes_missing
+    mixes = strategy.learns_metric and request.metric == "auto" and not request.has_sites
+    return is_open and (facts.n_rows <= EXACT_ROWS or not mixes)

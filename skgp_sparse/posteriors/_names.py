@@ -1,0 +1,79 @@
+"""Names of posteriors become objects, whose parameters are checked."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from skgp_sparse.posteriors._all_rows import AllRows
+from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._fourier_features import FourierFeatures
+from skgp_sparse.posteriors._inducing_points import InducingPoints
+from skgp_sparse.posteriors._job import Job
+from skgp_sparse.posteriors._larger_mean import LargerMean
+from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.posteriors._tight_variance import TightVariance
+from skgp_sparse.rows.checks import BOOLS, check_number, require
+from skgp_sparse.solvers import Fit
+
+
+class Auto(Strategy):
+    """The choice of a posterior, which is left to the plan."""
+
+    name = "auto"
+
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+        """Raise NotImplementedError: the plan names another strategy."""
+        raise NotImplementedError('"auto" is a choice of the plan, and fits nothing itself.')
+
+    def refuses(self, family: Any) -> str | None:
+        """Nothing."""
+        return None
+
+    def refuses_later_rows(self) -> str | None:
+        """Nothing: rows that arrive later are learned with inducing points."""
+        return None
+
+    def resume(
+        self, job: Job, knowledge: Any, action: Any, random_state: np.random.RandomState
+    ) -> tuple[Fit, Any]:
+        """What inducing points do."""
+        return InducingPoints().resume(job, knowledge, action, random_state)
+
+
+BY_NAME = {
+    "auto": Auto,
+    "exact": Exact,
+    "fourier": FourierFeatures,
+    "inducing": InducingPoints,
+    "neighbors": Neighbors,
+    "rows": AllRows,
+}
+
+
+def resolve_posterior(posterior: Any, name: str) -> Strategy:
+    """The strategy of a name or an instance; raises where its parameters cannot be used."""
+    if isinstance(posterior, str) and posterior in BY_NAME:
+        return BY_NAME[posterior]()
+    must = f"one of {sorted(BY_NAME)} or an object such as posteriors.InducingPoints()"
+    require(isinstance(posterior, Strategy), "posterior", posterior, name, must)
+    posterior = clone(posterior)
+    posterior.check_parameters(name)
+    return _of_options(posterior, name) if isinstance(posterior, InducingPoints) else posterior
+
+
+def _of_options(points: InducingPoints, name: str) -> Strategy:
+    """Inducing points, or what their options make of them."""
+    n_mean, tight = points.n_mean, points.tight_variance
+    require(isinstance(tight, BOOLS), "posterior__tight_variance", tight, name, "True or False")
+    if n_mean is None:
+        return TightVariance() if tight else points
+    check_number(n_mean, "posterior__n_mean", name, Integral, low=1)
+    if tight:
+        raise ValueError(
+            f"{name}: tight_variance=True needs one basis of inducing points, but n_mean={n_mean} "
+            "is a second one for the mean. Set n_mean to None, or tight_variance to False."
+        )
+    return LargerMean(n_mean)

@@ -1,0 +1,29 @@
+"""What is known of the columns of a table: names, categories, missing values."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class ColumnTable(NamedTuple):
+    """What is known of the columns of a table, before its rows are seen."""
+
+    names: list | None = None
+    categories: tuple = ()  # by name or, where there are no names, by number
+    lacking: np.ndarray | None = None  # (d,) whether values are missing; None: none are
+
+    def codes(self):
+        """Numbers of the categories."""
+        names = self.names
+        return sorted(one if names is None else names.index(one) for one in self.categories)
+
+    def label(self, j):
+        """The name of a column or, where there are none, its number."""
+        return int(j) if self.names is None else self.names[j]
+
+    def misses(self, numbers):
+        """Whether a value of these columns is missing."""
+        return self.lacking is not None and bool(self.lacking[numbers].any())
+
+
+NUMBERS = ColumnTable()  # all columns, without names
