@@ -28,6 +28,7 @@ from skgp_sparse._sobol_attributes import Relevance
 from skgp_sparse._typed_inputs import TypedInputs
 from skgp_sparse.families.constant_fits import warn_of_constant_fits
 from skgp_sparse.families.family import fit_all, inducing_points_of, selection_of
+from skgp_sparse.families.intervals import ScoredRows
 from skgp_sparse.families.kernel_bounds import warn_of_kernels_at_bounds
 from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.families.streams import advance
@@ -102,7 +103,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         for former in ("_stream", "n_samples_seen_"):
             vars(self).pop(former, None)
         self._store(family, fits, family.units_of(jobs[0].rows))
-        self._scores = family.scores(fits, records, groups)
+        self._scored_rows = ScoredRows.of(records.part, self, groups)
         self.fit_seconds_, self.convergence_ = monotonic() - start, progress.runs()
         reporter.end()
         return self
@@ -253,7 +254,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         if "_fits" in state:
-            state["_fits"] = [_as_kept(fit) for fit in state["_fits"]]
+            state |= {"_fits": [_as_kept(fit) for fit in state["_fits"]], "_scored_rows": None}
         return state
 
     def _mean_value(self, kernels, eval_gradient, shared):
@@ -286,7 +287,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         self.selection_ = selection_of(fits)
         vars(self).update(family.attributes(fits, units))
         self._fits, self._units, self._view = fits, units, family.view(fits, units)
-        self._kept, self._scores = _kept_parameters(self), None
+        self._kept, self._scores, self._scored_rows = _kept_parameters(self), None, None
         self._see_columns(fits)
 
     def _stream_so_far(self, family):

@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 from skgp_sparse._engine.moments import or_one
 from skgp_sparse._ground.typing import AnyArray, Array, MaybeArray
 from skgp_sparse.families.evidence_bounds import EvidenceBounds, evidence_bounds
+from skgp_sparse.families.intervals import scores_of
 from skgp_sparse.families.leave_one_out import LooPrediction, loo_prediction
 from skgp_sparse.families.parameter_checks import check_gaussian
 from skgp_sparse.rows.door import check_query
@@ -156,6 +157,21 @@ class TrainingRows:
                 if records.part is not None:
                     self._check_gaps(records.part.X)
             return evidence_bounds(self._fits[0], self, records, self._units, name)
+
+    def __getstate__(self):
+        if hasattr(self, "_fits"):
+            self._scores_of_rows()  # pickles have no rows that could tell
+        return super().__getstate__()
+
+    def _scores_of_rows(self):
+        """The `Scores` for conformal intervals, computed when they are first asked for.
+
+        None where there are none.
+        """
+        if self._scored_rows is not None:
+            self._scores = scores_of(self._fits[0], self._scored_rows, self.n_jobs)
+            self._scored_rows = None
+        return self._scores
 
     def _training_rows(self, attribute):
         """The table of the training rows, for an attribute that needs them."""

@@ -800,7 +800,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         if method == "model":
             return interval_of_model(view, X, coverage, side, offset)
         check_is_fitted(self, "kernel_")
-        given = self._fits[0], self._scores, coverage, side, groups, offset
+        given = self._fits[0], self._scores_of_rows(), coverage, side, groups, offset
         return conformal_interval(view, X, *given, name)
 
     def log_predictive_density(

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
-from skgp_sparse._ground.typing import AnyArray, Array, Bools
+from skgp_sparse._ground.typing import Array, Bools
 from skgp_sparse._ground.warnings import about, collected, warn
 from skgp_sparse.bounds import Bound
 from skgp_sparse.families.choices import resolve_inducing
@@ -250,10 +250,6 @@ class Family(ABC):
     def begins_to_vary(self, stream: Any, part: Any) -> bool:
         """Whether a part has other values of a target that was constant in a stream so far."""
         return False
-
-    def scores(self, fits: list[Fit], records: Any, groups: AnyArray | None) -> Any:
-        """What conformal intervals need to know of the training rows; None where there are none."""
-        return None
 
     def on_the_clock(self) -> "Family":
         """The same family, whose call has begun; where progress is printed, its end is, too."""

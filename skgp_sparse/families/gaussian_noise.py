@@ -21,7 +21,6 @@ from skgp_sparse.families.choices import (
     with_noise_floor,
 )
 from skgp_sparse.families.family import Family
-from skgp_sparse.families.intervals import scores_of
 from skgp_sparse.families.parameter_checks import check_strategy
 from skgp_sparse.families.streams import joined, new_stream
 from skgp_sparse.families.varying_noise import check_learned_noise, with_varying_noise
@@ -71,10 +70,6 @@ class GaussianNoise(Family):
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
         return {"posterior_": process.kind, "likelihood_": None, **learned}
-
-    def scores(self, fits, records, groups):
-        """`Scores` of the rows that are left out."""
-        return scores_of(fits[0], self.parameters, records.part, groups)
 
     def judge(self, view, part):
         """Mean log densities of the targets (n,), with the known noise."""

@@ -34,41 +34,52 @@ class Scores(NamedTuple):
     groups: np.ndarray | None  # (k,)
 
 
-def scores_of(fit, parameters, part, groups):
+class ScoredRows(NamedTuple):
+    """What scores need beside a fit: the user's rows, in their order."""
+
+    weight: np.ndarray | None  # (n,)
+    groups: np.ndarray | None  # (n,)
+    are_seen: bool  # whether hyperparameters were learned from them
+
+    @classmethod
+    def of(cls, part, parameters, groups):
+        """Those of a `Part`, None where the rows are not in memory."""
+        is_learned = parameters.optimizer is not None
+        return None if part is None else cls(part.weight, groups, is_learned)
+
+
+def scores_of(fit, scored, n_jobs):
     """The `Scores` of the rows of a fit, of random ones if they are many; None: unknown.
 
     Parameters
     ----------
     fit : Fit
-    parameters : SparseGPRegressor
-    part : Part or None
-        The user's rows, in their order; None where they are not in memory.
-    groups : ndarray of shape (n,) or None
-        Of these rows.
+    scored : ScoredRows or None
+    n_jobs : int or None
     """
-    if part is None or why_unknown(fit) is not None:
+    if scored is None or why_unknown(fit) is not None:
         return None
     rows = fit.objective.rows
     chosen = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
     if len(chosen) > _MOST_ROWS:
         chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:_MOST_ROWS])
-    found = predicted(fit, resolve_n_jobs(parameters.n_jobs), chosen)
-    values = (found.y - found.centre) / found.scale * _optimism(fit, parameters)
+    found = predicted(fit, resolve_n_jobs(n_jobs), chosen)
+    optimism = _optimism(fit) if scored.are_seen else 1.0
+    values = (found.y - found.centre) / found.scale * optimism
     place = np.full(len(rows) + 1, -1)  # of rows of the table, the last one of those without weight
     place[chosen] = np.arange(len(chosen))
     of_row = place[:-1] if rows.places is None else place[rows.places]
     kept = of_row >= 0
     if not np.isfinite(values).all():
         return None
-    own = None if groups is None else groups[kept]
-    weight = None if part.weight is None else part.weight[kept]
-    return Scores(values[of_row[kept]], weight, own)
+    groups = None if scored.groups is None else scored.groups[kept]
+    weight = None if scored.weight is None else scored.weight[kept]
+    return Scores(values[of_row[kept]], weight, groups)
 
 
-def _optimism(fit, parameters):
+def _optimism(fit):
     """By which errors of new rows are larger than those of rows that hyperparameters have seen."""
-    objective = fit.objective
-    p = 0 if parameters.optimizer is None else len(fit.kernel.theta)
+    objective, p = fit.objective, len(fit.kernel.theta)
     if p and hasattr(objective, "likelihood"):
         p += len(objective.likelihood.theta)
     n = objective.rows.total_weight() * objective.rows.n_targets

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from skgp_sparse.families.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
-from skgp_sparse.families.intervals import scores_of
 from skgp_sparse.families.parameter_checks import check_minibatches, check_no_alpha, check_strategy
 from skgp_sparse.families.requests import tolerance
 from skgp_sparse.families.sites import SiteFamily
@@ -60,10 +59,6 @@ class Responses(SiteFamily):
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
         return {"posterior_": process.kind, "likelihood_": likelihood, **learned}
-
-    def scores(self, fits, records, groups):
-        """`Scores` of the rows that are left out."""
-        return scores_of(fits[0], self.parameters, records.part, groups)
 
     def judge(self, view, part):
         """Log densities of the targets (n,)."""
