@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, plan
 from skgp_sparse._ground import deadline
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse.solvers import Minibatches
@@ -35,6 +35,14 @@ def test_a_deadline_comes_once_and_says_so_once(ticks):
 def test_items_come_until_the_deadline(ticks):
     assert list(Deadline(3.5).until("abcdef")) == ["a", "b", "c"]
     assert list(Deadline().until("abcdef")) == list("abcdef")
+
+
+def test_what_may_begin_depends_on_the_time_that_has_gone(monkeypatch):
+    now = [10.0]
+    monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
+    moment = Deadline(6.0)
+    now[0] = 14.0
+    assert moment.allows(0.5) and not moment.allows(0.51) and Deadline().allows(1e9)
 
 
 def test_what_is_done_in_turn_shares_the_time(monkeypatch):
@@ -67,6 +75,14 @@ def test_without_time_a_fit_ends_at_once_with_a_valid_model(model):
     assert model.n_iter_ == 1
     assert np.isfinite(model.log_marginal_likelihood_value_)
     assert model.score(X, y) > -0.1
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
+def test_a_race_without_time_has_one_trial(likelihood, monkeypatch):
+    monkeypatch.setattr(plan, "EXACT_ROWS", 100)
+    model = SparseGPRegressor(likelihood=likelihood, time_limit=0, random_state=0).fit(X, Y)
+    assert model.posterior_ == "neighbors" and len(model.selection_) == 1
+    assert model.score(X, Y) > -0.1
 
 
 def test_the_optimiser_stops_after_the_limit(ticks):

@@ -15,7 +15,8 @@ class Deadline:
     """
 
     def __init__(self, seconds=float("inf"), tell=None):
-        self.moment, self.tell = monotonic() + seconds, tell
+        self.start, self.tell = monotonic(), tell
+        self.moment = self.start + seconds
 
     def is_over(self):
         """Whether the moment has come, so that what may be left out is left out."""
@@ -28,6 +29,11 @@ class Deadline:
     def left(self):
         """Seconds."""
         return max(self.moment - monotonic(), 0.0)
+
+    def allows(self, share):
+        """Whether something may begin that takes a share of the time that has gone so far."""
+        now = monotonic()
+        return now + share * (now - self.start) <= self.moment
 
     def share(self, count):
         """The deadline of one of several things that are still to be done in turn."""

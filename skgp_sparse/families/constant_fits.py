@@ -15,7 +15,7 @@ from skgp_sparse._ground.warnings import ConstantFitWarning, warn
 from skgp_sparse.posteriors._scales import some_rows
 
 _FEWEST_ROWS = 20  # that can tell
-_ROWS, _NEAR_ROWS = 500, 2000  # that are predicted, and that are compared
+_ROWS, _NEAR_ROWS = 200, 2000  # that are predicted, and that are compared
 _LITTLE, _SHARE = 0.05, 0.25  # a fit explains nothing below these shares of the variance, and of c
 _CORRELATION, _STANDARD_ERRORS = 0.1, 4.0  # of near rows, at least
 

@@ -52,6 +52,7 @@ _NEIGHBORS = 50  # that tell errors
 _LEVELS = np.exp(np.linspace(-1.5, 2.0, 15))  # factors of noise that varies
 _POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
 _ITERATIONS = 100
+_SHARE_OF_TIME = 0.4  # of the fit before, that is left if noise may vary by default
 _CHEAP = 600  # rows up to which the last step of a default fit converges ...
 _BRIEFLY, _MOVES = 6, 2000  # ... its iterations above, and rows up to which it moves anything
 _PRIORS = LogNormalLengthScales(variance=0.3), PooledCorrelations(), NeutralValues()
@@ -77,7 +78,7 @@ def with_varying_noise(job, fit, family, random_state):
     if reason is not None:
         return fit
     is_asked = is_wanted or (job.is_free and _may_vary(fit.objective.rows))
-    is_late = job.settings.deadline.left() <= 0
+    is_late = not job.settings.deadline.allows(0.0 if is_wanted else _SHARE_OF_TIME)
     if is_wanted and is_late:
         warn(
             f"{family.name}: noise='learned' had no time left, and the noise is constant. Raise "

@@ -41,6 +41,7 @@ from skgp_sparse.solvers import Fit
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
 LEAVE_ONE_OUT = "leave-one-out log density"  # what is maximised
 FIT = 30  # neighbours of rows that are left out, by default
+_SEARCH = 1.25  # time that is left, in units of that of the search: others follow
 _ROUGHLY = 50  # neighbours of predictions by which models are compared
 _AT_FIRST, _SMOOTHNESS = 1.5, (2.5, 0.5)  # of a Matérn kernel: to begin with, and afterwards
 _SCALES, _QUIETER = (1.0, 0.4), (0.0, 2.0, 4.6)  # of starts: factors, and logarithms of noise
@@ -100,7 +101,7 @@ class LocalSearch:
     """
 
     def __init__(self, job, aside, k=None, k_fit=FIT):
-        self.job, self.aside, self.k, self.k_fit = job, aside, k, k_fit
+        self.job, self.aside, self.k, self.k_fit = job.within(_SEARCH), aside, k, k_fit
         self.known, self.n_iter = known_rows(job.rows, job.settings.options.memory), 0
         self.n_jobs, self.stopped = job.settings.options.n_jobs, False
 
@@ -137,10 +138,12 @@ class LocalSearch:
         """
         if self.k is not None:
             return self.judged(best.local, self.k), slice(None)
+        if self.is_over():
+            return best, slice(None)
         few, places = self.aside.some(_SEVERAL)
         best = self.judged(best.local, _ROUGHLY, few)
         for k in (FEW, MANY):
-            more = if_possible(self.judged, best.local, k, few)
+            more = None if self.is_over() else if_possible(self.judged, best.local, k, few)
             if more is None or not more.density > best.density + _WORTH:
                 break
             best = more

@@ -35,10 +35,12 @@ from skgp_sparse.posteriors._metric_starts import (
 from skgp_sparse.solvers import Fit
 
 _TRAINED = 20_000  # rows whose sites training knows
+_PER_SECOND, _FEWEST = 2000, 500  # where time is limited: so many per second that is left
 _WIDE = 64  # columns, from which an evaluation takes long
 _FIRST, _NEXT = 6, 4  # sweeps before the first run, and before each of the others
 _LITTLE = 0.002  # nats per row: a run that gains less is the last one
 _LAST, _LAST_OF_MANY = 30, 1  # sweeps over all rows, where training knew all of them or not
+_SEARCH = 2.0  # time that is left, in units of that of the search: the rest is for all rows
 _TOL = 1e-7  # nats per row of which the sites are short then ...
 _TOL_OF_MANY = 1e-4  # ... or this
 
@@ -75,7 +77,8 @@ class SiteSearch:
     """
 
     def __init__(self, job, k, k_fit, random_state, aside=None):
-        self.job, self.k, self.k_fit, self.random_state = job, k, k_fit, random_state
+        self.job, self.random_state = job.within(_SEARCH), random_state
+        self.k, self.k_fit = k, k_fit
         self.aside = aside
         self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
         self.stopped, self.prior = False, prior_of(job)
@@ -83,8 +86,10 @@ class SiteSearch:
 
     def learn(self, rows):
         """`LocalSites` of a table, or of some of its rows where it has many."""
-        if len(rows) > _TRAINED:
-            rows = rows.sampled(rows.sample(_TRAINED, self.random_state))
+        in_time = max(_PER_SECOND * self.job.settings.deadline.left(), _FEWEST)
+        most = int(min(in_time, _TRAINED))
+        if len(rows) > most:
+            rows = rows.sampled(rows.sample(most, self.random_state))
         with arithmetic():
             local = self._start(SiteRows.of(rows)[0])
             if not self.job.settings.solver.moves:
@@ -188,7 +193,7 @@ class SiteSearch:
         if known.n_rows < everything.n_rows:
             sites = self._predicted_sites(objective, kernel, everything)
         most, tol = _LAST, _TOL
-        if everything.n_rows > _TRAINED:
+        if everything.n_rows > _TRAINED or self.job.settings.deadline.is_over():
             most, tol = _LAST_OF_MANY, _TOL_OF_MANY
         objective = replace(objective, near=everything, sites=sites)
         objective = self._seen_from(objective, kernel, most, tol)

@@ -30,6 +30,8 @@ from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
 from skgp_sparse.posteriors._subsets import begun_on_subsets
 from skgp_sparse.solvers import KeepParameters
 
+_SHARES = 3  # of the time that is left, one of which is for the hyperparameters of few rows
+_OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in units of that before
 _BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
 _ROWS_OF_POINTS = 20_000  # of the trials of inducing points ...
 _ITERATIONS = 10  # ... whose second one has so many iterations
@@ -134,10 +136,12 @@ class Race:
     def run(self):
         """Hold the trials."""
         job, random_state = self.job, self.random_state
+        first, deadline = job.within(_SHARES), job.settings.deadline
         if job.model.has_sites:
-            begun = begin(job, random_state)
+            begun = begin(first, random_state)
         else:
-            begun, _ = begun_on_subsets(job, random_state)
+            begun, _ = begun_on_subsets(first, random_state)
+        begun = begun.with_settings(deadline=deadline)
         self.aside = aside = Aside(job.rows, random_state, job.model.has_sites)
         is_exact = isinstance(job.strategy.rival, Exact)
         self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, aside, random_state)
@@ -149,10 +153,8 @@ class Race:
         failed = Judgement.of_failure(aside.count)
         self.best = if_possible(self.search.first, starts)
         self.of_neighbors = self.best.judgement if self.best else failed
-        if self.best and self.search.is_over():
-            self.of_rival = failed
-            return
-        self.of_rival = if_possible(self.rival.first) or failed
+        has_time = deadline.allows(_OF_RIVAL) or not self.best
+        self.of_rival = has_time and if_possible(self.rival.first) or failed
         if self.best and not self.of_rival.leads(self.of_neighbors, _BEHIND):
             self._go_on()
 
