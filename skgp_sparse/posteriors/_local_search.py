@@ -128,6 +128,8 @@ class LocalSearch:
                     break
                 other = if_possible(self._of_smoothness, first, nu) or best
                 best = max(best, other, key=density_of)
+        if self.is_over():
+            return best
         last = if_possible(lambda: self.judged(self.climbed(best.local, _LAST))) or best
         return max(best, last, key=density_of)
 
