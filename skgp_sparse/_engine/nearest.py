@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
-from sklearn.neighbors import NearestNeighbors
 
 from skgp_sparse import kernels
 
@@ -51,6 +50,8 @@ class NearestRows:
         if self.tree is not None:
             distances, rows = self.tree.query(Q, k=[*range(1, wanted + 1)], workers=n_jobs)
         else:
+            from sklearn.neighbors import NearestNeighbors  # an import that takes .1 s
+
             search = NearestNeighbors(n_neighbors=wanted, algorithm="brute", n_jobs=n_jobs)
             distances, rows = search.fit(self.X).kneighbors(Q)
         rows, distances = first_of(distances, rows, k)

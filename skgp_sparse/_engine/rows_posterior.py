@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.gaussian_process.kernels import ConstantKernel
-from sklearn.neighbors import NearestNeighbors
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import process
@@ -120,6 +119,8 @@ class RowsPosterior(Process):
         most = min(_NEAREST, len(self.rest))
         if most == 0:
             return np.empty((len(X), 0), dtype=int)
+        from sklearn.neighbors import NearestNeighbors  # an import that takes .1 s
+
         search = NearestNeighbors(n_neighbors=most, n_jobs=n_jobs)
         search.fit(kernels.in_units(self.prior, self.X[self.rest], self.scale))
         places = kernels.in_units(self.prior, X, self.scale)

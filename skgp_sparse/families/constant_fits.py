@@ -6,7 +6,6 @@ c of the variance can be explained then.
 """
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
 from skgp_sparse._engine.moments import or_one
 from skgp_sparse._engine.scale_evidence import lag_correlation
@@ -94,6 +93,8 @@ def _likeness(X, y):
     X = X[:, there] / np.std(X[:, there], axis=0)
     found = [lag_correlation(x, y) for x in X.T]
     if X.shape[1] > 1:
+        from sklearn.neighbors import NearestNeighbors  # an import that takes .1 s
+
         near = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(return_distance=False)[:, 0]
         found.append(1.0 - 0.5 * np.mean((y - y[near]) ** 2) / variance)
     likeness = max(found, default=0.0)

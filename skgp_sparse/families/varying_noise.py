@@ -51,7 +51,7 @@ _MOST_ROWS = 4000  # whose errors are followed
 _NEIGHBORS = 50  # that tell errors
 _LEVELS = np.exp(np.linspace(-1.5, 2.0, 15))  # factors of noise that varies
 _POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
-_ITERATIONS = 100
+_ITERATIONS, _COARSER = 100, 5.0  # of their search, and its tolerance in units of that of the fit
 _SHARE_OF_TIME = 0.4  # of the fit before, that is left if noise may vary by default
 _CHEAP = 600  # rows up to which the last step of a default fit converges ...
 _BRIEFLY, _MOVES = 6, 2000  # ... its iterations above, and rows up to which it moves anything
@@ -269,6 +269,8 @@ def _second_process(job, table, family, random_state):
         solver=LBFGS(),
         n_restarts=0,
         max_iter=_ITERATIONS,
+        tol=_COARSER * job.settings.tol,
+        believes_noise=True,
         start_rows=_FEW,
         progress=None,
         cheap=None,

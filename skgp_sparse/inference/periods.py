@@ -12,7 +12,6 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-from scipy.signal import lombscargle
 
 from skgp_sparse import kernels
 from skgp_sparse.inference.parameters import value_or_minus_inf
@@ -151,6 +150,8 @@ def _power(rows, frequencies):
 
     It is that of Lomb and Scargle; several targets are seen along what they have most in common.
     """
+    from scipy.signal import lombscargle  # an import that takes .2 s
+
     x, y = rows.stored_inputs()[:, 0].astype(float), rows.targets()
     x = x - x.min()
     centred = x - x.mean()

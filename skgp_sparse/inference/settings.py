@@ -85,4 +85,5 @@ class Settings(NamedTuple):
     cheap: CheapSearch | None = None  # where an evaluation is cheap
     deadline: Deadline = Deadline()  # what may be left out after it is left out
     prior: ThetaPrior = NO_PRIOR  # of the hyperparameters of the kernel
+    believes_noise: bool = False  # whether an optimum that explains nothing is the last one
     find_periods: bool = True  # whether a periodogram says where free periods begin

@@ -14,6 +14,7 @@ from skgp_sparse.inference.optimizers import STOPPED, STUCK, climb, limit_reache
 from skgp_sparse.inference.parameters import VectorFunction
 
 _SOME_ROWS = 10_000  # that tell how far apart places on a sphere are
+_NEAR, _NEAR_NATS = 0.3, 0.1  # of an end: in logarithms of hyperparameters, and in nats
 _RESCUES = 4  # starts after an optimum that explains nothing
 _IN_A_BASIN = 0.4  # first step of a kernel with periods; from one on, it left the basin
 _LITTLE = 1e-5  # nats, of all rows, that the last iterations of a run gain ...
@@ -29,7 +30,8 @@ def fit_exact(objective, kernel, settings, random_state):
     for these. Where the own theta leads to an optimum that explains the targets no better than
     noise alone, a few starts around it are tried before that is believed. With a `CheapSearch`, it
     has further starts, of which the best one ends at an optimum, and so does each of those that
-    follow. Of periods that rows cannot tell apart, the longest wins.
+    follow, unless it comes to where another one has ended or explains nothing. Of periods that rows
+    cannot tell apart, the longest wins.
 
     Returns
     -------
@@ -38,25 +40,29 @@ def fit_exact(objective, kernel, settings, random_state):
         The best one, the prior of theta included.
     """
     prior, cheap = settings.prior, settings.cheap
-    function = VectorFunction(objective, kernel, prior=prior)
+    function, ends = VectorFunction(objective, kernel, prior=prior), []
     within = VectorFunction(objective, cheap.kernel, prior=prior) if cheap else function
     first = _IN_A_BASIN if periods.places(kernel) else 1.0
 
     def rough(theta):
         return climb(function, settings, function.parameters.pack(kernel=theta), first=first)
 
-    def fine(maximum):
-        return _finished(within, settings, maximum) if cheap else maximum
+    def fine(maximum, least=-np.inf):
+        if not cheap or any(_is_over(maximum, end, least) for end in ends):
+            return maximum
+        ends.append(_finished(within, settings, maximum))
+        return ends[-1]
 
     others = settings.deadline.until(_others(objective, kernel, cheap))
     best = fine(_best(rough, rough(kernel.theta), others))
     if len(kernel.theta) == 0:
         return within, best
     reached, _ = within.at(best.x)
-    if best.value < reached.constant_log_likelihood():
+    of_noise = reached.constant_log_likelihood()
+    if not settings.believes_noise and best.value < of_noise:
         best = fine(_best(rough, best, settings.deadline.until(_around(kernel.theta))))
     drawn = settings.deadline.until(_further(objective, kernel, settings, random_state))
-    best = _best(lambda theta: fine(rough(theta)), best, drawn)
+    best = _best(lambda theta: fine(rough(theta), of_noise), best, drawn)
     return within, periods.with_longest(within, best)
 
 
@@ -100,6 +106,16 @@ def _finished(function, settings, maximum):
         message = run.message if converged else limit_reached(settings.max_iter)  # of the whole fit
         maximum = run._replace(n_iter=n_iter, converged=converged, message=message)
     return maximum
+
+
+def _is_over(maximum, end, least):
+    """Whether a run need not go on: it is where another one has ended, or explains nothing.
+
+    `least`: the value from which it explains something.
+    """
+    gap = end.value - maximum.value
+    is_near = gap < _NEAR_NATS and np.abs(end.x - maximum.x).max(initial=0.0) < _NEAR
+    return gap >= 0 and (is_near or maximum.value < least)
 
 
 def _around(theta):
