@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
+pytestmark = pytest.mark.second  # figures of the examples
 EXAMPLES = Path(__file__).parent.parent / "examples"
 FIGURES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 

@@ -3,8 +3,9 @@
 from collections import Counter
 
 import pytest
+import tiers
 from conftest import NAMED_BOUNDS
-from tiers import Case, chosen, digest_of_package, draw, pairwise
+from tiers import LIMIT, LONG_CASES, Case, chosen, digest_of_package, draw, pairwise
 
 CASES = [
     *(Case(f"tests/test_a.py::test_short[{k}]") for k in range(5)),
@@ -15,7 +16,24 @@ CASES = [
     *(Case(f"tests/test_b.py::test_all[{k}]", "full", 0.02) for k in range(100)),
 ]
 EVERYTHING = {case.name for case in CASES}
-ALWAYS = ("test_golden.py", "test_golden_sites.py", "test_architecture.py", "test_contributing.py")
+ALWAYS = ("test_golden.py", "test_golden_sites.py")
+OF_TEXT = {  # files about texts and their blocks, which the second tier has; mypy takes long
+    f"tests/test_{name}.py"
+    for name in (
+        "architecture",
+        "contributing",
+        "docstrings",
+        "figures",
+        "gallery",
+        "guide",
+        "messages",
+        "names",
+        "pictures",
+        "plain_messages",
+        "recipes",
+        "types",
+    )
+}
 DIGESTS = [f"hash {k}" for k in range(400)]
 
 
@@ -72,14 +90,101 @@ def test_any_two_values_meet_that_can():
         assert (one, two) in pairs
 
 
+# -- seconds of a case -------------------------------------------------------------------
+
+OF_BURNERS = """
+import time
+
+import pytest
+
+
+def burn(seconds):
+    start = time.process_time()
+    while time.process_time() < start + seconds:
+        pass
+
+
+@pytest.fixture(scope="module")
+def shared():
+    burn(0.3)
+
+
+@pytest.fixture
+def own():
+    burn(0.3)
+
+
+def test_short():
+    pass
+
+
+def test_waiting():
+    time.sleep(0.3)
+
+
+def test_of_a_shared_fixture(shared):
+    pass
+
+
+def test_long():
+    burn(0.3)
+
+
+def test_of_its_own_fixture(own):
+    pass
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+def test_excused(seconds):
+    burn(seconds)
+"""
+
+
+class Outcomes:
+    """A plug-in that remembers them."""
+
+    def __init__(self):
+        self.failed, self.passed = set(), set()
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call":
+            getattr(self, report.outcome).add(report.nodeid.split("::")[1])
+
+
+def outcomes(path, *options):
+    """The names of tests in a file that failed, and of those that passed."""
+    settings, found = path.with_name("pytest.ini"), Outcomes()
+    settings.write_text("[pytest]")
+    alone = "-p", "no:cacheprovider", "-p", "no:xdist", "-c", str(settings)
+    pytest.main([str(path), *alone, *options], plugins=[tiers, found])
+    return found.failed, found.passed
+
+
+def test_a_case_that_takes_too_long_fails(tmp_path, monkeypatch):
+    path = tmp_path / "test_burners.py"
+    path.write_text(OF_BURNERS)
+    failed, passed = outcomes(path, "--quick")
+    assert not failed and len(passed) == 7
+    monkeypatch.setenv(LIMIT, "0.2")
+    monkeypatch.setitem(LONG_CASES, "test_burners.py::test_excused", "It is an example.")
+    failed, passed = outcomes(path, "--quick")
+    assert failed == {"test_long", "test_of_its_own_fixture"} and len(passed) == 5
+    assert outcomes(path, "--all")[0] == set()
+
+
+def test_few_cases_are_excused(all_cases):
+    assert len(LONG_CASES) <= 10 and all(reason.endswith(".") for reason in LONG_CASES.values())
+    assert LONG_CASES.keys() <= {n for case in all_cases for n in (case.name, case.function)}
+
+
 # -- the tests of this package ---------------------------------------------------------
 
 
 def test_every_file_has_tests_that_always_run(all_cases):
     cases = Counter(case.function for case in all_cases if case.share > 0)
     quick = {case.file for case in all_cases if case.tier == "quick" or cases[case.function] > 1}
-    of_mypy = "tests/test_types.py"  # which takes long, and has no cases but these
-    assert quick | {of_mypy} == {case.file for case in all_cases}
+    files = {case.file for case in all_cases}
+    assert files - quick <= OF_TEXT, "give these files a quick case"
 
 
 def test_nothing_golden_and_no_check_of_the_defaults_is_left_out(all_cases):

@@ -13,9 +13,14 @@ all cases out of the quick tier. The sample is drawn by a hash of the package's 
 name of the case: it is the same wherever the package is the same, and moves with every change.
 
 A tier is a part of the whole. Files and tests that are named on the command line run whole.
+
+Where the environment sets `LIMIT`, as ``.ci/run`` does, a case of the quick tier fails that takes more
+CPU seconds than it says, unless `LONG_CASES` names it.
 """
 
 import hashlib
+import os
+import time
 from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +30,8 @@ import pytest
 import skgp_sparse
 
 TIERS = ("quick", "second", "full")  # where a case runs without being drawn
+LIMIT = "CASE_SECONDS"  # a variable of the environment
+LONG_CASES = {}  # {case or test: why it takes longer than the limit}, at most ten
 _CASES = pytest.StashKey()
 _COUNTS = pytest.StashKey()
 
@@ -91,6 +98,34 @@ def case_of(item):
         if mark is not None:
             return Case(item.nodeid, tier, mark.kwargs.get("share", 0.0))
     return Case(item.nodeid)
+
+
+# -- seconds of a case ----------------------------------------------------------------------
+
+
+class Clock:
+    """CPU seconds of this process, but for those of fixtures that several tests share."""
+
+    def __init__(self):
+        self.of_fixtures = 0.0
+        self.at_setup = 0.0
+
+    def __call__(self):
+        return time.process_time() - self.of_fixtures
+
+
+clock = Clock()
+
+
+def too_long(name, tier, seconds):
+    """What is wrong with a case that took some CPU seconds; None if nothing is."""
+    limit = float(os.environ.get(LIMIT, "inf"))
+    if tier != "quick" or seconds <= limit or {name, name.split("[")[0]} & set(LONG_CASES):
+        return None
+    return (
+        f"{name} took {seconds:.1f} CPU seconds, and a case of the quick tier may take {limit:g}. "
+        "Make it smaller, mark it as second, or give the reason in LONG_CASES of tests/tiers.py."
+    )
 
 
 # -- products of factors --------------------------------------------------------------------
@@ -183,6 +218,29 @@ def pytest_collection_modifyitems(config, items):
         config.workeroutput["tier"] = counts
     items[:] = [item for item in items if item.nodeid in names]
     config.hook.pytest_deselected(items=others)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(fixturedef):
+    before = clock()
+    yield
+    if fixturedef.scope != "function":
+        clock.of_fixtures += clock() - before
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    clock.at_setup = clock()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if call.when == "call" and report.passed:
+        name, tier = item.nodeid.split("@")[0], item.config.option.tier
+        wrong = too_long(name, tier, clock() - clock.at_setup)
+        if wrong is not None:
+            report.outcome, report.longrepr = "failed", wrong
 
 
 @pytest.hookimpl(optionalhook=True)
