@@ -90,6 +90,7 @@ def test_no_worse_than_the_exact_process():
     assert losses[0] < 1.01 * losses[1]
 
 
+@pytest.mark.second(share=0.37)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_value_is_the_bound_at_the_fitted_kernel_and_its_gradient_is_right(bound):
     X, y = moons()
@@ -136,6 +137,7 @@ def test_several_classes(bound, multi_class):
         model.latent_mean_and_variance(X)
 
 
+@pytest.mark.second(share=0.44)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
 def test_bound_of_several_classes_takes_one_theta_or_all(multi_class):
     X, y = blobs(120, centers=4)
@@ -163,6 +165,7 @@ def test_n_jobs_changes_nothing():
     assert first.log_marginal_likelihood_value_ == second.log_marginal_likelihood_value_
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_weights_are_repeated_rows(bound):
     X, y = moons(80)
@@ -185,6 +188,7 @@ def test_rare_class_is_not_forgotten(bound):
     assert model.predict_proba([[0.0, 0.0]])[0, 1] < 0.01
 
 
+@pytest.mark.second(share=0.26)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_separable_and_conflicting_labels(bound):
     rng = np.random.RandomState(0)
@@ -207,6 +211,7 @@ def test_thirty_classes_one_with_a_single_member():
     assert model.score(X, names[y]) > 0.8
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("labels", [[-1, 1], [False, True], ["no", "yes"], [3.0, 7.0]])
 def test_labels_of_any_kind(labels):
     X, y = moons()
@@ -303,7 +308,7 @@ def test_warm_start_goes_on():
     assert isinstance(model.kernel_, RBF)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.parametrize("n_inducing", [20, "auto"])
 @pytest.mark.parametrize(
     "change", [1e3, 1e-3, 1e6, 0.01, 0.03, 0.1, 10.0, [1.0, 1e-3], [0.01, 1.0]], ids=str
@@ -333,7 +338,7 @@ def test_a_warm_start_keeps_the_hyperparameters_where_inducing_points_change():
     np.testing.assert_allclose(seen, [found])
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("options", [{"n_inducing": 8}, {"n_inducing": 200}], ids=str)
 @pytest.mark.parametrize("bound, likelihood", [("titsias_new", "probit"), ("fitc", "logit")])
 def test_an_extreme_theta_has_a_value_or_none(options, bound, likelihood):
@@ -415,6 +420,7 @@ def test_verbose_prints_the_bound(capsys):
     assert "[SparseGPClassifier] iteration 2: bound -" in capsys.readouterr().out
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize(
     "mode, names",
     [

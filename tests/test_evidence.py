@@ -56,7 +56,7 @@ def own(kernel, rows, Z, bound):
     return collapsed.value(Problem(kernel, InducingBasis(Z), rows, bound))
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("heteroscedastic", [False, True])
@@ -79,6 +79,7 @@ def test_bounds_are_in_order(kernel, p, heteroscedastic):
     assert certificate.residual <= 1e-6
 
 
+@pytest.mark.second(share=0.3)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_whole_weights_are_copies(weighted):
     kernel, n = KERNELS[2], 700
@@ -150,7 +151,7 @@ def smooth(n=900):
 
 
 def test_of_an_estimator():
-    X, y = smooth()
+    X, y = smooth(400)
     model = SparseGPRegressor(n_inducing=30, random_state=0).fit(X, y)
     certificate = model.evidence_bounds()
     assert certificate.own == model.log_marginal_likelihood_value_

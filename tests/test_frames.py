@@ -171,6 +171,7 @@ def test_polars():
 # -- estimators -----------------------------------------------------------------------------------
 
 
+@pytest.mark.second(share=0.06)
 @pytest.mark.parametrize(
     "options",
     [
@@ -230,6 +231,7 @@ def test_a_column_in_which_everything_is_missing():
     assert np.isfinite(model.predict(frame[["x"]].assign(none=[0.0] + [np.nan] * (N - 1)))).all()
 
 
+@pytest.mark.second
 def test_a_thousand_levels_and_a_level_with_one_row():
     rng = np.random.RandomState(0)
     frame = pd.DataFrame({"x": rng.normal(size=1500), "id": rng.randint(0, 1000, 1500).astype(str)})
@@ -310,6 +312,7 @@ def test_periods_begin_with_their_first_day():
     assert_array_equal(numbers, [[0.0], [31.0], [np.nan]])
 
 
+@pytest.mark.second(share=0.26)
 @pytest.mark.parametrize("multi_class", ["one_vs_one", "one_vs_rest", "softmax"])
 def test_values_that_are_missing_in_one_class_only(multi_class):
     frame, y = table()
@@ -419,6 +422,7 @@ NO_TEXT = {
 }
 
 
+@pytest.mark.second(share=0.09)
 @pytest.mark.parametrize("convert", NO_TEXT.values(), ids=NO_TEXT)
 def test_text_without_a_value_in_fit_is_a_category_without_levels(convert):
     frame, y = table()
@@ -550,6 +554,7 @@ def told(model, X, y):
     return [one for one in caught if issubclass(one.category, TextColumnWarning)]
 
 
+@pytest.mark.second(share=0.4)
 @pytest.mark.parametrize("text", ODD_TEXT.values(), ids=ODD_TEXT)
 def test_text_that_is_hardly_a_category_is_told_once(text):
     frame, y = table()
@@ -743,6 +748,7 @@ def test_missing_values_leave_noise():
         Missing(RBF(), columns=[0, 1], noise=np.array([0.1, 0.0])).theta  # noqa: B018
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("posterior", ["inducing", "exact", "neighbors"])
 @pytest.mark.parametrize("alpha", [0.1, np.linspace(0.1, 0.3, 80)], ids=["number", "by row"])
 def test_noise_of_missing_values_is_learned_beside_known_noise(posterior, alpha):

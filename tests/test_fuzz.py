@@ -1,4 +1,4 @@
-"""Some of the random cases of `fuzz.py`, always the same: about a minute."""
+"""Some of the random cases of `fuzz.py`, always the same: half a minute."""
 
 import fuzz
 import pytest
@@ -9,4 +9,4 @@ LONG = pytest.param(19, marks=pytest.mark.full(share=0))  # a softmax of varianc
 @pytest.mark.second(share=0.05)
 @pytest.mark.parametrize("first_seed", [*range(19), LONG])
 def test_what_must_hold_for_every_case_holds(first_seed):
-    fuzz.run(n_cases=10, first_seed=first_seed)
+    fuzz.run(n_cases=4, first_seed=first_seed)

@@ -43,7 +43,7 @@ def fitted():
     return model(n_components=2, tol=1e-6).fit(curve()[0])
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.04)
 @parametrize_with_checks(
     [
         BayesianGPLVM(n_inducing=5, max_iter=5, n_restarts_optimizer=0),
@@ -76,6 +76,7 @@ def test_positions_have_the_spread_of_the_prior(fitted):
     agree(second, np.ones(2), 0.02)
 
 
+@pytest.mark.second
 def test_rows_are_placed_on_their_own(fitted):
     X = curve(seed=1)[0]
     X[::3, 1] = np.nan
@@ -96,6 +97,7 @@ def test_missing_entries_are_found_again(fitted):
     assert np.mean(np.abs(error) < 3 * std[np.isnan(gaps)]) > 0.9
 
 
+@pytest.mark.second
 def test_rows_without_entries_are_at_the_prior():
     X = curve()[0]
     X[3] = np.nan
@@ -220,6 +222,7 @@ def test_length_scales_follow_their_components():
     agree(at.inverse_transform(again), at.inverse_transform(at.embedding_), 0.2)
 
 
+@pytest.mark.second(share=0.22)
 @pytest.mark.parametrize(
     "X",
     [

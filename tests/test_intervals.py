@@ -107,6 +107,7 @@ def test_weights_and_repeated_rows_give_the_same_intervals():
         assert_allclose(a, b, rtol=1e-8)
 
 
+@pytest.mark.second(share=0.14)
 @pytest.mark.parametrize(
     "options",
     [

@@ -132,6 +132,7 @@ COUNTS = RNG.poisson(np.exp(1.0 + np.sin(X[:, 0]))).astype(float)
 OFFSET = RNG.uniform(-0.2, 0.2, N)
 
 
+@pytest.mark.second(share=0.13)
 @pytest.mark.parametrize("bound", ["titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_cavities_are_close_to_fits_without_the_row(bound, posterior):
@@ -155,6 +156,7 @@ def test_cavities_are_close_to_fits_without_the_row(bound, posterior):
     assert loo.log_density.mean() == pytest.approx(refits[2].mean(), abs=0.006)
 
 
+@pytest.mark.second
 def test_neighbors_with_a_likelihood():
     rng = np.random.RandomState(0)
     many = rng.uniform(-3, 3, size=(400, 2))
@@ -169,6 +171,7 @@ def test_neighbors_with_a_likelihood():
 LABELS = np.digitize(Y, [-0.4, 0.5])
 
 
+@pytest.mark.second(share=0.06)
 @pytest.mark.parametrize("bound", ["titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("n_inducing", [8, 40])

@@ -146,6 +146,7 @@ def test_default_fits_beat_gaussian_noise_and_do_not_warn(name, recwarn):
     assert found[1].likelihood_ is None
 
 
+@pytest.mark.second
 def test_parameters_of_the_likelihood_are_found():
     X, y = table("negative_binomial", n=1500)
     found = small("negative_binomial", max_iter=100).fit(X, y).likelihood_
@@ -256,6 +257,7 @@ def test_rows_of_weight_zero_may_have_any_target():
     assert_array_equal(first, second)
 
 
+@pytest.mark.second(share=0.22)
 @pytest.mark.parametrize(
     "bound", ["titsias", "titsias_new", "gfitc-ep", "pep", PEP(0.0), Titsias()]
 )
@@ -268,7 +270,7 @@ def test_every_bound_fits_counts(bound):
     assert gradient.shape == model.kernel_.theta.shape
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n_inducing", [12, 1000])
 def test_weights_are_repeated_rows_and_order_is_nothing(name, n_inducing):
@@ -312,6 +314,7 @@ def test_a_users_optimiser_moves_the_kernel_alone():
 # -- predictions -----------------------------------------------------------------------
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("name", NAMES)
 def test_predictions_are_moments_and_quantiles_of_samples(name):
     X, y = table(name)
@@ -348,6 +351,7 @@ def test_quantiles_of_gaussian_noise_and_of_several_targets():
     assert_allclose(density, stats.norm.logpdf(y, mean, std), rtol=1e-10)
 
 
+@pytest.mark.second(share=0.28)
 @pytest.mark.parametrize("name", NAMES)
 def test_latent_predictions_are_on_the_link_scale(name):
     X, y = table(name)
@@ -579,7 +583,7 @@ def extraordinary(name, what):
     return X, np.where(np.arange(40) == 7, 1e4, y)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_inducing", [6, "auto"])
 @pytest.mark.parametrize(
@@ -610,6 +614,7 @@ def test_extraordinary_tables_have_finite_predictions(name, what, n_inducing):
         assert_allclose(mean, 3.0, rtol=0.35)
 
 
+@pytest.mark.second(share=0.26)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_numbers_that_are_none_are_refused(name, value):

@@ -41,6 +41,7 @@ FINE = {
 }
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("case", FINE.values(), ids=FINE)
 def test_fine_structure_is_found(case):
     d, n, noise, f, least = case
@@ -59,6 +60,7 @@ POSTERIORS = {
 }
 
 
+@pytest.mark.second(share=0.08)
 @pytest.mark.parametrize("options", POSTERIORS.values(), ids=POSTERIORS)
 def test_every_posterior_begins_there(options):
     y = of_the_day(HOURS) + 0.5 * np.random.RandomState(0).normal(size=len(HOURS))
@@ -66,6 +68,7 @@ def test_every_posterior_begins_there(options):
     assert explained(model, of_the_day, 1, 0.0, 503.0) > 0.95
 
 
+@pytest.mark.second
 def test_a_stream_of_hours():
     y = of_the_day(HOURS) + 0.5 * np.random.RandomState(0).normal(size=len(HOURS))
     model = SparseGPRegressor(random_state=0)
@@ -74,6 +77,7 @@ def test_a_stream_of_hours():
     assert explained(model, of_the_day, 1, 0.0, 503.0) > 0.95
 
 
+@pytest.mark.second(share=0.07)
 @pytest.mark.parametrize("name", ["poisson", "negative_binomial", "gamma", "student_t"])
 def test_every_likelihood_begins_there(name):
     rng, days = np.random.RandomState(0), HOURS / 24
@@ -95,6 +99,7 @@ def fields(X):
     return 1 / (1 + np.exp(-8 * np.prod(np.sin(5 * np.pi * X), axis=1)))
 
 
+@pytest.mark.second(share=0.16)
 @pytest.mark.parametrize(("p", "d", "least"), [(stripes, 1, 0.88), (fields, 2, 0.78)])
 def test_labels_begin_there(p, d, least):
     rng = np.random.RandomState(0)
@@ -103,6 +108,7 @@ def test_labels_begin_there(p, d, least):
     assert model.score(Q, rng.uniform(size=1000) < p(Q)) > least
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "softmax"])
 def test_several_classes_begin_there(multi_class):
     rng = np.random.RandomState(0)
@@ -112,6 +118,7 @@ def test_several_classes_begin_there(multi_class):
     assert model.score(X[400:], y[400:]) > 0.8
 
 
+@pytest.mark.second
 def test_a_week_in_a_column_of_dates_beside_other_types():
     pd = pytest.importorskip("pandas")
     rng = np.random.RandomState(0)
@@ -154,6 +161,7 @@ def far(X, how):
     return X
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("how", ["one sentinel", "sentinels", "clusters", "three clusters"])
 def test_far_rows_hide_nothing(how):
     def f(X):
@@ -179,6 +187,7 @@ def test_a_column_with_heavy_tails_is_not_lost():
     assert model.score(X[300:][near[300:]], y[300:][near[300:]]) > 0.9
 
 
+@pytest.mark.second(share=0.12)
 @pytest.mark.parametrize("unit", [1.0, 1000.0])
 @pytest.mark.parametrize("posterior", ["auto", "neighbors", "inducing"])
 def test_a_constant_column_has_no_effect_later(unit, posterior):
@@ -190,6 +199,7 @@ def test_a_constant_column_has_no_effect_later(unit, posterior):
     assert_allclose(model.predict(other), model.predict(X[200:]), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.second
 def test_as_little_noise_for_many_rows_as_for_few():
     rng = np.random.RandomState(0)
     X, Q = rng.uniform(-2, 2, size=(650, 2)), rng.uniform(-2, 2, size=(300, 2))
@@ -207,6 +217,7 @@ def table_of_two_columns(n):
     return X, np.sin(2 * X["x"]) + 0.3 * X["z"] + 0.1 * rng.normal(size=n)
 
 
+@pytest.mark.second(share=0.18)
 @pytest.mark.parametrize("share", [0.0, 0.02])
 def test_a_column_that_is_hardly_known_does_not_take_the_noise(share):
     X, y = table_of_two_columns(600)

@@ -76,6 +76,12 @@ def expected_failures(estimator):
     return {"check_regressors_train": "sets alpha, which belongs to Gaussian noise"}
 
 
+@parametrize_with_checks([SparseGPRegressor(optimizer=None)])
+def test_estimator_checks_without_an_optimiser(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.second
 @parametrize_with_checks(
     [
         SparseGPRegressor(),
@@ -88,9 +94,15 @@ def test_estimator_checks_of_the_defaults(estimator, check):
     check(estimator)
 
 
-@pytest.mark.second(share=0.07)
-@parametrize_with_checks(estimators(), expected_failed_checks=expected_failures)
+@pytest.mark.second(share=0.02)
+@parametrize_with_checks(estimators()[::5], expected_failed_checks=expected_failures)
 def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
+@parametrize_with_checks(estimators(), expected_failed_checks=expected_failures)
+def test_estimator_checks_of_all(estimator, check):
     check(estimator)
 
 

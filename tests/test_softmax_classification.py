@@ -55,6 +55,7 @@ def test_fixed_models_agree_with_golden_values(name, prefix, bound):
     agree(variance, ref[f"{prefix}_var_test"], 1e-4)
 
 
+@pytest.mark.second(share=0.34)
 @pytest.mark.parametrize("n_inducing", [12, 1000])
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new"])
 def test_one_model_of_all_classes(bound, n_inducing):
@@ -110,7 +111,7 @@ def test_two_classes_are_one_binary_problem_whatever_the_strategy():
 
 
 def test_threads_blocks_and_pickles_change_nothing():
-    X, y = table(400, classes=5)
+    X, y = table(200, classes=5)
     model = small(n_jobs=1).fit(X, y)
     p = model.predict_proba(X)
     agree(small(n_jobs=3).fit(X, y).predict_proba(X), p, 1e-8)

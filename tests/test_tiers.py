@@ -1,11 +1,12 @@
 """The tiers of the tests: the sample moves, nothing is forgotten, nothing golden is left out."""
 
 from collections import Counter
+from itertools import product
 
 import pytest
 import tiers
 from conftest import NAMED_BOUNDS
-from tiers import LIMIT, LONG_CASES, Case, chosen, digest_of_package, draw, pairwise
+from tiers import LIMIT, LONG_CASES, Case, chosen, digest_of_package, draw, pairwise, thinned
 
 CASES = [
     *(Case(f"tests/test_a.py::test_short[{k}]") for k in range(5)),
@@ -66,6 +67,18 @@ def test_the_second_tier_is_fixed_and_the_tiers_are_everything():
     assert chosen(CASES, "all", "a") == EVERYTHING
     left = EVERYTHING - chosen(CASES, "quick", "a") - chosen(CASES, "second", "a")
     assert left <= names("test_all")
+
+
+def test_the_cases_of_a_thinned_test_have_every_value():
+    numbers = product(range(5), range(4), range(3))
+    cases = [Case(f"test[{v}]", "second", 0.0, frozenset(enumerate(v))) for v in numbers]
+    others = [Case("other[1]", "second"), Case("other[2]")]
+    found = thinned(cases + others)
+    second = [case for case in found if case.tier == "second" and case.values]
+    assert len(second) == 5 and len({frozenset(case.values) for case in second}) == 5
+    assert len(frozenset().union(*(case.values for case in second))) == 5 + 4 + 3
+    assert {case.tier for case in found if case.values} == {"second", "full"}
+    assert found[-2:] == others and [case.name for case in found[:-2]] == [c.name for c in cases]
 
 
 def test_the_hash_is_that_of_names_and_contents(tmp_path):
@@ -182,14 +195,17 @@ def test_few_cases_are_excused(all_cases):
 
 def test_every_file_has_tests_that_always_run(all_cases):
     cases = Counter(case.function for case in all_cases if case.share > 0)
-    quick = {case.file for case in all_cases if case.tier == "quick" or cases[case.function] > 1}
+    quick = {
+        case.file
+        for case in all_cases
+        if case.tier == "quick" or case.share == 1 or cases[case.function] > 1
+    }
     files = {case.file for case in all_cases}
     assert files - quick <= OF_TEXT, "give these files a quick case"
 
 
-def test_nothing_golden_and_no_check_of_the_defaults_is_left_out(all_cases):
-    kept = [case for case in all_cases if case.file.endswith(ALWAYS) or "the_defaults" in case.name]
-    assert all(case.tier == "quick" for case in kept)
+def test_nothing_golden_is_left_out(all_cases):
+    assert all(case.tier == "quick" for case in all_cases if case.file.endswith(ALWAYS))
 
 
 def test_shares_are_shares(all_cases):

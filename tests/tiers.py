@@ -8,14 +8,16 @@ quick       every test without a mark, and a sample of those with one; the defau
 
 ``@pytest.mark.second(share=0.1)`` says that a test is long, or one of many cases: it runs in the
 second tier, and a tenth of its cases in the quick tier, of several cases at least one.
-``@pytest.mark.full(share=0.1)`` says the same of cases that only ``--all`` runs. A share of 0 keeps
-all cases out of the quick tier. The sample is drawn by a hash of the package's files and of the
-name of the case: it is the same wherever the package is the same, and moves with every change.
+``@pytest.mark.full(share=0.1)`` says the same of cases that only ``--all`` runs. With ``thin=1``,
+the second tier has some cases of a test only, in which every value of every parameter occurs, with
+``thin=2`` those in which any two values meet, and the others are ``full``. A share of 0 keeps all
+cases out of the quick tier. The sample is drawn by a hash of the package's files and of the name of
+the case: it is the same wherever the package is the same, and moves with every change.
 
 A tier is a part of the whole. Files and tests that are named on the command line run whole.
 
-Where the environment sets `LIMIT`, as ``.ci/run`` does, a case of the quick tier fails that takes more
-CPU seconds than it says, unless `LONG_CASES` names it.
+Where the environment sets `LIMIT`, as ``.ci/run`` does, a case of the quick tier fails that takes
+more CPU seconds than it says, unless `LONG_CASES` names it.
 """
 
 import hashlib
@@ -42,6 +44,7 @@ class Case(NamedTuple):
     name: str
     tier: str = "quick"
     share: float = 1.0
+    values: frozenset = frozenset()  # (pairs of) values of its parameters, if it may be left out
 
     @property
     def file(self):
@@ -96,8 +99,27 @@ def case_of(item):
     marks = {tier: item.get_closest_marker(tier) for tier in reversed(TIERS[1:])}
     for tier, mark in marks.items():
         if mark is not None:
-            return Case(item.nodeid, tier, mark.kwargs.get("share", 0.0))
+            share, thin = mark.kwargs.get("share", 0.0), mark.kwargs.get("thin", 0)
+            values = combinations(sorted(item.callspec.indices.items()), thin) if thin else ()
+            return Case(item.nodeid, tier, share, frozenset(values))
     return Case(item.nodeid)
+
+
+def thinned(cases):
+    """The same cases; of tests that may be thinned, those without a value of their own are full."""
+    left = {}
+    for case in sorted(cases, key=lambda case: draw(case.name, "thin")):
+        if case.values:
+            left.setdefault(case.function, []).append(case)
+    rest = set()
+    for of_function in left.values():
+        missing = frozenset().union(*(case.values for case in of_function))
+        while missing:
+            best = max(of_function, key=lambda case: len(case.values & missing))
+            of_function.remove(best)
+            missing -= best.values
+        rest |= {case.name for case in of_function}
+    return [case._replace(tier="full") if case.name in rest else case for case in cases]
 
 
 # -- seconds of a case ----------------------------------------------------------------------
@@ -195,8 +217,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "second(share=0): runs in the second tier, see tiers.py")
-    config.addinivalue_line("markers", "full(share=0): runs with --all only, see tiers.py")
+    config.addinivalue_line("markers", "second(share=0, thin=0): see tiers.py")
+    config.addinivalue_line("markers", "full(share=0): see tiers.py")
     config.stash[_COUNTS] = set()
     if config.option.tier is None:  # workers of xdist are told
         named = any("::" in name or Path(name).is_file() for name in config.args)
@@ -209,7 +231,7 @@ def pytest_report_header(config):
 
 @pytest.hookimpl(tryfirst=True)  # before xdist gives other names
 def pytest_collection_modifyitems(config, items):
-    cases = config.stash[_CASES] = list(map(case_of, items))
+    cases = config.stash[_CASES] = thinned(list(map(case_of, items)))
     names = chosen(cases, config.option.tier, SAMPLE)
     others = [item for item in items if item.nodeid not in names]
     counts = len(items) - len(others), len(items)
