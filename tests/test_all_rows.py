@@ -63,7 +63,7 @@ def smooth(n, seed=0):
     return X, np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.01 * (y[:, 0] - y.mean())
 
 
-@pytest.mark.second(share=0.05)
+@pytest.mark.second(share=0.05, thin=1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_products_are_those_of_the_matrix(kernel, n_jobs):
@@ -275,8 +275,8 @@ def test_covariances_have_the_variances_on_their_diagonal():
 
 @pytest.mark.second
 def test_samples_have_the_predicted_moments():
-    X, y = smooth(1500)
-    model = SparseGPRegressor(posterior="rows", n_inducing=200, random_state=0).fit(X, y)
+    X, y = smooth(700)
+    model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)
     Xt = X[:8] + 0.1
     mean, std = model.predict(Xt, return_std=True)
     draws = model.sample_y(Xt, 4000, random_state=1)
@@ -394,21 +394,21 @@ def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, m
     def stopping(*args, report, **options):
         return solve(*args, report=lambda n_iter, residual: n_iter >= 2, **options)
 
-    X, y = smooth(1500)
+    X, y = smooth(3000)
     y = y + 0.02 * np.random.RandomState(1).normal(size=len(y))
     model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1e-5, random_state=0)
     if by_whom == "user":
         monkeypatch.setattr("skgp_sparse.posteriors._all_rows.solve", stopping)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            model.fit(X[:1000], y[:1000])
+            model.fit(X[:2000], y[:2000])
     else:
         kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 10.0]) + WhiteKernel(1e-3)
         model.set_params(kernel=kernel, optimizer=None, max_iter=2)
         with pytest.warns(ConvergenceWarning, match="ended after 2 products"):
-            model.fit(X[:1000], y[:1000])
-    assert len(model._fits[0].posterior.rest) == 1000 - 100 - 100
-    assert covered(model, X[1000:], y[1000:]) > 0.9
+            model.fit(X[:2000], y[:2000])
+    assert len(model._fits[0].posterior.rest) == 2000 - 200 - 100
+    assert covered(model, X[2000:], y[2000:]) > 0.9
 
 
 @pytest.mark.second(share=0.05)
@@ -427,7 +427,7 @@ def test_quiet_rows_are_solved_more_exactly(noise, goal):
 
 @pytest.mark.second(share=0.08)
 def test_weights_count_as_copies():
-    X, y = smooth(1200)
+    X, y = smooth(500)
     weight = np.random.RandomState(0).randint(0, 4, size=len(X))
     kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-3)
     options = dict(posterior="rows", n_inducing=100, optimizer=None, tol=1e-8, random_state=0)
@@ -579,7 +579,7 @@ def test_nearly_no_noise_has_variances(alpha, d):
 
 @pytest.mark.second(share=0.08)
 def test_a_coarse_tolerance_still_solves():
-    X, y = smooth(1500)
+    X, y = smooth(700)
     model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1.0, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.9
 
@@ -592,7 +592,7 @@ def test_inducing_points_that_are_given_are_refused():
 
 @pytest.mark.second(share=0.08)
 def test_float32_rows_predict_alike():
-    X, y = smooth(1500)
+    X, y = smooth(600)
     X = X.astype(np.float32).astype(np.float64)
     options = dict(posterior="rows", n_inducing=100, random_state=0)
     double = SparseGPRegressor(**options).fit(X, y).predict(X[:20])

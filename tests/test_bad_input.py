@@ -261,7 +261,7 @@ def test_offsets_and_scales_of_X_do_not_matter(n_inducing, offset, scale):
     np.testing.assert_allclose(estimator.predict(moved), plain.predict(X), atol=1e-2)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @ROUTES
 @pytest.mark.parametrize("normalize_y", [True, False])
 @pytest.mark.parametrize("offset, scale", [(1e8, 1.0), (0.0, 1e-12), (0.0, 1e12)])

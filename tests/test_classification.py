@@ -120,7 +120,7 @@ def test_value_without_theta_has_no_gradient():
         model.log_marginal_likelihood([0.0])
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_several_classes(bound, multi_class):

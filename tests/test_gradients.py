@@ -94,14 +94,14 @@ def check_exact(case, tolerance=1e-7):
     check_gradient(value, found.theta_bar, (len(theta),), tolerance)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=2)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("bound", EVERY_BOUND)
 def test_gradient_is_the_slope_of_the_value(bound, kernel):
     check_collapsed(make_case(kernel), EVERY_BOUND[bound])
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=2)
 @pytest.mark.parametrize("kernel", ["rbf_ard", "dot_plus_rbf"])
 @pytest.mark.parametrize("targets, weighted", TABLES)
 @pytest.mark.parametrize("noise", NOISES)
@@ -111,7 +111,7 @@ def test_gradient_holds_for_every_noise_weight_and_target(bound, noise, targets,
     check_collapsed(case, EVERY_BOUND[bound])
 
 
-@pytest.mark.second(share=0.29)
+@pytest.mark.second(share=0.29, thin=1)
 @pytest.mark.parametrize("kernel", ["rbf_ard", "power", "pairwise_poly"])
 @pytest.mark.parametrize("amount", [1e-6, 1e-2])
 @pytest.mark.parametrize("bound", EVERY_BOUND)
@@ -126,7 +126,7 @@ def test_absolute_jitter_has_no_derivative(bound):
     check_collapsed(case, EVERY_BOUND[bound])
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("bound", EVERY_BOUND)
 def test_gradient_of_many_blocks_recomputed_is_the_slope(bound, noise, monkeypatch):

@@ -119,7 +119,7 @@ def test_a_fit_maximises_the_objective_and_the_prior_together(options):
     np.testing.assert_allclose(slope[inside], 0.0, atol=0.05)
 
 
-@pytest.mark.second(share=0.22)
+@pytest.mark.second(share=0.22, thin=1)
 @pytest.mark.parametrize("estimator", [SparseGPRegressor, SparseGPClassifier])
 @pytest.mark.parametrize("options", [{}, {"posterior": "inducing", "n_inducing": 10}])
 def test_the_evidence_that_is_told_is_that_of_the_data(estimator, options):

@@ -182,7 +182,7 @@ def test_memory_budget_does_not_matter(bound, noise):
         agree_posteriors(small[1], whole[1], case.X, 1e-11)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("n_jobs", [1, 4])
 @pytest.mark.parametrize("signal", ["rbf_ard", "matern_0.5"])
 @pytest.mark.parametrize("bound", ["titsias_new", "fitc"])

@@ -132,7 +132,7 @@ COUNTS = RNG.poisson(np.exp(1.0 + np.sin(X[:, 0]))).astype(float)
 OFFSET = RNG.uniform(-0.2, 0.2, N)
 
 
-@pytest.mark.second(share=0.13)
+@pytest.mark.second(share=0.13, thin=1)
 @pytest.mark.parametrize("bound", ["titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_cavities_are_close_to_fits_without_the_row(bound, posterior):
@@ -171,7 +171,7 @@ def test_neighbors_with_a_likelihood():
 LABELS = np.digitize(Y, [-0.4, 0.5])
 
 
-@pytest.mark.second(share=0.06)
+@pytest.mark.second(share=0.06, thin=2)
 @pytest.mark.parametrize("bound", ["titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("n_inducing", [8, 40])

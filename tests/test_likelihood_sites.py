@@ -160,7 +160,7 @@ def test_weights_are_repeated_rows(likelihood, method):
 @pytest.mark.second(share=0.03)
 @pytest.mark.parametrize("likelihood, method", PAIRS)
 def test_blocks_threads_and_memory_change_nothing(likelihood, method):
-    found, case = objective(likelihood, method, n=400)
+    found, case = objective(likelihood, method, n=200)
     whole = found.value_and_gradient(case.kernel, True)
     for options in ({"memory": 1.0}, {"memory": 1e5, "n_jobs": 2}, {"n_jobs": 2}):
         other = replace(found, options=Options(case.jitter, **options))
@@ -267,7 +267,7 @@ def log_expected_power(likelihood, y, kernel, w):
     )
 
 
-@pytest.mark.second
+@pytest.mark.full
 @pytest.mark.parametrize("bound", ["gfitc-ep", "pep"])
 def test_a_thousand_random_weighted_fits_neither_raise_nor_warn(bound):
     rng = np.random.default_rng(0)
@@ -295,7 +295,7 @@ def test_default_fits_with_random_weights_neither_raise_nor_warn(bound):
     rng = np.random.default_rng(1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for _ in range(20):
+        for _ in range(8):
             X = rng.uniform(-3, 3, (30, 1))
             y = np.where(np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=30) > 0, 1, 0)
             model = SparseGPClassifier(bound=bound, n_inducing=8, random_state=0)

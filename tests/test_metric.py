@@ -346,7 +346,7 @@ def test_labels_that_arrive_later_have_no_metric():
     assert "metric=2 is learned from all rows at once" in str(error.value.__cause__)
 
 
-@pytest.mark.second(share=0.07)
+@pytest.mark.second(share=0.07, thin=1)
 @pytest.mark.parametrize("n", [2, 4, 5, 9])
 @pytest.mark.parametrize("posterior", ["inducing", Neighbors(1, 1)], ids=["inducing", "neighbors"])
 def test_a_few_rows_are_no_failure(n, posterior):

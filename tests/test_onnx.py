@@ -114,7 +114,7 @@ def test_a_classifier():
     assert_same_labels(classifier())
 
 
-@pytest.mark.second(share=0.02)
+@pytest.mark.second(share=0.02, thin=2)
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("likelihood", TARGETS)

@@ -341,7 +341,7 @@ def test_moves_take_no_parts_of_their_sample(monkeypatch):
     assert not np.array_equal(model.kernel_.theta, before)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("together", [200, 20_000])
 @pytest.mark.parametrize("kind", ["labels", "poisson"])
 def test_a_large_first_chunk_of_sites(kind, together, monkeypatch):
@@ -360,7 +360,7 @@ def test_a_large_first_chunk_of_sites(kind, together, monkeypatch):
 # -- fit and partial_fit --------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("n_inducing", [12, "auto"])
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
 def test_calls_go_on_from_a_fit(n_inducing, likelihood):

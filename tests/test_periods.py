@@ -53,7 +53,7 @@ def period_of(model):
     return np.exp(model.kernel_.theta[positions_of(model.kernel_, "periodicity")[0][0]])
 
 
-@pytest.mark.second(share=0.02)
+@pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.parametrize("start", [1.0, 5.0])
 @pytest.mark.parametrize("form", TIMES_RBF)
 @pytest.mark.parametrize("name", SERIES)

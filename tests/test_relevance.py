@@ -53,7 +53,7 @@ def test_of_functions_they_are_the_known_ones():
 
 @pytest.mark.second
 def test_of_a_fit_to_ishigami_they_are_close():
-    X = np.random.RandomState(0).uniform(-np.pi, np.pi, size=(900, 3))
+    X = np.random.RandomState(0).uniform(-np.pi, np.pi, size=(1400, 3))
     for posterior in ("neighbors", "inducing"):
         model = SparseGPRegressor(posterior=posterior, n_inducing=200, random_state=0)
         model.fit(X, ishigami(X))

@@ -34,7 +34,7 @@ def fitted(kernel=None, **options):
     return SparseGPRegressor(kernel, **{"optimizer": None, "random_state": 0} | options)
 
 
-@pytest.mark.second(share=0.06)
+@pytest.mark.second(share=0.06, thin=1)
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_moments_are_those_of_predictions(kernel, posterior):
@@ -65,7 +65,7 @@ def test_rows_without_noise_are_interpolated(posterior):
     assert_allclose(functions(X[:30]), np.repeat(y[:, None], 5, axis=1), atol=0.01)
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second(share=0.25, thin=1)
 @pytest.mark.parametrize("likelihood", ["poisson", "student_t"])
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_latent_values_of_a_likelihood(likelihood, posterior):

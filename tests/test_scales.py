@@ -187,7 +187,7 @@ def test_a_column_with_heavy_tails_is_not_lost():
     assert model.score(X[300:][near[300:]], y[300:][near[300:]]) > 0.9
 
 
-@pytest.mark.second(share=0.12)
+@pytest.mark.second(share=0.12, thin=1)
 @pytest.mark.parametrize("unit", [1.0, 1000.0])
 @pytest.mark.parametrize("posterior", ["auto", "neighbors", "inducing"])
 def test_a_constant_column_has_no_effect_later(unit, posterior):

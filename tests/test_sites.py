@@ -77,7 +77,6 @@ def objective(case, method, inner=TIGHT, **options):
     return SiteObjective(case.rows(), method, InducingBasis(case.Z), options, inner)
 
 
-@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("method", GOLDEN)
 @pytest.mark.parametrize("name", CASES)
 def test_bound_gradient_and_predictions_agree_with_ball_arithmetic(name, method):
@@ -95,7 +94,6 @@ def test_bound_gradient_and_predictions_agree_with_ball_arithmetic(name, method)
     agree(probability, ref[f"{method}_prob_test"], tolerance)
 
 
-@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("method", GOLDEN)
 @pytest.mark.parametrize("name", CASES)
 def test_marginals_and_sites_agree_with_ball_arithmetic(name, method):
@@ -418,14 +416,14 @@ def test_exact_bound_is_the_dense_one(method, noise):
     agree(solution.step.value, expected - 0.5 * divergence, 1e-9)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=2)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["rbf_ard", "matern_2.5", "periodic", "dot_plus_rbf", "power"])
 def test_exact_gradient_is_that_of_the_optimised_objective(name, method):
     check_exact_gradient(labelled(name, n=25), method)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=2)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("noise", ["known", "white", "nested"])
 @pytest.mark.parametrize("method", METHODS)

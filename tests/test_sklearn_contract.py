@@ -85,17 +85,23 @@ def test_estimator_checks_without_an_optimiser(estimator, check):
 @parametrize_with_checks(
     [
         SparseGPRegressor(),
-        SparseGPRegressor(posterior="neighbors"),
         SparseGPClassifier(),
-        SparseGPClassifier(posterior="neighbors"),
     ]
 )
 def test_estimator_checks_of_the_defaults(estimator, check):
     check(estimator)
 
 
+@pytest.mark.full
+@parametrize_with_checks(
+    [SparseGPRegressor(posterior="neighbors"), SparseGPClassifier(posterior="neighbors")]
+)
+def test_estimator_checks_of_neighbors(estimator, check):
+    check(estimator)
+
+
 @pytest.mark.second(share=0.02)
-@parametrize_with_checks(estimators()[::5], expected_failed_checks=expected_failures)
+@parametrize_with_checks(estimators()[::8], expected_failed_checks=expected_failures)
 def test_estimator_checks(estimator, check):
     check(estimator)
 
@@ -118,7 +124,7 @@ def test_two_names_of_a_bound_are_one_bound(alias, bound):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("bound", ["titsias_new", "fitc", PEP(0.3)])
 @pytest.mark.parametrize("init", ["k-means", "k-means++", "random", "greedy"])
 def test_weights_are_repeated_rows_and_order_is_nothing(bound, init):

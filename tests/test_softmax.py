@@ -67,14 +67,14 @@ def random_rows(n_classes, n, deviation=1.0, spread=2.0, seed=0):
     return mean, deviation**2 * 4.0 ** rng.uniform(-1.0, 1.0, size=(n_classes, n))
 
 
-@pytest.mark.second(share=0.03)
+@pytest.mark.second(share=0.03, thin=1)
 @pytest.mark.parametrize("deviation", [1e-5, 0.03, 0.1, 0.3, 0.6, 1.0])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_expectations_agree_with_a_product_rule(n_classes, deviation):
     check_rows(*random_rows(n_classes, 4, deviation), product_rule)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("spread", [1.0, 10.0])
 @pytest.mark.parametrize("n_classes", [2, 5, 30])
 @pytest.mark.parametrize("deviation", [0.03, 0.2, 0.5, 1.0, 2.0])

@@ -305,7 +305,7 @@ def test_classes(weight, strategy, n_jobs, large):
     np.testing.assert_array_equal(actual.classes_, ["no", "perhaps", "yes"])
 
 
-@pytest.mark.second(share=0.21)
+@pytest.mark.second(share=0.21, thin=1)
 @pytest.mark.parametrize("weight", [None, weights()])
 @pytest.mark.parametrize("kind", [SparseGPRegressor, SparseGPClassifier])
 def test_training_on_parts_of_the_rows(kind, weight, large, monkeypatch):

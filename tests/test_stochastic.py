@@ -228,10 +228,10 @@ def test_samples_have_rows_of_every_kind_and_weights_that_undo_it():
     assert samples_of(kinds=np.arange(10_000) % 2, n=10_000).draw(500).weight is None
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 def test_a_rare_class_is_learned(monkeypatch):
     monkeypatch.setattr(stochastic, "STAGES", SHIPPED)
-    X, f, _ = table(20_000)
+    X, f, _ = table(6000)
     y = (f > 1.93).astype(int)
     assert 20 < y.sum() < 400
     models = [classifier(max_iter=30, solver=solver) for solver in ("stochastic", "lbfgs")]
@@ -332,7 +332,7 @@ def test_few_rows_are_a_full_batch():
     assert_array_equal(found.predict(X), whole.predict(X))
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("solver, name", [(LBFGS(), "lbfgs"), (Stochastic(), "stochastic")])
 @pytest.mark.parametrize("make, data", [(regressor, numbers), (classifier, labels)])
 def test_an_object_is_what_its_name_is(make, data, solver, name):

@@ -185,6 +185,12 @@ def test_a_case_that_takes_too_long_fails(tmp_path, monkeypatch):
     assert outcomes(path, "--all")[0] == set()
 
 
+def test_tests_of_many_cases_are_thinned(all_cases):
+    kept = Counter(case.function for case in all_cases if case.values and case.tier == "second")
+    cases = Counter(case.function for case in all_cases if case.values)
+    assert cases.keys() == kept.keys() and all(kept[one] < cases[one] for one in cases)
+
+
 def test_few_cases_are_excused(all_cases):
     assert len(LONG_CASES) <= 10 and all(reason.endswith(".") for reason in LONG_CASES.values())
     assert LONG_CASES.keys() <= {n for case in all_cases for n in (case.name, case.function)}

@@ -100,8 +100,10 @@ def case_of(item):
     for tier, mark in marks.items():
         if mark is not None:
             share, thin = mark.kwargs.get("share", 0.0), mark.kwargs.get("thin", 0)
-            values = combinations(sorted(item.callspec.indices.items()), thin) if thin else ()
-            return Case(item.nodeid, tier, share, frozenset(values))
+            if not thin:
+                return Case(item.nodeid, tier, share)
+            values = [(name, id(value)) for name, value in item.callspec.params.items()]
+            return Case(item.nodeid, tier, share, frozenset(combinations(values, thin)))
     return Case(item.nodeid)
 
 
