@@ -288,7 +288,7 @@ def test_samples_have_the_predicted_moments():
     )
 
 
-@pytest.mark.second(share=0.08)
+@pytest.mark.second
 def test_the_fit_is_close_to_the_exact_process():
     X, y = smooth(1200)
     kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 1.0]) + WhiteKernel(1e-2)
@@ -411,7 +411,7 @@ def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, m
     assert covered(model, X[2000:], y[2000:]) > 0.9
 
 
-@pytest.mark.second(share=0.05)
+@pytest.mark.second
 @pytest.mark.parametrize("noise, goal", [(1e-2, 1e-2), (1e-6, 2.1e-3)])
 def test_quiet_rows_are_solved_more_exactly(noise, goal):
     X, y = smooth(1500)
@@ -437,6 +437,7 @@ def test_weights_count_as_copies():
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
 
 
+@pytest.mark.second
 def test_known_noise_of_each_row_is_respected():
     X, y = smooth(1500)
     alpha = np.where(np.arange(len(X)) % 2, 1.0, 1e-4)
@@ -449,6 +450,7 @@ def test_known_noise_of_each_row_is_respected():
     assert np.sqrt(np.mean((model.predict(Xt) - truth) ** 2)) < 0.1
 
 
+@pytest.mark.second
 def test_several_targets_are_solved_together():
     X, y = smooth(700)
     Y = np.column_stack([y, 3.0 * y[::-1] + 7.0])
@@ -459,6 +461,7 @@ def test_several_targets_are_solved_together():
     assert np.abs(mean - Y[:50]).max(axis=0)[0] < 0.2
 
 
+@pytest.mark.second
 def test_pickles_hold_the_rows_and_predict_alike():
     X, y = smooth(500)
     model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)
@@ -508,6 +511,7 @@ def test_interrupts_leave_nothing_behind(monkeypatch):
     assert not hasattr(model, "kernel_")
 
 
+@pytest.mark.second
 def test_progress_tells_the_residual(capsys):
     X, y = smooth(500)
     SparseGPRegressor(posterior="rows", n_inducing=50, random_state=0, verbose=1).fit(X, y)

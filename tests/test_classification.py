@@ -68,6 +68,7 @@ def test_learns_and_is_calibrated(bound, likelihood):
     np.testing.assert_array_equal(model.predict(X_test), np.argmax(probability, axis=1))
 
 
+@pytest.mark.second
 def test_names_of_the_same_bound_are_the_same():
     X, y = moons()
     for pair in (
@@ -175,7 +176,7 @@ def test_weights_are_repeated_rows(bound):
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-10)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_rare_class_is_not_forgotten(bound):
     rng = np.random.RandomState(0)
@@ -294,6 +295,7 @@ def test_failed_fit_leaves_the_estimator_as_it_was():
     np.testing.assert_array_equal(model.predict_proba(X), before)
 
 
+@pytest.mark.second
 def test_warm_start_goes_on():
     X, y = moons(300)
     model = small(warm_start=True, max_iter=15).fit(X, y)
@@ -308,7 +310,7 @@ def test_warm_start_goes_on():
     assert isinstance(model.kernel_, RBF)
 
 
-@pytest.mark.second(share=0.02, thin=1)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("n_inducing", [20, "auto"])
 @pytest.mark.parametrize(
     "change", [1e3, 1e-3, 1e6, 0.01, 0.03, 0.1, 10.0, [1.0, 1e-3], [0.01, 1.0]], ids=str
@@ -624,7 +626,7 @@ class Steep(Binary):
         return (slope * mean + (slope**2 - curvature) * variance)[None]
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("n_inducing", [10, 300])
 def test_predictions_know_the_learned_parameters_of_a_likelihood(n_inducing):
     X, y = moons(300)

@@ -128,7 +128,7 @@ def test_tilted_agrees_with_dense_sums(likelihood, y, power):
         assert np.all(off <= allowed), (y[row], mean[row], variance[row], off / allowed)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("likelihood, y", LIKELIHOODS[-3:], ids=repr)
 def test_tilted_student_t_agrees_with_dense_sums(likelihood, y):
     y, mean, variance = table([*y, 300.0], variances=(0.05, 2.0, 100.0))

@@ -48,7 +48,7 @@ from skgp_sparse.rows.part import Units
 from skgp_sparse.solvers import Minibatches
 
 pytestmark = [
-    pytest.mark.second,  # but for one fit; test_doors.py has more within one process
+    pytest.mark.second,  # but for a refusal: test_doors.py has fits within one process
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.xdist_group("cluster"),  # one cluster, for one worker of xdist
 ]
@@ -191,7 +191,6 @@ def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, 
 # -- fits ----------------------------------------------------------------------------------
 
 
-@pytest.mark.second(share=1)
 def test_a_fit_of_arrays_is_the_local_one(client, on_workers, table):
     X, _, y = table
     local = SparseGPRegressor(**QUICK).fit(X, y)
@@ -475,6 +474,7 @@ def test_chunks_that_arrive_later_are_arrays(client, table):
             model.partial_fit(X, y=dy)
 
 
+@pytest.mark.second(share=1)
 def test_without_a_client_there_is_an_error_in_words(table):
     X, _, y = table
     with pytest.raises(RuntimeError, match="there is no client"):
@@ -830,6 +830,7 @@ def few_stages(monkeypatch):
 PARTS = {"n_inducing": 6, "solver": "stochastic", "max_iter": 3, "random_state": 0}
 
 
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("solver", ["stochastic", Minibatches(batch_size=50)], ids=str)
 def test_training_on_parts_of_the_rows_is_the_local_one(

@@ -163,6 +163,7 @@ def mixed(n=120):
     return frame, np.sin(frame["x"]) + 2.0 * (frame["kind"] == "b")
 
 
+@pytest.mark.second
 def test_relevance_is_that_of_the_model():
     frame, y = mixed()
     model = SparseGPRegressor(max_iter=20, random_state=0).fit(frame, y)
@@ -175,6 +176,7 @@ def test_relevance_is_that_of_the_model():
     assert [text.get_text() for text in plain.ax_.get_yticklabels()] == ["column 1", "column 0"]
 
 
+@pytest.mark.second
 def test_an_effect_is_the_average_of_predictions():
     frame, y = mixed()
     model = SparseGPRegressor(max_iter=20, random_state=0).fit(frame, y)

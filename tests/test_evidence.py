@@ -192,12 +192,14 @@ def test_of_all_rows():
     assert certificate.own <= certificate.nearest_neighbours <= certificate.upper
 
 
+@pytest.mark.second
 def test_what_is_no_lower_bound_is_not_called_one():
     X, y = smooth(500)
     model = SparseGPRegressor(n_inducing=30, bound="fitc", random_state=0).fit(X, y)
     assert model.evidence_bounds().own == -np.inf
 
 
+@pytest.mark.second
 def test_what_cannot_be_bounded_is_refused():
     X, y = smooth(100)
     with pytest.raises(NotFittedError):
@@ -240,6 +242,7 @@ def test_other_rows_have_as_many_targets_as_those_of_the_fit():
         model.evidence_bounds(X, y)
 
 
+@pytest.mark.second
 def test_the_solve_reports_its_residual(capsys):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(400, 2))

@@ -25,7 +25,7 @@ def example(name):
     return module
 
 
-@pytest.mark.full(share=0.04)
+@pytest.mark.full
 @pytest.mark.parametrize("name", FIGURES)
 def test_examples_are_drawn(name, monkeypatch, tmp_path):
     picture = tmp_path / "picture.png"

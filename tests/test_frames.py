@@ -171,7 +171,7 @@ def test_polars():
 # -- estimators -----------------------------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.06)
+@pytest.mark.second
 @pytest.mark.parametrize(
     "options",
     [
@@ -205,6 +205,7 @@ def test_a_data_frame_as_it_is(options):
         assert np.isnan(model.inducing_points_[:, 0]).any()
 
 
+@pytest.mark.second
 def test_labels_and_the_order_of_columns():
     frame, y = table()
     frame = with_gaps(frame)
@@ -437,6 +438,7 @@ def test_text_without_a_value_in_fit_is_a_category_without_levels(convert):
     assert np.isfinite(known.predict(convert(frame[:2]))).all()
 
 
+@pytest.mark.second
 def test_columns_of_polars_that_hold_only_nulls():
     polars = pytest.importorskip("polars")
     frame, y = table()
@@ -464,6 +466,7 @@ def test_rows_as_lists_of_mixed_values():
     assert_allclose(other.predict(rows), expected)
 
 
+@pytest.mark.second
 def test_one_dimension_is_refused_with_a_remedy():
     frame, y = table()
     model, numbers = (SparseGPRegressor(max_iter=3).fit(X, y) for X in (frame, frame[["x"]]))

@@ -70,6 +70,7 @@ def test_transform_of_the_training_rows_is_the_embedding(fitted):
     agree(std[:, 0], fitted.embedding_std_[:, 0], 5e-3)
 
 
+@pytest.mark.second
 def test_positions_have_the_spread_of_the_prior(fitted):
     """Another scale of a component would change the divergence from the prior only."""
     second = np.mean(fitted.embedding_**2 + fitted.embedding_std_**2, axis=0)
@@ -110,6 +111,7 @@ def test_rows_without_entries_are_at_the_prior():
     agree(at.score_samples(X[3:4]), [0.0], 1e-6)
 
 
+@pytest.mark.second
 def test_missing_entries_of_the_training_rows():
     X, t = curve()
     gaps = X.copy()
@@ -145,6 +147,7 @@ def test_units_of_the_rows_scale_everything():
     agree(other.score_samples(1024.0 * X), one.score_samples(X) - shift, 1e-12)
 
 
+@pytest.mark.second
 def test_more_starts_are_never_worse():
     X = curve(30)[0]
     values = [model(n_components=2, n_restarts_optimizer=k, max_iter=60).fit(X) for k in range(3)]

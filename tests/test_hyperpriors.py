@@ -186,7 +186,7 @@ MANY = RNG.normal(size=(700, 2)) * SCALE[:2]
 WAVE = np.sin(MANY[:, 0]) + 0.1 * RNG.normal(size=700)
 
 
-@pytest.mark.second(share=0.03)
+@pytest.mark.second
 @pytest.mark.parametrize(
     "options",
     [
@@ -220,6 +220,7 @@ def test_a_firm_prior_decides_length_scales_of_partial_fit():
     )
 
 
+@pytest.mark.second
 def test_classes_have_the_prior_each():
     y = np.digitize(WAVE[:150], [-0.5, 0.5])
     model = SparseGPClassifier(prior=FIRM, n_inducing=15, random_state=0).fit(MANY[:150], y)
@@ -356,6 +357,7 @@ def test_two_priors_of_the_same_hyperparameters():
     np.testing.assert_allclose(joint.gradient(theta), expected, atol=1e-8)
 
 
+@pytest.mark.second
 def test_neutral_values_are_in_units_of_what_is_seen():
     rng = np.random.RandomState(0)
     X = np.exp(2.0 * rng.normal(size=(150, 3)))

@@ -207,6 +207,7 @@ def test_student_t_keeps_its_mean_where_targets_are_shifted():
     assert np.median(std) < 0.2
 
 
+@pytest.mark.second
 def test_units_of_student_t_do_not_matter():
     X, y = table("student_t", n=200)
     one, other = (
@@ -410,6 +411,7 @@ def test_means_that_overflow_warn_and_name_a_remedy():
 # -- scikit-learn ----------------------------------------------------------------------
 
 
+@pytest.mark.second
 def test_a_search_compares_likelihoods_and_their_parameters():
     X, y = table("negative_binomial", n=120)
     model = small(NegativeBinomial(size_bounds="fixed"), max_iter=5)
@@ -442,6 +444,7 @@ def test_offsets_are_routed():
     agree(scores, expected, 1e-10)
 
 
+@pytest.mark.second
 def test_pickles_predict_the_same():
     for name in NAMES:
         X, y = table(name)
@@ -451,6 +454,7 @@ def test_pickles_predict_the_same():
         assert again.likelihood_.get_params() == model.likelihood_.get_params()
 
 
+@pytest.mark.second
 def test_results_do_not_depend_on_threads():
     X, y = table(n=400)
     found = [small(n_jobs=n_jobs).fit(X, y).predict(X) for n_jobs in (1, 2)]

@@ -159,6 +159,7 @@ def test_scorers_in_a_search():
             scorer(LinearRegression().fit(X, y), X, y)
 
 
+@pytest.mark.second
 def test_scorers_of_counts_take_quantiles():
     rng = np.random.RandomState(0)
     X, offset = rng.uniform(-2, 2, size=(80, 1)), np.log(rng.uniform(1, 5, 80))

@@ -154,6 +154,7 @@ def test_intervals_hold_rows_with_gaps():
     assert 0.8 < held[::2].mean() <= 1.0 and 0.8 < held[1::2].mean() <= 1.0
 
 
+@pytest.mark.second
 def test_a_search_over_a_table_with_one_gap_has_scores_in_all_folds():
     frame = FRAME[["x", "nothing"]].copy()
     frame.loc[7, "nothing"] = np.nan

@@ -34,6 +34,7 @@ def answers(fitted):
     return fitted.predict(QUERIES, return_std=True)
 
 
+@pytest.mark.second
 def test_the_fit_is_the_same_whatever_the_number_of_threads():
     X, y = table(800)
     one, two = (model(n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2))
@@ -92,7 +93,7 @@ def test_a_fit_that_is_stopped_predicts(at_iteration, number):
     assert_allclose(value, fitted.log_marginal_likelihood_value_)
 
 
-@pytest.mark.second(share=0.17)
+@pytest.mark.second
 @pytest.mark.parametrize("number", [1, 4])
 def test_a_fit_that_is_interrupted_leaves_no_trace(at_iteration, number):
     def interrupt():
@@ -127,6 +128,7 @@ def test_rows_that_arrive_later_are_neighbours_at_once():
     assert_allclose(loaded.predict(X[:9] + 3.0), y[:9], atol=0.7)
 
 
+@pytest.mark.second
 def test_hyperparameters_move_when_rows_have_doubled_or_changed():
     X, y = table(1600)
     streamed = model().partial_fit(X[:200], y[:200])
@@ -199,6 +201,7 @@ def test_a_source_of_any_size_is_fitted_as_its_rows(few_in_memory, k):
         _ = fitted.X_train_
 
 
+@pytest.mark.second
 def test_a_source_that_cannot_be_pickled_says_so(few_in_memory):
     X, y, _ = large_table()
     fitted = model().fit(Stream(lambda: iter([(X, y)])))

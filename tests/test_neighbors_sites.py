@@ -277,6 +277,7 @@ def small_race(monkeypatch):
     monkeypatch.setattr("skgp_sparse.posteriors._choice._AUTO_LABELS", 12)
 
 
+@pytest.mark.second
 def test_auto_predicts_labels_as_the_candidate_that_leads(small_race):
     X, f, rng = counts(900)
     rough = np.sin(2.5 * X[:, 0]) + np.sin(2.5 * X[:, 1]) > 0

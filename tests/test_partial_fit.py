@@ -241,6 +241,7 @@ def test_moves_come_when_rows_have_doubled(monkeypatch):
     assert moves == [True, True, False, True, False, False, False, True]
 
 
+@pytest.mark.second
 def test_chunks_reach_what_one_fit_reaches():
     X, y, _ = table(900)
     X_test, y_test, _ = table(500, seed=1)
@@ -283,6 +284,7 @@ def test_labels_recover_after_a_change():
     assert found[3] > 0.9 and found[4] < 0.5 and found[-1] > 0.9
 
 
+@pytest.mark.second
 def test_nothing_is_forgotten_where_nothing_changes():
     model = small(n_inducing=20)
     for chunk in range(12):
@@ -482,7 +484,7 @@ def test_a_reservoir_stands_for_all_rows():
     assert abs(np.mean(sums) - weight @ values) < 4.0 * error
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_results_are_deterministic(n_jobs):
     X, y, _ = table(400)
@@ -579,7 +581,7 @@ def test_settled_sites_survive_moves_and_changes(few_together, monkeypatch):
 # -- labels that come late ------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("multi_class", STRATEGIES)
 def test_classes_may_come_one_after_the_other(multi_class):
     X, y = labels(240)
@@ -722,6 +724,7 @@ def test_metadata_routing():
         assert model.get_metadata_routing().partial_fit.requests["offset"] is True
 
 
+@pytest.mark.second
 def test_targets_share_a_scale_if_noise_comes_with_later_rows():
     """Known noise, an array, is 0 in the first call: the next one has noise of all targets."""
     rng = np.random.RandomState(0)

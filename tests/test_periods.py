@@ -110,6 +110,7 @@ def test_rows_with_a_likelihood_and_labels_have_periods_too():
     np.testing.assert_allclose(period_of(model), 12.0, rtol=0.02)
 
 
+@pytest.mark.second
 def test_several_targets_share_a_period():
     x, y, period = drawn("days_of_hours")
     Y = np.c_[y, -2.0 * np.roll(y, 6)]

@@ -86,10 +86,10 @@ def test_several_targets_and_a_metric():
 @pytest.mark.parametrize("latent", [False, True])
 @pytest.mark.parametrize("metric", ["ard", 2])
 def test_neighbours_are_held(metric, latent):
-    many = RNG.uniform(-3, 3, size=(300, 3))
-    y = np.sin(many @ [1.0, 1.0, 0.0]) + 0.1 * RNG.normal(size=300)
+    many = RNG.uniform(-3, 3, size=(150, 3))
+    y = np.sin(many @ [1.0, 1.0, 0.0]) + 0.1 * RNG.normal(size=150)
     options = {"max_iter": 2, "metric": metric, "noise": "constant", "random_state": 0}
-    near = SparseGPRegressor(posterior=Neighbors(n_neighbors=299), **options)  # nearly all
+    near = SparseGPRegressor(posterior=Neighbors(n_neighbors=149), **options)  # nearly all
     near.fit(many, np.column_stack([y, y**2]))
     assert near.posterior_ == "neighbors"
     check(near, latent)

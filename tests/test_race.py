@@ -80,6 +80,7 @@ def test_the_exact_process_loses_ties_and_inducing_points_win_them():
     assert len(both.of_rows) == 200 and both.density == 0.5
 
 
+@pytest.mark.second
 def test_more_rows_have_no_exact_rival(soon_many, monkeypatch):
     monkeypatch.setattr(_race, "EXACT_ROWS", 200)
     X, y = additive(400)

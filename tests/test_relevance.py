@@ -119,6 +119,7 @@ def test_sums_that_cancel_are_not_trusted():
     assert_allclose(found.feature_importances_, [0.2, 0.8], atol=0.05)
 
 
+@pytest.mark.second
 def test_they_are_computed_when_asked_for():
     X, y = table()
     model = SparseGPRegressor(n_inducing=30, max_iter=20, random_state=0)
@@ -140,7 +141,7 @@ def test_they_are_computed_when_asked_for():
         model.nonsense  # noqa: B018
 
 
-@pytest.mark.second(share=0.11)
+@pytest.mark.second
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_of_classes(multi_class):
     X, y = table(150)
@@ -150,6 +151,7 @@ def test_of_classes(multi_class):
     assert np.argmin(found) == 2 and found[1] > 0.3
 
 
+@pytest.mark.second
 def test_selection_of_columns():
     X, y = table(120)
     model = SparseGPRegressor(n_inducing=20, max_iter=20, random_state=0)
@@ -158,6 +160,7 @@ def test_selection_of_columns():
     assert chosen.get_support()[:2].all()
 
 
+@pytest.mark.second
 def test_of_categories_and_missing_values():
     rng = np.random.RandomState(0)
     X = np.column_stack([rng.randint(0, 3, 200), rng.normal(size=200)]).astype(float)

@@ -34,7 +34,7 @@ def fitted(kernel=None, **options):
     return SparseGPRegressor(kernel, **{"optimizer": None, "random_state": 0} | options)
 
 
-@pytest.mark.second(share=0.06, thin=1)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_moments_are_those_of_predictions(kernel, posterior):

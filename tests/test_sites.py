@@ -477,7 +477,7 @@ def test_exact_posterior_where_precisions_are_tiny_and_large():
         agree(core.log_normaliser(), normaliser, 1e-9)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("method", ["vfe_probit", "gfitc_logit"])
 def test_exact_results_do_not_depend_on_threads(method):
     X, y = many_rows(700)

@@ -101,7 +101,7 @@ def test_estimator_checks_of_neighbors(estimator, check):
 
 
 @pytest.mark.second(share=0.02)
-@parametrize_with_checks(estimators()[::8], expected_failed_checks=expected_failures)
+@parametrize_with_checks(estimators()[::10], expected_failed_checks=expected_failures)
 def test_estimator_checks(estimator, check):
     check(estimator)
 
@@ -295,6 +295,7 @@ def test_names_have_no_parameters(owner, value):
     assert getattr(getattr(model, owner), part) == 100
 
 
+@pytest.mark.second
 def test_grid_search_over_parameters_of_posterior_and_solver():
     X, y = table(200)
     grid = {"posterior__n_mean": [None, 30], "solver__batch_size": [10, 200]}

@@ -89,7 +89,14 @@ def test_the_posterior_is_that_of_all_rows():
 
 
 @pytest.mark.second
-@pytest.mark.parametrize("bound", ["titsias", "titsias_new", "gfitc-ep", "pep"])
+@pytest.mark.parametrize(
+    "bound",
+    [
+        "titsias_new",
+        "gfitc-ep",
+        *(pytest.param(one, marks=pytest.mark.full) for one in ("titsias", "pep")),
+    ],
+)
 def test_classifiers(bound):
     X, y = labels()
     found = classifier(bound=bound).fit(X[400:], y[400:])
@@ -135,7 +142,15 @@ def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, solver, mo
 
 
 @pytest.mark.second
-@pytest.mark.parametrize("bound", ["titsias", "titsias_new", "artemev", "fitc", "pep", "dtc"])
+@pytest.mark.parametrize(
+    "bound",
+    [
+        "titsias_new",
+        "fitc",
+        "dtc",
+        *(pytest.param(one, marks=pytest.mark.full) for one in ("titsias", "artemev", "pep")),
+    ],
+)
 def test_minibatches_do_not_harm(bound):
     X, y = numbers()
     without = regressor(bound=bound).fit(X[400:], y[400:])
@@ -342,6 +357,7 @@ def test_an_object_is_what_its_name_is(make, data, solver, name):
     assert_array_equal(mine.predict(X[:20]), its.predict(X[:20]))
 
 
+@pytest.mark.second
 def test_auto_goes_by_the_rows_per_inducing_point(monkeypatch):
     X, y = numbers(8000)  # 500 rows per inducing point
     auto, parts = regressor(solver="auto", max_iter=5), regressor(max_iter=5)

@@ -55,6 +55,7 @@ def test_the_noise_is_found(posterior):
     assert np.ptp(constant.noise_std(QUERIES)) == 0
 
 
+@pytest.mark.second
 def test_several_targets_share_it():
     X, y = table(500)
     Y = np.column_stack(

@@ -110,9 +110,9 @@ def case_of(item):
 def thinned(cases):
     """The same cases; of tests that may be thinned, those without a value of their own are full."""
     left = {}
-    for case in sorted(cases, key=lambda case: draw(case.name, "thin")):
-        if case.values:
-            left.setdefault(case.function, []).append(case)
+    some = [case for case in cases if case.values]
+    for case in sorted(some, key=lambda case: draw(case.name, "thin")):
+        left.setdefault(case.function, []).append(case)
     rest = set()
     for of_function in left.values():
         missing = frozenset().union(*(case.values for case in of_function))
