@@ -188,7 +188,7 @@ def test_the_preconditioner_follows_the_noise_of_some_rows(scale):
     np.testing.assert_allclose(found.log_det(), again.log_det(), rtol=1e-6)
 
 
-@pytest.mark.second(share=0.37)
+@pytest.mark.second
 @pytest.mark.parametrize("is_rough", [False, True])
 def test_a_solve_goes_on_from_what_is_known(is_rough):
     X, y = table(p=2)
@@ -498,6 +498,7 @@ def test_a_solve_that_does_not_end_warns():
         remedied.fit(X, y)
 
 
+@pytest.mark.second
 def test_interrupts_leave_nothing_behind(monkeypatch):
     X, y = smooth(1500)
     model = SparseGPRegressor(posterior="rows", n_inducing=50, random_state=0)

@@ -446,6 +446,7 @@ def test_weights_are_repeats_for_the_size_of_the_start_too():
     np.testing.assert_allclose(weighted.kernel_.theta, repeated.kernel_.theta, rtol=1e-6)
 
 
+@pytest.mark.second
 def test_a_loose_tolerance_is_a_quicker_fit():
     X, y = moons(400)
     rough, fine = (small(n_inducing=40, max_iter=100, tol=tol).fit(X, y) for tol in (3e-3, 1e-6))

@@ -26,7 +26,7 @@ def told(fit):
     return [str(one.message) for one in caught if one.category is ConstantFitWarning]
 
 
-@pytest.mark.second(share=0.28)
+@pytest.mark.second
 @pytest.mark.parametrize("options", [{}, {"posterior": "inducing", "n_inducing": 30}])
 def test_a_fit_that_has_lost_the_structure_is_told_once(options):
     model = SparseGPRegressor(LONG + WhiteKernel(), random_state=0, **options)
@@ -51,6 +51,7 @@ def test_targets_and_classes_are_named():
     assert "class high" in message
 
 
+@pytest.mark.second
 def test_counts_are_told():
     counts = np.random.RandomState(0).poisson(np.exp(wave() / 3))
     model = SparseGPRegressor(LONG, likelihood="poisson", random_state=0)

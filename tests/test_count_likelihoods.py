@@ -114,7 +114,7 @@ def test_expected_agrees_with_dense_sums(likelihood, y):
         assert_allclose(found[2][row], curvature, rtol=1e-9, atol=1e-8 * (1 + abs(value)))
 
 
-@pytest.mark.second(share=0.02, thin=1)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.1])
 @pytest.mark.parametrize("likelihood, y", [*CONCAVE, *OTHERS], ids=repr)
 def test_tilted_agrees_with_dense_sums(likelihood, y, power):

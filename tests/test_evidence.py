@@ -150,6 +150,7 @@ def smooth(n=900):
     return rows.X, np.sin(3 * rows.X[:, 0]) + 0.1 * np.random.RandomState(5).normal(size=n)
 
 
+@pytest.mark.second
 def test_of_an_estimator():
     X, y = smooth(400)
     model = SparseGPRegressor(n_inducing=30, random_state=0).fit(X, y)

@@ -216,6 +216,7 @@ def test_labels_and_the_order_of_columns():
         model.predict(frame[frame.columns[::-1]])
 
 
+@pytest.mark.second
 def test_categories_only_and_missing_numbers_only():
     frame, y = table()
     model = SparseGPRegressor().fit(frame[["colour", "size"]], y)
@@ -262,6 +263,7 @@ def test_a_kernel_of_the_user_with_missing_values():
         SparseGPRegressor(RBF()).fit(X, y)
 
 
+@pytest.mark.second
 def test_a_grid_search_over_columns_and_bounds():
     frame, y = table()
     kernel = ConstantKernel() * Columns(Missing(RBF()), "x") + WhiteKernel()
@@ -355,6 +357,7 @@ def test_what_takes_numbers_only_says_so():
     assert not hasattr(plain, "categories_")
 
 
+@pytest.mark.second
 def test_inducing_points_with_missing_values_of_the_user():
     frame, y = table()
     X = np.column_stack([frame["x"], frame["flag"]]).astype(float)
@@ -452,6 +455,7 @@ def test_columns_of_polars_that_hold_only_nulls():
     assert np.isfinite(clone(model).fit(empty, y).predict(X)).all()
 
 
+@pytest.mark.second
 def test_rows_as_lists_of_mixed_values():
     frame, y = table()
     X = frame[["x", "colour"]]

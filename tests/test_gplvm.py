@@ -187,6 +187,7 @@ def test_it_has_feature_names_and_stands_in_a_pipeline():
     assert list(names) == ["bayesiangplvm0"]
 
 
+@pytest.mark.second
 def test_noise_of_the_user_is_kept():
     X = curve()[0]
     at = model(noise_variance=0.25, max_iter=50).fit(X)

@@ -136,7 +136,7 @@ def thetas(make, X, y):
     return [make(prior=p, random_state=0).fit(X, y).kernel_.theta for p in ("auto", None, "scaled")]
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize(
     "make, few",
     [
@@ -211,6 +211,7 @@ def test_a_firm_prior_decides_length_scales(options):
     np.testing.assert_allclose(kernel.k2.length_scale, expected, rtol=0.02)
 
 
+@pytest.mark.second
 def test_a_firm_prior_decides_length_scales_of_partial_fit():
     model = SparseGPRegressor(prior=FIRM, n_inducing=15, random_state=0)
     for part in np.array_split(np.arange(700), 3):

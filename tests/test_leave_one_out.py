@@ -181,6 +181,7 @@ def test_labels(bound, n_classes, n_inducing):
     check_labels(model, np.minimum(LABELS, n_classes - 1))
 
 
+@pytest.mark.second
 def test_labels_of_a_softmax():
     model = SparseGPClassifier(2.0 * RBF(1.5), multi_class="softmax", optimizer=None)
     check_labels(model, LABELS, share=0.3)  # one class knows nothing of the sites of another

@@ -215,6 +215,7 @@ def fitted(X, y, k=149, k_fit=149, **others):
     return SparseGPRegressor(posterior=posterior, random_state=0, **given).fit(X, y, weight)
 
 
+@pytest.mark.second
 def test_all_other_rows_as_neighbours_are_exact_leave_one_out():
     X, y = table(150, p=2)
     model = fitted(X, y, k=140)

@@ -42,6 +42,7 @@ def test_the_fit_is_the_same_whatever_the_number_of_threads():
     assert_array_equal(answers(one), answers(two))
 
 
+@pytest.mark.second
 def test_training_rows_are_as_they_were_passed():
     X, y = table()
     fitted = model(normalize_y=True).fit(X, y)
@@ -49,7 +50,7 @@ def test_training_rows_are_as_they_were_passed():
     assert_allclose(fitted.y_train_, (y - y.mean()) / y.std(), rtol=1e-10)
 
 
-@pytest.mark.second(share=0.24)
+@pytest.mark.second
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_pickle_holds_the_rows_in_their_precision(dtype):
     X, y = table(dtype=dtype)
@@ -80,7 +81,7 @@ def at_iteration(monkeypatch):
     return let
 
 
-@pytest.mark.second(share=0.17)
+@pytest.mark.second
 @pytest.mark.parametrize("number", [1, 4, 12])
 def test_a_fit_that_is_stopped_predicts(at_iteration, number):
     X, y = table()

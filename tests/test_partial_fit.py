@@ -128,6 +128,7 @@ def test_a_number_of_known_noise_may_not_become_an_array():
         model.set_params(alpha=np.ones(200)).partial_fit(X, y)
 
 
+@pytest.mark.second
 def test_moves_know_an_array_of_known_noise():
     X, y, _ = table(240)
     noisy = np.arange(240) % 2 == 0
@@ -362,7 +363,7 @@ def test_a_large_first_chunk_of_sites(kind, together, monkeypatch):
 # -- fit and partial_fit --------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.1, thin=1)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("n_inducing", [12, "auto"])
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
 def test_calls_go_on_from_a_fit(n_inducing, likelihood):
@@ -529,7 +530,7 @@ def few_together(monkeypatch):
     monkeypatch.setattr(sites, "WINDOW", 60)
 
 
-@pytest.mark.second(share=0.04)
+@pytest.mark.second
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("multi_class", STRATEGIES)
 def test_settled_sites_are_nearly_those_of_one_fit(few_together, bound, multi_class):

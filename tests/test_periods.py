@@ -76,7 +76,7 @@ def test_a_periodogram_never_lowers_the_evidence(name, monkeypatch):
     assert with_one >= without - 1e-6 * abs(without)
 
 
-@pytest.mark.second(share=0.25)
+@pytest.mark.second
 @pytest.mark.parametrize("restarts", [0, 4])
 def test_an_alias_is_no_period(restarts):
     rng = np.random.RandomState(1)

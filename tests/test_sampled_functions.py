@@ -48,6 +48,7 @@ def test_moments_are_those_of_predictions(kernel, posterior):
     assert_allclose(np.cov(found) / np.outer(std, std), cov / np.outer(std, std), atol=0.25)
 
 
+@pytest.mark.second
 def test_a_default_fit_with_a_large_amplitude():
     model = SparseGPRegressor(random_state=0).fit(X, Y)
     assert model.kernel_.k1.k1.constant_value > 100

@@ -69,7 +69,7 @@ POSTERIORS = {
 }
 
 
-@pytest.mark.second(share=0.08)
+@pytest.mark.second
 @pytest.mark.parametrize("options", POSTERIORS.values(), ids=POSTERIORS)
 def test_every_posterior_begins_there(options):
     y = of_the_day(HOURS) + 0.5 * np.random.RandomState(0).normal(size=len(HOURS))
@@ -108,7 +108,7 @@ def fields(X):
     return 1 / (1 + np.exp(-8 * np.prod(np.sin(5 * np.pi * X), axis=1)))
 
 
-@pytest.mark.second(share=0.16)
+@pytest.mark.second
 @pytest.mark.parametrize(("p", "d", "least"), [(stripes, 1, 0.88), (fields, 2, 0.78)])
 def test_labels_begin_there(p, d, least):
     rng = np.random.RandomState(0)
@@ -246,6 +246,7 @@ def test_a_column_that_is_hardly_known_does_not_take_the_noise(share):
         assert 0.84 < np.mean((lower <= y[250:]) & (y[250:] <= upper)) < 0.96
 
 
+@pytest.mark.second
 def test_names_of_rows_do_not_take_the_noise():
     X, y = table_of_two_columns(200)
     with pytest.warns(UserWarning, match="200 levels in 200 rows"):

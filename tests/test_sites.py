@@ -203,7 +203,7 @@ def test_blocks_threads_and_memory_change_nothing(method):
         agree_evaluations(blocks, whole, 1e-8)
 
 
-@pytest.mark.second(share=0.06)
+@pytest.mark.second
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_that_memory_does_not_hold_are_projected_again(method):
     case = labelled(n=2000)

@@ -224,6 +224,7 @@ def test_metadata_routing_of_weights_std_and_latent():
     assert np.isfinite(scored["test_score"]).all() and std.shape == mean.shape
 
 
+@pytest.mark.second
 def test_groups_of_a_split_are_those_of_intervals_only_if_asked_for():
     X, y = table()
     groups = np.arange(len(X)) % 9

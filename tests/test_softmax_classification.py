@@ -75,6 +75,7 @@ def test_one_model_of_all_classes(bound, n_inducing):
     assert_allclose(Softmax(3).probability(mean.T, variance.T).T, p, rtol=1e-12)
 
 
+@pytest.mark.second
 def test_bound_and_gradient_at_any_theta():
     X, y = table()
     model = small(tol=1e-6).fit(X, y)
@@ -110,6 +111,7 @@ def test_two_classes_are_one_binary_problem_whatever_the_strategy():
     assert_array_equal(*found)
 
 
+@pytest.mark.second
 def test_threads_blocks_and_pickles_change_nothing():
     X, y = table(200, classes=5)
     model = small(n_jobs=1).fit(X, y)

@@ -179,6 +179,7 @@ def test_minibatches_need_sites_that_forget():
         classifier(bound="gfitc-ep", solver=Minibatches(100)).fit(X, y)
 
 
+@pytest.mark.second
 def test_weights_are_counts():
     """Rows that count a hundred times are learned as if they were there a hundred times."""
     X, f, rng = table()
@@ -282,6 +283,7 @@ def test_a_stage_that_loses_is_undone(monkeypatch, by):
     assert_allclose(found.kernel_.theta, start.kernel_.theta, rtol=1e-10)
 
 
+@pytest.mark.second
 def test_two_cycles_that_lose_in_a_row_end_the_search(monkeypatch):
     X, y = numbers()
     without = regressor().fit(X, y)
@@ -298,7 +300,7 @@ def test_two_cycles_that_lose_in_a_row_end_the_search(monkeypatch):
     assert_array_equal(found.inducing_points_, without.inducing_points_)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("owner, name", [(stochastic.Search, "_climb"), (stochastic, "_cycle")])
 def test_what_fails_is_told_and_left_out(monkeypatch, owner, name):
     X, y = numbers()

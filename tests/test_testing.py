@@ -50,7 +50,7 @@ def test_shipped_bounds_pass(bound):
     assert check_bound(bound) is None
 
 
-@pytest.mark.second(share=0.02)
+@pytest.mark.second
 @pytest.mark.parametrize(
     "kernel",
     [

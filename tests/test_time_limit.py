@@ -70,6 +70,7 @@ def test_without_time_a_fit_ends_at_once_with_a_valid_model(model):
     assert model.score(X, y) > -0.1
 
 
+@pytest.mark.second
 def test_the_optimiser_stops_after_the_limit(ticks):
     noisy = ConstantKernel() * RBF() + WhiteKernel()
     kernel = {"kernel": noisy, "tol": 1e-10, "n_inducing": 1000, "random_state": 0}
