@@ -350,7 +350,7 @@ def covered(model, Xt, yt):
     return np.mean(np.abs(yt - mean) < 1.96 * std)
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("weight", [0.1, 1.0, 10.0, "decay"])
 def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
     X, y = smooth(1500)

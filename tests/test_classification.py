@@ -176,7 +176,7 @@ def test_weights_are_repeated_rows(bound):
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-10)
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_rare_class_is_not_forgotten(bound):
     rng = np.random.RandomState(0)

@@ -144,7 +144,7 @@ def test_predictions_of_every_kind():
     assert certificate.own <= certificate.conjugate_gradients + 1e-3 * len(X)
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("n_mean", [None, 1, 20])
 def test_no_more_points_than_those_of_the_covariance_change_nothing(n_mean):
     X, y = smooth(400)

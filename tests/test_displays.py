@@ -115,7 +115,7 @@ def test_runs_are_those_of_the_optimiser(model):
     assert len({run.name for run in several}) == 3
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize(
     "quantity, parameters",
     [

@@ -171,7 +171,7 @@ def test_polars():
 # -- estimators -----------------------------------------------------------------------------------
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -426,7 +426,7 @@ NO_TEXT = {
 }
 
 
-@pytest.mark.second(share=0.09)
+@pytest.mark.second(share=0.09, keep=2)
 @pytest.mark.parametrize("convert", NO_TEXT.values(), ids=NO_TEXT)
 def test_text_without_a_value_in_fit_is_a_category_without_levels(convert):
     frame, y = table()

@@ -136,7 +136,7 @@ def thetas(make, X, y):
     return [make(prior=p, random_state=0).fit(X, y).kernel_.theta for p in ("auto", None, "scaled")]
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize(
     "make, few",
     [
@@ -186,7 +186,7 @@ MANY = RNG.normal(size=(700, 2)) * SCALE[:2]
 WAVE = np.sin(MANY[:, 0]) + 0.1 * RNG.normal(size=700)
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=5)
 @pytest.mark.parametrize(
     "options",
     [

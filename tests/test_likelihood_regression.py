@@ -132,7 +132,7 @@ def test_fixed_poisson_models_agree_with_golden_values(name, prefix):
 # -- fits ------------------------------------------------------------------------------
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_default_fits_beat_gaussian_noise_and_do_not_warn(name, recwarn):
     X, y = table(name, n=300)

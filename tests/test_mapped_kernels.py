@@ -138,7 +138,7 @@ NAMED = NAMED + ConstantKernel() * Columns(DAY, "hour")
 NUMBERED = clone(NAMED).set_params(k1__k2__columns=[0, 1], k2__k2__columns=2)
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors", "rows"])
 def test_names_are_those_of_the_data_frame(posterior):
     df, y = frame()

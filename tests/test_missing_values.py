@@ -130,7 +130,7 @@ def test_several_targets():
     assert_allclose(draws.std(axis=2), std, rtol=0.1)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second(share=0.2, keep=2)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_labels_are_less_certain(multi_class):
     labels = np.digitize(Y, [1.0, 2.0])

@@ -81,7 +81,7 @@ def at_iteration(monkeypatch):
     return let
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("number", [1, 4, 12])
 def test_a_fit_that_is_stopped_predicts(at_iteration, number):
     X, y = table()

@@ -184,7 +184,7 @@ def counts(n=600, seed=0):
     return X, f, rng
 
 
-@pytest.mark.second(share=0.11)
+@pytest.mark.second(share=0.11, keep=2)
 @pytest.mark.parametrize("name", ["poisson", "negative_binomial", "gamma", "student_t"])
 def test_numbers_with_a_likelihood_are_predicted(name):
     X, f, rng = counts()

@@ -530,7 +530,7 @@ def few_together(monkeypatch):
     monkeypatch.setattr(sites, "WINDOW", 60)
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=3)
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("multi_class", STRATEGIES)
 def test_settled_sites_are_nearly_those_of_one_fit(few_together, bound, multi_class):
@@ -582,7 +582,7 @@ def test_settled_sites_survive_moves_and_changes(few_together, monkeypatch):
 # -- labels that come late ------------------------------------------------------------
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("multi_class", STRATEGIES)
 def test_classes_may_come_one_after_the_other(multi_class):
     X, y = labels(240)

@@ -141,7 +141,7 @@ def test_they_are_computed_when_asked_for():
         model.nonsense  # noqa: B018
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_of_classes(multi_class):
     X, y = table(150)

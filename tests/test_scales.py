@@ -69,7 +69,7 @@ POSTERIORS = {
 }
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("options", POSTERIORS.values(), ids=POSTERIORS)
 def test_every_posterior_begins_there(options):
     y = of_the_day(HOURS) + 0.5 * np.random.RandomState(0).normal(size=len(HOURS))
@@ -86,7 +86,7 @@ def test_a_stream_of_hours():
     assert explained(model, of_the_day, 1, 0.0, 503.0) > 0.95
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("name", ["poisson", "negative_binomial", "gamma", "student_t"])
 def test_every_likelihood_begins_there(name):
     rng, days = np.random.RandomState(0), HOURS / 24

@@ -203,7 +203,7 @@ def test_blocks_threads_and_memory_change_nothing(method):
         agree_evaluations(blocks, whole, 1e-8)
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_that_memory_does_not_hold_are_projected_again(method):
     case = labelled(n=2000)
@@ -510,7 +510,7 @@ def many_rows(n):
     return X, np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
 
 
-@pytest.mark.second(share=0.09)
+@pytest.mark.second(share=0.09, keep=2)
 @pytest.mark.parametrize("method", METHODS)
 def test_exact_hard_problems_converge_without_jitter(method):
     rng = np.random.default_rng(0)

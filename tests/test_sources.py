@@ -696,7 +696,7 @@ def from_disk(path, stop_after=None):
     return Stream(factory)
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
 @pytest.mark.parametrize("failure", [None, OSError("disk on fire"), KeyboardInterrupt()])
 def test_no_file_stays_open(failure, tmp_path, large):
@@ -847,7 +847,7 @@ class Asked(Listed):
         return super().chunk(k)
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second(share=0.15, keep=2)
 @pytest.mark.parametrize(
     "options",
     [

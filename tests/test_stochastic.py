@@ -64,7 +64,7 @@ def classifier(**parameters):
     return SparseGPClassifier(**given | parameters)
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("bound", NAMED_BOUNDS)
 def test_every_bound_is_nearly_as_good_as_on_all_rows(bound):
     X, y = numbers()
@@ -106,7 +106,7 @@ def test_classifiers(bound):
     assert_allclose(found.log_marginal_likelihood_value_, again, rtol=1e-4)
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_several_classes(multi_class):
     X, f, _ = table()
@@ -115,7 +115,7 @@ def test_several_classes(multi_class):
     assert model.score(X[:400], y[:400]) > 0.8
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_likelihoods_of_numbers(likelihood):
     X, f, rng = table()
@@ -141,7 +141,7 @@ def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, solver, mo
         assert_array_equal(other.predict(X[:20]), fits[0].predict(X[:20]))
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize(
     "bound",
     [

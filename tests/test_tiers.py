@@ -81,6 +81,13 @@ def test_the_cases_of_a_thinned_test_have_every_value():
     assert found[-2:] == others and [case.name for case in found[:-2]] == [c.name for c in cases]
 
 
+def test_some_cases_of_a_test_are_kept():
+    cases = [Case(f"test[{k}]", "second", keep=2) for k in range(5)]
+    kept = [case for case in thinned(cases) if case.tier == "second"]
+    assert len(kept) == 2 and kept == [case for case in thinned(cases[::-1]) if case in kept][::-1]
+    assert thinned(cases[:1]) == cases[:1]
+
+
 def test_the_hash_is_that_of_names_and_contents(tmp_path):
     digests = set()
     for name, text in (("a.py", "x"), ("a.py", "y"), ("b.py", "y"), ("c.txt", "")):
@@ -187,8 +194,9 @@ def test_a_case_that_takes_too_long_fails(tmp_path, monkeypatch):
 
 
 def test_tests_of_many_cases_are_thinned(all_cases):
-    kept = Counter(case.function for case in all_cases if case.values and case.tier == "second")
-    cases = Counter(case.function for case in all_cases if case.values)
+    some = [case for case in all_cases if case.values or case.keep]
+    kept = Counter(case.function for case in some if case.tier == "second")
+    cases = Counter(case.function for case in some)
     assert cases.keys() == kept.keys() and all(kept[one] < cases[one] for one in cases)
 
 

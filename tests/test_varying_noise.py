@@ -35,7 +35,7 @@ def varies(model):
     return isinstance(model.kernel_.k2, VaryingNoise)
 
 
-@pytest.mark.second
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors"])
 def test_the_noise_is_found(posterior):
     X, y = table(600)

@@ -10,9 +10,10 @@ quick       every test without a mark, and a sample of those with one; the defau
 second tier, and a tenth of its cases in the quick tier, of several cases at least one.
 ``@pytest.mark.full(share=0.1)`` says the same of cases that only ``--all`` runs. With ``thin=1``,
 the second tier has some cases of a test only, in which every value of every parameter occurs, with
-``thin=2`` those in which any two values meet, and the others are ``full``. A share of 0 keeps all
-cases out of the quick tier. The sample is drawn by a hash of the package's files and of the name of
-the case: it is the same wherever the package is the same, and moves with every change.
+``thin=2`` those in which any two values meet, with ``keep=2`` two cases, always the same; the
+others are ``full``. A share of 0 keeps all cases out of the quick tier. The sample is drawn by a
+hash of the package's files and of the name of the case: it is the same wherever the package is the
+same, and moves with every change.
 
 A tier is a part of the whole. Files and tests that are named on the command line run whole.
 
@@ -45,6 +46,7 @@ class Case(NamedTuple):
     tier: str = "quick"
     share: float = 1.0
     values: frozenset = frozenset()  # (pairs of) values of its parameters, if it may be left out
+    keep: int = 0  # how many cases of its function are kept, whatever their values
 
     @property
     def file(self):
@@ -100,27 +102,28 @@ def case_of(item):
     for tier, mark in marks.items():
         if mark is not None:
             share, thin = mark.kwargs.get("share", 0.0), mark.kwargs.get("thin", 0)
-            if not thin:
-                return Case(item.nodeid, tier, share)
-            values = [(name, id(value)) for name, value in item.callspec.params.items()]
-            return Case(item.nodeid, tier, share, frozenset(combinations(values, thin)))
+            values = item.callspec.params.items() if thin else ()
+            values = combinations([(name, id(value)) for name, value in values], thin)
+            keep = mark.kwargs.get("keep", 0)
+            return Case(item.nodeid, tier, share, frozenset(values) - {()}, keep)
     return Case(item.nodeid)
 
 
 def thinned(cases):
     """The same cases; of tests that may be thinned, those without a value of their own are full."""
     left = {}
-    some = [case for case in cases if case.values]
+    some = [case for case in cases if case.values or case.keep]
     for case in sorted(some, key=lambda case: draw(case.name, "thin")):
         left.setdefault(case.function, []).append(case)
     rest = set()
     for of_function in left.values():
+        kept = of_function[0].keep
         missing = frozenset().union(*(case.values for case in of_function))
         while missing:
             best = max(of_function, key=lambda case: len(case.values & missing))
             of_function.remove(best)
             missing -= best.values
-        rest |= {case.name for case in of_function}
+        rest |= {case.name for case in of_function[kept:]}
     return [case._replace(tier="full") if case.name in rest else case for case in cases]
 
 
@@ -219,7 +222,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "second(share=0, thin=0): see tiers.py")
+    config.addinivalue_line("markers", "second(share=0, thin=0, keep=0): see tiers.py")
     config.addinivalue_line("markers", "full(share=0): see tiers.py")
     config.stash[_COUNTS] = set()
     if config.option.tier is None:  # workers of xdist are told
