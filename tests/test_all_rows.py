@@ -483,6 +483,7 @@ def test_results_do_not_depend_on_threads(n_jobs):
         np.testing.assert_allclose(found, other, rtol=1e-9)
 
 
+@pytest.mark.second
 def test_a_solve_that_does_not_end_warns():
     X, y = smooth(700)
     kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-5)

@@ -438,6 +438,7 @@ def test_verbose_names_the_problem_where_there_are_several(mode, names, capsys):
     assert told == names
 
 
+@pytest.mark.second
 def test_weights_are_repeats_for_the_size_of_the_start_too():
     X, y = moons(1300)
     options = {"max_iter": 1, "n_inducing": 5, "inducing_init": "greedy"}

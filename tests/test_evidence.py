@@ -176,6 +176,7 @@ def test_more_inducing_points_close_the_gap():
     assert gaps[1] < 0.1 * gaps[0]
 
 
+@pytest.mark.second
 def test_of_the_exact_process():
     X, y = smooth(200)
     model = SparseGPRegressor(random_state=0).fit(X, y)
@@ -236,6 +237,7 @@ def test_a_solve_that_does_not_end_warns():
         model.evidence_bounds()
 
 
+@pytest.mark.second
 def test_other_rows_have_as_many_targets_as_those_of_the_fit():
     X, y = smooth(300)
     model = SparseGPRegressor(n_inducing=20, random_state=0).fit(X, np.column_stack([y, y**2]))

@@ -276,6 +276,7 @@ def test_a_grid_search_over_columns_and_bounds():
 # -- rows and options that go wrong easily -------------------------------------------------------
 
 
+@pytest.mark.second
 def test_a_row_in_which_everything_is_missing():
     frame, y = table()
     model = SparseGPRegressor(random_state=0, max_iter=5).fit(with_gaps(frame), y)
@@ -704,6 +705,7 @@ def test_missing_values_are_equal_to_each_other():
     assert len(model.inducing_points_) == 3
 
 
+@pytest.mark.second
 def test_the_bound_has_the_gradient_of_missing_inducing_points():
     frame, y = table(60)
     X = np.column_stack([frame["x"], frame["flag"]]).astype(float)

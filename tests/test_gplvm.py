@@ -124,6 +124,7 @@ def test_missing_entries_of_the_training_rows():
     assert np.median(np.abs(error)) < 0.1 * X.std()  # a row may have two places that explain it
 
 
+@pytest.mark.second
 def test_scores_are_below_the_density_of_the_rows(fitted):
     """The average over positions that are drawn from the prior tends to the density from below."""
     X = curve(seed=2)[0][:5]
@@ -182,6 +183,7 @@ def test_neither_threads_nor_pickles_matter(fitted):
     assert len(pickle.dumps(fitted)) < 40_000
 
 
+@pytest.mark.second
 def test_it_has_feature_names_and_stands_in_a_pipeline():
     X, t = curve()
     pipeline = make_pipeline(StandardScaler(), model(max_iter=50), SVC()).fit(X, t > 0)

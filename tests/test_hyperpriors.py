@@ -268,6 +268,7 @@ def test_the_prior_counts_once_whichever_rows_a_solver_sees(solver, tolerance):
     np.testing.assert_allclose(-slope, of_prior, rtol=tolerance)
 
 
+@pytest.mark.second
 def test_many_columns_and_few_rows_gain():
     rng, gains = np.random.RandomState(5), []
     for _ in range(3):
@@ -372,6 +373,7 @@ def test_neutral_values_are_in_units_of_what_is_seen():
     np.testing.assert_allclose(missing.units[1], np.nanstd(seen, axis=0), rtol=1e-9)
 
 
+@pytest.mark.second
 def test_the_default_kernel_keeps_neutral_values_near_the_mean():
     rng = np.random.RandomState(0)
     gaps = rng.normal(size=(60, 4))

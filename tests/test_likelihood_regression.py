@@ -159,6 +159,7 @@ def test_parameters_of_the_likelihood_are_found():
     assert 0.15 < model.likelihood_.scale < 0.25
 
 
+@pytest.mark.second
 def test_overdispersion_that_is_not_there_is_a_poisson_fit(recwarn):
     X, y = table(n=400)
     poisson, other = (small(name, max_iter=200).fit(X, y) for name in NAMES[:2])
@@ -287,6 +288,7 @@ def test_weights_are_repeated_rows_and_order_is_nothing(name, n_inducing):
     assert_array_equal(weighted.predict(X), repeated.predict(X))
 
 
+@pytest.mark.second
 def test_offsets_are_log_exposures():
     """Twice the time and twice the events are the same rate, known better."""
     X, y = table(n=200)
@@ -336,6 +338,7 @@ def test_predictions_are_moments_and_quantiles_of_samples(name):
         assert_allclose(below, np.tile(q, (3, 1)), atol=0.02)
 
 
+@pytest.mark.second
 def test_quantiles_of_gaussian_noise_and_of_several_targets():
     X, y = table("student_t")
     model = small("gaussian").fit(X, y)
@@ -431,6 +434,7 @@ def test_a_search_compares_likelihoods_and_their_parameters():
     agree(log_predictive_density_scorer(best, X, y), expected, 1e-12)
 
 
+@pytest.mark.second
 def test_offsets_are_routed():
     X, y = table(n=100)
     offset = np.linspace(-0.5, 0.5, 100)
@@ -461,6 +465,7 @@ def test_results_do_not_depend_on_threads():
     agree(found[0], found[1], 1e-10)
 
 
+@pytest.mark.second
 def test_a_linear_model_of_counts_is_the_limit_of_long_length_scales():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(400, 1))

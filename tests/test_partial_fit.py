@@ -231,6 +231,7 @@ def test_row_by_row(likelihood):
     assert model.score(X, y[:, 0]) > 0.6
 
 
+@pytest.mark.second
 def test_moves_come_when_rows_have_doubled(monkeypatch):
     monkeypatch.setattr(streams, "_ERRORS", np.inf)
     X, y, _ = table(400)
@@ -293,6 +294,7 @@ def test_nothing_is_forgotten_where_nothing_changes():
     assert model._stream.reservoir.total == model.n_samples_seen_ == 2400
 
 
+@pytest.mark.second
 def test_moves_need_not_converge_and_do_not_say_so(monkeypatch):
     monkeypatch.setattr(_moves, "_ITERATIONS", 2)
     model = small(n_inducing=20).partial_fit(*changing(200, 1.0, 0))
@@ -430,6 +432,7 @@ def test_parameters_may_not_change_after_a_fit(change):
         loaded.set_params(**change).partial_fit(X, y[:, 0])
 
 
+@pytest.mark.second
 def test_the_strategy_may_not_change_after_a_fit():
     X, y = labels()
     model = SparseGPClassifier(n_inducing=12, max_iter=3).fit(X, y)
@@ -461,6 +464,7 @@ def test_memory_is_bounded_whatever_arrives(monkeypatch):
     assert max(sizes) - sizes[5] < 1000
 
 
+@pytest.mark.second
 def test_the_reservoir_obeys_working_memory():
     with config_context(working_memory=0.1):  # MiB
         model = small(max_iter=5).partial_fit(*changing(2000, 1.0, 0))
@@ -600,6 +604,7 @@ def test_classes_may_come_one_after_the_other(multi_class):
 # -- wrong inputs ---------------------------------------------------------------------
 
 
+@pytest.mark.second
 def test_wrong_labels_are_explained():
     X, y = labels()
     model = SparseGPClassifier(n_inducing=12, max_iter=3)

@@ -130,6 +130,7 @@ def test_a_warm_start_goes_on():
     assert model.log_marginal_likelihood_value_ >= value - 0.2
 
 
+@pytest.mark.second
 def test_iris_is_as_good_as_one_against_the_rest():
     X, y = load_iris(return_X_y=True)
     train = np.arange(150) % 3 > 0

@@ -77,6 +77,7 @@ def test_every_bound_is_nearly_as_good_as_on_all_rows(bound):
     assert_allclose(found.log_marginal_likelihood_value_, value, rtol=1e-10)
 
 
+@pytest.mark.second
 def test_the_posterior_is_that_of_all_rows():
     X, y = numbers()
     found = regressor().fit(X, y)
@@ -192,6 +193,7 @@ def test_weights_are_counts():
     assert gain[0] > gain[1]
 
 
+@pytest.mark.second
 def test_rows_without_weight_are_not_there():
     X, y = numbers()
     weight = np.zeros(N)
@@ -378,6 +380,7 @@ def test_progress_shows_passes_seconds_and_the_density_held_aside(capsys):
     assert all("passes over the rows" in line and " s, log density" in line for line in lines)
 
 
+@pytest.mark.second
 def test_no_warning_unless_the_last_sample_did_not_converge():
     X, y = numbers()
     with warnings.catch_warnings():
@@ -421,6 +424,7 @@ def test_wrong_parameters(make, data, parameters, match):
         make(**parameters).fit(X, y)
 
 
+@pytest.mark.second
 def test_an_interrupt_leaves_the_estimator_as_it_was(monkeypatch):
     X, y = numbers()
     model = regressor(max_iter=5).fit(X, y)
