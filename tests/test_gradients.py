@@ -94,7 +94,7 @@ def check_exact(case, tolerance=1e-7):
     check_gradient(value, found.theta_bar, (len(theta),), tolerance)
 
 
-@pytest.mark.second(share=0.1, thin=2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("bound", EVERY_BOUND)
 def test_gradient_is_the_slope_of_the_value(bound, kernel):

@@ -90,7 +90,7 @@ def agree_with_differences(case, bound, slope=1.0):
     agree(found["basis"], central(of_Z, case.Z), 2e-6)
 
 
-@pytest.mark.second(share=0.1, thin=2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_gradients_with_the_posterior_held(bound, kernel):

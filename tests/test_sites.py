@@ -416,7 +416,7 @@ def test_exact_bound_is_the_dense_one(method, noise):
     agree(solution.step.value, expected - 0.5 * divergence, 1e-9)
 
 
-@pytest.mark.second(share=0.1, thin=2)
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["rbf_ard", "matern_2.5", "periodic", "dot_plus_rbf", "power"])
 def test_exact_gradient_is_that_of_the_optimised_objective(name, method):
