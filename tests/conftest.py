@@ -38,6 +38,7 @@ from tiers import (  # noqa: F401  # hooks of pytest
     pytest_runtest_setup,
     pytest_terminal_summary,
     pytest_testnodedown,
+    pytest_xdist_make_scheduler,
 )
 
 from skgp_sparse._engine import exact

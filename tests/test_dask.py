@@ -267,14 +267,14 @@ def test_known_noise_of_partitions_of_one_row(is_large, client, table, request):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_posterior_of_all_rows(weighted, client, on_workers, table):
     X, f, _ = table
-    X, y = X[:900], f[:900] + 0.01 * np.random.RandomState(1).normal(size=900)
-    weight = np.random.RandomState(2).randint(0, 3, 900).astype(float) if weighted else None
+    y = f + 0.01 * np.random.RandomState(1).normal(size=N)
+    weight = np.random.RandomState(2).randint(0, 3, N).astype(float) if weighted else None
     # without units, solves begin with the same bits: they end early, where rounding has grown
     given = {**QUICK, "optimizer": None, "normalize_y": False, "posterior": "rows", "max_iter": 200}
     given["kernel"] = RBF([1.0, 1.0]) + WhiteKernel(1e-2)
     local = SparseGPRegressor(**given).fit(X, y, sample_weight=weight)
-    dX, dy = lazily(X, y, rows=300)
-    lazy_weight = lazily(weight, rows=300)[0] if weighted else None
+    dX, dy = lazily(X, y)
+    lazy_weight = lazily(weight)[0] if weighted else None
     model = DaskSparseGPRegressor(**given).fit(dX, dy, sample_weight=lazy_weight)
     assert model.posterior_ == local.posterior_ == "rows"
     for mine, its in zip(model.predict(X, return_std=True), local.predict(X, return_std=True)):

@@ -33,6 +33,7 @@ import pytest
 import skgp_sparse
 
 TIERS = ("quick", "second", "full")  # where a case runs without being drawn
+OF_ONE_WORKER = ("test_dask.py", "test_types.py")  # they share a cluster, and a cache
 LIMIT = "CASE_SECONDS"  # a variable of the environment
 LONG_CASES = {}  # {case or test: why it takes longer than the limit}, at most ten
 _CASES = pytest.StashKey()
@@ -268,6 +269,19 @@ def pytest_runtest_makereport(item, call):
         wrong = too_long(name, tier, clock() - clock.at_setup)
         if wrong is not None:
             report.outcome, report.longrepr = "failed", wrong
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Files in `OF_ONE_WORKER` are not shared; groups of xdist 3.8 do not work with pytest 9.2."""
+    from xdist.scheduler import LoadGroupScheduling
+
+    class Scheduling(LoadGroupScheduling):
+        def _split_scope(self, nodeid):
+            file = Path(nodeid.split("::")[0]).name
+            return file if file in OF_ONE_WORKER else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(optionalhook=True)
