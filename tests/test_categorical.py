@@ -255,7 +255,7 @@ def test_near_rows_have_near_numbers_and_the_same_level():
     assert np.all(unseen[0, 1:] == 0.0)
 
 
-@pytest.mark.second
+@pytest.mark.full
 def test_a_thousand_levels_and_codes_that_are_identifiers():
     rng = np.random.RandomState(0)
     codes = rng.randint(0, 1000, 1200)

@@ -310,7 +310,7 @@ def test_warm_start_goes_on():
     assert isinstance(model.kernel_, RBF)
 
 
-@pytest.mark.second(thin=1)
+@pytest.mark.second(keep=4)
 @pytest.mark.parametrize("n_inducing", [20, "auto"])
 @pytest.mark.parametrize(
     "change", [1e3, 1e-3, 1e6, 0.01, 0.03, 0.1, 10.0, [1.0, 1e-3], [0.01, 1.0]], ids=str

@@ -321,6 +321,7 @@ def test_the_exact_process_of_few_distinct_rows(client, on_workers, table):
     assert_same_fit(model, local)
 
 
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_fits_of_several_classes_are_the_local_ones(multi_class, client, on_workers, table):
     X, f, _ = table
@@ -513,6 +514,7 @@ def test_the_package_does_not_need_dask():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+@pytest.mark.full
 def test_the_example_of_the_guide_runs(tmp_path):
     page = Path(__file__).parent.parent / "docs" / "guide" / "streams_and_clusters.md"
     section = page.read_text(encoding="utf-8").split("## Clusters\n")[1]
@@ -702,6 +704,7 @@ def test_a_task_that_kills_every_worker_ends_in_words(on_workers, table):
     assert not hasattr(model, "kernel_") and not hasattr(model, "_held")
 
 
+@pytest.mark.full
 def test_workers_short_of_memory_use_their_disk(cluster, client, table):
     def block(seed):
         return np.random.RandomState(seed).uniform(-3, 3, (40_000, 40))

@@ -225,7 +225,7 @@ def test_what_cannot_be_bounded_is_refused():
 
 @pytest.mark.second
 def test_a_solve_that_does_not_end_warns():
-    X, y = smooth(1500)
+    X, y = smooth(600)
     kernel = ConstantKernel(1.0) * RBF(0.3) + WhiteKernel(1e-4)
     model = SparseGPRegressor(kernel, n_inducing=10, optimizer=None, max_iter=2, random_state=0)
     X, y = (

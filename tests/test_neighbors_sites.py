@@ -297,7 +297,7 @@ def test_auto_predicts_labels_as_the_candidate_that_leads(small_race):
 
 @pytest.mark.second
 def test_binary_problems_hold_one_race(small_race, monkeypatch):
-    X, f, _ = counts(360)
+    X, f, _ = counts(500)
     waves = np.sin(4 * X)
     label = np.where(waves[:, 0] + waves[:, 1] > 0, 2, waves[:, 0] > waves[:, 1])
     given = {"random_state": 0, "max_iter": 8}

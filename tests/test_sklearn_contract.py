@@ -101,7 +101,7 @@ def test_estimator_checks_of_neighbors(estimator, check):
 
 
 @pytest.mark.second(share=0.02)
-@parametrize_with_checks(estimators()[::14], expected_failed_checks=expected_failures)
+@parametrize_with_checks(estimators()[::28], expected_failed_checks=expected_failures)
 def test_estimator_checks(estimator, check):
     check(estimator)
 
