@@ -32,9 +32,13 @@ from tiers import (  # noqa: F401  # hooks of pytest
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,
+    pytest_fixture_setup,
     pytest_report_header,
+    pytest_runtest_makereport,
+    pytest_runtest_setup,
     pytest_terminal_summary,
     pytest_testnodedown,
+    pytest_xdist_make_scheduler,
 )
 
 from skgp_sparse._engine import exact

@@ -62,7 +62,7 @@ def smooth(n, seed=0):
     return X, np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.01 * (y[:, 0] - y.mean())
 
 
-@pytest.mark.second(share=0.05)
+@pytest.mark.second(share=0.05, thin=1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_products_are_those_of_the_matrix(kernel, n_jobs):
@@ -99,19 +99,19 @@ def test_rows_far_apart_have_exact_products_only():
     assert kernels.single(KERNELS[0], 1e3 * X) is None
 
 
-@pytest.mark.second(share=0.05)
+@pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("is_rough", [False, True])
 @pytest.mark.parametrize("p", [1, 3])
 def test_solutions_have_the_residual_that_is_asked_for(kernel, is_rough, p):
-    X, y = table(p=p)
+    X, y = table(300, p=p)
     noise = np.random.RandomState(2).uniform(1e-3, 1e-1, size=len(X))
     product = KernelProduct(kernel, X, 2)
     rough = product.rough() if is_rough else None
     if is_rough and rough is None:
         pytest.skip("no tiles in single precision")
-    Z = X[:100]
-    features, _ = leading_rows(kernel, Z, noise[:100])
+    Z = X[:40]
+    features, _ = leading_rows(kernel, Z, noise[:40])
     found = solve(
         lambda V: product(V) + noise[:, None] * V,
         preconditioner(kernel, features, X, noise, 2, dtype=np.float32),
@@ -187,6 +187,7 @@ def test_the_preconditioner_follows_the_noise_of_some_rows(scale):
     np.testing.assert_allclose(found.log_det(), again.log_det(), rtol=1e-6)
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("is_rough", [False, True])
 def test_a_solve_goes_on_from_what_is_known(is_rough):
     X, y = table(p=2)
@@ -233,6 +234,7 @@ def posterior(kernel, X, y, noise, n_leading=50):
     return RowsPosterior(kernel, X, noise, np.linalg.solve(K, y), features, others, scale)
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_predictions_of_few_rows_are_exact(kernel):
     # the leading rows and the 100 nearest others are all there are
@@ -272,8 +274,8 @@ def test_covariances_have_the_variances_on_their_diagonal():
 
 @pytest.mark.second
 def test_samples_have_the_predicted_moments():
-    X, y = smooth(1500)
-    model = SparseGPRegressor(posterior="rows", n_inducing=200, random_state=0).fit(X, y)
+    X, y = smooth(700)
+    model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)
     Xt = X[:8] + 0.1
     mean, std = model.predict(Xt, return_std=True)
     draws = model.sample_y(Xt, 4000, random_state=1)
@@ -285,35 +287,36 @@ def test_samples_have_the_predicted_moments():
     )
 
 
-@pytest.mark.second(share=0.08)
+@pytest.mark.second
 def test_the_fit_is_close_to_the_exact_process():
-    X, y = smooth(3000)
+    X, y = smooth(1200)
     kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 1.0]) + WhiteKernel(1e-2)
     model = SparseGPRegressor(
-        kernel, posterior="rows", n_inducing=500, tol=1e-5, random_state=0
-    ).fit(X[:2500], y[:2500])
+        kernel, posterior="rows", n_inducing=300, tol=1e-5, random_state=0
+    ).fit(X[:1000], y[:1000])
     exact = GaussianProcessRegressor(model.kernel_, optimizer=None, normalize_y=True)
-    exact.fit(X[:2500], y[:2500])
-    mean = model.predict(X[2500:])
-    np.testing.assert_allclose(mean, exact.predict(X[2500:]), atol=0.01 * y.std())
-    assert model.posterior_ == "rows" and model.n_inducing_ == 500
+    exact.fit(X[:1000], y[:1000])
+    mean = model.predict(X[1000:])
+    np.testing.assert_allclose(mean, exact.predict(X[1000:]), atol=0.01 * y.std())
+    assert model.posterior_ == "rows" and model.n_inducing_ == 300
 
 
-@pytest.mark.second(share=0.05)
+@pytest.mark.second
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_mean_is_given_every_row(weighted):
     # those that were held aside for the calibration, too
-    X, y = table(1500, p=2)
+    X, y = table(600, p=2)
     weight = np.random.RandomState(3).uniform(0.2, 3.0, size=len(X)) if weighted else None
     kernel = ConstantKernel(2.0) * Matern(1.0, nu=2.5) + WhiteKernel(1e-2)
     model = SparseGPRegressor(
-        kernel, posterior="rows", n_inducing=300, optimizer=None, tol=1e-8, normalize_y=False
+        kernel, posterior="rows", n_inducing=150, optimizer=None, tol=1e-8, normalize_y=False
     ).fit(X, y, sample_weight=weight)
     noise = np.full(len(X), 1e-2) / (1.0 if weight is None else weight)
     Xt = np.random.RandomState(4).normal(size=(70, 3))
     np.testing.assert_allclose(model.predict(Xt), dense(kernel.k1, X, y, noise, Xt)[0], atol=1e-5)
 
 
+@pytest.mark.second(share=0.29)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_of_repeated_rows_one_copy_is_held_aside(weighted, monkeypatch):
     # as a row to predict has copies in the table; rows with weights are held aside as a whole
@@ -346,14 +349,14 @@ def covered(model, Xt, yt):
     return np.mean(np.abs(yt - mean) < 1.96 * std)
 
 
-@pytest.mark.second(share=0.05)
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("weight", [0.1, 1.0, 10.0, "decay"])
 def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
-    X, y = smooth(3000)
+    X, y = smooth(1500)
     y = y + 0.1 * np.random.RandomState(1).normal(size=len(y))
-    n = 2000
-    weight = np.exp(-np.arange(n) / 400) if weight == "decay" else np.full(n, weight)
-    model = SparseGPRegressor(posterior="rows", n_inducing=300, random_state=0)
+    n = 1000
+    weight = np.exp(-np.arange(n) / 200) if weight == "decay" else np.full(n, weight)
+    model = SparseGPRegressor(posterior="rows", n_inducing=150, random_state=0)
     model.fit(X[:n], y[:n], sample_weight=weight)
     assert 0.92 < covered(model, X[n:], y[n:]) < 0.99
 
@@ -363,7 +366,7 @@ def family_of(strategy, parameters):
     return SimpleNamespace(strategy=strategy, parameters=parameters, has_sites=False)
 
 
-@pytest.mark.second(share=0.05)
+@pytest.mark.second
 @pytest.mark.parametrize("by_whom", ["user", "max_iter"])
 def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, monkeypatch):
     def stopping(*args, report, **options):
@@ -386,7 +389,7 @@ def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, m
     assert covered(model, X[2000:], y[2000:]) > 0.9
 
 
-@pytest.mark.second(share=0.05)
+@pytest.mark.second
 @pytest.mark.parametrize("noise, goal", [(1e-2, 1e-2), (1e-6, 2.1e-3)])
 def test_quiet_rows_are_solved_more_exactly(noise, goal):
     X, y = smooth(1500)
@@ -402,7 +405,7 @@ def test_quiet_rows_are_solved_more_exactly(noise, goal):
 
 @pytest.mark.second(share=0.08)
 def test_weights_count_as_copies():
-    X, y = smooth(1200)
+    X, y = smooth(500)
     weight = np.random.RandomState(0).randint(0, 4, size=len(X))
     kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-3)
     options = dict(posterior="rows", n_inducing=100, optimizer=None, tol=1e-8, random_state=0)
@@ -412,6 +415,7 @@ def test_weights_count_as_copies():
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
 
 
+@pytest.mark.second
 def test_known_noise_of_each_row_is_respected():
     X, y = smooth(1500)
     alpha = np.where(np.arange(len(X)) % 2, 1.0, 1e-4)
@@ -424,8 +428,9 @@ def test_known_noise_of_each_row_is_respected():
     assert np.sqrt(np.mean((model.predict(Xt) - truth) ** 2)) < 0.1
 
 
+@pytest.mark.second
 def test_several_targets_are_solved_together():
-    X, y = smooth(1500)
+    X, y = smooth(700)
     Y = np.column_stack([y, 3.0 * y[::-1] + 7.0])
     Y[:, 1] = 3.0 * np.cos(X[:, 0]) + 7.0
     model = SparseGPRegressor(posterior="rows", n_inducing=200, random_state=0).fit(X, Y)
@@ -434,8 +439,9 @@ def test_several_targets_are_solved_together():
     assert np.abs(mean - Y[:50]).max(axis=0)[0] < 0.2
 
 
+@pytest.mark.second
 def test_pickles_hold_the_rows_and_predict_alike():
-    X, y = smooth(1200)
+    X, y = smooth(500)
     model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)
     copy = pickle.loads(pickle.dumps(model))
     for one, other in zip(
@@ -444,10 +450,10 @@ def test_pickles_hold_the_rows_and_predict_alike():
         assert np.array_equal(one, other)
 
 
-@pytest.mark.second(share=0.05)
+@pytest.mark.second
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_results_do_not_depend_on_threads(n_jobs):
-    X, y = smooth(2000)
+    X, y = smooth(900)
     options = dict(posterior="rows", n_inducing=100, random_state=0)
     one = SparseGPRegressor(**options, n_jobs=n_jobs).fit(X, y).predict(X[:50], return_std=True)
     three = SparseGPRegressor(**options, n_jobs=3).fit(X, y).predict(X[:50], return_std=True)
@@ -455,8 +461,9 @@ def test_results_do_not_depend_on_threads(n_jobs):
         np.testing.assert_allclose(found, other, rtol=1e-9)
 
 
+@pytest.mark.second
 def test_a_solve_that_does_not_end_warns():
-    X, y = smooth(1500)
+    X, y = smooth(700)
     kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-5)
     model = SparseGPRegressor(
         kernel, posterior="rows", n_inducing=10, optimizer=None, max_iter=3, random_state=0
@@ -464,12 +471,13 @@ def test_a_solve_that_does_not_end_warns():
     with pytest.warns(ConvergenceWarning, match=r"Raise max_iter \(now 3\)"):
         model.fit(X, y)
     assert np.isfinite(model.predict(X)).all()
-    remedied = clone(model).set_params(max_iter=1000, n_inducing=800)
+    remedied = clone(model).set_params(max_iter=1000, n_inducing=400)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         remedied.fit(X, y)
 
 
+@pytest.mark.second
 def test_interrupts_leave_nothing_behind(monkeypatch):
     X, y = smooth(1500)
     model = SparseGPRegressor(posterior="rows", n_inducing=50, random_state=0)
@@ -483,8 +491,9 @@ def test_interrupts_leave_nothing_behind(monkeypatch):
     assert not hasattr(model, "kernel_")
 
 
+@pytest.mark.second
 def test_progress_tells_the_residual(capsys):
-    X, y = smooth(1200)
+    X, y = smooth(500)
     SparseGPRegressor(posterior="rows", n_inducing=50, random_state=0, verbose=1).fit(X, y)
     assert "residual of all rows" in capsys.readouterr().out
 
@@ -535,14 +544,14 @@ def test_estimator_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.second(share=0.05)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-10])
 @pytest.mark.parametrize("d", [1, 2])
 def test_nearly_no_noise_has_variances(alpha, d):
-    X = np.random.RandomState(0).normal(size=(1500, d))
+    X = np.random.RandomState(0).normal(size=(600, d))
     kernel = ConstantKernel(1.0) * RBF(1.0)
     model = SparseGPRegressor(
-        kernel, alpha=alpha, posterior="rows", n_inducing=600, max_iter=50, random_state=0
+        kernel, alpha=alpha, posterior="rows", n_inducing=300, max_iter=50, random_state=0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -554,7 +563,7 @@ def test_nearly_no_noise_has_variances(alpha, d):
 
 @pytest.mark.second(share=0.08)
 def test_a_coarse_tolerance_still_solves():
-    X, y = smooth(1500)
+    X, y = smooth(700)
     model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1.0, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.9
 
@@ -567,7 +576,7 @@ def test_inducing_points_that_are_given_are_refused():
 
 @pytest.mark.second(share=0.08)
 def test_float32_rows_predict_alike():
-    X, y = smooth(1500)
+    X, y = smooth(600)
     X = X.astype(np.float32).astype(np.float64)
     options = dict(posterior="rows", n_inducing=100, random_state=0)
     double = SparseGPRegressor(**options).fit(X, y).predict(X[:20])

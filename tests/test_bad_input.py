@@ -212,6 +212,7 @@ def test_infinite_bounds_are_fine_without_restarts_only(n_inducing):
     assert "requires that all bounds are finite" in names(restarted)
 
 
+@pytest.mark.second(share=0.5)
 @ROUTES
 @pytest.mark.parametrize("constant", [[0], [0, 1]], ids=["one", "all"])
 def test_constant_features_say_nothing(n_inducing, constant):
@@ -220,6 +221,7 @@ def test_constant_features_say_nothing(n_inducing, constant):
     standard_sane(fitted_quietly(model(n_inducing=n_inducing), X_const, Y), X_const)
 
 
+@pytest.mark.second(share=0.33)
 @ROUTES
 @pytest.mark.parametrize("normalize_y", [True, False])
 @pytest.mark.parametrize("level", [0.0, 3.0, -1e8])
@@ -247,6 +249,7 @@ def test_fewer_rows_than_inducing_points_are_exact_and_duplicates_count_once():
     assert few.inducing_points_.shape == (7, 2)
 
 
+@pytest.mark.second(share=0.26)
 @ROUTES
 @pytest.mark.parametrize("offset, scale", [(1e8, 1.0), (0.0, 1e-12), (0.0, 1e12)])
 def test_offsets_and_scales_of_X_do_not_matter(n_inducing, offset, scale):
@@ -258,7 +261,7 @@ def test_offsets_and_scales_of_X_do_not_matter(n_inducing, offset, scale):
     np.testing.assert_allclose(estimator.predict(moved), plain.predict(X), atol=1e-2)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @ROUTES
 @pytest.mark.parametrize("normalize_y", [True, False])
 @pytest.mark.parametrize("offset, scale", [(1e8, 1.0), (0.0, 1e-12), (0.0, 1e12)])
@@ -282,6 +285,7 @@ def test_targets_whose_squares_leave_float64_are_standardised(scale):
         np.testing.assert_allclose(ours / scale, theirs, atol=0.05)
 
 
+@pytest.mark.second(share=0.5)
 @ROUTES
 @pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e160, 1e200])
 def test_inputs_whose_squares_leave_float64_are_fitted(n_inducing, scale):

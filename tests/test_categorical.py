@@ -30,6 +30,7 @@ KERNELS = [
 ]
 
 
+@pytest.mark.second(share=0.33)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_rules(kernel):
     check_kernel_rule(kernel, X)
@@ -77,6 +78,7 @@ def linearized(kernel, A, B):
     return kernels.linearize_stack(kernel, A) if A.ndim == 3 else kernels.linearize(kernel, A, B)
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("q, n_at_once", [(1, 1 << 18), (8, 1 << 18), (9, 20), (21, 20)])
 @pytest.mark.parametrize("values", CODES.values(), ids=CODES)
 def test_columns_agree_as_they_do_one_by_one(monkeypatch, values, q, n_at_once):
@@ -141,6 +143,7 @@ def mixed(rank=0, **given):
     return ConstantKernel() * x + ConstantKernel() * kind + ConstantKernel() * x * kind
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("posterior, n_inducing", [("inducing", 40), ("auto", "auto")])
 def test_levels_are_counted_and_inducing_points_have_codes(posterior, n_inducing):
     frame, y = data()
@@ -159,6 +162,7 @@ def test_levels_are_counted_and_inducing_points_have_codes(posterior, n_inducing
     assert np.isfinite(mean).all() and std[1] > 2 * std[0]  # a level that was not seen
 
 
+@pytest.mark.second
 def test_alike_levels_are_near_and_the_rank_pays():
     frame, y = data()
     flat, points = (
@@ -171,6 +175,7 @@ def test_alike_levels_are_near_and_the_rank_pays():
     assert min(K[:3, :3].min(), K[3:, 3:].min()) > K[:3, 3:].max()
 
 
+@pytest.mark.second
 def test_labels_counts_and_neighbours():
     frame, y = data()
     labels = SparseGPClassifier(mixed(), n_inducing=30, random_state=0).fit(frame, y > 0)
@@ -250,11 +255,12 @@ def test_near_rows_have_near_numbers_and_the_same_level():
     assert np.all(unseen[0, 1:] == 0.0)
 
 
+@pytest.mark.full
 def test_a_thousand_levels_and_codes_that_are_identifiers():
     rng = np.random.RandomState(0)
-    codes = rng.randint(0, 1000, 3000)
-    rows = np.column_stack([rng.uniform(-2, 2, 3000), codes])
-    y = np.sin(2 * rows[:, 0]) + (codes % 7) / 3 + 0.1 * rng.normal(size=3000)
+    codes = rng.randint(0, 1000, 1200)
+    rows = np.column_stack([rng.uniform(-2, 2, 1200), codes])
+    y = np.sin(2 * rows[:, 0]) + (codes % 7) / 3 + 0.1 * rng.normal(size=1200)
     kernel = Columns(RBF(), 0) + Columns(Categorical(rank=1), 1)
     model = SparseGPRegressor(kernel, n_inducing=30, max_iter=3, random_state=0).fit(rows, y)
     assert np.isfinite(model.predict([[0.0, 5.0], [0.0, 1e30], [0.0, -4.0]])).all()

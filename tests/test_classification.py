@@ -67,6 +67,7 @@ def test_learns_and_is_calibrated(bound, likelihood):
     np.testing.assert_array_equal(model.predict(X_test), np.argmax(probability, axis=1))
 
 
+@pytest.mark.second
 def test_names_of_the_same_bound_are_the_same():
     X, y = moons()
     for pair in (
@@ -89,6 +90,7 @@ def test_no_worse_than_the_exact_process():
     assert losses[0] < 1.01 * losses[1]
 
 
+@pytest.mark.second(share=0.37)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_value_is_the_bound_at_the_fitted_kernel_and_its_gradient_is_right(bound):
     X, y = moons()
@@ -118,7 +120,7 @@ def test_value_without_theta_has_no_gradient():
         model.log_marginal_likelihood([0.0])
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_several_classes(bound, multi_class):
@@ -135,6 +137,7 @@ def test_several_classes(bound, multi_class):
         model.latent_mean_and_variance(X)
 
 
+@pytest.mark.second(share=0.44)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
 def test_bound_of_several_classes_takes_one_theta_or_all(multi_class):
     X, y = blobs(120, centers=4)
@@ -162,6 +165,7 @@ def test_n_jobs_changes_nothing():
     assert first.log_marginal_likelihood_value_ == second.log_marginal_likelihood_value_
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_weights_are_repeated_rows(bound):
     X, y = moons(80)
@@ -171,7 +175,7 @@ def test_weights_are_repeated_rows(bound):
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-10)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_rare_class_is_not_forgotten(bound):
     rng = np.random.RandomState(0)
@@ -184,6 +188,7 @@ def test_rare_class_is_not_forgotten(bound):
     assert model.predict_proba([[0.0, 0.0]])[0, 1] < 0.01
 
 
+@pytest.mark.second(share=0.26)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_separable_and_conflicting_labels(bound):
     rng = np.random.RandomState(0)
@@ -206,6 +211,7 @@ def test_thirty_classes_one_with_a_single_member():
     assert model.score(X, names[y]) > 0.8
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("labels", [[-1, 1], [False, True], ["no", "yes"], [3.0, 7.0]])
 def test_labels_of_any_kind(labels):
     X, y = moons()
@@ -288,6 +294,7 @@ def test_failed_fit_leaves_the_estimator_as_it_was():
     np.testing.assert_array_equal(model.predict_proba(X), before)
 
 
+@pytest.mark.second
 def test_warm_start_goes_on():
     X, y = moons(300)
     model = small(warm_start=True, max_iter=15).fit(X, y)
@@ -302,7 +309,7 @@ def test_warm_start_goes_on():
     assert isinstance(model.kernel_, RBF)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(keep=4)
 @pytest.mark.parametrize("n_inducing", [20, "auto"])
 @pytest.mark.parametrize(
     "change", [1e3, 1e-3, 1e6, 0.01, 0.03, 0.1, 10.0, [1.0, 1e-3], [0.01, 1.0]], ids=str
@@ -332,7 +339,7 @@ def test_a_warm_start_keeps_the_hyperparameters_where_inducing_points_change():
     np.testing.assert_allclose(seen, [found])
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("options", [{"n_inducing": 8}, {"n_inducing": 200}], ids=str)
 @pytest.mark.parametrize("bound, likelihood", [("titsias_new", "probit"), ("fitc", "logit")])
 def test_an_extreme_theta_has_a_value_or_none(options, bound, likelihood):
@@ -414,6 +421,7 @@ def test_verbose_prints_the_bound(capsys):
     assert "[SparseGPClassifier] iteration 2: bound -" in capsys.readouterr().out
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize(
     "mode, names",
     [
@@ -429,6 +437,7 @@ def test_verbose_names_the_problem_where_there_are_several(mode, names, capsys):
     assert told[0].startswith("plan: ") and told[1:] == names
 
 
+@pytest.mark.second
 def test_weights_are_repeats_for_the_size_of_the_start_too():
     X, y = moons(1300)
     options = {"max_iter": 1, "n_inducing": 5, "inducing_init": "greedy"}
@@ -437,6 +446,7 @@ def test_weights_are_repeats_for_the_size_of_the_start_too():
     np.testing.assert_allclose(weighted.kernel_.theta, repeated.kernel_.theta, rtol=1e-6)
 
 
+@pytest.mark.second
 def test_a_loose_tolerance_is_a_quicker_fit():
     X, y = moons(400)
     rough, fine = (small(n_inducing=40, max_iter=100, tol=tol).fit(X, y) for tol in (3e-3, 1e-6))
@@ -617,7 +627,7 @@ class Steep(Binary):
         return (slope * mean + (slope**2 - curvature) * variance)[None]
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("n_inducing", [10, 300])
 def test_predictions_know_the_learned_parameters_of_a_likelihood(n_inducing):
     X, y = moons(300)

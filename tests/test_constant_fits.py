@@ -26,6 +26,7 @@ def told(fit):
     return [str(one.message) for one in caught if one.category is ConstantFitWarning]
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("options", [{}, {"posterior": "inducing", "n_inducing": 30}])
 def test_a_fit_that_has_lost_the_structure_is_told_once(options):
     model = SparseGPRegressor(LONG + WhiteKernel(), random_state=0, **options)
@@ -36,6 +37,7 @@ def test_a_fit_that_has_lost_the_structure_is_told_once(options):
     assert not told(lambda: SparseGPRegressor(random_state=0).fit(HOURS, wave()))
 
 
+@pytest.mark.second
 def test_targets_and_classes_are_named():
     noise, kernel = np.random.RandomState(1).normal(size=300), LONG + WhiteKernel()
     model = SparseGPRegressor(kernel, random_state=0)
@@ -49,6 +51,7 @@ def test_targets_and_classes_are_named():
     assert "class high" in message
 
 
+@pytest.mark.second
 def test_counts_are_told():
     counts = np.random.RandomState(0).poisson(np.exp(wave() / 3))
     model = SparseGPRegressor(LONG, likelihood="poisson", random_state=0)
@@ -65,6 +68,7 @@ def test_it_is_silent_where_it_should_be():
     assert not told(lambda: model().partial_fit(HOURS, wave()))
 
 
+@pytest.mark.second(share=0.23)
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_is_no_structure(seed):
     rng = np.random.RandomState(seed)
@@ -74,6 +78,7 @@ def test_noise_is_no_structure(seed):
     assert not told(lambda: model.fit(X, y))
 
 
+@pytest.mark.second(share=0.04, thin=1)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", ["integers", "binary", "levels", "repeated rows", "in order"])
 def test_ties_are_no_structure(kind, seed):

@@ -46,6 +46,7 @@ def check_same(all_of_them, some, of_constants, tol=1e-6):
     )
 
 
+@pytest.mark.second(share=0.22)
 @pytest.mark.parametrize("way", WAYS)
 def test_constant_targets_have_no_vote(way):
     model, without = pair(**WAYS[way])
@@ -145,6 +146,7 @@ def test_sources_have_the_same_constants(monkeypatch):
     check_same(std, std_without, 0.0)
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("way", ["inducing", "neighbors", "held", "known_noise"])
 def test_streams_have_the_same_constants_until_they_vary(way):
     given = GIVEN | {"n_inducing": 10} | WAYS[way]

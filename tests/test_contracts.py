@@ -111,6 +111,7 @@ def test_regression_needs_no_array_of_the_rows(bound, small_blocks):
     assert drawn.longest == 500 and len(problems[0].layout().blocks) > 5
 
 
+@pytest.mark.second(share=0.38)
 @pytest.mark.parametrize("memory", [np.inf, 1.0])
 @pytest.mark.parametrize("method", METHODS)
 def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks):
@@ -128,6 +129,7 @@ def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks)
     )
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.filterwarnings("ignore:The optimizer stopped")
 @pytest.mark.parametrize("labels", [False, True])
 def test_a_whole_fit_needs_no_array_of_the_rows(labels):
@@ -401,6 +403,7 @@ OWN = {  # what only the objective's own model or the package's own classes ask
 }
 
 
+@pytest.mark.second(share=0.24)
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_contracts_list_every_member_that_callers_use(name):
     contract = CONTRACTS[name]

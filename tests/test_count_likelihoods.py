@@ -102,6 +102,7 @@ def quiet():
 # dense sums
 
 
+@pytest.mark.second(share=0.3)
 @pytest.mark.parametrize("likelihood, y", LIKELIHOODS, ids=repr)
 def test_expected_agrees_with_dense_sums(likelihood, y):
     y, mean, variance = table(y, variances=(0.05, 0.4, 2.0, 8.0))
@@ -113,7 +114,7 @@ def test_expected_agrees_with_dense_sums(likelihood, y):
         assert_allclose(found[2][row], curvature, rtol=1e-9, atol=1e-8 * (1 + abs(value)))
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.1])
 @pytest.mark.parametrize("likelihood, y", [*CONCAVE, *OTHERS], ids=repr)
 def test_tilted_agrees_with_dense_sums(likelihood, y, power):
@@ -127,7 +128,7 @@ def test_tilted_agrees_with_dense_sums(likelihood, y, power):
         assert np.all(off <= allowed), (y[row], mean[row], variance[row], off / allowed)
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("likelihood, y", LIKELIHOODS[-3:], ids=repr)
 def test_tilted_student_t_agrees_with_dense_sums(likelihood, y):
     y, mean, variance = table([*y, 300.0], variances=(0.05, 2.0, 100.0))
@@ -335,7 +336,7 @@ def probability(likelihood, y, mean, variance):
 ALL = [*(own for own, _ in LIKELIHOODS), Gaussian(0.4)]
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.parametrize("q", [1e-4, 0.025, 0.5, 0.9, 0.999])
 @pytest.mark.parametrize("likelihood", ALL, ids=repr)
 def test_quantiles_agree_with_distribution_functions(likelihood, q):
@@ -351,6 +352,7 @@ def test_quantiles_agree_with_distribution_functions(likelihood, q):
             assert abs(p - q) < 1e-9
 
 
+@pytest.mark.second(share=0.21)
 @pytest.mark.parametrize("likelihood", ALL, ids=repr)
 def test_quantiles_and_responses_survive_everything(likelihood):
     _, mean, variance = table([0.0], (-1e4, -300.0, 40.0, 1e4), (0.0, 1e-16, 1.0, 1e4, 1e20))
@@ -441,7 +443,7 @@ Y, WEIGHT = np.array([0.0, 3.0, 1.0, 8.0]), np.array([1.0, 2.0, 0.5, 1.0])
 OFFSET = np.array([0.1, -0.4, 0.0, 1.2])
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, keep=2)
 @pytest.mark.parametrize("likelihood", [Poisson(), NegativeBinomial(), Gamma(2.0), StudentT(0.9)])
 def test_of_nothing_is_the_best_constant(likelihood):
     y = Y + 0.5

@@ -48,11 +48,12 @@ from skgp_sparse.rows.part import Units
 from skgp_sparse.solvers import Minibatches
 
 pytestmark = [
+    pytest.mark.second,  # but for a refusal: test_doors.py has fits within one process
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.xdist_group("cluster"),  # one cluster, for one worker of xdist
 ]
 
-N = 3000
+N = 600
 LONG = 300  # seconds after which what does not come is given up
 QUICK_LABELS = {"n_inducing": 12, "max_iter": 4, "random_state": 0, "n_jobs": 1}
 QUICK = QUICK_LABELS | {"noise": "constant"}  # which is that of rows on a cluster
@@ -121,7 +122,7 @@ def assert_nothing_left(client):
     wait_until(lambda: not client.futures and not known_to(client))
 
 
-def lazily(*arrays, rows=1000):
+def lazily(*arrays, rows=200):
     return [da.from_array(array, chunks=(rows, *array.shape[1:])) for array in arrays]
 
 
@@ -150,7 +151,6 @@ def evaluation(model, X, y, **fit):
     return found[0]
 
 
-@pytest.mark.second(share=0.15)
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "fitc", "pep", "artemev", "dtc"])
 def test_evaluations_of_regression_are_the_local_ones(bound, client, on_workers, table):
     X, _, y = table
@@ -162,7 +162,6 @@ def test_evaluations_of_regression_are_the_local_ones(bound, client, on_workers,
     assert our_gradient == pytest.approx(gradient, abs=1e-11 * np.abs(gradient).max())
 
 
-@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("likelihood", ["poisson", "student_t"])
 def test_evaluations_with_sites_are_the_local_ones(likelihood, client, on_workers, table):
     X, f, _ = table
@@ -195,8 +194,8 @@ def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, 
 def test_a_fit_of_arrays_is_the_local_one(client, on_workers, table):
     X, _, y = table
     local = SparseGPRegressor(**QUICK).fit(X, y)
-    ragged = da.from_array(X, chunks=((500, 1500, 1000), (1, 1)))
-    model = DaskSparseGPRegressor(**QUICK).fit(ragged, da.from_array(y, chunks=600))
+    ragged = da.from_array(X, chunks=((100, 300, 200), (1, 1)))
+    model = DaskSparseGPRegressor(**QUICK).fit(ragged, da.from_array(y, chunks=120))
     assert_same_fit(model, local)
     assert model.n_features_in_ == 2 and not hasattr(model, "feature_names_in_")
     assert model.client_ is client
@@ -219,7 +218,7 @@ def test_weights_and_known_noise_stay_with_their_rows(client, on_workers, table)
     X, _, y = table
     rng = np.random.RandomState(2)
     weight, alpha = rng.randint(0, 3, N), rng.uniform(0.01, 0.1, N)
-    weight[:1000] = 0  # a partition without any
+    weight[:200] = 0  # a partition without any
     local = SparseGPRegressor(RBF(), alpha=alpha, **QUICK).fit(X, y, sample_weight=weight)
     dX, dy, dweight = lazily(X, y, weight)
     model = DaskSparseGPRegressor(RBF(), alpha=alpha, **QUICK)
@@ -232,7 +231,7 @@ def test_several_targets(client, on_workers, table):
     Y = np.column_stack([y, np.full(len(y), 7.0), f])
     local = SparseGPRegressor(**QUICK).fit(X, Y)
     dX, dY = lazily(X, Y)
-    model = DaskSparseGPRegressor(**QUICK).fit(dX, dY.rechunk((1000, 1)))
+    model = DaskSparseGPRegressor(**QUICK).fit(dX, dY.rechunk((200, 1)))
     assert_same_fit(model, local)
     assert model.predict(dX).compute() == pytest.approx(local.predict(X), abs=1e-8)
 
@@ -268,14 +267,14 @@ def test_known_noise_of_partitions_of_one_row(is_large, client, table, request):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_posterior_of_all_rows(weighted, client, on_workers, table):
     X, f, _ = table
-    X, y = X[:900], f[:900] + 0.01 * np.random.RandomState(1).normal(size=900)
-    weight = np.random.RandomState(2).randint(0, 3, 900).astype(float) if weighted else None
+    y = f + 0.01 * np.random.RandomState(1).normal(size=N)
+    weight = np.random.RandomState(2).randint(0, 3, N).astype(float) if weighted else None
     # without units, solves begin with the same bits: they end early, where rounding has grown
     given = {**QUICK, "optimizer": None, "normalize_y": False, "posterior": "rows", "max_iter": 200}
     given["kernel"] = RBF([1.0, 1.0]) + WhiteKernel(1e-2)
     local = SparseGPRegressor(**given).fit(X, y, sample_weight=weight)
-    dX, dy = lazily(X, y, rows=300)
-    lazy_weight = lazily(weight, rows=300)[0] if weighted else None
+    dX, dy = lazily(X, y)
+    lazy_weight = lazily(weight)[0] if weighted else None
     model = DaskSparseGPRegressor(**given).fit(dX, dy, sample_weight=lazy_weight)
     assert model.posterior_ == local.posterior_ == "rows"
     for mine, its in zip(model.predict(X, return_std=True), local.predict(X, return_std=True)):
@@ -290,7 +289,7 @@ def test_neighbours_among_rows_of_a_cluster(share, client, on_workers, table, mo
     given = {**QUICK, "posterior": Neighbors(n_neighbors=20, n_neighbors_fit=10)}
     given["kernel"] = RBF([1.0, 1.0]) + WhiteKernel(1e-2)
     local = SparseGPRegressor(**given).fit(X, y, sample_weight=weight)
-    dX, dy, lazy_weight = lazily(X, y, weight, rows=700)
+    dX, dy, lazy_weight = lazily(X, y, weight, rows=140)
     model = DaskSparseGPRegressor(**given).fit(dX, dy, sample_weight=lazy_weight)
     assert model.kernel_.theta == pytest.approx(local.kernel_.theta, abs=1e-5)
     Q = X[:200] + 0.01
@@ -303,14 +302,13 @@ def test_neighbours_among_rows_of_a_cluster(share, client, on_workers, table, mo
             model.predict(dX)
 
 
-@pytest.mark.second(share=0.1)
 def test_random_features_of_rows_of_a_cluster(client, on_workers, table):
     X, _, y = table
     features = {"n_inducing": "auto", "posterior": FourierFeatures(16)}
     given = {**QUICK, **features, "optimizer": None}
     given["kernel"] = RBF([1.0, 1.0]) + WhiteKernel(1e-2)
     local = SparseGPRegressor(**given).fit(X, y)
-    model = DaskSparseGPRegressor(**given).fit(*lazily(X, y, rows=700))
+    model = DaskSparseGPRegressor(**given).fit(*lazily(X, y, rows=140))
     for mine, its in zip(model.predict(X, return_std=True), local.predict(X, return_std=True)):
         assert mine == pytest.approx(its, abs=1e-6)
 
@@ -323,7 +321,7 @@ def test_the_exact_process_of_few_distinct_rows(client, on_workers, table):
     assert_same_fit(model, local)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_fits_of_several_classes_are_the_local_ones(multi_class, client, on_workers, table):
     X, f, _ = table
@@ -338,7 +336,7 @@ def test_fits_of_several_classes_are_the_local_ones(multi_class, client, on_work
         "n_inducing": 6,
     }
     local = SparseGPClassifier(**options).fit(X, labels)
-    dX, dlabels = lazily(X, labels, rows=1500)
+    dX, dlabels = lazily(X, labels, rows=300)
     model = DaskSparseGPClassifier(**{**options, "n_jobs": 2}).fit(dX, dlabels)
     assert list(model.classes_) == ["a", "b", "c"]
     assert model.log_marginal_likelihood_value_ == pytest.approx(
@@ -362,7 +360,7 @@ def test_predictions_are_lazy_for_lazy_rows_and_arrays_for_arrays(client, table)
     assert isinstance(model.predict(X), np.ndarray)
     pair = model.predict(dX, return_std=True)
     for one, other in zip(pair, local.predict(X, return_std=True)):
-        assert one.chunks == ((1000,) * 3,) and one.dtype == float
+        assert one.chunks == ((200,) * 3,) and one.dtype == float
         assert np.array_equal(one.compute(), other)
     quantiles = model.predict_quantiles(dX, [0.1, 0.9])
     assert quantiles.shape == (N, 2)
@@ -387,7 +385,7 @@ def test_offsets_of_predictions_stay_with_their_rows(client, table):
     dX, dy, doffset = lazily(X, y, offset)
     model = DaskSparseGPRegressor(likelihood="poisson", **QUICK).fit(dX, dy, offset=doffset)
     expected = model.to_local().predict(X, offset=offset)
-    for given in (doffset, doffset.rechunk(750), offset):
+    for given in (doffset, doffset.rechunk(150), offset):
         assert np.array_equal(model.predict(dX, offset=given).compute(), expected)
     with pytest.raises(TypeError, match="offset must be a dask collection or a number"):
         model.predict(dX[dX[:, 0] > 0], offset=offset[X[:, 0] > 0])
@@ -477,6 +475,7 @@ def test_chunks_that_arrive_later_are_arrays(client, table):
             model.partial_fit(X, y=dy)
 
 
+@pytest.mark.second(share=1)
 def test_without_a_client_there_is_an_error_in_words(table):
     X, _, y = table
     with pytest.raises(RuntimeError, match="there is no client"):
@@ -503,7 +502,6 @@ def test_plain_estimators_refuse_dask_collections(plain, table):
             call()
 
 
-@pytest.mark.second(share=0.25)
 def test_the_package_does_not_need_dask():
     script = (
         "import sys, skgp_sparse\n"
@@ -516,7 +514,7 @@ def test_the_package_does_not_need_dask():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-@pytest.mark.second
+@pytest.mark.full
 def test_the_example_of_the_guide_runs(tmp_path):
     page = Path(__file__).parent.parent / "docs" / "guide" / "streams_and_clusters.md"
     section = page.read_text(encoding="utf-8").split("## Clusters\n")[1]
@@ -554,14 +552,14 @@ def test_samples_of_very_many_rows_are_drawn_in_little_memory(monkeypatch):
 def test_errors_of_the_data_name_the_partition(client, on_workers, table):
     X, _, y = table
     bad = X.copy()
-    bad[1500, 0] = np.nan
+    bad[300, 0] = np.nan
     dX, dy, dbad = lazily(X, y, bad)
     with pytest.raises(ValueError, match="Partition 1: Input X contains NaN"):
         DaskSparseGPRegressor(**QUICK).fit(dbad, dy)
     with pytest.raises(ValueError, match="Partition .*counts"):
         DaskSparseGPRegressor(likelihood="poisson", **QUICK).fit(dX, dy - 10)
     with pytest.raises(ValueError, match="y has 2 partitions and X has 3"):
-        DaskSparseGPRegressor(**QUICK).fit(dX[dX[:, 0] > 0], dy.rechunk(1500))
+        DaskSparseGPRegressor(**QUICK).fit(dX[dX[:, 0] > 0], dy.rechunk(300))
     with pytest.raises(ValueError, match="must hold the same rows"):
         DaskSparseGPRegressor(**QUICK).fit(dX[dX[:, 0] > 0], dy)
     with pytest.raises(TypeError, match="X must be a dask array"):
@@ -579,10 +577,9 @@ def test_errors_of_the_data_name_the_partition(client, on_workers, table):
 # -- partitions of all kinds ---------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.25)
 def test_empty_partitions_and_unknown_sizes(client, on_workers, table):
     X, _, y = table
-    chosen = (X[:, 0] > 0) & ((np.arange(N) < 1000) | (np.arange(N) >= 2000))
+    chosen = (X[:, 0] > 0) & ((np.arange(N) < 200) | (np.arange(N) >= 400))
     local = SparseGPRegressor(**QUICK).fit(X[chosen], y[chosen])
     dX, dy, dchosen = lazily(X, y, chosen)
     some, targets = dX[dchosen], dy[dchosen]
@@ -591,10 +588,9 @@ def test_empty_partitions_and_unknown_sizes(client, on_workers, table):
     assert_same_fit(DaskSparseGPRegressor(**QUICK).fit(some, y[chosen]), local)
 
 
-@pytest.mark.second(share=0.25)
 def test_a_partition_far_larger_than_the_rest_is_cut(client, on_workers, table, monkeypatch):
     X, _, y = table
-    monkeypatch.setattr(_collections, "_FEWEST_ROWS", 300)
+    monkeypatch.setattr(_collections, "_FEWEST_ROWS", 60)
     seen, layout = [], DaskTable.layout
 
     def look(self, *args):
@@ -603,10 +599,10 @@ def test_a_partition_far_larger_than_the_rest_is_cut(client, on_workers, table, 
 
     monkeypatch.setattr(DaskTable, "layout", look)
     local = SparseGPRegressor(**QUICK).fit(X, y)
-    chunks = (10, 2900, 90)
+    chunks = (10, 550, 40)
     dX, dy = da.from_array(X, chunks=(chunks, 2)), da.from_array(y, chunks=(chunks,))
     assert_same_fit(DaskSparseGPRegressor(**QUICK).fit(dX, dy), local)
-    assert len(seen[0]) == 12 and max(seen[0]) <= 300 and sum(seen[0]) == N
+    assert len(seen[0]) == 12 and max(seen[0]) <= 60 and sum(seen[0]) == N
 
 
 # -- faults --------------------------------------------------------------------------------
@@ -658,12 +654,11 @@ def halt(running, over, function, *args):
     return function(*args)
 
 
-@pytest.mark.second(share=0.25)
 def test_a_fit_survives_the_death_of_a_worker_to_the_last_bit(
     client, on_workers, table, while_tasks_run
 ):
     X, _, y = table
-    dX, dy = lazily(X, y, rows=500)
+    dX, dy = lazily(X, y, rows=100)
     expected = DaskSparseGPRegressor(**QUICK).fit(dX, dy)
     workers = client.run(os.getpid)
 
@@ -696,7 +691,6 @@ class Deadly(RBF):
         os._exit(1)
 
 
-@pytest.mark.second
 def test_a_task_that_kills_every_worker_ends_in_words(on_workers, table):
     """A cluster of its own: a nanny does not start a worker again that died while it started."""
     X, _, y = table
@@ -710,7 +704,7 @@ def test_a_task_that_kills_every_worker_ends_in_words(on_workers, table):
     assert not hasattr(model, "kernel_") and not hasattr(model, "_held")
 
 
-@pytest.mark.second
+@pytest.mark.full
 def test_workers_short_of_memory_use_their_disk(cluster, client, table):
     def block(seed):
         return np.random.RandomState(seed).uniform(-3, 3, (40_000, 40))
@@ -811,7 +805,6 @@ def test_a_fit_leaves_no_thread_process_file_or_future(client, on_workers, table
 # -- joblib --------------------------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.15)
 @pytest.mark.parametrize("backend", ["loky", "dask"])
 def test_backends_of_joblib_still_work(backend, client, table):
     X, f, y = table
@@ -840,7 +833,7 @@ def few_stages(monkeypatch):
 PARTS = {"n_inducing": 6, "solver": "stochastic", "max_iter": 3, "random_state": 0}
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("solver", ["stochastic", Minibatches(batch_size=50)], ids=str)
 def test_training_on_parts_of_the_rows_is_the_local_one(
@@ -861,7 +854,6 @@ def test_training_on_parts_of_the_rows_is_the_local_one(
         assert model.score(X, y) == pytest.approx(local.score(X, y), abs=0.02)
 
 
-@pytest.mark.second
 def test_a_classifier_trained_on_parts_of_the_rows_is_the_local_one(
     client, on_workers, few_stages, table
 ):

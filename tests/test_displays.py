@@ -115,6 +115,7 @@ def test_runs_are_those_of_the_optimiser(model):
     assert len({run.name for run in several}) == 3
 
 
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize(
     "quantity, parameters",
     [
@@ -162,9 +163,10 @@ def mixed(n=120):
     return frame, np.sin(frame["x"]) + 2.0 * (frame["kind"] == "b")
 
 
+@pytest.mark.second
 def test_relevance_is_that_of_the_model():
     frame, y = mixed()
-    model = SparseGPRegressor(random_state=0).fit(frame, y)
+    model = SparseGPRegressor(max_iter=20, random_state=0).fit(frame, y)
     display = RelevanceDisplay.from_estimator(model)
     assert_array_equal(display.total, model.feature_importances_)
     assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["kind", "x"]
@@ -174,9 +176,10 @@ def test_relevance_is_that_of_the_model():
     assert [text.get_text() for text in plain.ax_.get_yticklabels()] == ["column 1", "column 0"]
 
 
+@pytest.mark.second
 def test_an_effect_is_the_average_of_predictions():
     frame, y = mixed()
-    model = SparseGPRegressor(random_state=0).fit(frame, y)
+    model = SparseGPRegressor(max_iter=20, random_state=0).fit(frame, y)
     display = EffectDisplay.from_estimator(model, frame, "x", n_points=7, n_rows=1000)
     mean, cov = model.predict(frame.assign(x=display.values[2]), return_cov=True, latent=True)
     assert display.mean[2] == pytest.approx(mean.mean())

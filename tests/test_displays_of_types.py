@@ -88,6 +88,7 @@ def by_hand(model, X, values, predict="predict"):
         yield getattr(model, predict)(rows).mean(axis=0)
 
 
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("name", [*CURVES, *POINTS])
 def test_an_effect_is_the_average_of_predictions_of_any_type(name):
     model, X = fitted({**CURVES, **POINTS}[name])
@@ -100,6 +101,7 @@ def test_an_effect_is_the_average_of_predictions_of_any_type(name):
     )
 
 
+@pytest.mark.second(share=0.41)
 @pytest.mark.parametrize("name", POINTS)
 def test_levels_stand_in_their_order_and_the_missing_one_is_last(name):
     column = POINTS[name]
@@ -199,6 +201,7 @@ OF_POLARS = {
 }
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("name", OF_POLARS)
 def test_an_effect_is_the_average_of_predictions_in_polars(name):
     pl = pytest.importorskip("polars")
@@ -219,6 +222,7 @@ def test_an_effect_is_the_average_of_predictions_in_polars(name):
         assert [*display.values] == ["w", "v", "u"]
 
 
+@pytest.mark.second(share=0.44)
 @pytest.mark.parametrize("name", CURVES)
 def test_a_band_over_any_number_or_time(name):
     column = CURVES[name]

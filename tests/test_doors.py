@@ -156,6 +156,7 @@ def through(monkeypatch, tmp_path, request):
     return open_door
 
 
+@pytest.mark.second(share=0.25)
 @crossed(exists, door=DOORS, kind=KINDS, posterior=tuple(POSTERIORS), weighted=(False, True))
 def test_every_door_leads_to_the_same_fit(door, kind, posterior, weighted, through):
     columns, (enter, on_cluster) = rows(kind, weighted), through(door)
@@ -214,6 +215,7 @@ def no_answer(question, door, kind, posterior):
     return "needs rows that came by fit" if (question, door) == ("conformal", "stream") else None
 
 
+@pytest.mark.second(share=0.12)
 @crossed(exists, door=DOORS, kind=KINDS, posterior=tuple(POSTERIORS), weighted=(False, True))
 def test_every_question_has_the_same_answer(door, kind, posterior, weighted, through):
     if refusal(door, kind, posterior) is not None:

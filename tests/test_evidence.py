@@ -56,7 +56,7 @@ def own(kernel, rows, Z, bound):
     return collapsed.value(Problem(kernel, InducingBasis(Z), rows, bound))
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("heteroscedastic", [False, True])
@@ -79,6 +79,7 @@ def test_bounds_are_in_order(kernel, p, heteroscedastic):
     assert certificate.residual <= 1e-6
 
 
+@pytest.mark.second(share=0.3)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_whole_weights_are_copies(weighted):
     kernel, n = KERNELS[2], 700
@@ -149,8 +150,9 @@ def smooth(n=900):
     return rows.X, np.sin(3 * rows.X[:, 0]) + 0.1 * np.random.RandomState(5).normal(size=n)
 
 
+@pytest.mark.second
 def test_of_an_estimator():
-    X, y = smooth()
+    X, y = smooth(400)
     model = SparseGPRegressor(n_inducing=30, random_state=0).fit(X, y)
     certificate = model.evidence_bounds()
     assert certificate.own == model.log_marginal_likelihood_value_
@@ -174,6 +176,7 @@ def test_more_inducing_points_close_the_gap():
     assert gaps[1] < 0.1 * gaps[0]
 
 
+@pytest.mark.second
 def test_of_the_exact_process():
     X, y = smooth(200)
     model = SparseGPRegressor(random_state=0).fit(X, y)
@@ -191,12 +194,14 @@ def test_of_all_rows():
     assert certificate.own <= certificate.nearest_neighbours <= certificate.upper
 
 
+@pytest.mark.second
 def test_what_is_no_lower_bound_is_not_called_one():
     X, y = smooth(500)
     model = SparseGPRegressor(n_inducing=30, bound="fitc", random_state=0).fit(X, y)
     assert model.evidence_bounds().own == -np.inf
 
 
+@pytest.mark.second
 def test_what_cannot_be_bounded_is_refused():
     X, y = smooth(100)
     with pytest.raises(NotFittedError):
@@ -220,7 +225,7 @@ def test_what_cannot_be_bounded_is_refused():
 
 @pytest.mark.second
 def test_a_solve_that_does_not_end_warns():
-    X, y = smooth(1500)
+    X, y = smooth(600)
     kernel = ConstantKernel(1.0) * RBF(0.3) + WhiteKernel(1e-4)
     model = SparseGPRegressor(kernel, n_inducing=10, optimizer=None, max_iter=2, random_state=0)
     X, y = (
@@ -232,6 +237,7 @@ def test_a_solve_that_does_not_end_warns():
         model.evidence_bounds()
 
 
+@pytest.mark.second
 def test_other_rows_have_as_many_targets_as_those_of_the_fit():
     X, y = smooth(300)
     model = SparseGPRegressor(n_inducing=20, random_state=0).fit(X, np.column_stack([y, y**2]))
@@ -239,6 +245,7 @@ def test_other_rows_have_as_many_targets_as_those_of_the_fit():
         model.evidence_bounds(X, y)
 
 
+@pytest.mark.second
 def test_the_solve_reports_its_residual(capsys):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(400, 2))

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
+pytestmark = pytest.mark.second  # figures of the examples
 EXAMPLES = Path(__file__).parent.parent / "examples"
 FIGURES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
@@ -24,7 +25,7 @@ def example(name):
     return module
 
 
-@pytest.mark.full(share=0.04)
+@pytest.mark.full
 @pytest.mark.parametrize("name", FIGURES)
 def test_examples_are_drawn(name, monkeypatch, tmp_path):
     picture = tmp_path / "picture.png"

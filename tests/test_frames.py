@@ -171,6 +171,7 @@ def test_polars():
 # -- estimators -----------------------------------------------------------------------------------
 
 
+@pytest.mark.second(keep=3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -204,6 +205,7 @@ def test_a_data_frame_as_it_is(options):
         assert np.isnan(model.inducing_points_[:, 0]).any()
 
 
+@pytest.mark.second
 def test_labels_and_the_order_of_columns():
     frame, y = table()
     frame = with_gaps(frame)
@@ -214,6 +216,7 @@ def test_labels_and_the_order_of_columns():
         model.predict(frame[frame.columns[::-1]])
 
 
+@pytest.mark.second
 def test_categories_only_and_missing_numbers_only():
     frame, y = table()
     model = SparseGPRegressor().fit(frame[["colour", "size"]], y)
@@ -230,6 +233,7 @@ def test_a_column_in_which_everything_is_missing():
     assert np.isfinite(model.predict(frame[["x"]].assign(none=[0.0] + [np.nan] * (N - 1)))).all()
 
 
+@pytest.mark.second
 def test_a_thousand_levels_and_a_level_with_one_row():
     rng = np.random.RandomState(0)
     frame = pd.DataFrame({"x": rng.normal(size=1500), "id": rng.randint(0, 1000, 1500).astype(str)})
@@ -259,6 +263,7 @@ def test_a_kernel_of_the_user_with_missing_values():
         SparseGPRegressor(RBF()).fit(X, y)
 
 
+@pytest.mark.second
 def test_a_grid_search_over_columns_and_bounds():
     frame, y = table()
     kernel = ConstantKernel() * Columns(Missing(RBF()), "x") + WhiteKernel()
@@ -271,6 +276,7 @@ def test_a_grid_search_over_columns_and_bounds():
 # -- rows and options that go wrong easily -------------------------------------------------------
 
 
+@pytest.mark.second
 def test_a_row_in_which_everything_is_missing():
     frame, y = table()
     model = SparseGPRegressor(random_state=0, max_iter=5).fit(with_gaps(frame), y)
@@ -310,6 +316,7 @@ def test_periods_begin_with_their_first_day():
     assert_array_equal(numbers, [[0.0], [31.0], [np.nan]])
 
 
+@pytest.mark.second(share=0.26)
 @pytest.mark.parametrize("multi_class", ["one_vs_one", "one_vs_rest", "softmax"])
 def test_values_that_are_missing_in_one_class_only(multi_class):
     frame, y = table()
@@ -351,6 +358,7 @@ def test_what_takes_numbers_only_says_so():
     assert not hasattr(plain, "categories_")
 
 
+@pytest.mark.second
 def test_inducing_points_with_missing_values_of_the_user():
     frame, y = table()
     X = np.column_stack([frame["x"], frame["flag"]]).astype(float)
@@ -419,6 +427,7 @@ NO_TEXT = {
 }
 
 
+@pytest.mark.second(share=0.09, keep=2)
 @pytest.mark.parametrize("convert", NO_TEXT.values(), ids=NO_TEXT)
 def test_text_without_a_value_in_fit_is_a_category_without_levels(convert):
     frame, y = table()
@@ -433,6 +442,7 @@ def test_text_without_a_value_in_fit_is_a_category_without_levels(convert):
     assert np.isfinite(known.predict(convert(frame[:2]))).all()
 
 
+@pytest.mark.second
 def test_columns_of_polars_that_hold_only_nulls():
     polars = pytest.importorskip("polars")
     frame, y = table()
@@ -446,6 +456,7 @@ def test_columns_of_polars_that_hold_only_nulls():
     assert np.isfinite(clone(model).fit(empty, y).predict(X)).all()
 
 
+@pytest.mark.second
 def test_rows_as_lists_of_mixed_values():
     frame, y = table()
     X = frame[["x", "colour"]]
@@ -460,6 +471,7 @@ def test_rows_as_lists_of_mixed_values():
     assert_allclose(other.predict(rows), expected)
 
 
+@pytest.mark.second
 def test_one_dimension_is_refused_with_a_remedy():
     frame, y = table()
     model, numbers = (SparseGPRegressor(max_iter=3).fit(X, y) for X in (frame, frame[["x"]]))
@@ -550,6 +562,7 @@ def told(model, X, y):
     return [one for one in caught if issubclass(one.category, TextColumnWarning)]
 
 
+@pytest.mark.second(share=0.4)
 @pytest.mark.parametrize("text", ODD_TEXT.values(), ids=ODD_TEXT)
 def test_text_that_is_hardly_a_category_is_told_once(text):
     frame, y = table()
@@ -692,6 +705,7 @@ def test_missing_values_are_equal_to_each_other():
     assert len(model.inducing_points_) == 3
 
 
+@pytest.mark.second
 def test_the_bound_has_the_gradient_of_missing_inducing_points():
     frame, y = table(60)
     X = np.column_stack([frame["x"], frame["flag"]]).astype(float)
@@ -743,6 +757,7 @@ def test_missing_values_leave_noise():
         Missing(RBF(), columns=[0, 1], noise=np.array([0.1, 0.0])).theta  # noqa: B018
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("posterior", ["inducing", "exact", "neighbors"])
 @pytest.mark.parametrize("alpha", [0.1, np.linspace(0.1, 0.3, 80)], ids=["number", "by row"])
 def test_noise_of_missing_values_is_learned_beside_known_noise(posterior, alpha):

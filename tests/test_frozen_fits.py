@@ -10,6 +10,7 @@ def test_the_file_has_the_cases_of_the_list():
     assert set(frozen_fits.stored()) == set(frozen_fits.cases())
 
 
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("name", frozen_fits.cases())
 def test_the_numbers_of_a_fit_are_those_that_are_stored(name):
     if name.startswith("dask/"):

@@ -1,12 +1,12 @@
-"""Some of the random cases of `fuzz.py`, always the same: about a minute."""
+"""Some of the random cases of `fuzz.py`, always the same: half a minute."""
 
 import fuzz
 import pytest
 
-LONG = pytest.param(19, marks=pytest.mark.full(share=0))  # a softmax of variance 1e10: minutes
+LATER = [pytest.param(seed, marks=pytest.mark.full) for seed in range(10, 20)]
 
 
-@pytest.mark.second(share=0.05)
-@pytest.mark.parametrize("first_seed", [*range(19), LONG])
+@pytest.mark.second(share=0.02, keep=5)
+@pytest.mark.parametrize("first_seed", [*range(10), *LATER])
 def test_what_must_hold_for_every_case_holds(first_seed):
-    fuzz.run(n_cases=10, first_seed=first_seed)
+    fuzz.run(n_cases=4, first_seed=first_seed)

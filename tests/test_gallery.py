@@ -6,7 +6,7 @@ has the panels; docs/differences_from_gpr.md and docs/differences_from_gpc.md sa
 differ. Means and deviations are compared in units of the standard deviation of y.
 """
 
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,7 +23,12 @@ SAME = {"alpha": 1e-10, "normalize_y": False}  # the model of GaussianProcessReg
 LOGIT = {"likelihood": "logit"}  # that of GaussianProcessClassifier
 NATS = 0.01  # by which a fit may end below an optimum
 
-panels = partial(pytest.mark.parametrize, "name")
+
+def panels(names):
+    """Every second panel is of the second tier, and the others are full."""
+    full = pytest.mark.full
+    cases = [pytest.param(name, marks=() if k % 2 == 0 else full) for k, name in enumerate(names)]
+    return pytest.mark.parametrize("name", cases)
 
 
 def fitted(estimator, panel, **options):

@@ -70,7 +70,10 @@ globals().update(
     if name.startswith("test_") and inspect.isfunction(test)
 )
 
-test_lml_gradient = pytest.mark.second(share=0.15)(_tests.test_lml_gradient)
+test_lml_gradient = pytest.mark.full(share=0.05)(_tests.test_lml_gradient)
+test_multi_class = pytest.mark.second(share=0.25)(_tests.test_multi_class)
+test_multi_class_n_jobs = pytest.mark.second(share=0.25)(_tests.test_multi_class_n_jobs)
+test_random_starts = pytest.mark.second(_tests.test_random_starts)
 
 
 def test_every_exemption_names_a_test_that_exists():

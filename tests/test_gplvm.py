@@ -43,14 +43,17 @@ def fitted():
     return model(n_components=2, tol=1e-6).fit(curve()[0])
 
 
-@pytest.mark.second(share=0.1)
-@parametrize_with_checks(
-    [
-        BayesianGPLVM(n_inducing=5, max_iter=5, n_restarts_optimizer=0),
-        BayesianGPLVM(1, Matern(), n_inducing=4, max_iter=3, n_restarts_optimizer=1),
-    ]
-)
+@pytest.mark.second(share=0.04)
+@parametrize_with_checks([BayesianGPLVM(n_inducing=5, max_iter=5, n_restarts_optimizer=0)])
 def test_estimator_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full(share=0.01)
+@parametrize_with_checks(
+    [BayesianGPLVM(1, Matern(), n_inducing=4, max_iter=3, n_restarts_optimizer=1)]
+)
+def test_estimator_checks_of_another_kernel(estimator, check):
     check(estimator)
 
 
@@ -70,12 +73,14 @@ def test_transform_of_the_training_rows_is_the_embedding(fitted):
     agree(std[:, 0], fitted.embedding_std_[:, 0], 5e-3)
 
 
+@pytest.mark.second
 def test_positions_have_the_spread_of_the_prior(fitted):
     """Another scale of a component would change the divergence from the prior only."""
     second = np.mean(fitted.embedding_**2 + fitted.embedding_std_**2, axis=0)
     agree(second, np.ones(2), 0.02)
 
 
+@pytest.mark.second
 def test_rows_are_placed_on_their_own(fitted):
     X = curve(seed=1)[0]
     X[::3, 1] = np.nan
@@ -96,6 +101,7 @@ def test_missing_entries_are_found_again(fitted):
     assert np.mean(np.abs(error) < 3 * std[np.isnan(gaps)]) > 0.9
 
 
+@pytest.mark.second
 def test_rows_without_entries_are_at_the_prior():
     X = curve()[0]
     X[3] = np.nan
@@ -108,6 +114,7 @@ def test_rows_without_entries_are_at_the_prior():
     agree(at.score_samples(X[3:4]), [0.0], 1e-6)
 
 
+@pytest.mark.second
 def test_missing_entries_of_the_training_rows():
     X, t = curve()
     gaps = X.copy()
@@ -117,6 +124,7 @@ def test_missing_entries_of_the_training_rows():
     assert np.median(np.abs(error)) < 0.1 * X.std()  # a row may have two places that explain it
 
 
+@pytest.mark.second
 def test_scores_are_below_the_density_of_the_rows(fitted):
     """The average over positions that are drawn from the prior tends to the density from below."""
     X = curve(seed=2)[0][:5]
@@ -143,6 +151,7 @@ def test_units_of_the_rows_scale_everything():
     agree(other.score_samples(1024.0 * X), one.score_samples(X) - shift, 1e-12)
 
 
+@pytest.mark.second
 def test_more_starts_are_never_worse():
     X = curve(30)[0]
     values = [model(n_components=2, n_restarts_optimizer=k, max_iter=60).fit(X) for k in range(3)]
@@ -174,6 +183,7 @@ def test_neither_threads_nor_pickles_matter(fitted):
     assert len(pickle.dumps(fitted)) < 40_000
 
 
+@pytest.mark.second
 def test_it_has_feature_names_and_stands_in_a_pipeline():
     X, t = curve()
     pipeline = make_pipeline(StandardScaler(), model(max_iter=50), SVC()).fit(X, t > 0)
@@ -182,6 +192,7 @@ def test_it_has_feature_names_and_stands_in_a_pipeline():
     assert list(names) == ["bayesiangplvm0"]
 
 
+@pytest.mark.second
 def test_noise_of_the_user_is_kept():
     X = curve()[0]
     at = model(noise_variance=0.25, max_iter=50).fit(X)
@@ -220,6 +231,7 @@ def test_length_scales_follow_their_components():
     agree(at.inverse_transform(again), at.inverse_transform(at.embedding_), 0.2)
 
 
+@pytest.mark.second(share=0.22)
 @pytest.mark.parametrize(
     "X",
     [

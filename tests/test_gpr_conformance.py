@@ -96,6 +96,14 @@ globals().update(
 )
 
 test_lml_gradient = pytest.mark.full(share=0.05)(_tests.test_lml_gradient)
+for name in (
+    "test_constant_target",
+    "test_predict_shape_with_prior",
+    "test_predict_shapes",
+    "test_sample_y_shape_with_prior",
+    "test_sample_y_shapes",
+):
+    globals()[name] = pytest.mark.second(share=0.15)(getattr(_tests, name))
 
 
 def test_every_exemption_names_a_test_that_exists():

@@ -101,7 +101,7 @@ def test_gradient_is_the_slope_of_the_value(bound, kernel):
     check_collapsed(make_case(kernel), EVERY_BOUND[bound])
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=2)
 @pytest.mark.parametrize("kernel", ["rbf_ard", "dot_plus_rbf"])
 @pytest.mark.parametrize("targets, weighted", TABLES)
 @pytest.mark.parametrize("noise", NOISES)
@@ -111,6 +111,7 @@ def test_gradient_holds_for_every_noise_weight_and_target(bound, noise, targets,
     check_collapsed(case, EVERY_BOUND[bound])
 
 
+@pytest.mark.second(share=0.29, thin=1)
 @pytest.mark.parametrize("kernel", ["rbf_ard", "power", "pairwise_poly"])
 @pytest.mark.parametrize("amount", [1e-6, 1e-2])
 @pytest.mark.parametrize("bound", EVERY_BOUND)
@@ -125,7 +126,7 @@ def test_absolute_jitter_has_no_derivative(bound):
     check_collapsed(case, EVERY_BOUND[bound])
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("bound", EVERY_BOUND)
 def test_gradient_of_many_blocks_recomputed_is_the_slope(bound, noise, monkeypatch):
@@ -173,6 +174,7 @@ def test_kernels_without_a_rule_have_their_theta_gradient(bound):
     agree(mine.theta_bar, its.theta_bar, 1e-10)
 
 
+@pytest.mark.second(share=0.35)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_exact_gradient_is_the_slope_of_the_exact_value(kernel, noise):
@@ -186,6 +188,7 @@ def many_distinct(kernel="rbf_ard", noise="white", n=700):
     return case._replace(X=np.random.default_rng(1).normal(size=case.X.shape))
 
 
+@pytest.mark.second(share=0.39)
 @pytest.mark.parametrize("kernel", ["rbf_ard", "matern_2.5", "periodic"])
 def test_exact_gradient_of_many_rows_is_the_slope_of_the_exact_value(kernel):
     check_exact(many_distinct(kernel), 1e-6)

@@ -97,6 +97,7 @@ def test_without_positions_nothing_is_added():
 # what a fit maximises, and what it tells
 
 
+@pytest.mark.second(share=0.43)
 @pytest.mark.parametrize(
     "options",
     [
@@ -118,6 +119,7 @@ def test_a_fit_maximises_the_objective_and_the_prior_together(options):
     np.testing.assert_allclose(slope[inside], 0.0, atol=0.05)
 
 
+@pytest.mark.second(share=0.22, thin=1)
 @pytest.mark.parametrize("estimator", [SparseGPRegressor, SparseGPClassifier])
 @pytest.mark.parametrize("options", [{}, {"posterior": "inducing", "n_inducing": 10}])
 def test_the_evidence_that_is_told_is_that_of_the_data(estimator, options):
@@ -134,6 +136,7 @@ def thetas(make, X, y):
     return [make(prior=p, random_state=0).fit(X, y).kernel_.theta for p in ("auto", None, "scaled")]
 
 
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize(
     "make, few",
     [
@@ -183,6 +186,7 @@ MANY = RNG.normal(size=(700, 2)) * SCALE[:2]
 WAVE = np.sin(MANY[:, 0]) + 0.1 * RNG.normal(size=700)
 
 
+@pytest.mark.second(keep=5)
 @pytest.mark.parametrize(
     "options",
     [
@@ -207,6 +211,7 @@ def test_a_firm_prior_decides_length_scales(options):
     np.testing.assert_allclose(kernel.k2.length_scale, expected, rtol=0.02)
 
 
+@pytest.mark.second
 def test_a_firm_prior_decides_length_scales_of_partial_fit():
     model = SparseGPRegressor(prior=FIRM, n_inducing=15, random_state=0)
     for part in np.array_split(np.arange(700), 3):
@@ -216,6 +221,7 @@ def test_a_firm_prior_decides_length_scales_of_partial_fit():
     )
 
 
+@pytest.mark.second
 def test_classes_have_the_prior_each():
     y = np.digitize(WAVE[:150], [-0.5, 0.5])
     model = SparseGPClassifier(prior=FIRM, n_inducing=15, random_state=0).fit(MANY[:150], y)
@@ -243,14 +249,15 @@ def test_a_callable_optimizer_has_the_prior():
     np.testing.assert_allclose(seen, expected, rtol=1e-10)
 
 
+@pytest.mark.second(share=0.08)
 @pytest.mark.parametrize(
     "solver, tolerance", [(LBFGS(), 0.01), (Stochastic(), 0.05), (Minibatches(200), 0.4)], ids=str
 )
 def test_the_prior_counts_once_whichever_rows_a_solver_sees(solver, tolerance):
     """The prior weighs as much as all rows: where it counts n times, nothing balances it."""
     prior, rng = LogNormalLengthScales(location=1.0, variance=0.01), np.random.RandomState(3)
-    X = rng.uniform(-3, 3, (4000, 1))
-    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=4000)
+    X = rng.uniform(-3, 3, (2000, 1))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=2000)
     kernel = ConstantKernel(1.0, "fixed") * RBF() + WhiteKernel(0.1, "fixed")
     options = {"n_inducing": 10, "random_state": 0, "tol": 1e-5}
     model = SparseGPRegressor(kernel, solver=solver, prior=prior, **options).fit(X, y)
@@ -261,6 +268,7 @@ def test_the_prior_counts_once_whichever_rows_a_solver_sees(solver, tolerance):
     np.testing.assert_allclose(-slope, of_prior, rtol=tolerance)
 
 
+@pytest.mark.second
 def test_many_columns_and_few_rows_gain():
     rng, gains = np.random.RandomState(5), []
     for _ in range(3):
@@ -351,10 +359,11 @@ def test_two_priors_of_the_same_hyperparameters():
     np.testing.assert_allclose(joint.gradient(theta), expected, atol=1e-8)
 
 
+@pytest.mark.second
 def test_neutral_values_are_in_units_of_what_is_seen():
     rng = np.random.RandomState(0)
-    X = np.exp(2.0 * rng.normal(size=(400, 3)))
-    y = np.log(X) @ [1.0, 0.5, -1.0] + 0.2 * rng.normal(size=400)
+    X = np.exp(2.0 * rng.normal(size=(150, 3)))
+    y = np.log(X) @ [1.0, 0.5, -1.0] + 0.2 * rng.normal(size=150)
     X[rng.uniform(size=X.shape) < 0.1] = np.nan
     model = SparseGPRegressor(random_state=0).fit(X, y)
     scale = next(p for p in model.kernel_.get_params().values() if isinstance(p, LogScale))
@@ -364,6 +373,7 @@ def test_neutral_values_are_in_units_of_what_is_seen():
     np.testing.assert_allclose(missing.units[1], np.nanstd(seen, axis=0), rtol=1e-9)
 
 
+@pytest.mark.second
 def test_the_default_kernel_keeps_neutral_values_near_the_mean():
     rng = np.random.RandomState(0)
     gaps = rng.normal(size=(60, 4))
@@ -376,6 +386,7 @@ def test_the_default_kernel_keeps_neutral_values_near_the_mean():
     assert distances[0] < 0.5 * distances[1]
 
 
+@pytest.mark.second
 def test_the_default_kernel_pools_correlations():
     rng = np.random.RandomState(0)
     codes = rng.randint(0, 3, size=(300, 8))

@@ -109,6 +109,7 @@ def test_weights_and_repeated_rows_give_the_same_intervals():
         assert_allclose(a, b, rtol=1e-8)
 
 
+@pytest.mark.second(share=0.14)
 @pytest.mark.parametrize(
     "options",
     [
@@ -179,6 +180,7 @@ def test_what_cannot_be(model, options, match):
         model.predict_interval(X[TEST], **options)
 
 
+@pytest.mark.second
 def test_rows_that_are_not_known(monkeypatch):
     few = SparseGPRegressor(n_inducing=5, max_iter=1, random_state=0)
     with pytest.raises(ValueError, match="fit was given no groups"):

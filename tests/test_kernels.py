@@ -552,6 +552,7 @@ def test_footprint_counts_value_and_what_the_pullback_holds(kernel, arrays):
     assert kernels.footprint(kernel) == arrays
 
 
+@pytest.mark.second(share=0.4)
 @pytest.mark.parametrize("kernel", ALL, ids=str)
 def test_footprint_bounds_the_memory_kept(kernel):
     X, Z, _ = points(n=300, m=200)

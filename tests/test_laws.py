@@ -152,6 +152,7 @@ def test_many_inducing_points_take_the_panels_of_the_triangular_products():
     agree(collapsed.value(case.problem(TitsiasNew())), expected, 1e-10)
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("bound", FEW_BOUNDS)
 def test_block_size_does_not_matter(bound, noise, monkeypatch):
@@ -181,7 +182,7 @@ def test_memory_budget_does_not_matter(bound, noise):
         agree_posteriors(small[1], whole[1], case.X, 1e-11)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("n_jobs", [1, 4])
 @pytest.mark.parametrize("signal", ["rbf_ard", "matern_0.5"])
 @pytest.mark.parametrize("bound", ["titsias_new", "fitc"])
@@ -198,6 +199,7 @@ def test_memory_budget_is_kept(bound, signal, n_jobs):
         tracemalloc.stop()
 
 
+@pytest.mark.second(share=0.31)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("bound", FEW_BOUNDS)
 def test_threads_change_nothing_to_the_last_bit(bound, noise, monkeypatch):

@@ -132,6 +132,7 @@ COUNTS = RNG.poisson(np.exp(1.0 + np.sin(X[:, 0]))).astype(float)
 OFFSET = RNG.uniform(-0.2, 0.2, N)
 
 
+@pytest.mark.second(share=0.13, thin=1)
 @pytest.mark.parametrize("bound", ["titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_cavities_are_close_to_fits_without_the_row(bound, posterior):
@@ -155,6 +156,7 @@ def test_cavities_are_close_to_fits_without_the_row(bound, posterior):
     assert loo.log_density.mean() == pytest.approx(refits[2].mean(), abs=0.006)
 
 
+@pytest.mark.second
 def test_neighbors_with_a_likelihood():
     rng = np.random.RandomState(0)
     many = rng.uniform(-3, 3, size=(400, 2))
@@ -169,6 +171,7 @@ def test_neighbors_with_a_likelihood():
 LABELS = np.digitize(Y, [-0.4, 0.5])
 
 
+@pytest.mark.second(share=0.06, thin=2)
 @pytest.mark.parametrize("bound", ["titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("n_inducing", [8, 40])
@@ -178,6 +181,7 @@ def test_labels(bound, n_classes, n_inducing):
     check_labels(model, np.minimum(LABELS, n_classes - 1))
 
 
+@pytest.mark.second
 def test_labels_of_a_softmax():
     model = SparseGPClassifier(2.0 * RBF(1.5), multi_class="softmax", optimizer=None)
     check_labels(model, LABELS, share=0.3)  # one class knows nothing of the sites of another

@@ -132,7 +132,7 @@ def test_fixed_poisson_models_agree_with_golden_values(name, prefix):
 # -- fits ------------------------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_default_fits_beat_gaussian_noise_and_do_not_warn(name, recwarn):
     X, y = table(name, n=300)
@@ -146,6 +146,7 @@ def test_default_fits_beat_gaussian_noise_and_do_not_warn(name, recwarn):
     assert found[1].likelihood_ is None
 
 
+@pytest.mark.second
 def test_parameters_of_the_likelihood_are_found():
     X, y = table("negative_binomial", n=1500)
     found = small("negative_binomial", max_iter=100).fit(X, y).likelihood_
@@ -158,6 +159,7 @@ def test_parameters_of_the_likelihood_are_found():
     assert 0.15 < model.likelihood_.scale < 0.25
 
 
+@pytest.mark.second
 def test_overdispersion_that_is_not_there_is_a_poisson_fit(recwarn):
     X, y = table(n=400)
     poisson, other = (small(name, max_iter=200).fit(X, y) for name in NAMES[:2])
@@ -206,6 +208,7 @@ def test_student_t_keeps_its_mean_where_targets_are_shifted():
     assert np.median(std) < 0.2
 
 
+@pytest.mark.second
 def test_units_of_student_t_do_not_matter():
     X, y = table("student_t", n=200)
     one, other = (
@@ -256,6 +259,7 @@ def test_rows_of_weight_zero_may_have_any_target():
     assert_array_equal(first, second)
 
 
+@pytest.mark.second(share=0.22)
 @pytest.mark.parametrize(
     "bound", ["titsias", "titsias_new", "gfitc-ep", "pep", PEP(0.0), Titsias()]
 )
@@ -268,7 +272,7 @@ def test_every_bound_fits_counts(bound):
     assert gradient.shape == model.kernel_.theta.shape
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n_inducing", [12, 1000])
 def test_weights_are_repeated_rows_and_order_is_nothing(name, n_inducing):
@@ -284,6 +288,7 @@ def test_weights_are_repeated_rows_and_order_is_nothing(name, n_inducing):
     assert_array_equal(weighted.predict(X), repeated.predict(X))
 
 
+@pytest.mark.second
 def test_offsets_are_log_exposures():
     """Twice the time and twice the events are the same rate, known better."""
     X, y = table(n=200)
@@ -312,6 +317,7 @@ def test_a_users_optimiser_moves_the_kernel_alone():
 # -- predictions -----------------------------------------------------------------------
 
 
+@pytest.mark.second(share=0.2)
 @pytest.mark.parametrize("name", NAMES)
 def test_predictions_are_moments_and_quantiles_of_samples(name):
     X, y = table(name)
@@ -332,6 +338,7 @@ def test_predictions_are_moments_and_quantiles_of_samples(name):
         assert_allclose(below, np.tile(q, (3, 1)), atol=0.02)
 
 
+@pytest.mark.second
 def test_quantiles_of_gaussian_noise_and_of_several_targets():
     X, y = table("student_t")
     model = small("gaussian").fit(X, y)
@@ -348,6 +355,7 @@ def test_quantiles_of_gaussian_noise_and_of_several_targets():
     assert_allclose(density, stats.norm.logpdf(y, mean, std), rtol=1e-10)
 
 
+@pytest.mark.second(share=0.28)
 @pytest.mark.parametrize("name", NAMES)
 def test_latent_predictions_are_on_the_link_scale(name):
     X, y = table(name)
@@ -406,6 +414,7 @@ def test_means_that_overflow_warn_and_name_a_remedy():
 # -- scikit-learn ----------------------------------------------------------------------
 
 
+@pytest.mark.second
 def test_a_search_compares_likelihoods_and_their_parameters():
     X, y = table("negative_binomial", n=120)
     model = small(NegativeBinomial(size_bounds="fixed"), max_iter=5)
@@ -425,6 +434,7 @@ def test_a_search_compares_likelihoods_and_their_parameters():
     agree(log_predictive_density_scorer(best, X, y), expected, 1e-12)
 
 
+@pytest.mark.second
 def test_offsets_are_routed():
     X, y = table(n=100)
     offset = np.linspace(-0.5, 0.5, 100)
@@ -438,6 +448,7 @@ def test_offsets_are_routed():
     agree(scores, expected, 1e-10)
 
 
+@pytest.mark.second
 def test_pickles_predict_the_same():
     for name in NAMES:
         X, y = table(name)
@@ -447,12 +458,14 @@ def test_pickles_predict_the_same():
         assert again.likelihood_.get_params() == model.likelihood_.get_params()
 
 
+@pytest.mark.second
 def test_results_do_not_depend_on_threads():
     X, y = table(n=400)
     found = [small(n_jobs=n_jobs).fit(X, y).predict(X) for n_jobs in (1, 2)]
     agree(found[0], found[1], 1e-10)
 
 
+@pytest.mark.second
 def test_a_linear_model_of_counts_is_the_limit_of_long_length_scales():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(400, 1))
@@ -579,7 +592,7 @@ def extraordinary(name, what):
     return X, np.where(np.arange(40) == 7, 1e4, y)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_inducing", [6, "auto"])
 @pytest.mark.parametrize(
@@ -610,6 +623,7 @@ def test_extraordinary_tables_have_finite_predictions(name, what, n_inducing):
         assert_allclose(mean, 3.0, rtol=0.35)
 
 
+@pytest.mark.second(share=0.26, thin=1)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_numbers_that_are_none_are_refused(name, value):

@@ -138,6 +138,7 @@ NAMED = NAMED + ConstantKernel() * Columns(DAY, "hour")
 NUMBERED = clone(NAMED).set_params(k1__k2__columns=[0, 1], k2__k2__columns=2)
 
 
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors", "rows"])
 def test_names_are_those_of_the_data_frame(posterior):
     df, y = frame()
@@ -166,6 +167,7 @@ def test_a_learned_kernel_takes_names_of_another_frame_and_numbers_of_an_array()
     np.testing.assert_allclose(array.predict(df[:9].to_numpy()), expected, atol=1e-8)
 
 
+@pytest.mark.second
 def test_labels_counts_streams_and_searches():
     df, y = frame()
     given = {"n_inducing": 20, "random_state": 0}
@@ -225,12 +227,13 @@ def test_names_without_a_data_frame_and_metrics_are_refused_in_words():
         SparseGPRegressor(NAMED, posterior="fourier").fit(df, y)
 
 
+@pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("posterior", ["neighbors", "rows"])
 def test_near_places_are_near_beyond_the_date_line(posterior):
     rng = np.random.RandomState(0)
-    places = np.column_stack([rng.uniform(-180, 180, 3000), rng.uniform(-89, 89, 3000)])
+    places = np.column_stack([rng.uniform(-180, 180, 600), rng.uniform(-89, 89, 600)])
     x, _, z = Sphere(RBF()).see(places).T
-    y = np.sin(6 * x) + np.sin(7 * z) + 0.05 * rng.normal(size=3000)
+    y = np.sin(6 * x) + np.sin(7 * z) + 0.05 * rng.normal(size=600)
     kernel = ConstantKernel() * Sphere(Matern(0.5, nu=1.5))
     model = SparseGPRegressor(kernel, alpha=0.0025, optimizer=None, posterior=posterior)
     model.fit(places, y)
@@ -241,9 +244,9 @@ def test_near_places_are_near_beyond_the_date_line(posterior):
 
 def test_columns_that_no_kernel_sees_do_not_matter():
     rng = np.random.RandomState(0)
-    x = rng.uniform(0, 10, 5000)
-    both = np.column_stack([x, 1e3 * rng.normal(size=5000)])
-    y = np.sin(15 * x) + 0.1 * rng.normal(size=5000)
+    x = rng.uniform(0, 10, 1200)
+    both = np.column_stack([x, 1e3 * rng.normal(size=1200)])
+    y = np.sin(15 * x) + 0.1 * rng.normal(size=1200)
     held = {"alpha": 0.01, "optimizer": None, "random_state": 0, "posterior": "neighbors"}
     one = SparseGPRegressor(RBF(0.08), **held).fit(x[:, None], y)
     chosen = SparseGPRegressor(Columns(RBF(0.08), 0), **held).fit(both, y)

@@ -6,6 +6,9 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
+pytestmark = pytest.mark.second  # a rule about text
 PACKAGE = Path(__file__).parent.parent / "skgp_sparse"
 VERBS = """
     Add Call Change Check Choose Convert Create Draw Encode Fit Give Impute Install Judge Leave

@@ -153,6 +153,7 @@ def rmse(fitted, X, y):
     return np.sqrt(np.mean((fitted.predict(X) - y) ** 2))
 
 
+@pytest.mark.second
 def test_a_rank_is_learned_and_kept():
     X, y = table()
     fitted = model().fit(X[:700], y[:700])
@@ -168,6 +169,7 @@ def test_a_rank_is_learned_and_kept():
     assert any("rank-2 metric" in one.name for one in fitted.selection_)
 
 
+@pytest.mark.second(share=0.36)
 @pytest.mark.parametrize("metric", ["full", 2])
 def test_the_objective_of_a_fit_in_a_metric_has_a_gradient(metric):
     fitted = model(metric).fit(*table(300))
@@ -274,6 +276,7 @@ def log_loss(fitted, X, label):
     return -np.mean(np.log(p[np.arange(len(X)), np.searchsorted(fitted.classes_, label)]))
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("metric, shape", [("full", (4, 4)), (1, (1, 4))])
 def test_labels_that_depend_on_a_direction_gain_by_a_metric(metric, shape):
     (X, f), (Q, g) = latent(), latent(500, 1)
@@ -343,6 +346,7 @@ def test_labels_that_arrive_later_have_no_metric():
     assert "metric=2 is learned from all rows at once" in str(error.value.__cause__)
 
 
+@pytest.mark.second(share=0.07, thin=1)
 @pytest.mark.parametrize("n", [2, 4, 5, 9])
 @pytest.mark.parametrize("posterior", ["inducing", Neighbors(1, 1)], ids=["inducing", "neighbors"])
 def test_a_few_rows_are_no_failure(n, posterior):

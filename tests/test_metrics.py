@@ -159,11 +159,14 @@ def test_scorers_in_a_search():
             scorer(LinearRegression().fit(X, y), X, y)
 
 
+@pytest.mark.second
 def test_scorers_of_counts_take_quantiles():
     rng = np.random.RandomState(0)
-    X, offset = rng.uniform(-2, 2, size=(200, 1)), np.log(rng.uniform(1, 5, 200))
+    X, offset = rng.uniform(-2, 2, size=(80, 1)), np.log(rng.uniform(1, 5, 80))
     y = rng.poisson(np.exp(np.sin(X[:, 0]) + offset)).astype(float)
-    model = SparseGPRegressor(likelihood="poisson", random_state=0).fit(X, y, offset=offset)
+    model = SparseGPRegressor(likelihood="poisson", max_iter=10, random_state=0).fit(
+        X, y, offset=offset
+    )
     quantiles = model.predict_quantiles(X, (np.arange(100) + 0.5) / 100, offset=offset)
     assert crps_scorer(model, X, y, offset=offset) == -crps_from_quantiles(y, quantiles)
     pipeline = make_pipeline(StandardScaler(), model)

@@ -84,6 +84,7 @@ def test_a_row_of_gaps_has_about_the_moments_of_all_targets(model):
     assert abs(mean[0] - Y.mean()) < Y.std() and 0.7 * Y.std() < std[0] < 2.0 * Y.std()
 
 
+@pytest.mark.second(share=0.19)
 @pytest.mark.parametrize(
     "options",
     [
@@ -129,6 +130,7 @@ def test_several_targets():
     assert_allclose(draws.std(axis=2), std, rtol=0.1)
 
 
+@pytest.mark.second(share=0.2, keep=2)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_labels_are_less_certain(multi_class):
     labels = np.digitize(Y, [1.0, 2.0])
@@ -152,14 +154,15 @@ def test_intervals_hold_rows_with_gaps():
     assert 0.8 < held[::2].mean() <= 1.0 and 0.8 < held[1::2].mean() <= 1.0
 
 
+@pytest.mark.second
 def test_a_search_over_a_table_with_one_gap_has_scores_in_all_folds():
     frame = FRAME[["x", "nothing"]].copy()
     frame.loc[7, "nothing"] = np.nan
     model = SparseGPRegressor(random_state=0, max_iter=5)
-    assert np.isfinite(cross_val_score(model, frame, Y, cv=3)).all()
-    labels = SparseGPClassifier(random_state=0, n_inducing=20, max_iter=3)
-    assert np.isfinite(cross_val_score(labels, frame, Y > Y.mean(), cv=3)).all()
-    search = GridSearchCV(model, {"noise": ["learned", "constant"]}, cv=3).fit(frame, Y)
+    assert np.isfinite(cross_val_score(model, frame, Y, cv=2)).all()
+    labels = SparseGPClassifier(random_state=0, n_inducing=10, max_iter=3)
+    assert np.isfinite(cross_val_score(labels, frame, Y > Y.mean(), cv=2)).all()
+    search = GridSearchCV(model, {"noise": ["learned", "constant"]}, cv=2).fit(frame, Y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 

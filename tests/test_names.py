@@ -3,29 +3,32 @@
 import ast
 import importlib
 import re
+from functools import cache
 
 import pytest
-from test_contributing import FILES, IDENTIFIERS, MODULES, ROOT, resolve
+from test_contributing import FILES, MODULES, ROOT, identifiers, resolve, syntax
+
+pytestmark = pytest.mark.second  # rules about text
 
 OF_OTHERS = {"GaussianProcessClassifier", "GaussianProcessRegressor", "iloc"}
 KINDS = (ast.Module, ast.ClassDef, ast.FunctionDef)
-NODES = {
-    path.relative_to(ROOT).as_posix(): list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    for path in FILES
-}
+PATHS = [path.relative_to(ROOT).as_posix() for path in FILES]
 NAME = r"[A-Za-z_]\w*"
-STRINGS = {  # attributes and parameters may be given as strings
-    node.value
-    for nodes in NODES.values()
-    for node in nodes
-    if isinstance(node, ast.Constant) and isinstance(node.value, str)
-}
 IRREGULAR = "begun|chosen|drawn|found|given|held|kept|known|left|made|seen|spent|taken|told"
 
 
-def spans(nodes):
+@cache
+def strings():
+    """All strings of the package: attributes and parameters may be given as strings."""
+    constants = [
+        node for nodes in syntax().values() for node in nodes if isinstance(node, ast.Constant)
+    ]
+    return {node.value for node in constants if isinstance(node.value, str)}
+
+
+def spans(path):
     """What stands in single backticks in docstrings, formulas left out, each once."""
-    texts = (ast.get_docstring(node) or "" for node in nodes if isinstance(node, KINDS))
+    texts = (ast.get_docstring(node) or "" for node in syntax()[path] if isinstance(node, KINDS))
     pattern = r"(?<!`)(?<!:math:)`([^`\n]+)`(?!`)"
     return dict.fromkeys(span for text in texts for span in re.findall(pattern, text))
 
@@ -43,29 +46,42 @@ def exists(name):
         return False
 
 
-@pytest.mark.parametrize("path", NODES)
-def test_names_in_docstrings_exist(path):
-    for span in spans(NODES[path]):
-        if re.fullmatch(r"[\w./]+\.(py|md)", span):
-            assert any(file.as_posix().endswith(f"/{span}") for file in ROOT.rglob("*")), span
-        elif re.fullmatch(rf"{NAME}(\.{NAME})+", span):
-            assert exists(span), f"`{span}` does not exist"
-        elif re.fullmatch(NAME, span):
-            known = span in IDENTIFIERS | STRINGS or span in MODULES or span in OF_OTHERS
-            assert known, f"`{span}` does not exist"
+@cache
+def files():
+    """Files of the project, but not those of an environment."""
+    folders = [ROOT / name for name in ("skgp_sparse", "docs", "tests", "examples")]
+    inside = [path for folder in folders for path in folder.rglob("*.*")]
+    return [path.as_posix() for path in (*inside, *ROOT.glob("*.*"))]
 
 
-@pytest.mark.parametrize("path", [path for path in NODES if path.endswith("__init__.py")])
-def test_packages_call_private_modules_by_their_names(path):
-    modules = {file.stem for file in (ROOT / path).parent.glob("*.py")}
-    assert not {span for span in spans(NODES[path]) if f"_{span}" in modules}
+def is_known(span):
+    """Whether what stands in backticks exists; what is no name is not asked about."""
+    if re.fullmatch(r"[\w./]+\.(py|md)", span):
+        return any(file.endswith(f"/{span}") for file in files())
+    if re.fullmatch(rf"{NAME}(\.{NAME})+", span):
+        return exists(span)
+    if re.fullmatch(NAME, span):
+        return span in identifiers() | strings() or span in MODULES or span in OF_OTHERS
+    return True
+
+
+def test_names_in_docstrings_exist():
+    assert not [f"{path}: {span}" for path in PATHS for span in spans(path) if not is_known(span)]
+
+
+def test_packages_call_private_modules_by_their_names():
+    for path in PATHS:
+        if path.endswith("__init__.py"):
+            modules = {file.stem for file in (ROOT / path).parent.glob("*.py")}
+            assert not {span for span in spans(path) if f"_{span}" in modules}, path
 
 
 def test_the_reader_of_names_sees_what_it_should():
+    assert not any(map(is_known, ("nothing.py", "no.where", "no_such_name")))
     assert not exists("sites.Projected") and not exists("skgp_sparse._engine.nothing")
     assert exists("collapsed_sites.ProjectedRows") and exists("Table.visit")
     assert exists("sklearn.gaussian_process.kernels.Kernel") and exists("functools.partial")
-    assert "Table.visit" in spans(NODES["skgp_sparse/_engine/table.py"])
+    assert "Table.visit" in spans("skgp_sparse/_engine/table.py")
     assert is_participle("Labelled") and is_participle("_Known") and is_participle("Settling")
     assert not is_participle("ProjectedRows") and not is_participle("Bound")
 
@@ -77,5 +93,6 @@ def is_participle(name):
 
 
 def test_classes_are_nouns():
-    classes = {node.name for nodes in NODES.values() for node in nodes if type(node) is KINDS[1]}
+    nodes = [node for nodes in syntax().values() for node in nodes]
+    classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
     assert not {name for name in classes if is_participle(name)} - {"Missing"}  # an adjective

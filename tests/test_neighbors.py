@@ -215,6 +215,7 @@ def fitted(X, y, k=149, k_fit=149, **others):
     return SparseGPRegressor(posterior=posterior, random_state=0, **given).fit(X, y, weight)
 
 
+@pytest.mark.second
 def test_all_other_rows_as_neighbours_are_exact_leave_one_out():
     X, y = table(150, p=2)
     model = fitted(X, y, k=140)
@@ -307,17 +308,18 @@ def test_rows_at_the_same_place_without_noise_are_safe():
 @pytest.fixture(scope="module")
 def racers():
     """Rows of a rough function, or of a noisy line, that "auto" takes for many."""
-    X, y = table(1200, d=3, noise=0.02)
+    X, y = table(600, d=3, noise=0.02)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skgp_sparse.plan.EXACT_ROWS", 1000)
-        patch.setattr("skgp_sparse.plan.EXACT_QUIET", 1000)
+        patch.setattr("skgp_sparse.plan.EXACT_ROWS", 500)
+        patch.setattr("skgp_sparse.plan.EXACT_QUIET", 500)
         patch.setattr("skgp_sparse.plan.POINTS", 20)
-        patch.setattr("skgp_sparse.plan.EXACT_RACE", 1000)
+        patch.setattr("skgp_sparse.plan.EXACT_RACE", 500)
         noisy = X[:, 0] + 2.0 * np.random.RandomState(1).normal(size=len(y))
         model = SparseGPRegressor(random_state=0)
         return [clone(model).fit(X, target) for target in (y, noisy)], X, (y, noisy)
 
 
+@pytest.mark.second
 def test_auto_is_neighbors_where_they_lead_and_inducing_points_in_a_near_tie(racers):
     models, _, _ = racers
     assert [model.posterior_ for model in models] == ["neighbors", "inducing"]
@@ -361,6 +363,7 @@ def test_copies_are_held_aside_one_by_one():
     assert np.all(left[aside.chosen[aside.chosen >= 40]] == 0)
 
 
+@pytest.mark.second
 def test_candidates_are_judged_in_units_of_y(racers):
     models, X, targets = racers
     density = max(one.density for one in models[0].selection_)

@@ -34,13 +34,15 @@ def answers(fitted):
     return fitted.predict(QUERIES, return_std=True)
 
 
+@pytest.mark.second
 def test_the_fit_is_the_same_whatever_the_number_of_threads():
-    X, y = table(3000)
+    X, y = table(800)
     one, two = (model(n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2))
     assert_array_equal(one.kernel_.theta, two.kernel_.theta)
     assert_array_equal(answers(one), answers(two))
 
 
+@pytest.mark.second
 def test_training_rows_are_as_they_were_passed():
     X, y = table()
     fitted = model(normalize_y=True).fit(X, y)
@@ -48,6 +50,7 @@ def test_training_rows_are_as_they_were_passed():
     assert_allclose(fitted.y_train_, (y - y.mean()) / y.std(), rtol=1e-10)
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_pickle_holds_the_rows_in_their_precision(dtype):
     X, y = table(dtype=dtype)
@@ -78,6 +81,7 @@ def at_iteration(monkeypatch):
     return let
 
 
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("number", [1, 4, 12])
 def test_a_fit_that_is_stopped_predicts(at_iteration, number):
     X, y = table()
@@ -90,6 +94,7 @@ def test_a_fit_that_is_stopped_predicts(at_iteration, number):
     assert_allclose(value, fitted.log_marginal_likelihood_value_)
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("number", [1, 4])
 def test_a_fit_that_is_interrupted_leaves_no_trace(at_iteration, number):
     def interrupt():
@@ -124,6 +129,7 @@ def test_rows_that_arrive_later_are_neighbours_at_once():
     assert_allclose(loaded.predict(X[:9] + 3.0), y[:9], atol=0.7)
 
 
+@pytest.mark.second
 def test_hyperparameters_move_when_rows_have_doubled_or_changed():
     X, y = table(1600)
     streamed = model().partial_fit(X[:200], y[:200])
@@ -175,6 +181,7 @@ def test_blocks_of_a_table_find_what_all_rows_do(few_in_memory, n_jobs):
         assert_array_equal(places.X[groups[0][there]], found.X[groups[1][there]])
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("k", [20, 300])
 def test_a_source_of_any_size_is_fitted_as_its_rows(few_in_memory, k):
     X, y, weight = large_table()
@@ -195,6 +202,7 @@ def test_a_source_of_any_size_is_fitted_as_its_rows(few_in_memory, k):
         _ = fitted.X_train_
 
 
+@pytest.mark.second
 def test_a_source_that_cannot_be_pickled_says_so(few_in_memory):
     X, y, _ = large_table()
     fitted = model().fit(Stream(lambda: iter([(X, y)])))

@@ -43,7 +43,7 @@ def check(posterior, X, y, **options):
     return model
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.01, thin=2)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("d", range(1, 7))
@@ -52,7 +52,7 @@ def test_few_rows(posterior, d, function, kernel):
     check(posterior, *table(d, 30, function, seed=d), **KERNELS[kernel])
 
 
-@pytest.mark.second(share=0.02)
+@pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.parametrize("d", range(1, 7))
 @pytest.mark.parametrize("posterior", POSTERIORS)
 def test_more_rows(posterior, d):
@@ -83,6 +83,7 @@ def test_neighbors_predict_a_smooth_function():
     assert np.sqrt(np.mean((model.predict(new) - truth) ** 2)) < 0.01 * np.std(truth)
 
 
+@pytest.mark.second(share=0.43)
 @pytest.mark.parametrize("d", [1, 3])
 def test_neighbors_of_separable_labels(d):
     X = table(d, 150)[0]
@@ -120,6 +121,7 @@ def fail(*_, **__):
     raise FAILURE
 
 
+@pytest.mark.second(share=0.38)
 @pytest.mark.parametrize("step", ["_mixed", "_of_smoothness"])
 def test_searches_of_neighbors_go_on_without_a_step(monkeypatch, step):
     monkeypatch.setattr(LocalSearch, step, fail)
@@ -140,6 +142,7 @@ def test_a_search_of_neighbors_needs_one_start(monkeypatch):
         check("neighbors", *table(2, 120))
 
 
+@pytest.mark.second(share=0.05, thin=1)
 @pytest.mark.parametrize("rival", [ExactRival, RivalOfPoints])
 @pytest.mark.parametrize(
     ("failing", "neighbors_win"),

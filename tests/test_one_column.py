@@ -99,6 +99,7 @@ def test_rows_that_are_far_away():
     check(RBF(np.ones(5)), far, np.nan_to_num(X), np.nan_to_num(Z))
 
 
+@pytest.mark.second(share=0.33)
 @pytest.mark.parametrize("targets", [1, 2])
 def test_sobol_indices_are_those_of_rows_that_are_predicted_anew(targets, monkeypatch):
     X, y = rows(80, 3), RNG.normal(size=(80, targets))

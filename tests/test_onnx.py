@@ -114,7 +114,7 @@ def test_a_classifier():
     assert_same_labels(classifier())
 
 
-@pytest.mark.second(share=0.02)
+@pytest.mark.second(share=0.02, thin=2)
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("likelihood", TARGETS)
@@ -123,7 +123,7 @@ def test_means_and_deviations(likelihood, kernel, posterior):
     assert_same_moments(model.fit(X, TARGETS[likelihood]))
 
 
-@pytest.mark.second(share=0.04)
+@pytest.mark.second(share=0.02, thin=2)
 @pytest.mark.parametrize("n_inducing", [15, 90])
 @pytest.mark.parametrize("kernel", ["default", "matern_0.5", "rbf"])
 @pytest.mark.parametrize("bound", ["titsias_new", "fitc"])
@@ -222,6 +222,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.second(share=0.21)
 @pytest.mark.parametrize("words", REFUSALS)
 def test_what_has_no_formula_is_refused(words):
     with pytest.raises(NotImplementedError, match=words):

@@ -74,6 +74,7 @@ def table(n=150):
     return X, y + 0.1 * rng.normal(size=n)
 
 
+@pytest.mark.second(share=0.46)
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_components_add_up_and_are_those_of_dense_algebra(posterior):
     X, y = table()

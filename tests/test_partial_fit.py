@@ -79,7 +79,7 @@ def agree_models(one, other, X):
 # -- nothing moves: chunks equal one fit ----------------------------------------------
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.03, thin=1)
 @pytest.mark.parametrize("bound", [*NAMED_BOUNDS, PEP(0.3), Twice()], ids=str)
 @pytest.mark.parametrize("columns", [0, slice(None)], ids=["one target", "two targets"])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -128,13 +128,14 @@ def test_a_number_of_known_noise_may_not_become_an_array():
         model.set_params(alpha=np.ones(200)).partial_fit(X, y)
 
 
+@pytest.mark.second
 def test_moves_know_an_array_of_known_noise():
-    X, y, _ = table(400)
-    noisy = np.arange(400) % 2 == 0
-    y = np.where(noisy, y[:, 0] + np.random.RandomState(1).normal(0.0, 30.0, 400), y[:, 0])
+    X, y, _ = table(240)
+    noisy = np.arange(240) % 2 == 0
+    y = np.where(noisy, y[:, 0] + np.random.RandomState(1).normal(0.0, 30.0, 240), y[:, 0])
     alpha = np.where(noisy, 900.0, 1e-2)
     informed, other = small(), small()
-    for rows in np.split(np.arange(400), 4):
+    for rows in np.split(np.arange(240), 4):
         informed.set_params(alpha=alpha[rows]).partial_fit(X[rows], y[rows])
         other.partial_fit(X[rows], y[rows])
     assert informed.score(X[~noisy], y[~noisy]) > max(0.97, other.score(X[~noisy], y[~noisy]))
@@ -219,7 +220,7 @@ def test_sums_are_exact_after_moves():
     agree(model.predict(X), units[0] + units[1] * held.predict(X), 1e-9)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
 def test_row_by_row(likelihood):
     X, y, _ = table(40)
@@ -230,6 +231,7 @@ def test_row_by_row(likelihood):
     assert model.score(X, y[:, 0]) > 0.6
 
 
+@pytest.mark.second
 def test_moves_come_when_rows_have_doubled(monkeypatch):
     monkeypatch.setattr(streams, "_ERRORS", np.inf)
     X, y, _ = table(400)
@@ -241,11 +243,12 @@ def test_moves_come_when_rows_have_doubled(monkeypatch):
     assert moves == [True, True, False, True, False, False, False, True]
 
 
+@pytest.mark.second
 def test_chunks_reach_what_one_fit_reaches():
-    X, y, _ = table(1500)
+    X, y, _ = table(900)
     X_test, y_test, _ = table(500, seed=1)
     model = small(n_inducing=30)
-    for start in range(0, 1500, 100):
+    for start in range(0, 900, 100):
         model.partial_fit(X[start : start + 100], y[start : start + 100, 0])
     whole = small(n_inducing=30).fit(X, y[:, 0])
     density = [one.log_predictive_density(X_test, y_test[:, 0]).mean() for one in (model, whole)]
@@ -258,7 +261,7 @@ def changing(n, sign, seed):
     return X, sign * np.sin(2.0 * X[:, 0]) + 0.2 * X[:, 1] + 0.1 * rng.normal(size=n)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
 def test_density_recovers_after_a_change(likelihood):
     model, densities = small(n_inducing=20, likelihood=likelihood), []
@@ -283,6 +286,7 @@ def test_labels_recover_after_a_change():
     assert found[3] > 0.9 and found[4] < 0.5 and found[-1] > 0.9
 
 
+@pytest.mark.second
 def test_nothing_is_forgotten_where_nothing_changes():
     model = small(n_inducing=20)
     for chunk in range(12):
@@ -290,6 +294,7 @@ def test_nothing_is_forgotten_where_nothing_changes():
     assert model._stream.reservoir.total == model.n_samples_seen_ == 2400
 
 
+@pytest.mark.second
 def test_moves_need_not_converge_and_do_not_say_so(monkeypatch):
     monkeypatch.setattr(_moves, "_ITERATIONS", 2)
     model = small(n_inducing=20).partial_fit(*changing(200, 1.0, 0))
@@ -341,7 +346,7 @@ def test_moves_take_no_parts_of_their_sample(monkeypatch):
     assert not np.array_equal(model.kernel_.theta, before)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("together", [200, 20_000])
 @pytest.mark.parametrize("kind", ["labels", "poisson"])
 def test_a_large_first_chunk_of_sites(kind, together, monkeypatch):
@@ -360,7 +365,7 @@ def test_a_large_first_chunk_of_sites(kind, together, monkeypatch):
 # -- fit and partial_fit --------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("n_inducing", [12, "auto"])
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
 def test_calls_go_on_from_a_fit(n_inducing, likelihood):
@@ -392,6 +397,7 @@ def test_labels_go_on_from_a_fit(multi_class):
     agree(model.predict_proba(X), whole.predict_proba(X), 1e-10)
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("model", [small(), SparseGPClassifier(n_inducing=12)], ids=["y", "labels"])
 def test_after_a_fit_and_a_pickle_the_rows_are_unknown(model):
     X, y, _ = table()
@@ -413,6 +419,7 @@ def test_after_a_fit_of_a_large_source_the_rows_are_not_in_memory(model, monkeyp
     np.testing.assert_array_equal(model.predict(X), before)
 
 
+@pytest.mark.second(share=0.33)
 @pytest.mark.parametrize("change", [{"bound": "fitc"}, {"likelihood": "student_t"}, {"alpha": 0.1}])
 def test_parameters_may_not_change_after_a_fit(change):
     X, y, _ = table()
@@ -425,6 +432,7 @@ def test_parameters_may_not_change_after_a_fit(change):
         loaded.set_params(**change).partial_fit(X, y[:, 0])
 
 
+@pytest.mark.second
 def test_the_strategy_may_not_change_after_a_fit():
     X, y = labels()
     model = SparseGPClassifier(n_inducing=12, max_iter=3).fit(X, y)
@@ -456,6 +464,7 @@ def test_memory_is_bounded_whatever_arrives(monkeypatch):
     assert max(sizes) - sizes[5] < 1000
 
 
+@pytest.mark.second
 def test_the_reservoir_obeys_working_memory():
     with config_context(working_memory=0.1):  # MiB
         model = small(max_iter=5).partial_fit(*changing(2000, 1.0, 0))
@@ -480,7 +489,7 @@ def test_a_reservoir_stands_for_all_rows():
     assert abs(np.mean(sums) - weight @ values) < 4.0 * error
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_results_are_deterministic(n_jobs):
     X, y, _ = table(400)
@@ -488,6 +497,7 @@ def test_results_are_deterministic(n_jobs):
     np.testing.assert_array_equal(*(model.predict(X) for model in models))
 
 
+@pytest.mark.second(share=0.44)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_read_only_input_of_both_precisions(dtype):
     X, y, weight = table()
@@ -524,7 +534,7 @@ def few_together(monkeypatch):
     monkeypatch.setattr(sites, "WINDOW", 60)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(keep=3)
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("multi_class", STRATEGIES)
 def test_settled_sites_are_nearly_those_of_one_fit(few_together, bound, multi_class):
@@ -544,6 +554,7 @@ def test_settled_sites_are_nearly_those_of_one_fit(few_together, bound, multi_cl
     assert np.isfinite(model.log_marginal_likelihood(model.kernel_.theta))
 
 
+@pytest.mark.second(share=0.24)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_settled_sites_of_numbers(few_together, likelihood):
     X = table(1000)[0]
@@ -575,7 +586,7 @@ def test_settled_sites_survive_moves_and_changes(few_together, monkeypatch):
 # -- labels that come late ------------------------------------------------------------
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("multi_class", STRATEGIES)
 def test_classes_may_come_one_after_the_other(multi_class):
     X, y = labels(240)
@@ -593,6 +604,7 @@ def test_classes_may_come_one_after_the_other(multi_class):
 # -- wrong inputs ---------------------------------------------------------------------
 
 
+@pytest.mark.second
 def test_wrong_labels_are_explained():
     X, y = labels()
     model = SparseGPClassifier(n_inducing=12, max_iter=3)
@@ -634,6 +646,7 @@ class Lazy:
         raise AssertionError("loaded")
 
 
+@pytest.mark.second(share=0.35)
 @pytest.mark.parametrize("model", [small(), SparseGPClassifier(n_inducing=12)], ids=["y", "labels"])
 def test_chunks_are_arrays(model):
     X, y, _ = table()
@@ -717,6 +730,7 @@ def test_metadata_routing():
         assert model.get_metadata_routing().partial_fit.requests["offset"] is True
 
 
+@pytest.mark.second
 def test_targets_share_a_scale_if_noise_comes_with_later_rows():
     """Known noise, an array, is 0 in the first call: the next one has noise of all targets."""
     rng = np.random.RandomState(0)

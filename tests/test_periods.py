@@ -53,6 +53,7 @@ def period_of(model):
     return np.exp(model.kernel_.theta[positions_of(model.kernel_, "periodicity")[0][0]])
 
 
+@pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.parametrize("start", [1.0, 5.0])
 @pytest.mark.parametrize("form", TIMES_RBF)
 @pytest.mark.parametrize("name", SERIES)
@@ -63,6 +64,7 @@ def test_the_period_of_a_series_is_found_from_any_start(name, form, start):
     np.testing.assert_allclose(period_of(model), period, rtol=0.02)
 
 
+@pytest.mark.second(share=0.11)
 @pytest.mark.parametrize("name", SERIES)
 def test_a_periodogram_never_lowers_the_evidence(name, monkeypatch):
     x, y, period = drawn(name)
@@ -74,6 +76,7 @@ def test_a_periodogram_never_lowers_the_evidence(name, monkeypatch):
     assert with_one >= without - 1e-6 * abs(without)
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("restarts", [0, 4])
 def test_an_alias_is_no_period(restarts):
     rng = np.random.RandomState(1)
@@ -95,6 +98,7 @@ def test_a_period_whose_bounds_hold_aliases_only_is_the_longest_of_them():
     np.testing.assert_allclose(period_of(model), 12.0 / 11.0, rtol=1e-3)
 
 
+@pytest.mark.second
 def test_rows_with_a_likelihood_and_labels_have_periods_too():
     rng = np.random.RandomState(0)
     x, kernel = np.arange(150.0), 1.0 * ExpSineSquared(1.0, 1.0)
@@ -106,6 +110,7 @@ def test_rows_with_a_likelihood_and_labels_have_periods_too():
     np.testing.assert_allclose(period_of(model), 12.0, rtol=0.02)
 
 
+@pytest.mark.second
 def test_several_targets_share_a_period():
     x, y, period = drawn("days_of_hours")
     Y = np.c_[y, -2.0 * np.roll(y, 6)]
@@ -124,6 +129,7 @@ def test_the_longest_of_periods_that_rows_cannot_tell_apart_wins():
         np.testing.assert_allclose(period_of(model), 7.0, rtol=1e-3)
 
 
+@pytest.mark.second
 def test_many_rows_begin_with_a_period(monkeypatch):
     x = np.arange(520.0)
     y = season(x, 12.0) + 0.2 * np.random.RandomState(0).normal(size=520)

@@ -23,7 +23,7 @@ from skgp_sparse import (
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.displays import CoverageDisplay, EffectDisplay
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.second, pytest.mark.filterwarnings("ignore")]
 X = np.linspace(-1, 1, 12)[:, None]
 Y = np.arange(12) % 3
 BAD = {

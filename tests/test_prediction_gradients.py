@@ -63,6 +63,7 @@ def test_kernels(kernel, n_inducing):
     check(SparseGPRegressor(kernel + WhiteKernel(0.05), **options).fit(X, Y))
 
 
+@pytest.mark.second(share=0.49)
 @pytest.mark.parametrize("latent", [False, True])
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_posteriors(posterior, latent):
@@ -74,20 +75,21 @@ def test_posteriors(posterior, latent):
 def test_several_targets_and_a_metric():
     options = {"random_state": 0, "max_iter": 20}
     check(SparseGPRegressor(**options).fit(X, np.column_stack([Y, 10.0 * X[:, 2] ** 2])))
-    many = RNG.normal(size=(400, 3))
-    y = np.sin(many @ [1.0, 1.0, 0.0]) + 0.1 * RNG.normal(size=400)
+    many = RNG.normal(size=(150, 3))
+    y = np.sin(many @ [1.0, 1.0, 0.0]) + 0.1 * RNG.normal(size=150)
     model = SparseGPRegressor(metric=2, posterior="exact", **options).fit(many, y)
     assert model.metric_.shape == (2, 3)
     check(model)
 
 
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("latent", [False, True])
 @pytest.mark.parametrize("metric", ["ard", 2])
 def test_neighbours_are_held(metric, latent):
-    many = RNG.uniform(-3, 3, size=(300, 3))
-    y = np.sin(many @ [1.0, 1.0, 0.0]) + 0.1 * RNG.normal(size=300)
+    many = RNG.uniform(-3, 3, size=(150, 3))
+    y = np.sin(many @ [1.0, 1.0, 0.0]) + 0.1 * RNG.normal(size=150)
     options = {"max_iter": 2, "metric": metric, "noise": "constant", "random_state": 0}
-    near = SparseGPRegressor(posterior=Neighbors(n_neighbors=299), **options)  # nearly all
+    near = SparseGPRegressor(posterior=Neighbors(n_neighbors=149), **options)  # nearly all
     near.fit(many, np.column_stack([y, y**2]))
     assert near.posterior_ == "neighbors"
     check(near, latent)

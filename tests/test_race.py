@@ -80,6 +80,7 @@ def test_the_exact_process_loses_ties_and_inducing_points_win_them():
     assert len(both.of_rows) == 200 and both.density == 0.5
 
 
+@pytest.mark.second
 def test_more_rows_have_no_exact_rival(soon_many, monkeypatch):
     monkeypatch.setattr(plan, "EXACT_RACE", 200)
     X, y = additive(400)
@@ -98,6 +99,7 @@ def job_of(kernel, X, y):
     return made[0]
 
 
+@pytest.mark.second
 def test_subsets_go_on_from_one_another():
     X, y = additive(1500)
     kernel = ConstantKernel() * RBF(np.ones(6)) + WhiteKernel(0.5)
@@ -124,6 +126,7 @@ def test_noise_that_few_rows_put_at_nothing_is_raised():
     assert _subsets._with_likelier_noise(objective, without, NO_PRIOR) is without
 
 
+@pytest.mark.second
 def test_exact_fits_of_many_rows_converge_for_a_kernel_of_the_user_only():
     X, y = additive(700)
     kernel = ConstantKernel() * RBF(np.ones(6)) + WhiteKernel(0.5)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.second  # blocks of a page
 TEXT = (Path(__file__).parent.parent / "docs" / "recipes.md").read_text(encoding="utf-8")
 RECIPES = {
     section.splitlines()[0]: re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)

@@ -407,12 +407,14 @@ def test_minibatches_that_fail(owner, name, value, text, monkeypatch):
         by_minibatches()
 
 
+@pytest.mark.second
 def test_sites_of_minibatches_that_do_not_converge(monkeypatch):
     monkeypatch.setattr(minibatches, "_PASSES", 1)
     with pytest.warns(ConvergenceWarning, match="sites of all rows did not converge in 1 passes"):
         by_minibatches(likelihood="student_t")
 
 
+@pytest.mark.second
 def test_a_bound_of_minibatches_that_is_not_finite(monkeypatch):
     conclude = minibatches.SiteMinibatchView.conclude
 

@@ -271,6 +271,7 @@ def test_a_theta_that_cannot_be_evaluated_is_infinitely_unlikely(route):
     np.testing.assert_array_equal(gradient, np.zeros(4))
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("route", [fixed, exact])
 @pytest.mark.parametrize("extreme", [-800.0, -300.0, -80.0, 80.0, 300.0, 1e3])
 def test_an_extreme_theta_has_a_value_or_none(route, extreme):
@@ -572,6 +573,7 @@ def test_the_exact_fit_of_many_rows_starts_at_the_optimum_of_few(monkeypatch):
     )
 
 
+@pytest.mark.second(share=0.15)
 @pytest.mark.parametrize("n_inducing", [8, "auto"])
 def test_a_smaller_tol_buys_a_higher_bound(n_inducing):
     rows, y = many(200)
@@ -585,6 +587,7 @@ def test_a_smaller_tol_buys_a_higher_bound(n_inducing):
     assert values[2] - values[1] < 1e-2 * len(rows)
 
 
+@pytest.mark.second(share=0.35)
 @pytest.mark.parametrize("posterior", ["exact", Exact()])
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
 def test_an_exact_posterior_has_all_rows_whatever_auto_would_do(monkeypatch, posterior, likelihood):

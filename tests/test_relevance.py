@@ -51,11 +51,11 @@ def test_of_functions_they_are_the_known_ones():
         assert abs(found.first[j] - parts[j] / whole) < 5 * found.error[0, j] + 1e-3
 
 
-@pytest.mark.second(share=0.5)
+@pytest.mark.second
 def test_of_a_fit_to_ishigami_they_are_close():
-    X = np.random.RandomState(0).uniform(-np.pi, np.pi, size=(3000, 3))
+    X = np.random.RandomState(0).uniform(-np.pi, np.pi, size=(1400, 3))
     for posterior in ("neighbors", "inducing"):
-        model = SparseGPRegressor(posterior=posterior, n_inducing=300, random_state=0)
+        model = SparseGPRegressor(posterior=posterior, n_inducing=200, random_state=0)
         model.fit(X, ishigami(X))
         assert_allclose(model.sobol_first_, FIRST, atol=0.02)
         assert_allclose(model.feature_importances_, TOTAL, atol=0.02)
@@ -119,9 +119,10 @@ def test_sums_that_cancel_are_not_trusted():
     assert_allclose(found.feature_importances_, [0.2, 0.8], atol=0.05)
 
 
+@pytest.mark.second
 def test_they_are_computed_when_asked_for():
     X, y = table()
-    model = SparseGPRegressor(random_state=0)
+    model = SparseGPRegressor(n_inducing=30, max_iter=20, random_state=0)
     assert not hasattr(model, "feature_importances_")
     model.fit(X, y)._repr_html_()
     assert model._sobol is None and "sobol_first_" not in dir(model)
@@ -140,6 +141,7 @@ def test_they_are_computed_when_asked_for():
         model.nonsense  # noqa: B018
 
 
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_of_classes(multi_class):
     X, y = table(150)
@@ -149,20 +151,22 @@ def test_of_classes(multi_class):
     assert np.argmin(found) == 2 and found[1] > 0.3
 
 
+@pytest.mark.second
 def test_selection_of_columns():
     X, y = table(120)
-    model = SparseGPRegressor(random_state=0)
+    model = SparseGPRegressor(n_inducing=20, max_iter=20, random_state=0)
     assert SelectFromModel(model).fit(X, y).get_support().tolist() == [True, True, False]
     chosen = RFECV(model, cv=3, min_features_to_select=1).fit(X, y)
     assert chosen.get_support()[:2].all()
 
 
+@pytest.mark.second
 def test_of_categories_and_missing_values():
     rng = np.random.RandomState(0)
     X = np.column_stack([rng.randint(0, 3, 200), rng.normal(size=200)]).astype(float)
     y = (X[:, 0] == 1) + 0.1 * X[:, 1]
     X[::4, 1] = np.nan
-    model = SparseGPRegressor(categorical_features=[0], random_state=0).fit(X, y)
+    model = SparseGPRegressor(categorical_features=[0], max_iter=20, random_state=0).fit(X, y)
     assert model.feature_importances_[0] > 0.8
     kernel = Columns(Categorical(n_levels=3), 0) * Columns(RBF(), 1)
     model = SparseGPRegressor(kernel, categorical_features=[0]).fit(np.nan_to_num(X), y)

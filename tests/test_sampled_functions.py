@@ -34,6 +34,7 @@ def fitted(kernel=None, **options):
     return SparseGPRegressor(kernel, **{"optimizer": None, "random_state": 0} | options)
 
 
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_moments_are_those_of_predictions(kernel, posterior):
@@ -47,6 +48,7 @@ def test_moments_are_those_of_predictions(kernel, posterior):
     assert_allclose(np.cov(found) / np.outer(std, std), cov / np.outer(std, std), atol=0.25)
 
 
+@pytest.mark.second
 def test_a_default_fit_with_a_large_amplitude():
     model = SparseGPRegressor(random_state=0).fit(X, Y)
     assert model.kernel_.k1.k1.constant_value > 100
@@ -64,6 +66,7 @@ def test_rows_without_noise_are_interpolated(posterior):
     assert_allclose(functions(X[:30]), np.repeat(y[:, None], 5, axis=1), atol=0.01)
 
 
+@pytest.mark.second(share=0.25, thin=1)
 @pytest.mark.parametrize("likelihood", ["poisson", "student_t"])
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_latent_values_of_a_likelihood(likelihood, posterior):
@@ -95,6 +98,7 @@ def test_a_function_is_the_same_in_all_calls():
     assert_allclose(pickle.loads(pickle.dumps(functions))(QUERIES), values, rtol=1e-12)
 
 
+@pytest.mark.second(share=0.39)
 @pytest.mark.parametrize("targets", [1, 2])
 @pytest.mark.parametrize("metric", ["ard", 1])
 def test_gradients(targets, metric):

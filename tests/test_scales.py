@@ -29,6 +29,15 @@ def explained(model, f, d, low=0.0, high=1.0):
     return 1 - np.mean((model.predict(Q) - f(Q)) ** 2) / np.var(f(Q))
 
 
+def some(cases, *names):
+    """All cases, of which the second tier has those with some names."""
+    full = pytest.mark.full
+    return [
+        pytest.param(case, id=name, marks=() if name in names else full)
+        for name, case in cases.items()
+    ]
+
+
 FINE = {
     "bumps": (2, 900, 0.1, lambda X: 2 * np.prod(np.sin(6 * np.pi * X), axis=1), 0.97),
     "checkerboard": (2, 900, 0.1, lambda X: np.sign(np.prod(np.sin(5 * np.pi * X), axis=1)), 0.7),
@@ -41,7 +50,8 @@ FINE = {
 }
 
 
-@pytest.mark.parametrize("case", FINE.values(), ids=FINE)
+@pytest.mark.second
+@pytest.mark.parametrize("case", some(FINE, "bumps", "square wave", "saw", "one column of three"))
 def test_fine_structure_is_found(case):
     d, n, noise, f, least = case
     rng = np.random.RandomState(0)
@@ -59,6 +69,7 @@ POSTERIORS = {
 }
 
 
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("options", POSTERIORS.values(), ids=POSTERIORS)
 def test_every_posterior_begins_there(options):
     y = of_the_day(HOURS) + 0.5 * np.random.RandomState(0).normal(size=len(HOURS))
@@ -66,6 +77,7 @@ def test_every_posterior_begins_there(options):
     assert explained(model, of_the_day, 1, 0.0, 503.0) > 0.95
 
 
+@pytest.mark.second
 def test_a_stream_of_hours():
     y = of_the_day(HOURS) + 0.5 * np.random.RandomState(0).normal(size=len(HOURS))
     model = SparseGPRegressor(random_state=0)
@@ -74,6 +86,7 @@ def test_a_stream_of_hours():
     assert explained(model, of_the_day, 1, 0.0, 503.0) > 0.95
 
 
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("name", ["poisson", "negative_binomial", "gamma", "student_t"])
 def test_every_likelihood_begins_there(name):
     rng, days = np.random.RandomState(0), HOURS / 24
@@ -95,6 +108,7 @@ def fields(X):
     return 1 / (1 + np.exp(-8 * np.prod(np.sin(5 * np.pi * X), axis=1)))
 
 
+@pytest.mark.second
 @pytest.mark.parametrize(("p", "d", "least"), [(stripes, 1, 0.88), (fields, 2, 0.78)])
 def test_labels_begin_there(p, d, least):
     rng = np.random.RandomState(0)
@@ -103,6 +117,7 @@ def test_labels_begin_there(p, d, least):
     assert model.score(Q, rng.uniform(size=1000) < p(Q)) > least
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "softmax"])
 def test_several_classes_begin_there(multi_class):
     rng = np.random.RandomState(0)
@@ -112,6 +127,7 @@ def test_several_classes_begin_there(multi_class):
     assert model.score(X[400:], y[400:]) > 0.8
 
 
+@pytest.mark.second
 def test_a_week_in_a_column_of_dates_beside_other_types():
     pd = pytest.importorskip("pandas")
     rng = np.random.RandomState(0)
@@ -154,7 +170,16 @@ def far(X, how):
     return X
 
 
-@pytest.mark.parametrize("how", ["one sentinel", "sentinels", "clusters", "three clusters"])
+@pytest.mark.second
+@pytest.mark.parametrize(
+    "how",
+    [
+        "one sentinel",
+        pytest.param("sentinels", marks=pytest.mark.full),
+        pytest.param("clusters", marks=pytest.mark.full),
+        "three clusters",
+    ],
+)
 def test_far_rows_hide_nothing(how):
     def f(X):
         return np.sin(6 * X[:, 0]) + np.cos(5 * X[:, 1])
@@ -179,6 +204,7 @@ def test_a_column_with_heavy_tails_is_not_lost():
     assert model.score(X[300:][near[300:]], y[300:][near[300:]]) > 0.9
 
 
+@pytest.mark.second(share=0.12, thin=1)
 @pytest.mark.parametrize("unit", [1.0, 1000.0])
 @pytest.mark.parametrize("posterior", ["auto", "neighbors", "inducing"])
 def test_a_constant_column_has_no_effect_later(unit, posterior):
@@ -190,6 +216,7 @@ def test_a_constant_column_has_no_effect_later(unit, posterior):
     assert_allclose(model.predict(other), model.predict(X[200:]), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.second
 def test_as_little_noise_for_many_rows_as_for_few():
     rng = np.random.RandomState(0)
     X, Q = rng.uniform(-2, 2, size=(650, 2)), rng.uniform(-2, 2, size=(300, 2))
@@ -207,6 +234,7 @@ def table_of_two_columns(n):
     return X, np.sin(2 * X["x"]) + 0.3 * X["z"] + 0.1 * rng.normal(size=n)
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("share", [0.0, 0.02])
 def test_a_column_that_is_hardly_known_does_not_take_the_noise(share):
     X, y = table_of_two_columns(600)
@@ -218,6 +246,7 @@ def test_a_column_that_is_hardly_known_does_not_take_the_noise(share):
         assert 0.84 < np.mean((lower <= y[250:]) & (y[250:] <= upper)) < 0.96
 
 
+@pytest.mark.second
 def test_names_of_rows_do_not_take_the_noise():
     X, y = table_of_two_columns(200)
     with pytest.warns(UserWarning, match="200 levels in 200 rows"):

@@ -193,6 +193,7 @@ def test_weights_are_repeated_rows(method):
     agree_evaluations(first, second, 1e-8)
 
 
+@pytest.mark.second(share=0.37)
 @pytest.mark.parametrize("method", METHODS)
 def test_blocks_threads_and_memory_change_nothing(method):
     case = labelled(n=500)
@@ -202,7 +203,7 @@ def test_blocks_threads_and_memory_change_nothing(method):
         agree_evaluations(blocks, whole, 1e-8)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_that_memory_does_not_hold_are_projected_again(method):
     case = labelled(n=2000)
@@ -361,6 +362,7 @@ def test_exact_gradient_marginals_and_predictions_agree_with_ball_arithmetic(met
     agree(variance, ref[f"{method}_var_test"], 1e-8)
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 def test_exact_is_sparse_at_the_distinct_inputs(method, weighted):
@@ -421,7 +423,7 @@ def test_exact_gradient_is_that_of_the_optimised_objective(name, method):
     check_exact_gradient(labelled(name, n=25), method)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=2)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("noise", ["known", "white", "nested"])
 @pytest.mark.parametrize("method", METHODS)
@@ -475,7 +477,7 @@ def test_exact_posterior_where_precisions_are_tiny_and_large():
         agree(core.log_normaliser(), normaliser, 1e-9)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("method", ["vfe_probit", "gfitc_logit"])
 def test_exact_results_do_not_depend_on_threads(method):
     X, y = many_rows(700)
@@ -494,7 +496,7 @@ def test_exact_results_do_not_depend_on_threads(method):
             np.testing.assert_array_equal(mine, its)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second
 @pytest.mark.parametrize("method", ["new_probit", "gfitc_probit"])
 def test_exact_of_several_tiles_is_sparse_at_the_rows(method):
     X, y = many_rows(700)
@@ -508,7 +510,7 @@ def many_rows(n):
     return X, np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.09, keep=2)
 @pytest.mark.parametrize("method", METHODS)
 def test_exact_hard_problems_converge_without_jitter(method):
     rng = np.random.default_rng(0)

@@ -80,6 +80,7 @@ def table(n=300):
     return frame, y.to_numpy()
 
 
+@pytest.mark.second
 def test_the_default_kernel_sees_a_skewed_column_by_its_logarithm():
     frame, y = table()
     model = SparseGPRegressor().fit(frame, y)
@@ -95,6 +96,7 @@ def test_the_default_kernel_sees_a_skewed_column_by_its_logarithm():
     assert "LogScale(" in str(labels.kernel_)
 
 
+@pytest.mark.second
 def test_it_does_not_where_the_evidence_is_lower_or_nobody_asked():
     frame, y = table()
     waits = frame.assign(income=np.random.RandomState(1).exponential(size=len(y)))

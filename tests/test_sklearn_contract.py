@@ -76,21 +76,39 @@ def expected_failures(estimator):
     return {"check_regressors_train": "sets alpha, which belongs to Gaussian noise"}
 
 
+@parametrize_with_checks([SparseGPRegressor(optimizer=None)])
+def test_estimator_checks_without_an_optimiser(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.second
 @parametrize_with_checks(
     [
         SparseGPRegressor(),
-        SparseGPRegressor(posterior="neighbors"),
         SparseGPClassifier(),
-        SparseGPClassifier(posterior="neighbors"),
     ]
 )
 def test_estimator_checks_of_the_defaults(estimator, check):
     check(estimator)
 
 
-@pytest.mark.second(share=0.07)
-@parametrize_with_checks(estimators(), expected_failed_checks=expected_failures)
+@pytest.mark.full
+@parametrize_with_checks(
+    [SparseGPRegressor(posterior="neighbors"), SparseGPClassifier(posterior="neighbors")]
+)
+def test_estimator_checks_of_neighbors(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.second(share=0.02)
+@parametrize_with_checks(estimators()[::28], expected_failed_checks=expected_failures)
 def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
+@parametrize_with_checks(estimators(), expected_failed_checks=expected_failures)
+def test_estimator_checks_of_all(estimator, check):
     check(estimator)
 
 
@@ -106,7 +124,7 @@ def test_two_names_of_a_bound_are_one_bound(alias, bound):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(share=0.1, thin=1)
 @pytest.mark.parametrize("bound", ["titsias_new", "fitc", PEP(0.3)])
 @pytest.mark.parametrize("init", ["k-means", "k-means++", "random", "greedy"])
 def test_weights_are_repeated_rows_and_order_is_nothing(bound, init):
@@ -206,6 +224,7 @@ def test_metadata_routing_of_weights_std_and_latent():
     assert np.isfinite(scored["test_score"]).all() and std.shape == mean.shape
 
 
+@pytest.mark.second
 def test_groups_of_a_split_are_those_of_intervals_only_if_asked_for():
     X, y = table()
     groups = np.arange(len(X)) % 9
@@ -277,6 +296,7 @@ def test_names_have_no_parameters(owner, value):
     assert getattr(getattr(model, owner), part) == 100
 
 
+@pytest.mark.second
 def test_grid_search_over_parameters_of_posterior_and_solver():
     X, y = table(200)
     grid = {"posterior__n_mean": [None, 30], "solver__batch_size": [10, 200]}

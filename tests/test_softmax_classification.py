@@ -55,6 +55,7 @@ def test_fixed_models_agree_with_golden_values(name, prefix, bound):
     agree(variance, ref[f"{prefix}_var_test"], 1e-4)
 
 
+@pytest.mark.second(share=0.34)
 @pytest.mark.parametrize("n_inducing", [12, 1000])
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new"])
 def test_one_model_of_all_classes(bound, n_inducing):
@@ -74,6 +75,7 @@ def test_one_model_of_all_classes(bound, n_inducing):
     assert_allclose(Softmax(3).probability(mean.T, variance.T).T, p, rtol=1e-12)
 
 
+@pytest.mark.second
 def test_bound_and_gradient_at_any_theta():
     X, y = table()
     model = small(tol=1e-6).fit(X, y)
@@ -109,8 +111,9 @@ def test_two_classes_are_one_binary_problem_whatever_the_strategy():
     assert_array_equal(*found)
 
 
+@pytest.mark.second
 def test_threads_blocks_and_pickles_change_nothing():
-    X, y = table(400, classes=5)
+    X, y = table(200, classes=5)
     model = small(n_jobs=1).fit(X, y)
     p = model.predict_proba(X)
     agree(small(n_jobs=3).fit(X, y).predict_proba(X), p, 1e-8)
@@ -127,6 +130,7 @@ def test_a_warm_start_goes_on():
     assert model.log_marginal_likelihood_value_ >= value - 0.2
 
 
+@pytest.mark.second
 def test_iris_is_as_good_as_one_against_the_rest():
     X, y = load_iris(return_X_y=True)
     train = np.arange(150) % 3 > 0

@@ -178,6 +178,7 @@ KINDS = {
 }
 
 
+@pytest.mark.second(share=0.33)
 @pytest.mark.parametrize("targets", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_source_gives_the_fit_of_arrays(kind, targets, tmp_path, large, small_blocks):
@@ -206,6 +207,7 @@ def test_the_cut_is_irrelevant(sizes, large, small_blocks):
     agree_fits(regressor().fit(stream(X, y, sizes=sizes)), expected, X[:40], 1e-10)
 
 
+@pytest.mark.second(share=0.32)
 @pytest.mark.filterwarnings("ignore:The optimizer stopped")
 @pytest.mark.parametrize("kernel", [None, KERNEL])
 def test_whole_fits_agree(kernel, large):
@@ -271,6 +273,7 @@ def test_an_array_of_known_noise_belongs_to_the_rows_in_their_order(
     agree_fits(actual, clone(model).fit(X, y, weight), X[:40], 1e-10)
 
 
+@pytest.mark.second(share=0.48)
 @pytest.mark.parametrize("weight", [None, weights()])
 @pytest.mark.parametrize("likelihood", ["poisson", "gamma", "student_t"])
 def test_likelihoods_with_offsets(likelihood, weight, large, small_blocks):
@@ -285,7 +288,7 @@ def test_likelihoods_with_offsets(likelihood, weight, large, small_blocks):
         assert getattr(actual.likelihood_, name) == value
 
 
-@pytest.mark.second(share=0.1)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize("strategy", ["one_vs_rest", "softmax"])
 @pytest.mark.parametrize("weight", [None, weights()])
@@ -302,6 +305,7 @@ def test_classes(weight, strategy, n_jobs, large):
     np.testing.assert_array_equal(actual.classes_, ["no", "perhaps", "yes"])
 
 
+@pytest.mark.second(share=0.21, thin=1)
 @pytest.mark.parametrize("weight", [None, weights()])
 @pytest.mark.parametrize("kind", [SparseGPRegressor, SparseGPClassifier])
 def test_training_on_parts_of_the_rows(kind, weight, large, monkeypatch):
@@ -329,6 +333,7 @@ def test_two_classes_of_sorted_labels(large):
     agree(actual.predict_proba(X), expected.predict_proba(X), 1e-10)
 
 
+@pytest.mark.second(thin=1)
 @pytest.mark.filterwarnings("ignore:.*The optimizer stopped")
 @pytest.mark.parametrize("weight", [None, weights()])
 @pytest.mark.parametrize("ordered", [False, True])
@@ -348,6 +353,7 @@ def test_pairs_of_classes_skip_the_rows_of_others(ordered, size, weight, request
     assert isinstance(actual._fits[0].objective.rows, ChunkedTable)
 
 
+@pytest.mark.second(share=0.14)
 @pytest.mark.filterwarnings("ignore:The optimizer stopped")
 @pytest.mark.parametrize("weight", [None, weights()])
 def test_a_posterior_of_all_rows(weight, both):
@@ -690,7 +696,7 @@ def from_disk(path, stop_after=None):
     return Stream(factory)
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second(keep=2)
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
 @pytest.mark.parametrize("failure", [None, OSError("disk on fire"), KeyboardInterrupt()])
 def test_no_file_stays_open(failure, tmp_path, large):
@@ -813,6 +819,7 @@ def test_callbacks_see_the_source():
     assert seen and all(X is source for X in seen)
 
 
+@pytest.mark.second
 def test_the_example_of_the_user_guide():
     page = Path(__file__).parent.parent / "docs" / "guide" / "large_data.md"
     guide = page.read_text(encoding="utf-8")
@@ -840,6 +847,7 @@ class Asked(Listed):
         return super().chunk(k)
 
 
+@pytest.mark.second(share=0.15, keep=2)
 @pytest.mark.parametrize(
     "options",
     [

@@ -72,6 +72,7 @@ def test_starts_of_sums_of_three_scales_of_gaps_and_of_equal_rows():
     assert np.exp(within[0]) == pytest.approx(0.1)
 
 
+@pytest.mark.second(share=0.17, keep=2)
 @pytest.mark.parametrize("posterior", ["auto", "inducing", "neighbors", "rows"])
 def test_fits_of_a_country_find_its_scale(posterior):
     rows, f = country(400)

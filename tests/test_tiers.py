@@ -1,10 +1,12 @@
 """The tiers of the tests: the sample moves, nothing is forgotten, nothing golden is left out."""
 
 from collections import Counter
+from itertools import product
 
 import pytest
+import tiers
 from conftest import NAMED_BOUNDS
-from tiers import Case, chosen, digest_of_package, draw, pairwise
+from tiers import LIMIT, LONG_CASES, Case, chosen, digest_of_package, draw, pairwise, thinned
 
 CASES = [
     *(Case(f"tests/test_a.py::test_short[{k}]") for k in range(5)),
@@ -15,7 +17,24 @@ CASES = [
     *(Case(f"tests/test_b.py::test_all[{k}]", "full", 0.02) for k in range(100)),
 ]
 EVERYTHING = {case.name for case in CASES}
-ALWAYS = ("test_golden.py", "test_golden_sites.py", "test_architecture.py", "test_contributing.py")
+ALWAYS = ("test_golden.py", "test_golden_sites.py")
+OF_TEXT = {  # files about texts and their blocks, which the second tier has; mypy takes long
+    f"tests/test_{name}.py"
+    for name in (
+        "architecture",
+        "contributing",
+        "docstrings",
+        "figures",
+        "gallery",
+        "guide",
+        "messages",
+        "names",
+        "pictures",
+        "plain_messages",
+        "recipes",
+        "types",
+    )
+}
 DIGESTS = [f"hash {k}" for k in range(400)]
 
 
@@ -50,6 +69,25 @@ def test_the_second_tier_is_fixed_and_the_tiers_are_everything():
     assert left <= names("test_all")
 
 
+def test_the_cases_of_a_thinned_test_have_every_value():
+    numbers = product(range(5), range(4), range(3))
+    cases = [Case(f"test[{v}]", "second", 0.0, frozenset(enumerate(v))) for v in numbers]
+    others = [Case("other[1]", "second"), Case("other[2]")]
+    found = thinned(cases + others)
+    second = [case for case in found if case.tier == "second" and case.values]
+    assert len(second) == 5 and len({frozenset(case.values) for case in second}) == 5
+    assert len(frozenset().union(*(case.values for case in second))) == 5 + 4 + 3
+    assert {case.tier for case in found if case.values} == {"second", "full"}
+    assert found[-2:] == others and [case.name for case in found[:-2]] == [c.name for c in cases]
+
+
+def test_some_cases_of_a_test_are_kept():
+    cases = [Case(f"test[{k}]", "second", keep=2) for k in range(5)]
+    kept = [case for case in thinned(cases) if case.tier == "second"]
+    assert len(kept) == 2 and kept == [case for case in thinned(cases[::-1]) if case in kept][::-1]
+    assert thinned(cases[:1]) == cases[:1]
+
+
 def test_the_hash_is_that_of_names_and_contents(tmp_path):
     digests = set()
     for name, text in (("a.py", "x"), ("a.py", "y"), ("b.py", "y"), ("c.txt", "")):
@@ -72,19 +110,117 @@ def test_any_two_values_meet_that_can():
         assert (one, two) in pairs
 
 
+# -- seconds of a case -------------------------------------------------------------------
+
+OF_BURNERS = """
+import time
+
+import pytest
+
+
+def burn(seconds):
+    start = time.process_time()
+    while time.process_time() < start + seconds:
+        pass
+
+
+@pytest.fixture(scope="module")
+def shared():
+    burn(0.2)
+
+
+@pytest.fixture
+def own():
+    burn(0.2)
+
+
+def test_short():
+    pass
+
+
+def test_waiting():
+    time.sleep(0.2)
+
+
+def test_of_a_shared_fixture(shared):
+    pass
+
+
+def test_long():
+    burn(0.2)
+
+
+def test_of_its_own_fixture(own):
+    pass
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2])
+def test_excused(seconds):
+    burn(seconds)
+"""
+
+
+class Outcomes:
+    """A plug-in that remembers them."""
+
+    def __init__(self):
+        self.failed, self.passed = set(), set()
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call":
+            getattr(self, report.outcome).add(report.nodeid.split("::")[1])
+
+
+def outcomes(path, *options):
+    """The names of tests in a file that failed, and of those that passed."""
+    settings, found = path.with_name("pytest.ini"), Outcomes()
+    settings.write_text("[pytest]")
+    alone = "-p", "no:cacheprovider", "-p", "no:xdist", "-c", str(settings)
+    pytest.main([str(path), *alone, *options], plugins=[tiers, found])
+    return found.failed, found.passed
+
+
+def test_a_case_that_takes_too_long_fails(tmp_path, monkeypatch):
+    path = tmp_path / "test_burners.py"
+    path.write_text(OF_BURNERS)
+    with monkeypatch.context() as patch:
+        patch.setenv(LIMIT, "0.1")
+        patch.setitem(LONG_CASES, "test_burners.py::test_excused", "It is an example.")
+        failed, passed = outcomes(path, "--quick")
+        assert failed == {"test_long", "test_of_its_own_fixture"} and len(passed) == 5
+        assert outcomes(path, "--all") == (set(), failed | passed)
+        patch.delenv(LIMIT)
+        assert outcomes(path, "--quick") == (set(), failed | passed)
+
+
+def test_tests_of_many_cases_are_thinned(all_cases):
+    some = [case for case in all_cases if case.values or case.keep]
+    kept = Counter(case.function for case in some if case.tier == "second")
+    cases = Counter(case.function for case in some)
+    assert cases.keys() == kept.keys() and all(kept[one] < cases[one] for one in cases)
+
+
+def test_few_cases_are_excused(all_cases):
+    assert len(LONG_CASES) <= 10 and all(reason.endswith(".") for reason in LONG_CASES.values())
+    assert LONG_CASES.keys() <= {n for case in all_cases for n in (case.name, case.function)}
+
+
 # -- the tests of this package ---------------------------------------------------------
 
 
 def test_every_file_has_tests_that_always_run(all_cases):
     cases = Counter(case.function for case in all_cases if case.share > 0)
-    quick = {case.file for case in all_cases if case.tier == "quick" or cases[case.function] > 1}
-    of_mypy = "tests/test_types.py"  # which takes long, and has no cases but these
-    assert quick | {of_mypy} == {case.file for case in all_cases}
+    quick = {
+        case.file
+        for case in all_cases
+        if case.tier == "quick" or case.share == 1 or cases[case.function] > 1
+    }
+    files = {case.file for case in all_cases}
+    assert files - quick <= OF_TEXT, "give these files a quick case"
 
 
-def test_nothing_golden_and_no_check_of_the_defaults_is_left_out(all_cases):
-    kept = [case for case in all_cases if case.file.endswith(ALWAYS) or "the_defaults" in case.name]
-    assert all(case.tier == "quick" for case in kept)
+def test_nothing_golden_is_left_out(all_cases):
+    assert all(case.tier == "quick" for case in all_cases if case.file.endswith(ALWAYS))
 
 
 def test_shares_are_shares(all_cases):

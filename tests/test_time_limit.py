@@ -66,6 +66,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.second(share=0.09)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_without_time_a_fit_ends_at_once_with_a_valid_model(model):
     y = LABELS if isinstance(model, SparseGPClassifier) else Y
@@ -85,6 +86,7 @@ def test_a_race_without_time_has_one_trial(likelihood, monkeypatch):
     assert model.score(X, Y) > -0.1
 
 
+@pytest.mark.second
 def test_the_optimiser_stops_after_the_limit(ticks):
     noisy = ConstantKernel() * RBF() + WhiteKernel()
     kernel = {"kernel": noisy, "tol": 1e-10, "n_inducing": 1000, "random_state": 0}
@@ -92,11 +94,13 @@ def test_the_optimiser_stops_after_the_limit(ticks):
     assert 1 < short.n_iter_ < longer.n_iter_
 
 
+@pytest.mark.second
 def test_a_long_limit_changes_nothing():
     limited, free = (SparseGPRegressor(**SPARSE, time_limit=t).fit(X, Y) for t in (1e6, None))
     np.testing.assert_array_equal(limited.kernel_.theta, free.kernel_.theta)
 
 
+@pytest.mark.second(share=0.31)
 @pytest.mark.parametrize("limit, times", [(0, 1), (1e6, 0)])
 def test_verbose_says_that_the_limit_is_over(limit, times, capsys):
     SparseGPRegressor(**SPARSE, time_limit=limit, verbose=1000).fit(X, Y)

@@ -118,6 +118,7 @@ def fitted(name):
     return FITS[name]()
 
 
+@pytest.mark.second(share=0.29)
 @pytest.mark.parametrize("name", FITS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_names_lead_to_types_of_this_package_and_of_scikit_learn(name):

@@ -52,6 +52,7 @@ def test_learned_inputs_beat_ignored_errors(fitted):
     assert fitted.posterior_ == "inducing" and fitted.n_inducing_ == 25
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("kernel", [None, Matern(nu=1.5) + DotProduct()], ids=["closed", "nodes"])
 def test_predictions_are_expectations_over_inputs(kernel):
     """By the law of total variance, over many inputs that are drawn."""

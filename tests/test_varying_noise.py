@@ -35,6 +35,7 @@ def varies(model):
     return isinstance(model.kernel_.k2, VaryingNoise)
 
 
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors"])
 def test_the_noise_is_found(posterior):
     X, y = table(600)
@@ -54,6 +55,7 @@ def test_the_noise_is_found(posterior):
     assert np.ptp(constant.noise_std(QUERIES)) == 0
 
 
+@pytest.mark.second
 def test_several_targets_share_it():
     X, y = table(500)
     Y = np.column_stack(
@@ -78,6 +80,7 @@ def test_values_are_those_of_dense_algebra():
     assert_allclose(std**2, model.kernel_.diag(QUERIES) - explained, rtol=1e-5)
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors"])
 def test_gradients_of_objectives(posterior):
     X, y = table(120)
@@ -107,6 +110,7 @@ def test_the_rule_of_the_kernel():
     assert fixed(X, eval_gradient=True)[1].shape == (20, 20, 0)
 
 
+@pytest.mark.second(share=0.5)
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_gradients_of_predictions(posterior):
     X, y = table(200, d=2)
@@ -133,11 +137,12 @@ def test_rows_that_are_left_out_see_it():
         assert_allclose(loo.std[i], y.std() * np.sqrt(variance.item()))
 
 
+@pytest.mark.second
 def test_auto_keeps_constant_noise():
     X, y = table(90)
     assert not varies(SparseGPRegressor().fit(X, y))  # few rows
     rng = np.random.RandomState(0)
-    for seed in range(4):
+    for seed in range(2):
         X, _ = table(300, d=2, seed=seed)
         y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=300)
         assert not varies(SparseGPRegressor().fit(X, y))
@@ -160,7 +165,7 @@ def test_weights_and_rows_without_weight():
 
 
 def test_a_fit_is_the_same_again_and_in_a_pickle():
-    X, y = table(300)
+    X, y = table(200)
     model = SparseGPRegressor(random_state=0).fit(X, y)
     for other in (clone(model).fit(X, y), clone(model).set_params(n_jobs=2).fit(X, y)):
         assert_allclose(other.predict(QUERIES), model.predict(QUERIES), rtol=1e-10)
@@ -169,6 +174,7 @@ def test_a_fit_is_the_same_again_and_in_a_pickle():
     assert "VaryingNoise(noise_level=" in str(model.kernel_)
 
 
+@pytest.mark.second(share=0.29)
 @pytest.mark.parametrize("posterior", ["auto", "neighbors"])
 def test_rows_that_arrive_after_a_fit(posterior):
     X, y = table(400)

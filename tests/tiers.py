@@ -8,14 +8,22 @@ quick       every test without a mark, and a sample of those with one; the defau
 
 ``@pytest.mark.second(share=0.1)`` says that a test is long, or one of many cases: it runs in the
 second tier, and a tenth of its cases in the quick tier, of several cases at least one.
-``@pytest.mark.full(share=0.1)`` says the same of cases that only ``--all`` runs. A share of 0 keeps
-all cases out of the quick tier. The sample is drawn by a hash of the package's files and of the
-name of the case: it is the same wherever the package is the same, and moves with every change.
+``@pytest.mark.full(share=0.1)`` says the same of cases that only ``--all`` runs. With ``thin=1``,
+the second tier has some cases of a test only, in which every value of every parameter occurs, with
+``thin=2`` those in which any two values meet, with ``keep=2`` two cases, always the same; the
+others are ``full``. A share of 0 keeps all cases out of the quick tier. The sample is drawn by a
+hash of the package's files and of the name of the case: it is the same wherever the package is the
+same, and moves with every change.
 
 A tier is a part of the whole. Files and tests that are named on the command line run whole.
+
+Where the environment sets `LIMIT`, as ``.ci/run`` does, a case of the quick tier fails that takes
+more CPU seconds than it says, unless `LONG_CASES` names it.
 """
 
 import hashlib
+import os
+import time
 from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +33,9 @@ import pytest
 import skgp_sparse
 
 TIERS = ("quick", "second", "full")  # where a case runs without being drawn
+OF_ONE_WORKER = ("test_dask.py", "test_types.py")  # they share a cluster, and a cache
+LIMIT = "CASE_SECONDS"  # a variable of the environment
+LONG_CASES = {}  # {case or test: why it takes longer than the limit}, at most ten
 _CASES = pytest.StashKey()
 _COUNTS = pytest.StashKey()
 
@@ -35,6 +46,8 @@ class Case(NamedTuple):
     name: str
     tier: str = "quick"
     share: float = 1.0
+    values: frozenset = frozenset()  # (pairs of) values of its parameters, if it may be left out
+    keep: int = 0  # how many cases of its function are kept, whatever their values
 
     @property
     def file(self):
@@ -89,8 +102,58 @@ def case_of(item):
     marks = {tier: item.get_closest_marker(tier) for tier in reversed(TIERS[1:])}
     for tier, mark in marks.items():
         if mark is not None:
-            return Case(item.nodeid, tier, mark.kwargs.get("share", 0.0))
+            share, thin = mark.kwargs.get("share", 0.0), mark.kwargs.get("thin", 0)
+            values = item.callspec.params.items() if thin else ()
+            values = combinations([(name, id(value)) for name, value in values], thin)
+            keep = mark.kwargs.get("keep", 0)
+            return Case(item.nodeid, tier, share, frozenset(values) - {()}, keep)
     return Case(item.nodeid)
+
+
+def thinned(cases):
+    """The same cases; of tests that may be thinned, those without a value of their own are full."""
+    left = {}
+    some = [case for case in cases if case.values or case.keep]
+    for case in sorted(some, key=lambda case: draw(case.name, "thin")):
+        left.setdefault(case.function, []).append(case)
+    rest = set()
+    for of_function in left.values():
+        kept = of_function[0].keep
+        missing = frozenset().union(*(case.values for case in of_function))
+        while missing:
+            best = max(of_function, key=lambda case: len(case.values & missing))
+            of_function.remove(best)
+            missing -= best.values
+        rest |= {case.name for case in of_function[kept:]}
+    return [case._replace(tier="full") if case.name in rest else case for case in cases]
+
+
+# -- seconds of a case ----------------------------------------------------------------------
+
+
+class Clock:
+    """CPU seconds of this process, but for those of fixtures that several tests share."""
+
+    def __init__(self):
+        self.of_fixtures = 0.0
+        self.at_setup = 0.0
+
+    def __call__(self):
+        return time.process_time() - self.of_fixtures
+
+
+clock = Clock()
+
+
+def too_long(name, tier, seconds):
+    """What is wrong with a case that took some CPU seconds; None if nothing is."""
+    limit = float(os.environ.get(LIMIT, "inf"))
+    if tier != "quick" or seconds <= limit or {name, name.split("[")[0]} & set(LONG_CASES):
+        return None
+    return (
+        f"{name} took {seconds:.1f} CPU seconds, and a case of the quick tier may take {limit:g}. "
+        "Make it smaller, mark it as second, or give the reason in LONG_CASES of tests/tiers.py."
+    )
 
 
 # -- products of factors --------------------------------------------------------------------
@@ -160,8 +223,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "second(share=0): runs in the second tier, see tiers.py")
-    config.addinivalue_line("markers", "full(share=0): runs with --all only, see tiers.py")
+    config.addinivalue_line("markers", "second(share=0, thin=0, keep=0): see tiers.py")
+    config.addinivalue_line("markers", "full(share=0): see tiers.py")
     config.stash[_COUNTS] = set()
     if config.option.tier is None:  # workers of xdist are told
         named = any("::" in name or Path(name).is_file() for name in config.args)
@@ -174,7 +237,7 @@ def pytest_report_header(config):
 
 @pytest.hookimpl(tryfirst=True)  # before xdist gives other names
 def pytest_collection_modifyitems(config, items):
-    cases = config.stash[_CASES] = list(map(case_of, items))
+    cases = config.stash[_CASES] = thinned(list(map(case_of, items)))
     names = chosen(cases, config.option.tier, SAMPLE)
     others = [item for item in items if item.nodeid not in names]
     counts = len(items) - len(others), len(items)
@@ -183,6 +246,42 @@ def pytest_collection_modifyitems(config, items):
         config.workeroutput["tier"] = counts
     items[:] = [item for item in items if item.nodeid in names]
     config.hook.pytest_deselected(items=others)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(fixturedef):
+    before = clock()
+    yield
+    if fixturedef.scope != "function":
+        clock.of_fixtures += clock() - before
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    clock.at_setup = clock()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if call.when == "call" and report.passed:
+        name, tier = item.nodeid.split("@")[0], item.config.option.tier
+        wrong = too_long(name, tier, clock() - clock.at_setup)
+        if wrong is not None:
+            report.outcome, report.longrepr = "failed", wrong
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Files in `OF_ONE_WORKER` are not shared; groups of xdist 3.8 do not work with pytest 9.2."""
+    from xdist.scheduler import LoadGroupScheduling
+
+    class Scheduling(LoadGroupScheduling):
+        def _split_scope(self, nodeid):
+            file = Path(nodeid.split("::")[0]).name
+            return file if file in OF_ONE_WORKER else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(optionalhook=True)
