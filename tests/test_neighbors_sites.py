@@ -313,6 +313,7 @@ def test_binary_problems_hold_one_race(small_race, monkeypatch):
 
 
 @pytest.mark.second(share=0.3)
+@pytest.mark.second
 def test_counts_have_a_race_and_streams_go_on_from_its_winner(small_race):
     X, _, rng = counts(1000)
     f = np.sin(4 * X[:, 0]) + np.sin(4 * X[:, 1])

@@ -503,7 +503,8 @@ def test_progress_bar_runs(callbacks, capsys):
 def test_verbose_prints_the_bound(capsys):
     X, y = table()
     small(verbose=1).fit(X, y)
-    lines = capsys.readouterr().out.splitlines()
+    plan, *lines = capsys.readouterr().out.splitlines()
+    assert plan.startswith("[SparseGPRegressor] plan: ")
     assert lines and all("SparseGPRegressor] iteration" in line for line in lines)
 
 

@@ -561,6 +561,44 @@ def place_names(ax, names, x, y, sizes):
 ANGLES = (0, 4, 2, -2, 1, -1, 3, -3)  # in eighths of a turn, the best one first
 
 
+# -- what a default fit costs ----------------------------------------------------------
+
+WIDTHS = (8, 16, 32, 1000)  # columns: a colour for tables with at most so many
+COLOURS_OF_WIDTHS = ("#56B4E9", "#0072B2", "#E69F00", "#D55E00")
+MARKERS_OF_KINDS = {"rmse": "o", "log_loss": "^"}
+
+
+def cost(_):
+    """CPU seconds of default fits against rows, by columns, beside those of CatBoost."""
+    seconds, about = defaultdict(list), {}
+    for key, entry in common.read_json(common.RESULTS / "wild.json").items():
+        table, _, method = key.split("/")
+        if method in ("now", "CatBoost") and "cpu_seconds" in entry:
+            seconds[table, method].append(entry["cpu_seconds"])
+            about[table] = entry
+    fig, ax = plt.subplots(figsize=(11, 6))
+    for table, entry in about.items():
+        marker = MARKERS_OF_KINDS["rmse" if "rmse" in entry else "log_loss"]
+        colour = COLOURS_OF_WIDTHS[np.searchsorted(WIDTHS, entry["d"])]
+        looks = {"now": {"s": 90, "color": colour}, "CatBoost": {"s": 25, "color": "#B8B8B8"}}
+        for method, look in looks.items():
+            if (table, method) in seconds:
+                y = np.mean(seconds[table, method])
+                ax.scatter(entry["n"], y, marker=marker, edgecolor="white", **look, zorder=3)
+    for colour, most, least in zip(COLOURS_OF_WIDTHS, WIDTHS, (1, *WIDTHS)):
+        label = f"{least} to {most} columns" if most < WIDTHS[-1] else f"more than {least}"
+        ax.scatter([], [], s=90, color=colour, label=label)
+    for kind, marker in MARKERS_OF_KINDS.items():
+        label = "numbers" if kind == "rmse" else "labels"
+        ax.scatter([], [], s=60, color=INK, marker=marker, label=label)
+    ax.scatter([], [], s=25, color="#B8B8B8", label="CatBoost on the same table")
+    plain_log(ax)
+    ax.set_xlabel("training rows")
+    ax.set_ylabel("CPU seconds of a default fit")
+    ax.legend(frameon=False, ncols=2)
+    return fig
+
+
 # -- all of them -----------------------------------------------------------------------
 
 PICTURES = {
@@ -569,6 +607,7 @@ PICTURES = {
     "time_and_memory": time_and_memory,
     "coverage": coverage,
     "choice": choice,
+    "cost": cost,
 }
 
 

@@ -117,9 +117,10 @@ class ExactIfQuiet(InducingPoints):
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of the one or the other, after a small one."""
-        job = begin(job, random_state)
-        is_quiet = _has_little_noise(job)
-        return (Exact().go_on if is_quiet else super().fit)(job, random_state)
+        begun = begin(job, random_state)
+        if _has_little_noise(begun):
+            return Exact().fit(job, random_state)
+        return super().fit(begun, random_state)
 
 
 def _has_little_noise(job: Job) -> bool | np.bool_:
