@@ -107,7 +107,7 @@ def traced(X, y, **parameters):
     options = {"likelihood": "poisson", "random_state": 0, "verbose": 1}
     with redirect_stdout(StringIO()) as printed:
         model = SparseGPRegressor(kernel, **options, **parameters).fit(X, y)
-    lines = printed.getvalue().splitlines()
+    lines = [line for line in printed.getvalue().splitlines() if "iteration" in line]
     return model, [float(line.split("bound ")[1]) for line in lines]
 
 
