@@ -321,7 +321,7 @@ def test_the_exact_process_of_few_distinct_rows(client, on_workers, table):
     assert_same_fit(model, local)
 
 
-@pytest.mark.second(keep=2)
+@pytest.mark.second(keep=1)
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one", "softmax"])
 def test_fits_of_several_classes_are_the_local_ones(multi_class, client, on_workers, table):
     X, f, _ = table
@@ -805,7 +805,7 @@ def test_a_fit_leaves_no_thread_process_file_or_future(client, on_workers, table
 # -- joblib --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["loky", "dask"])
+@pytest.mark.parametrize("backend", [pytest.param("loky", marks=pytest.mark.full), "dask"])
 def test_backends_of_joblib_still_work(backend, client, table):
     X, f, y = table
     X, f, y = X[:300], f[:300], y[:300]

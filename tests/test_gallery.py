@@ -24,10 +24,13 @@ LOGIT = {"likelihood": "logit"}  # that of GaussianProcessClassifier
 NATS = 0.01  # by which a fit may end below an optimum
 
 
+LONG = ("gpr_co2",)
+
+
 def panels(names):
-    """Every second panel is of the second tier, and the others are full."""
-    full = pytest.mark.full
-    cases = [pytest.param(name, marks=() if k % 2 == 0 else full) for k, name in enumerate(names)]
+    """Every second panel is of the second tier, and the others are full, those that are long, too."""
+    full = {name for k, name in enumerate(names) if k % 2 or name in LONG}
+    cases = [pytest.param(name, marks=pytest.mark.full if name in full else ()) for name in names]
     return pytest.mark.parametrize("name", cases)
 
 

@@ -386,7 +386,9 @@ def test_a_metric_is_learned_where_columns_add():
 
 
 @pytest.mark.second
-@pytest.mark.parametrize("posterior", ["exact", "inducing", "rows"])
+@pytest.mark.parametrize(
+    "posterior", ["inducing", *(pytest.param(p, marks=pytest.mark.full) for p in ("exact", "rows"))]
+)
 def test_other_posteriors_take_the_metric_that_neighbours_learn(posterior):
     rng = np.random.RandomState(0)
     X = rng.uniform(-1, 1, size=(900, 4))

@@ -26,7 +26,7 @@ class Auto(Strategy):
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """Raise NotImplementedError: the plan names another strategy."""
-        raise NotImplementedError('"auto" fits nothing itself. Fit what the plan names.')
+        raise NotImplementedError
 
     def refuses(self, family: Any) -> str | None:
         """Nothing."""
