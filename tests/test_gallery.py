@@ -22,13 +22,11 @@ pytestmark = [pytest.mark.second(share=0), pytest.mark.filterwarnings("ignore")]
 SAME = {"alpha": 1e-10, "normalize_y": False}  # the model of GaussianProcessRegressor
 LOGIT = {"likelihood": "logit"}  # that of GaussianProcessClassifier
 NATS = 0.01  # by which a fit may end below an optimum
-
-
 LONG = ("gpr_co2",)
 
 
 def panels(names):
-    """Every second panel is of the second tier, and the others are full, those that are long, too."""
+    """Every second panel is of the second tier; the others, and long ones, are full."""
     full = {name for k, name in enumerate(names) if k % 2 or name in LONG}
     cases = [pytest.param(name, marks=pytest.mark.full if name in full else ()) for name in names]
     return pytest.mark.parametrize("name", cases)
