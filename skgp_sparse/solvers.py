@@ -180,6 +180,8 @@ class Minibatches(Stochastic):
     True
     """
 
+    keeps_sites = False
+
     def __init__(self, batch_size: int = 512) -> None:
         self.batch_size = batch_size
 

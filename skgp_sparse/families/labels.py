@@ -18,7 +18,7 @@ from skgp_sparse.families.choices import (
     resolve_multi_class,
     resolve_sigmoid,
 )
-from skgp_sparse.families.parameter_checks import check_minibatches, check_strategy
+from skgp_sparse.families.parameter_checks import check_sites_of_solver, check_strategy
 from skgp_sparse.families.requests import tolerance
 from skgp_sparse.families.sites import SiteFamily
 from skgp_sparse.families.streams import new_stream
@@ -66,7 +66,7 @@ class ClassLabels(SiteFamily):
         is_softmax = self.multi_class == "softmax"
         self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
         self.method = resolve_method(self.parameters.bound, self.likelihood, self.name)
-        check_minibatches(self.parameters, self.method, self.name)
+        check_sites_of_solver(self.parameters, self.method, self.name)
         check_strategy(self)
 
     def random_states(self, random_state):

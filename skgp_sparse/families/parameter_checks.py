@@ -11,7 +11,7 @@ from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.hyperpriors import PRIORS
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
-from skgp_sparse.solvers import Minibatches, check_solver
+from skgp_sparse.solvers import check_solver
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _METRICS = ("auto", "ard", "full")
@@ -247,9 +247,9 @@ def check_gaussian(likelihood, name, remedy):
         raise ValueError(f"{name} needs likelihood='gaussian'. Got likelihood={got}. {remedy}")
 
 
-def check_minibatches(parameters, method, name):
-    """Raise if minibatches are asked for, and the method has none."""
-    if method.uses_last_site and isinstance(parameters.solver, Minibatches):
+def check_sites_of_solver(parameters, method, name):
+    """Raise if a method needs the last site of each row, and a solver does not keep it."""
+    if method.uses_last_site and not getattr(parameters.solver, "keeps_sites", True):
         raise ValueError(
             f"{name}: bound={as_text(parameters.bound)} is expectation propagation, which has no "
             "minibatches, because the next site of a row depends on its last one. Got solver="

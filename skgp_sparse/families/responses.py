@@ -5,7 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from skgp_sparse.families.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
-from skgp_sparse.families.parameter_checks import check_minibatches, check_no_alpha, check_strategy
+from skgp_sparse.families.parameter_checks import (
+    check_no_alpha,
+    check_sites_of_solver,
+    check_strategy,
+)
 from skgp_sparse.families.requests import tolerance
 from skgp_sparse.families.sites import SiteFamily
 from skgp_sparse.families.streams import new_stream
@@ -29,7 +33,7 @@ class Responses(SiteFamily):
         self.strategy = resolve_posterior(parameters.posterior, name)
         method = resolve_method(parameters.bound, self.likelihood, name)
         check_strategy(self)
-        check_minibatches(parameters, method, name)
+        check_sites_of_solver(parameters, method, name)
         check_no_alpha(parameters, name)
         given = {"likelihood": self.likelihood, "n_targets": parameters.n_targets}
         self.rules = Rules(name, parameters.kernel, **given)

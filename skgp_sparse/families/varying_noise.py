@@ -41,7 +41,7 @@ from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._local_search import with_other_noise
 from skgp_sparse.posteriors._tight_variance import TightVariance
-from skgp_sparse.solvers import LBFGS, KeepParameters, Minibatches
+from skgp_sparse.solvers import LBFGS, KeepParameters
 
 _POSTERIORS = "auto", "exact", "inducing", "neighbors"
 _FEWEST = 100  # rows of which "auto" learns how the noise varies
@@ -134,7 +134,7 @@ def _why_never(job):
             f"is not available for posterior={strategy.name!r}. Set posterior to 'exact', "
             "'inducing' or 'neighbors'."
         )
-    if isinstance(solver, Minibatches) or not solver.begins_small:
+    if not (solver.keeps_sites and solver.begins_small):
         return (
             "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
             "'fmin_l_bfgs_b'."

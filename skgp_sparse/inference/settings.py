@@ -22,10 +22,13 @@ class Solver(ABC):
         Whether the hyperparameters of a small exact fit come first.
     moves : bool
         Whether they change at all, so that a warm start is worth a look.
+    keeps_sites : bool
+        Whether a step may begin at the sites where the last one ended, and all of them are known.
     """
 
     begins_small: bool = False
     moves: bool = True
+    keeps_sites: bool = True
 
     @abstractmethod
     def solve(
