@@ -5,6 +5,7 @@ points, where the number is one of theirs), and density and CPU seconds stand be
 number as it is. Tables are those of `wild.py`; a table is cut where a number asks for few rows. ::
 
     python plan_numbers.py --data DIR
+    python plan_numbers.py --data DIR --numbers POINTS START_ROWS --splits 3
     python plan_numbers.py --render
 
 Each (number, value, table, split) is one entry of results/plan_numbers.json.
@@ -24,7 +25,6 @@ import wild
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, plan
 
 STORE = common.RESULTS / "plan_numbers.json"
-SPLITS = (3, 4)
 INDUCING = {"posterior": "inducing"}
 
 
@@ -38,8 +38,9 @@ class Question(NamedTuple):
     rows: int = 100_000  # of the tables, at most
 
 
+OF_SOME_ROWS = ("saratoga", "cigar", "wage", "skillcraft", "gas", "pol", "kin40k", "elevators")
 QUESTIONS = (
-    Question("EXACT_ROWS", (1000,), ("saratoga", "cigar", "wage", "skillcraft", "gas"), rows=1700),
+    Question("EXACT_ROWS", (1000,), OF_SOME_ROWS, rows=1700),
     Question("EXACT_RACE", (0,), ("wage", "exam", "skillcraft", "sml", "sarcos")),
     Question("EXACT_QUIET", (0,), ("gas", "sml", "sarcos"), INDUCING),
     Question("EXACT_LABELS", (100, 900), ("oj", "hawks", "attrition", "fishing"), rows=800),
@@ -79,8 +80,10 @@ def run(args):
     ours.warm_up(True)
     ours.warm_up(False)
     for question in QUESTIONS:
+        if question.number not in args.numbers:
+            continue
         for name in question.tables:
-            for split in SPLITS:
+            for split in args.splits:
                 for value in (None, *question.values):
                     key = f"{question.number}/{value}/{name}/{split}"
                     measure = lambda: (  # noqa: E731
@@ -99,7 +102,7 @@ def render():
             pairs = [
                 (entries[f"{question.number}/{value}/{name}/{split}"], entries[usual])
                 for name in question.tables
-                for split in SPLITS
+                for split in range(10)
                 if (usual := f"{question.number}/None/{name}/{split}") in entries
                 and f"{question.number}/{value}/{name}/{split}" in entries
             ]
@@ -123,6 +126,8 @@ def render():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--numbers", nargs="+", default=[one.number for one in QUESTIONS])
+    parser.add_argument("--splits", nargs="+", type=int, default=[3, 4])
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--render", action="store_true")
     args = parser.parse_args()
