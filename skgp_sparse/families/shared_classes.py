@@ -26,8 +26,8 @@ from skgp_sparse.posteriors._race import PosteriorRace
 from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
 
 _CLASSES = 8  # that have a latent value in the small fit
-_ROWS = 500  # of the small fit
-_ITERATIONS = 10  # of each problem
+_ROWS = 250  # of the small fit
+_ITERATIONS = 5  # of each problem
 _TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
 
 
