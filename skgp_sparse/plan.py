@@ -21,17 +21,21 @@ from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.posteriors._race import PosteriorRace
 from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
 
-# The numbers of the plan, and what was measured of each; numbers of rows are of distinct ones.
-EXACT_ROWS = 2000  # exact without a race: quicker than one, and never behind by more than its error
+# The numbers of the plan; numbers of rows are of distinct ones. What others would cost and buy is
+# measured by docs/benchmarks/plan_numbers.py (results/plan_numbers.md).
+EXACT_ROWS = 2000  # exact without a race. A race from 1,000 on gains up to .43 nats on some tables,
+# loses up to 1 nat on others, and takes 1.2 times as long
 EXACT_LABELS = 300  # the same where rows have sites, and an evaluation is an inner loop
 EXACT_OPAQUE = 500  # the same where the kernel's gradient is an array of n x n x p: 1 GB of memory
 EXACT_QUIET = 5500  # the same where a small fit finds next to no noise, and inducing points were
-# asked for: with 500 of them the error of noise-free tables is 3 to 30 times that of all rows
-EXACT_RACE = 5000  # up to which the exact process races: it won 6 of 22 tables, at .15 of the time
-POINTS, POINTS_OF_LABELS = 500, 200  # inducing points where nobody asked for a number: with twice
-# as many a fit takes three times as long, and gains .01 nats in the median
+# asked for: 1 GB of memory
+EXACT_RACE = (
+    5000  # up to which the exact process races: inducing points in its place take 1.4 times
+)
+# as long for .01 nats
+POINTS, POINTS_OF_LABELS = 500, 200  # inducing points where nobody asked for a number
 POINTS_OF_UNCERTAIN_INPUTS = 100  # the same with X_std: m² exponentials per row
-START_ROWS = 500  # of the exact fit that comes first: from 1,000, .01 nats better at the end
+START_ROWS = 500  # of the exact fit that comes first
 START_LABELS, LEAST_START_LABELS, START_SHARE = 250, 125, 8  # the same where rows have sites: an
 # eighth of the rows within these limits, as a start should be cheap beside an evaluation
 LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing points know few of
