@@ -29,10 +29,8 @@ EXACT_LABELS = 300  # the same where rows have sites, and an evaluation is an in
 EXACT_OPAQUE = 500  # the same where the kernel's gradient is an array of n x n x p: 1 GB of memory
 EXACT_QUIET = 5500  # the same where a small fit finds next to no noise, and inducing points were
 # asked for: 1 GB of memory
-EXACT_RACE = (
-    5000  # up to which the exact process races: inducing points in its place take 1.4 times
-)
-# as long for .01 nats
+EXACT_RACE = 5000  # up to which the exact process races. Inducing points in its place take 1.4
+# times as long, for .01 nats
 POINTS, POINTS_OF_LABELS = 500, 200  # inducing points where nobody asked for a number
 POINTS_OF_UNCERTAIN_INPUTS = 100  # the same with X_std: m² exponentials per row
 START_ROWS = 500  # of the exact fit that comes first
@@ -214,10 +212,10 @@ def _why_points(request: Request, facts: Facts) -> str | None:
 
 def _few_rows(request: Request, facts: Facts) -> int:
     """The number of distinct rows up to which the exact process of all rows is fitted."""
-    if request.points_are_given:
-        return 0
     if isinstance(request.posterior, Neighbors):
         return request.posterior.rows_of_a_prediction
+    if request.points_are_given:
+        return 0
     if request.n_inducing is not None:
         return request.n_inducing
     if request.has_sites:

@@ -79,6 +79,11 @@ def test_strategies_that_were_chosen(facts, posterior, expected):
     assert type(strategy_of(facts, posterior)) is expected
 
 
+def test_inducing_points_that_are_given_are_no_concern_of_neighbours():
+    posterior = Neighbors(n_neighbors=1000)
+    assert type(strategy_of(FEW, posterior, points_are_given=True)) is Exact
+
+
 def test_the_exact_process_races_up_to_a_number_of_rows():
     assert type(strategy_of(SOME).rival) is Exact
     assert type(strategy_of(MORE).rival) is InducingPoints
