@@ -96,7 +96,7 @@ class EachClass(Labels):
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Raise NotImplementedError: the problems may contradict each other."""
-        raise NotImplementedError("Problems of one class each have no common labels.")
+        raise NotImplementedError("Several problems have no common labels. Draw those of each.")
 
     def _of_problems(self, y: Array) -> Array:
         """Labels ±1 of all problems (C, n)."""
