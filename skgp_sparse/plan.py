@@ -13,7 +13,6 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet, InducingPoints
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._names import Auto
@@ -83,8 +82,8 @@ class Facts(NamedTuple):
 
     Parameters
     ----------
-    n_rows, n_features : int
-        Numbers of rows and columns.
+    n_rows : int
+        Number of rows.
     n_distinct : float
         Number of distinct rows, infinity where they are more than any number that matters.
     n_levels : int
@@ -98,7 +97,6 @@ class Facts(NamedTuple):
     """
 
     n_rows: int
-    n_features: int
     n_distinct: float
     n_levels: int = 0
     in_memory: bool = True
@@ -136,7 +134,6 @@ def facts_of(rows: Any, kernel: Kernel, request: Request) -> Facts:
     codes = [] if distinct is None else [distinct[:, j] for j in _categories(rows, kernel)]
     return Facts(
         n_rows=len(rows),
-        n_features=rows.n_features,
         n_distinct=np.inf if distinct is None else len(distinct),
         n_levels=max((len(np.unique(column)) for column in codes), default=0),
         in_memory=rows.in_memory,
@@ -169,11 +166,11 @@ def _strategy(request: Request, facts: Facts) -> tuple[Strategy, str]:
     chosen, n, few = request.posterior, facts.n_distinct, _few_rows(request, facts)
     if not facts.inputs_are_known:
         return UncertainInputs(), "inducing: fit was given X_std"
-    if not isinstance(chosen, Exact | FourierFeatures) and n <= few:
+    if chosen.is_exact_for_few and n <= few:
         return Exact(), f"exact: {n:.0f} distinct rows are at most {few}"
-    if not isinstance(chosen, Auto | InducingPoints):
+    if type(chosen) not in (Auto, InducingPoints):
         return chosen, f"{chosen.name}: it was chosen"
-    why = "it was chosen" if isinstance(chosen, InducingPoints) else _why_points(request, facts)
+    why = "it was chosen" if type(chosen) is InducingPoints else _why_points(request, facts)
     if why is not None:
         return _inducing_points(request, facts, why)
     if isinstance(request.metric, Integral):

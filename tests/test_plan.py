@@ -11,7 +11,14 @@ from skgp_sparse._engine.table import Rows
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.kernels import Categorical, Columns
 from skgp_sparse.plan import Facts, Request
-from skgp_sparse.posteriors import AllRows, Exact, FourierFeatures, InducingPoints, Neighbors
+from skgp_sparse.posteriors import (
+    AllRows,
+    Exact,
+    FourierFeatures,
+    InducingPoints,
+    Neighbors,
+    Strategy,
+)
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
@@ -19,7 +26,7 @@ from skgp_sparse.posteriors._names import Auto
 from skgp_sparse.posteriors._race import PosteriorRace
 from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
 
-FEW, SOME, MORE, MANY = (Facts(n, 5, n) for n in (1000, 4000, 5200, 20_000))
+FEW, SOME, MORE, MANY = (Facts(n, n) for n in (1000, 4000, 5200, 20_000))
 MANY = MANY._replace(n_distinct=inf)
 
 
@@ -77,6 +84,31 @@ def test_strategies_of_auto(facts, chosen, expected):
 )
 def test_strategies_that_were_chosen(facts, posterior, expected):
     assert type(strategy_of(facts, posterior)) is expected
+
+
+class FirstRows(InducingPoints):
+    """Inducing points as a user may extend them."""
+
+
+class SubsetOfData(Strategy):
+    """The exact process of some of the rows."""
+
+    name = "subset"
+
+    def fit(self, job, random_state):
+        few = job.rows.sampled(job.rows.sample(20, random_state))
+        return Exact().fit(job._replace(rows=few), random_state)
+
+    def refuses(self, family):
+        return None
+
+
+def test_strategies_of_users_are_never_replaced_but_where_they_ask_for_it():
+    assert type(strategy_of(FEW, SubsetOfData())) is SubsetOfData
+    assert type(strategy_of(SOME, FirstRows())) is FirstRows
+    X, y = table(40)
+    model = SparseGPRegressor(posterior=SubsetOfData(), random_state=0).fit(X, y)
+    assert model.n_inducing_ == 20 and model.selection_.plan == "subset: it was chosen"
 
 
 def test_inducing_points_that_are_given_are_no_concern_of_neighbours():
@@ -153,7 +185,7 @@ def test_facts_of_a_table():
     rows = Rows(X, X[:, :1], 0.0, None, np.zeros(1), np.ones(1))
     kernel = Columns(Categorical(n_levels=3), [0])
     facts = plan.facts_of(rows, kernel, Request(Auto()))
-    assert facts == Facts(n_rows=4, n_features=2, n_distinct=3, n_levels=3)
+    assert facts == Facts(n_rows=4, n_distinct=3, n_levels=3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "EXACT_QUIET", 2)
         assert plan.facts_of(rows, kernel, Request(Auto())).n_distinct == inf

@@ -13,7 +13,7 @@ from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.contracts import Model
 from skgp_sparse.inference.settings import Settings
-from skgp_sparse.plan import Request, facts_of, plan
+from skgp_sparse.plan import UNMIXED, Request, facts_of, plan
 from skgp_sparse.posteriors._contract import Strategy
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Points
@@ -23,7 +23,6 @@ from skgp_sparse.rows.checks import is_auto
 from skgp_sparse.solvers import begins_small, resolve_solver
 
 _OF_INDUCING_POINTS = "bound", "n_inducing", "inducing_init", "solver"  # ask for them, if set
-_MIX_NOTHING = "auto", "ard"
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
 
 
@@ -91,7 +90,7 @@ def tolerance(tol: float | str) -> float:
 def _check_metric(family: Any, d: int) -> None:
     """Raise where a metric has more rows than there are columns, or a row has several values."""
     metric, name = family.parameters.metric, family.name
-    if metric not in _MIX_NOTHING and family.has_sites and family.likelihood.n_latent > 1:
+    if metric not in UNMIXED and family.has_sites and family.likelihood.n_latent > 1:
         raise ValueError(
             f"{name}: metric={as_text(metric)} needs one latent value per row, and a softmax has "
             "one per class. Set metric to 'ard', or multi_class to 'one_vs_rest'."

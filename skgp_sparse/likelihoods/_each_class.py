@@ -63,21 +63,9 @@ class EachClass(Labels):
         return linear.reshape(self.n_classes, -1), precision.reshape(self.n_classes, -1)
 
     def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
-        """Compute the sum of the expectations of the problems; see `Likelihood.expected`.
+        """Compute the sum (n,) of the expectations of the problems; see `Likelihood.expected`.
 
-        Parameters
-        ----------
-        y : ndarray of shape (n,)
-            Labels.
-        mean, variance : ndarray of shape (C, n)
-            Means and variances of the latent values.
-
-        Returns
-        -------
-        value : ndarray of shape (n,)
-            The expectation of ``log p(y | f)``.
-        slope, curvature : ndarray of shape (C, n)
-            Its first derivatives with respect to `mean`, and its negative second derivatives.
+        Slopes and curvatures have shape (C, n), as means and variances have.
         """
         value, slope, curvature = self._each(self.sigmoid.expected, y, mean, variance)
         return value.sum(axis=0), slope, curvature

@@ -79,6 +79,7 @@ class AllRows(Strategy):
     """
 
     name = "rows"
+    is_exact_for_few = True
     has_bound = False
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:

@@ -88,6 +88,8 @@ class Strategy(BaseEstimator, ABC):
         Whether values of X may be missing, where the kernel has a part for them.
     learns_metric : bool
         Whether columns may be mixed, where the kernel allows it.
+    is_exact_for_few : bool
+        Whether the exact process takes its place where few rows are distinct.
 
     Examples
     --------
@@ -103,6 +105,7 @@ class Strategy(BaseEstimator, ABC):
     width: int | None = None
     takes_missing: bool = True
     learns_metric: bool = False
+    is_exact_for_few: bool = False
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod
@@ -135,7 +138,6 @@ class Strategy(BaseEstimator, ABC):
         TypeError, ValueError
             If a parameter has another type or value than it should.
         """
-        return None
 
     @abstractmethod
     def refuses(self, family: Any) -> str | None:

@@ -65,6 +65,7 @@ class InducingPoints(Strategy):
     """
 
     name = "inducing"
+    is_exact_for_few = True
 
     def __init__(self, n_mean: int | None = None, tight_variance: bool = False) -> None:
         self.n_mean = n_mean

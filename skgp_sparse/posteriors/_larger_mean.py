@@ -19,6 +19,7 @@ class LargerMean(Strategy):
     """
 
     name = "inducing"
+    is_exact_for_few = True
 
     def __init__(self, n_mean):
         self.n_mean = n_mean

@@ -23,6 +23,7 @@ class Auto(Strategy):
     """The choice of a posterior, which is left to the plan."""
 
     name = "auto"
+    is_exact_for_few = True
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """Raise NotImplementedError: the plan names another strategy."""

@@ -39,6 +39,7 @@ class Neighbors(Strategy):
     """
 
     name = "neighbors"
+    is_exact_for_few = True
     keeps_rows = True
     learns_metric = True
     has_bound = False

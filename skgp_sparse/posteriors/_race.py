@@ -154,7 +154,8 @@ class Race:
         self.best = if_possible(self.search.first, starts)
         self.of_neighbors = self.best.judgement if self.best else failed
         has_time = deadline.allows(_OF_RIVAL) or not self.best
-        self.of_rival = has_time and if_possible(self.rival.first) or failed
+        tried = if_possible(self.rival.first) if has_time else None
+        self.of_rival = tried or failed
         if self.best and not self.of_rival.leads(self.of_neighbors, _BEHIND):
             self._go_on()
 

@@ -13,6 +13,7 @@ class TightVariance(Strategy):
     """What `InducingPoints` with `tight_variance` is: the whole posterior of a tighter bound."""
 
     name = "inducing"
+    is_exact_for_few = True
 
     def fit(self, job, random_state):
         """The `Fit` at inducing points with smaller variances."""
