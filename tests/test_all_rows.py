@@ -62,7 +62,7 @@ def smooth(n, seed=0):
     return X, np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.01 * (y[:, 0] - y.mean())
 
 
-@pytest.mark.second(share=0.05, thin=1)
+@pytest.mark.second(thin=1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_products_are_those_of_the_matrix(kernel, n_jobs):
@@ -574,7 +574,7 @@ def test_inducing_points_that_are_given_are_refused():
         SparseGPRegressor(posterior="rows", inducing_init=X[:5]).fit(X, y)
 
 
-@pytest.mark.second(share=0.08)
+@pytest.mark.second
 def test_float32_rows_predict_alike():
     X, y = smooth(600)
     X = X.astype(np.float32).astype(np.float64)

@@ -402,7 +402,7 @@ def test_hyperparameters_at_their_bounds_are_said_to_be():
         small(RBF(0.05, (1e-2, 1e-1))).fit(X, y)
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_grid_over_bounds_likelihoods_and_kernels():
     X, y = moons(60)
     pipeline = make_pipeline(StandardScaler(), small(max_iter=3))

@@ -443,7 +443,7 @@ Y, WEIGHT = np.array([0.0, 3.0, 1.0, 8.0]), np.array([1.0, 2.0, 0.5, 1.0])
 OFFSET = np.array([0.1, -0.4, 0.0, 1.2])
 
 
-@pytest.mark.second(share=0.1, keep=2)
+@pytest.mark.second(keep=2)
 @pytest.mark.parametrize("likelihood", [Poisson(), NegativeBinomial(), Gamma(2.0), StudentT(0.9)])
 def test_of_nothing_is_the_best_constant(likelihood):
     y = Y + 0.5

@@ -106,7 +106,7 @@ def smooth(n=1500):
     return X, np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1])
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_a_larger_basis_of_the_mean_predicts_better():
     X, y = smooth()
     Xt = np.random.RandomState(1).normal(size=(300, 2))
@@ -126,7 +126,7 @@ def test_a_larger_basis_of_the_mean_predicts_better():
     )
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_predictions_of_every_kind():
     X, y = smooth()
     model = SparseGPRegressor(n_inducing=15, posterior=InducingPoints(100), random_state=0).fit(

@@ -166,7 +166,7 @@ def test_of_an_estimator():
     assert few.own <= few.conjugate_gradients <= few.upper
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_more_inducing_points_close_the_gap():
     X, y = smooth()
     gaps = [
@@ -186,7 +186,7 @@ def test_of_the_exact_process():
     )
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_of_all_rows():
     X, y = smooth()
     model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)

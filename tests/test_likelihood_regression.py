@@ -392,7 +392,7 @@ def test_predictions_before_a_fit_are_those_of_the_prior(name):
     assert model.sample_y(X, 4).shape == (3, 4)
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_intervals_cover_as_often_as_they_say():
     for name in NAMES:
         X, y = table(name, n=400)

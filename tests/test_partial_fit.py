@@ -275,7 +275,7 @@ def test_density_recovers_after_a_change(likelihood):
     assert after > before - 0.15
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_labels_recover_after_a_change():
     model, found = SparseGPClassifier(n_inducing=20, random_state=0), []
     for chunk in range(10):
@@ -453,7 +453,7 @@ def test_pickles_go_on_where_they_were():
 # -- memory, determinism, units -------------------------------------------------------
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_memory_is_bounded_whatever_arrives(monkeypatch):
     monkeypatch.setattr(streams, "_MOST_ROWS", 300)
     model, sizes = small(max_iter=5), []
@@ -569,7 +569,7 @@ def test_settled_sites_of_numbers(few_together, likelihood):
     assert np.abs(apart).mean() < 0.03 * np.ptp(whole.predict(X, latent=True))
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_settled_sites_survive_moves_and_changes(few_together, monkeypatch):
     monkeypatch.setattr(streams, "_MOST_ROWS", 400)
     model, scores, sizes = SparseGPClassifier(n_inducing=20, random_state=0), [], []

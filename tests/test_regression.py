@@ -422,7 +422,7 @@ def test_restarts_never_harm():
     assert np.all(np.diff(values) >= 0)
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_a_period_is_found_in_the_basin_that_it_starts_in():
     # scikit-learn's comparison of kernel ridge and Gaussian process regression, other draws
     kernel = 1.0 * ExpSineSquared(1.0, 5.0, periodicity_bounds=(1e-2, 1e1)) + WhiteKernel(1e-1)

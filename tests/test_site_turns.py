@@ -110,7 +110,7 @@ def test_without_a_jacobian_turns_lead_to_the_same_value(name, theta, monkeypatc
     assert solution.step.value == pytest.approx(expected.step.value, rel=1e-9)
 
 
-@pytest.mark.second(share=0.2)
+@pytest.mark.second
 def test_turns_of_several_latent_values_climb_where_the_plain_map_oscillates(monkeypatch):
     turned = evaluated(model("softmax"), [5.0, 0.0])
     assert turned.converged

@@ -90,7 +90,7 @@ def test_bound_and_gradient_at_any_theta():
         model.log_marginal_likelihood(np.zeros(7))
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_weights_are_repeated_rows_and_order_is_nothing():
     X, y = table(60)
     rng = np.random.RandomState(1)

@@ -162,7 +162,7 @@ def test_minibatches_do_not_harm(bound):
     assert found.n_iter_ >= without.n_iter_
 
 
-@pytest.mark.second(share=0.15)
+@pytest.mark.second
 def test_a_cycle_of_minibatches_climbs_from_a_poor_start(monkeypatch):
     """From hyperparameters that no sample has improved, minibatches alone find better ones."""
     monkeypatch.setattr(stochastic, "STAGES", (stochastic.Stage(40, 0, True),))

@@ -157,6 +157,11 @@ def test_of_its_own_fixture(own):
 @pytest.mark.parametrize("seconds", [0.0, 0.2])
 def test_excused(seconds):
     burn(seconds)
+
+
+@pytest.mark.second(share=1)
+def test_drawn():
+    burn(0.2)
 """
 
 
@@ -187,7 +192,7 @@ def test_a_case_that_takes_too_long_fails(tmp_path, monkeypatch):
         patch.setenv(LIMIT, "0.1")
         patch.setitem(LONG_CASES, "test_burners.py::test_excused", "It is an example.")
         failed, passed = outcomes(path, "--quick")
-        assert failed == {"test_long", "test_of_its_own_fixture"} and len(passed) == 5
+        assert failed == {"test_long", "test_of_its_own_fixture"} and len(passed) == 6
         assert outcomes(path, "--all") == (set(), failed | passed)
         patch.delenv(LIMIT)
         assert outcomes(path, "--quick") == (set(), failed | passed)
