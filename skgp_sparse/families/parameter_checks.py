@@ -261,11 +261,11 @@ def can_learn_later(estimator):
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
     try:
-        method = resolve_posterior(estimator.posterior, name)
-        reason = method.refuses_later_rows()
-        if method.keeps_rows and not is_gaussian(estimator.likelihood):
-            reason = f"posterior={method.name!r} has Gaussian noise only there"
-        if estimator.metric not in ("auto", "ard") and not method.keeps_rows:
+        posterior_method = resolve_posterior(estimator.posterior, name)
+        reason = posterior_method.refuses_later_rows()
+        if posterior_method.keeps_rows and not is_gaussian(estimator.likelihood):
+            reason = f"posterior={posterior_method.name!r} has Gaussian noise only there"
+        if estimator.metric not in ("auto", "ard") and not posterior_method.keeps_rows:
             reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
     except ValueError:  # which partial_fit will say
         return True
