@@ -149,7 +149,7 @@ def _categories(rows: Any, kernel: Kernel) -> list[int]:
 def plan(request: Request, facts: Facts) -> Plan:
     """The `Plan` of a fit."""
     posterior_method, summary = _method(request, facts)
-    mixes = request.metric not in UNMIXED and not isinstance(request.posterior, Neighbors)
+    mixes = request.metric not in UNMIXED and not request.posterior.learns_metric
     if mixes and facts.n_distinct >= ROWS_OF_A_METRIC and not posterior_method.learns_metric:
         posterior_method = InLearnedMetric(posterior_method)
     return Plan(
@@ -209,8 +209,8 @@ def _why_points(request: Request, facts: Facts) -> str | None:
 
 def _few_rows(request: Request, facts: Facts) -> int:
     """The number of distinct rows up to which the exact process of all rows is fitted."""
-    if isinstance(request.posterior, Neighbors):
-        return request.posterior.rows_of_a_prediction
+    if request.posterior.exact_rows is not None:
+        return request.posterior.exact_rows
     if request.points_are_given:
         return 0
     if request.n_inducing is not None:
