@@ -229,9 +229,10 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
             return self.log_marginal_likelihood_value_
         if self._fits[0].objective is None:
             raise ValueError(
-                f"The bound of this {type(self).__name__} cannot be evaluated at another theta. "
-                "It was fitted on a cluster, or loaded from a pickle (or copied), or its "
-                "posterior has no bound. Call fit again, or use log_marginal_likelihood_value_."
+                f"The bound of this {type(self).__name__} cannot be evaluated at another theta: it "
+                "does not contain the training rows, as it was fitted on a cluster or loaded from "
+                "a pickle (or copied), or its posterior has no bound. Call fit again, or use "
+                "log_marginal_likelihood_value_."
             )
         fitted = [fit.kernel for fit in self._fits]
         parts, shared = _check_thetas(theta, fitted)

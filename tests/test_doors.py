@@ -205,7 +205,7 @@ def no_answer(question, door, kind, posterior):
     if question == "noise" and kind in (*LIKELIHOODS, "offset"):
         return "or predict_quantiles"
     if question in ("slopes", "functions") and posterior in ("rows", "larger mean"):
-        return "Set posterior to 'inducing'"
+        return "Set posterior to|Set n_mean to None"
     if question in ("loo", "conformal") and posterior == "larger mean" and door not in LARGE:
         return "Set n_mean to None"
     if question == "loo of labels" and kind == "one_vs_one":
