@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.posteriors._contract import PosteriorMethod
+from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet, InducingPoints
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
@@ -39,42 +39,6 @@ LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing po
 # them, and neighbours race also where rows are few
 ROWS_OF_A_METRIC = 5  # below, none can be held aside, and no metric is learned
 UNMIXED = "auto", "ard"  # metrics that mix no columns, unless neighbours see to it
-
-
-class Request(NamedTuple):
-    """What the user of an estimator chose, as far as the plan depends on it.
-
-    Parameters
-    ----------
-    posterior : PosteriorMethod
-        What was chosen; `Auto` leaves the choice to the plan.
-    n_inducing : int or None
-        The number of inducing points, None where nobody asked for one.
-    points_are_given : bool
-        Whether the inducing points are an array of the user.
-    asks_for_points : bool
-        Whether any parameter was chosen that is one of inducing points.
-    metric : int or str
-        The metric, as of the parameter `metric`.
-    has_default_kernel : bool
-        Whether the kernel is the default one.
-    begins_small : bool
-        Whether the solver begins with a small exact fit.
-    has_sites : bool
-        Whether rows have a likelihood that is not Gaussian.
-    n_latent : int
-        Number of latent values of a row.
-    """
-
-    posterior: PosteriorMethod
-    n_inducing: int | None = None
-    points_are_given: bool = False
-    asks_for_points: bool = False
-    metric: int | str = "auto"
-    has_default_kernel: bool = True
-    begins_small: bool = True
-    has_sites: bool = False
-    n_latent: int = 1
 
 
 class Facts(NamedTuple):

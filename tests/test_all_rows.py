@@ -2,7 +2,6 @@
 
 import pickle
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -359,11 +358,6 @@ def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
     model = SparseGPRegressor(posterior="rows", n_inducing=150, random_state=0)
     model.fit(X[:n], y[:n], sample_weight=weight)
     assert 0.92 < covered(model, X[n:], y[n:]) < 0.99
-
-
-def family_of(method, parameters):
-    parameters = SparseGPRegressor(**parameters)
-    return SimpleNamespace(posterior_method=method, parameters=parameters, has_sites=False)
 
 
 @pytest.mark.second

@@ -10,7 +10,7 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor, plan
 from skgp_sparse._engine.table import Rows
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.kernels import Categorical, Columns
-from skgp_sparse.plan import Facts, Request
+from skgp_sparse.plan import Facts
 from skgp_sparse.posteriors import (
     AllRows,
     Exact,
@@ -19,6 +19,7 @@ from skgp_sparse.posteriors import (
     Neighbors,
     PosteriorMethod,
 )
+from skgp_sparse.posteriors._contract import Request
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
@@ -30,7 +31,7 @@ FEW, SOME, MORE, MANY = (Facts(n, n) for n in (1000, 4000, 5200, 20_000))
 MANY = MANY._replace(n_distinct=inf)
 
 
-def strategy_of(facts, posterior=None, **chosen):
+def method_of(facts, posterior=None, **chosen):
     return plan.plan(Request(posterior or Auto(), **chosen), facts).posterior_method
 
 
@@ -39,31 +40,31 @@ def strategy_of(facts, posterior=None, **chosen):
     [
         (FEW, {}, Exact),
         (FEW._replace(n_rows=50_000), {}, Exact),  # the distinct ones count
-        (FEW, {"asks_for_points": True}, Exact),
-        (FEW, {"asks_for_points": True, "n_inducing": 100}, InducingPoints),
-        (FEW, {"asks_for_points": True, "n_inducing": 1000}, Exact),
-        (FEW, {"asks_for_points": True, "points_are_given": True}, InducingPoints),
+        (FEW, {"bound": "titsias"}, Exact),
+        (FEW, {"n_inducing": 100}, InducingPoints),
+        (FEW, {"n_inducing": 1000}, Exact),
+        (FEW, {"inducing_init": np.zeros((3, 1))}, InducingPoints),
         (FEW._replace(is_differentiable=False), {}, InducingPoints),
         (FEW, {"has_sites": True}, InducingPoints),
         (FEW._replace(n_levels=101), {"has_sites": True}, PosteriorRace),
         (SOME, {}, PosteriorRace),
-        (SOME, {"asks_for_points": True}, ExactIfQuiet),
-        (SOME, {"asks_for_points": True, "has_sites": True}, InducingPoints),
-        (SOME, {"begins_small": False}, InducingPoints),
+        (SOME, {"bound": "titsias"}, ExactIfQuiet),
+        (SOME, {"bound": "titsias", "has_sites": True}, InducingPoints),
+        (SOME, {"optimizer": None}, InducingPoints),
         (SOME, {"n_latent": 3, "has_sites": True}, InducingPoints),
         (SOME._replace(in_memory=False), {}, ExactIfQuiet),
         (MANY._replace(in_memory=False), {}, InducingPoints),
-        (MANY, {"asks_for_points": True}, InducingPoints),
+        (MANY, {"bound": "titsias"}, InducingPoints),
         (MANY, {"metric": 2}, Neighbors),
         (MANY, {"metric": "full"}, PosteriorRace),
         (FEW, {"metric": 2}, InLearnedMetric),
         (FEW._replace(n_distinct=4), {"metric": 2}, Exact),
-        (MANY, {"metric": "full", "asks_for_points": True}, InLearnedMetric),
+        (MANY, {"metric": "full", "bound": "titsias"}, InLearnedMetric),
         (MANY._replace(inputs_are_known=False), {}, UncertainInputs),
     ],
 )
-def test_strategies_of_auto(facts, chosen, expected):
-    assert type(strategy_of(facts, **chosen)) is expected
+def test_methods_of_auto(facts, chosen, expected):
+    assert type(method_of(facts, **chosen)) is expected
 
 
 @pytest.mark.parametrize(
@@ -82,8 +83,8 @@ def test_strategies_of_auto(facts, chosen, expected):
         (FEW, Neighbors(n_neighbors=1000), Exact),
     ],
 )
-def test_strategies_that_were_chosen(facts, posterior, expected):
-    assert type(strategy_of(facts, posterior)) is expected
+def test_methods_that_were_chosen(facts, posterior, expected):
+    assert type(method_of(facts, posterior)) is expected
 
 
 class FirstRows(InducingPoints):
@@ -99,13 +100,10 @@ class SubsetOfData(PosteriorMethod):
         few = job.rows.sampled(job.rows.sample(20, random_state))
         return Exact().fit(job._replace(rows=few), random_state)
 
-    def refuses(self, family):
-        return None
 
-
-def test_strategies_of_users_are_never_replaced_but_where_they_ask_for_it():
-    assert type(strategy_of(FEW, SubsetOfData())) is SubsetOfData
-    assert type(strategy_of(SOME, FirstRows())) is FirstRows
+def test_methods_of_users_are_never_replaced_but_where_they_ask_for_it():
+    assert type(method_of(FEW, SubsetOfData())) is SubsetOfData
+    assert type(method_of(SOME, FirstRows())) is FirstRows
     X, y = table(40)
     model = SparseGPRegressor(posterior=SubsetOfData(), random_state=0).fit(X, y)
     assert model.n_inducing_ == 20 and model.selection_.plan == "subset: it was chosen"
@@ -113,13 +111,13 @@ def test_strategies_of_users_are_never_replaced_but_where_they_ask_for_it():
 
 def test_inducing_points_that_are_given_are_no_concern_of_neighbours():
     posterior = Neighbors(n_neighbors=1000)
-    assert type(strategy_of(FEW, posterior, points_are_given=True)) is Exact
+    assert type(method_of(FEW, posterior, inducing_init=np.zeros((3, 1)))) is Exact
 
 
 def test_the_exact_process_races_up_to_a_number_of_rows():
-    assert type(strategy_of(SOME).rival) is Exact
-    assert type(strategy_of(MORE).rival) is InducingPoints
-    assert type(strategy_of(SOME, has_sites=True).rival) is InducingPoints
+    assert type(method_of(SOME).rival) is Exact
+    assert type(method_of(MORE).rival) is InducingPoints
+    assert type(method_of(SOME, has_sites=True).rival) is InducingPoints
 
 
 def test_numbers_of_inducing_points():
@@ -147,7 +145,7 @@ def test_logarithms_of_skewed_columns():
     assert tries(FEW) and tries(MANY, has_sites=True) and tries(MANY, metric="ard")
     assert tries(MANY, InducingPoints())
     assert not tries(MANY) and not tries(FEW, metric=2)
-    assert not tries(FEW, has_default_kernel=False) and not tries(FEW, begins_small=False)
+    assert not tries(FEW, kernel=RBF()) and not tries(FEW, optimizer=None)
     assert not tries(FEW, FourierFeatures()) and not tries(FEW._replace(in_memory=False))
 
 

@@ -23,7 +23,7 @@ from skgp_sparse.families.choices import (
     with_noise_floor,
 )
 from skgp_sparse.families.family import Family
-from skgp_sparse.families.parameter_checks import check_posterior_method
+from skgp_sparse.families.requests import check_posterior_method
 from skgp_sparse.families.streams import joined, new_stream
 from skgp_sparse.families.varying_noise import check_learned_noise, with_varying_noise
 from skgp_sparse.families.views import TargetView

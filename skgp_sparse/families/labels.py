@@ -18,8 +18,8 @@ from skgp_sparse.families.choices import (
     resolve_multi_class,
     resolve_sigmoid,
 )
-from skgp_sparse.families.parameter_checks import check_posterior_method, check_sites_of_solver
-from skgp_sparse.families.requests import tolerance
+from skgp_sparse.families.parameter_checks import check_sites_of_solver
+from skgp_sparse.families.requests import check_posterior_method, tolerance
 from skgp_sparse.families.sites import SiteFamily
 from skgp_sparse.families.streams import new_stream
 from skgp_sparse.families.views import LabelView, TargetView

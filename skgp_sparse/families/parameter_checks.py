@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import BOOLS, check_number, is_auto, require
+from skgp_sparse._ground.validation import BOOLS, check_number, require
 from skgp_sparse.families.choices import is_gaussian
 from skgp_sparse.hyperpriors import HyperPrior
 from skgp_sparse.posteriors._names import resolve_posterior
@@ -140,18 +140,6 @@ def check_restarts(estimator, kernel):
         raise ValueError(
             "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
             "finite."
-        )
-
-
-def check_posterior_method(family):
-    """Raise if the posterior cannot be given what is asked for."""
-    given, reason = family.parameters, family.posterior_method.refuses(family)
-    if reason is None and not (family.posterior_method.uses_bound or is_auto(given.bound)):
-        reason = f"has no bound, so that none can be chosen. Got bound={as_text(given.bound)}"
-    if reason is not None:
-        raise ValueError(
-            f"{family.name}: posterior={as_text(given.posterior)} {reason}. Change this, or set "
-            "posterior='inducing'."
         )
 
 

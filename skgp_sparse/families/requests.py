@@ -14,33 +14,47 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.inference.contracts import Model
 from skgp_sparse.inference.settings import Settings
-from skgp_sparse.plan import UNMIXED, Request, facts_of, plan
-from skgp_sparse.posteriors._contract import PosteriorMethod
+from skgp_sparse.plan import UNMIXED, facts_of, plan
+from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Points
 from skgp_sparse.posteriors._names import Auto
 from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
-from skgp_sparse.solvers import begins_small, resolve_solver
+from skgp_sparse.solvers import resolve_solver
 
-_OF_INDUCING_POINTS = "bound", "n_inducing", "inducing_init", "solver"  # ask for them, if set
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
 
 
 def request_of(family: Any, posterior: PosteriorMethod) -> Request:
     """What the parameters of the estimator of a `Family` ask for."""
     given = family.parameters
-    init = given.inducing_init
     return Request(
         posterior=posterior,
-        n_inducing=None if is_auto(given.n_inducing) else given.n_inducing,
-        points_are_given=not (isinstance(init, str) or callable(init)),
-        asks_for_points=not all(is_auto(getattr(given, name)) for name in _OF_INDUCING_POINTS),
-        metric=given.metric,
-        has_default_kernel=given.kernel is None,
-        begins_small=begins_small(given.solver, given.optimizer),
+        kernel=given.kernel,
+        likelihood=given.likelihood,
         has_sites=family.has_sites,
         n_latent=family.likelihood.n_latent if family.has_sites else 1,
+        bound=given.bound,
+        resolved_bound=None if family.has_sites else family.bound,
+        n_inducing=None if is_auto(given.n_inducing) else given.n_inducing,
+        inducing_init=given.inducing_init,
+        solver=given.solver,
+        optimizer=given.optimizer,
+        metric=given.metric,
     )
+
+
+def check_posterior_method(family: Any) -> None:
+    """Raise if the posterior cannot be given what is asked for."""
+    given, method = family.parameters, family.posterior_method
+    reason = method.refuses(request_of(family, method))
+    if reason is None and not (method.uses_bound or is_auto(given.bound)):
+        reason = f"has no bound, so that none can be chosen. Got bound={as_text(given.bound)}"
+    if reason is not None:
+        raise ValueError(
+            f"{family.name}: posterior={as_text(given.posterior)} {reason}. Change this, or set "
+            "posterior='inducing'."
+        )
 
 
 def job_of(
@@ -104,7 +118,7 @@ def _check_metric(family: Any, d: int) -> None:
 
 def _check_uncertain_inputs(family: Any) -> None:
     """Raise where `X_std` is given, and something else needs inputs that are known."""
-    needs = UncertainInputs().refuses(family)
+    needs = UncertainInputs().refuses(request_of(family, UncertainInputs()))
     if type(family.posterior_method) not in (Auto, InducingPoints):
         needs = (
             f"posterior='inducing', without parameters. Got {as_text(family.parameters.posterior)}"

@@ -7,10 +7,9 @@ import numpy as np
 from skgp_sparse.families.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
 from skgp_sparse.families.parameter_checks import (
     check_no_alpha,
-    check_posterior_method,
     check_sites_of_solver,
 )
-from skgp_sparse.families.requests import tolerance
+from skgp_sparse.families.requests import check_posterior_method, tolerance
 from skgp_sparse.families.sites import SiteFamily
 from skgp_sparse.families.streams import new_stream
 from skgp_sparse.families.views import ResponseView, TargetView

@@ -31,7 +31,7 @@ from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._calibration import variance_factor
-from skgp_sparse.posteriors._contract import PosteriorMethod
+from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, begin
 from skgp_sparse.solvers import Fit, takes_random_rows
@@ -119,16 +119,15 @@ class AllRows(PosteriorMethod):
             value = objective.value(kernel)
         return Fit(kernel, objective, posterior, value, learned.n_iter, jitter)
 
-    def refuses(self, family: Any) -> str | None:
+    def refuses(self, request: Request) -> str | None:
         """Likelihoods, given inducing points, and random rows."""
-        parameters = family.parameters
-        if family.has_sites:
+        if request.has_sites:
             only = "takes numbers with Gaussian noise only: no labels, and no other likelihood"
-            return f"{only}. Got likelihood={as_text(parameters.likelihood)}"
-        if not isinstance(parameters.inducing_init, str):
+            return f"{only}. Got likelihood={as_text(request.likelihood)}"
+        if not isinstance(request.inducing_init, str):
             return "takes no array as inducing_init"
-        if takes_random_rows(parameters.solver):
-            given = as_text(parameters.solver)
+        if takes_random_rows(request.solver):
+            given = as_text(request.solver)
             return f"takes no solver that learns from random rows. Got solver={given}"
         return None
 

@@ -6,10 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.metadata_routing import UNUSED
 
+from skgp_sparse._ground.validation import is_auto
+from skgp_sparse.bounds import Bound
 from skgp_sparse.posteriors._job import Job
-from skgp_sparse.solvers import Fit
+from skgp_sparse.solvers import Fit, begins_small
 
 
 class Candidate(NamedTuple):
@@ -65,6 +68,72 @@ class Selection(list):
 
     def __repr__(self) -> str:
         return f"Selection({super().__repr__()}, plan={self.plan!r})"
+
+
+class Request(NamedTuple):
+    """What the user of an estimator chose, as far as the choice of a posterior depends on it.
+
+    Parameters
+    ----------
+    posterior : PosteriorMethod
+        Posterior method that was chosen; `Auto` leaves the choice to the plan.
+    kernel : sklearn kernel or None
+        Kernel that was passed, None for the default one.
+    likelihood : str or Likelihood
+        Likelihood that was passed.
+    has_sites : bool
+        Whether rows have a likelihood that is not Gaussian.
+    n_latent : int
+        Number of latent values of a row.
+    bound : str or Bound
+        Bound that was passed.
+    resolved_bound : Bound or None
+        Bound that this stands for, None where rows have sites.
+    n_inducing : int or None
+        Number of inducing points, None where nobody asked for one.
+    inducing_init : str, callable or ndarray
+        Initial inducing points that were asked for.
+    solver : str or Solver
+        Solver that was passed.
+    optimizer : str, callable or None
+        Optimizer that was passed.
+    metric : int or str
+        Metric that was passed.
+    """
+
+    posterior: "PosteriorMethod"
+    kernel: Kernel | None = None
+    likelihood: Any = "gaussian"
+    has_sites: bool = False
+    n_latent: int = 1
+    bound: Any = "auto"
+    resolved_bound: Bound | None = None
+    n_inducing: int | None = None
+    inducing_init: Any = "auto"
+    solver: Any = "auto"
+    optimizer: Any = "fmin_l_bfgs_b"
+    metric: int | str = "auto"
+
+    @property
+    def points_are_given(self) -> bool:
+        """Whether the inducing points are an array of the user."""
+        return not (isinstance(self.inducing_init, str) or callable(self.inducing_init))
+
+    @property
+    def asks_for_points(self) -> bool:
+        """Whether any parameter was chosen that is one of inducing points."""
+        given = self.bound, self.inducing_init, self.solver
+        return self.n_inducing is not None or not all(is_auto(one) for one in given)
+
+    @property
+    def has_default_kernel(self) -> bool:
+        """Whether the kernel is the default one."""
+        return self.kernel is None
+
+    @property
+    def begins_small(self) -> bool:
+        """Whether the solver begins with a small exact fit."""
+        return begins_small(self.solver, self.optimizer)
 
 
 class PosteriorMethod(BaseEstimator, ABC):
@@ -158,13 +227,13 @@ class PosteriorMethod(BaseEstimator, ABC):
             If a parameter has another type or value than it should.
         """
 
-    def refuses(self, family: Any) -> str | None:
+    def refuses(self, request: Request) -> str | None:
         """Say why it cannot be fitted to what rows are; by default, it can.
 
         Parameters
         ----------
-        family : Family
-            What rows are, and the parameters of the estimator.
+        request : Request
+            What the user of the estimator chose.
 
         Returns
         -------

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse.posteriors._contract import PosteriorMethod
+from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._job import Job, begin, best_start
 from skgp_sparse.posteriors._subsets import begun_on_subsets, goes_on
 from skgp_sparse.solvers import Fit, KeepParameters, warn_unless_converged
@@ -73,10 +73,9 @@ class Exact(PosteriorMethod):
         kernel = _with_next_to_no_noise(job.kernel, job)
         return settings.solver.solve(objective, kernel, settings, random_state)
 
-    def refuses(self, family: Any) -> str | None:
+    def refuses(self, request: Request) -> str | None:
         """Inducing points that the user gives are not the rows."""
-        init = family.parameters.inducing_init
-        if not (isinstance(init, str) or callable(init)):
+        if request.points_are_given:
             return "has all rows as inducing points, so that inducing_init cannot be an array"
         return None
 

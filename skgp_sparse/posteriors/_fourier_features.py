@@ -11,7 +11,7 @@ from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import check_number, is_auto, require
 from skgp_sparse.inference.parameters import value_or_minus_inf
-from skgp_sparse.posteriors._contract import PosteriorMethod
+from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._job import Job, begin, best_start
 from skgp_sparse.solvers import Fit
 
@@ -100,13 +100,14 @@ class FourierFeatures(PosteriorMethod):
         check_number(m, "posterior__n_components", name, Integral, low=2)
         require(m % 2 == 0, "posterior__n_components", m, name, "an even number")
 
-    def refuses(self, family: Any) -> str | None:
+    def refuses(self, request: Request) -> str | None:
         """Kernels whose spectral measure is not known, and parameters of inducing points."""
-        given = family.parameters
-        if given.kernel is not None and not kernels.spectrum(given.kernel):
-            return f"draws frequencies of {_KERNELS} only. Got kernel={given.kernel}"
-        for name in ("n_inducing", "inducing_init"):
-            if not is_auto(value := getattr(given, name)):
+        if request.kernel is not None and not kernels.spectrum(request.kernel):
+            return f"draws frequencies of {_KERNELS} only. Got kernel={request.kernel}"
+        n_inducing = "auto" if request.n_inducing is None else request.n_inducing
+        asked = ("n_inducing", n_inducing), ("inducing_init", request.inducing_init)
+        for name, value in asked:
+            if not is_auto(value):
                 return (
                     f"has no inducing points; the number of features is n_components of "
                     f"FourierFeatures. Got {name}={as_text(value)}"

@@ -37,15 +37,14 @@ class LargerMean(PosteriorMethod):
         with arithmetic():
             return fit._replace(**objective.conclude(fit.kernel)._asdict())
 
-    def refuses(self, family):
+    def refuses(self, request):
         """Likelihoods, and bounds that count a residual as noise."""
-        given = family.parameters
-        if family.has_sites:
-            likelihood = as_text(given.likelihood)
+        if request.has_sites:
+            likelihood = as_text(request.likelihood)
             return f"needs likelihood='gaussian' for n_mean. Got likelihood={likelihood}"
-        if np.any(family.bound.noise_share):
+        if np.any(request.resolved_bound.noise_share):
             names = "'titsias', 'titsias_new', 'artemev' or 'dtc'"
-            return f"needs the bound {names} for n_mean. Got bound={as_text(given.bound)}"
+            return f"needs the bound {names} for n_mean. Got bound={as_text(request.bound)}"
         return None
 
     def refuses_later_rows(self):

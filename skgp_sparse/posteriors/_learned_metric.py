@@ -47,9 +47,9 @@ class InLearnedMetric(PosteriorMethod):
         posterior = PosteriorInMetric(fit.posterior, local.metric)
         return fit._replace(posterior=posterior)
 
-    def refuses(self, family):
+    def refuses(self, request):
         """What the other method refuses."""
-        return self.posterior_method.refuses(family)
+        return self.posterior_method.refuses(request)
 
 
 def _learned(job, random_state):

@@ -1,13 +1,13 @@
 """Neighbours: every prediction is given the rows that are nearest to the query."""
 
 from numbers import Integral
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from skgp_sparse._ground.validation import check_number, is_auto
 from skgp_sparse.posteriors._aside import Aside
-from skgp_sparse.posteriors._contract import PosteriorMethod
+from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._job import Job, begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalModel, LocalSearch
 from skgp_sparse.posteriors._metric_starts import wants_full
@@ -97,9 +97,9 @@ class Neighbors(PosteriorMethod):
         """Nothing: rows that arrive later are neighbours at once."""
         return None
 
-    def refuses(self, family: Any) -> str | None:
+    def refuses(self, request: Request) -> str | None:
         """Several latent values of a row."""
-        if family.has_sites and family.likelihood.n_latent > 1:
+        if request.n_latent > 1:
             return (
                 "needs one latent value per row, and a softmax has one per class. Got "
                 "multi_class='softmax', in place of which there is multi_class='one_vs_rest'"

@@ -29,18 +29,17 @@ class TightVariance(PosteriorMethod):
             rows, bound = fit.objective.rows.everything(), fit.objective.bound
             return fit._replace(posterior=tightened(fit.posterior, rows, bound))
 
-    def refuses(self, family):
+    def refuses(self, request):
         """Likelihoods, and objectives that are no variational bound."""
-        given = family.parameters
-        if family.has_sites:
+        if request.has_sites:
             return (
                 "needs likelihood='gaussian' for tight_variance. Got "
-                f"likelihood={as_text(given.likelihood)}"
+                f"likelihood={as_text(request.likelihood)}"
             )
-        bound = family.bound
+        bound = request.resolved_bound
         if not bound.is_lower_bound or np.any(bound.noise_share):
             names = "'titsias', 'titsias_new' or 'artemev'"
-            return f"needs the bound {names} for tight_variance. Got bound={as_text(given.bound)}"
+            return f"needs the bound {names} for tight_variance. Got bound={as_text(request.bound)}"
         return None
 
     def refuses_later_rows(self):

@@ -49,18 +49,17 @@ class UncertainInputs(PosteriorMethod):
         posterior = SparsePosterior(fit.kernel, given.features, given.u, given.TB[0])
         return fit._replace(posterior=posterior)
 
-    def refuses(self, family):
+    def refuses(self, request):
         """Everything that needs inputs which are known, or moves no parameters of rows."""
-        given = family.parameters
-        if family.has_sites:
-            return f"likelihood='gaussian'. Got likelihood={as_text(given.likelihood)}"
-        if np.any(family.bound.noise_share):
-            bound = as_text(given.bound)
+        if request.has_sites:
+            return f"likelihood='gaussian'. Got likelihood={as_text(request.likelihood)}"
+        if np.any(request.resolved_bound.noise_share):
+            bound = as_text(request.bound)
             return f"bound='titsias_new', 'titsias', 'artemev' or 'dtc'. Got bound={bound}"
-        if given.metric not in ("auto", "ard"):
-            return f"metric='ard'. Got metric={as_text(given.metric)}"
-        if given.optimizer != "fmin_l_bfgs_b":
-            return f"optimizer='fmin_l_bfgs_b'. Got optimizer={as_text(given.optimizer)}"
-        if given.kernel is not None and not kernels.differentiable(given.kernel):
-            return f"a kernel with a derivative rule. Got kernel={given.kernel}"
+        if request.metric not in ("auto", "ard"):
+            return f"metric='ard'. Got metric={as_text(request.metric)}"
+        if request.optimizer != "fmin_l_bfgs_b":
+            return f"optimizer='fmin_l_bfgs_b'. Got optimizer={as_text(request.optimizer)}"
+        if request.kernel is not None and not kernels.differentiable(request.kernel):
+            return f"a kernel with a derivative rule. Got kernel={request.kernel}"
         return None
