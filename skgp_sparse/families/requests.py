@@ -46,9 +46,9 @@ def request_of(family: Any, posterior: PosteriorMethod) -> Request:
 
 def check_posterior_method(family: Any) -> None:
     """Raise if the posterior cannot be given what is asked for."""
-    given, method = family.parameters, family.posterior_method
-    reason = method.refuses(request_of(family, method))
-    if reason is None and not (method.uses_bound or is_auto(given.bound)):
+    given, chosen = family.parameters, family.posterior_method
+    reason = chosen.refuses(request_of(family, chosen))
+    if reason is None and not (chosen.uses_bound or is_auto(given.bound)):
         reason = f"has no bound, so that none can be chosen. Got bound={as_text(given.bound)}"
     if reason is not None:
         raise ValueError(

@@ -77,7 +77,7 @@ class Neighbors(PosteriorMethod):
         return None if isinstance(self.n_neighbors, str) else self.n_neighbors
 
     @property
-    def exact_rows(self) -> int:
+    def exact_rows(self) -> int:  # type: ignore[override]
         """Number of neighbours, by which so many rows are predicted exactly."""
         return self.rows_of_a_prediction
 
