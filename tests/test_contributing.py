@@ -13,7 +13,7 @@ import pytest
 
 import skgp_sparse
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.kernels import _nodes
+from skgp_sparse.kernels import _registry
 
 pytestmark = pytest.mark.second  # a text and its blocks
 ROOT = Path(__file__).parent.parent
@@ -113,7 +113,7 @@ def test_links_lead_somewhere():
 
 @pytest.mark.parametrize("title", RECIPES)
 def test_blocks_run(title, monkeypatch):
-    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))  # one block registers
+    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))  # one block registers
     names = {}
     for block in RECIPES[title]:  # those of a section follow one another
         exec(compile(block, f"CONTRIBUTING.md, {title}", "exec"), names)
