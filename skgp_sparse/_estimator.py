@@ -232,6 +232,11 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
             if eval_gradient:
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
+        if self._fits[0].objective is None and self._fits[0].rows is not None:
+            raise ValueError(
+                f"posterior={self.posterior_!r} of this {type(self).__name__} has no objective that "
+                "could be evaluated at another theta. Set posterior to 'exact' or 'inducing'."
+            )
         if self._fits[0].objective is None:
             raise ValueError(
                 f"This {type(self).__name__} was fitted on a cluster, or loaded from a pickle (or "
@@ -294,15 +299,15 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         """What is known of the rows before; None if there were none."""
         if hasattr(self, "_stream") or not hasattr(self, "kernel_"):
             return getattr(self, "_stream", None)
-        objective, reason = self._fits[0].objective, None
-        if objective is None:
+        rows, reason = self._fits[0].rows, None
+        if rows is None:
             reason = "it was fitted on a cluster, or loaded from a pickle (or copied)"
-        elif objective.rows.X_std is not None:
+        elif rows.X_std is not None:
             raise ValueError(
                 f"{type(self).__name__}.partial_fit takes inputs as known, but fit was given "
                 "X_std. Call fit with all rows and their X_std."
             )
-        elif not objective.rows.in_memory:
+        elif not rows.in_memory:
             reason = "they came from a source of rows that is too large for memory"
         if reason is not None:
             raise ValueError(
@@ -339,14 +344,14 @@ def fitted_view(estimator):
 
 def _per_row(fit):
     """The objective per row, each counted by its weight."""
-    return fit.value / fit.objective.rows.total_weight()
+    return fit.value / fit.used_rows.total_weight()
 
 
 def _as_kept(fit):
     """The fit as pickles hold it: its objective has the rows, which not every posterior keeps."""
-    if fit.objective is None or (fit.posterior.n_rows_kept and fit.objective.rows.in_memory):
+    if fit.rows is None or (fit.posterior.n_rows_kept and fit.rows.in_memory):
         return fit
-    return fit._replace(objective=None)
+    return fit._replace(objective=None, given=None)
 
 
 def _kept_parameters(estimator):

@@ -46,5 +46,5 @@ class Relevance:
 
     def _see_columns(self, fits):
         """Keep what tells how columns are distributed; indices of an earlier fit are forgotten."""
-        self._quantiles = quantiles_of_columns([fit.objective.rows for fit in fits])
+        self._quantiles = quantiles_of_columns([fit.rows for fit in fits])
         self._sobol = None

@@ -182,8 +182,8 @@ class TrainingRows:
                 f"its posterior_ is {self.posterior_!r}, which keeps none of the rows. Set "
                 "posterior='exact' or 'rows' if all rows should be kept"
             )
-            if fit.posterior.n_rows_kept or fit.posterior.kind == "neighbors":
+            if fit.posterior.holds_rows:
                 reason = "its rows came from a cluster or a large source. Fit arrays to have them"
-                if fit.objective is not None and fit.objective.rows.in_memory:
-                    return fit.objective.rows
+                if fit.rows is not None and fit.rows.in_memory:
+                    return fit.rows
         raise AttributeError(f"This {type(self).__name__} has no {attribute}: {reason}.")

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.missing_values import ProcessWithGaps, lacks, spread_values
+from skgp_sparse._engine.missing_values import PosteriorWithMissingValues, lacks, spread_values
 from skgp_sparse.kernels import categories, has_missing
 from skgp_sparse.rows.checks import (
     FLOATS,
@@ -56,7 +56,9 @@ class TypedInputs:
         X = self._query(X, values, **others)
         if values is None or not lacks(X, values).any():
             return X, self._view
-        return X, self._view.seen_through(lambda process: ProcessWithGaps(process, values))
+        return X, self._view.seen_through(
+            lambda process: PosteriorWithMissingValues(process, values)
+        )
 
     @on_numpy
     def _query(self, X, values=None, **others):

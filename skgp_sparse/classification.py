@@ -34,7 +34,7 @@ from skgp_sparse.families.parameter_checks import can_learn_later
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.settings import Solver
 from skgp_sparse.likelihoods import Binary
-from skgp_sparse.posteriors import Strategy
+from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.sources import Source
 
 _Self = TypeVar("_Self", bound="SparseGPClassifier")
@@ -81,7 +81,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     likelihood : {"probit", "logit"} or Binary, default="probit"
         The sigmoid, as a name or as an instance of a class of `skgp_sparse.likelihoods`. It is not
         used with more than two classes and ``multi_class="softmax"``.
-    posterior : str or Strategy, default="auto"
+    posterior : str or PosteriorMethod, default="auto"
         What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`:
 
         - "exact": all rows. An evaluation takes O(n³) time.
@@ -338,7 +338,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         *,
         bound: BoundName | Bound = "auto",
         likelihood: SigmoidName | Binary = "probit",
-        posterior: PosteriorName | Strategy = "auto",
+        posterior: PosteriorName | PosteriorMethod = "auto",
         n_inducing: int | AutoName = "auto",
         inducing_init: InitialiserName | npt.ArrayLike | Callable[..., Any] = "auto",
         optimize_inducing: bool = True,

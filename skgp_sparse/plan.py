@@ -1,7 +1,7 @@
 """Which posterior a fit has, and from where it starts: one pure function, read from top to bottom.
 
 `plan` decides it once, from what the user chose (`Request`) and what the rows are like (`Facts`).
-The strategy that it names is the one that fits: none becomes another one later.
+The method that it names is the one that fits: none becomes another one later.
 """
 
 from numbers import Integral
@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet, InducingPoints
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
@@ -46,7 +46,7 @@ class Request(NamedTuple):
 
     Parameters
     ----------
-    posterior : Strategy
+    posterior : PosteriorMethod
         What was chosen; `Auto` leaves the choice to the plan.
     n_inducing : int or None
         The number of inducing points, None where nobody asked for one.
@@ -66,7 +66,7 @@ class Request(NamedTuple):
         Number of latent values of a row.
     """
 
-    posterior: Strategy
+    posterior: PosteriorMethod
     n_inducing: int | None = None
     points_are_given: bool = False
     asks_for_points: bool = False
@@ -109,10 +109,10 @@ class Plan(NamedTuple):
 
     Parameters
     ----------
-    strategy : Strategy
+    method : PosteriorMethod
         What fits.
     summary : str
-        The strategy, and why it is this one, in words.
+        The method, and why it is this one, in words.
     n_inducing : int
         Number of inducing points, where there are any.
     start_rows : int
@@ -121,7 +121,7 @@ class Plan(NamedTuple):
         Whether skewed columns of the default kernel may be seen by their logarithms.
     """
 
-    strategy: Strategy
+    posterior_method: PosteriorMethod
     summary: str
     n_inducing: int
     start_rows: int
@@ -148,21 +148,21 @@ def _categories(rows: Any, kernel: Kernel) -> list[int]:
 
 def plan(request: Request, facts: Facts) -> Plan:
     """The `Plan` of a fit."""
-    strategy, summary = _strategy(request, facts)
+    method, summary = _method(request, facts)
     mixes = request.metric not in UNMIXED and not isinstance(request.posterior, Neighbors)
-    if mixes and facts.n_distinct >= ROWS_OF_A_METRIC and not strategy.learns_metric:
-        strategy = InLearnedMetric(strategy)
+    if mixes and facts.n_distinct >= ROWS_OF_A_METRIC and not method.learns_metric:
+        method = InLearnedMetric(method)
     return Plan(
-        strategy=strategy,
+        posterior_method=method,
         summary=summary,
         n_inducing=_points(request, facts),
         start_rows=_start_rows(request, facts),
-        tries_logarithms=_tries_logarithms(request, facts, strategy),
+        tries_logarithms=_tries_logarithms(request, facts, method),
     )
 
 
-def _strategy(request: Request, facts: Facts) -> tuple[Strategy, str]:
-    """The strategy of a fit, a learned metric apart, and why it is this one."""
+def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
+    """The method of a fit, a learned metric apart, and why it is this one."""
     chosen, n, few = request.posterior, facts.n_distinct, _few_rows(request, facts)
     if not facts.inputs_are_known:
         return UncertainInputs(), "inducing: fit was given X_std"
@@ -180,7 +180,7 @@ def _strategy(request: Request, facts: Facts) -> tuple[Strategy, str]:
     return PosteriorRace(InducingPoints()), "neighbors against inducing: there are many rows"
 
 
-def _inducing_points(request: Request, facts: Facts, why: str) -> tuple[Strategy, str]:
+def _inducing_points(request: Request, facts: Facts, why: str) -> tuple[PosteriorMethod, str]:
     """Inducing points, unless nobody asked for a number of them and there is little noise."""
     is_open = request.n_inducing is None and not request.points_are_given and request.begins_small
     is_open = is_open and not request.has_sites and facts.is_differentiable
@@ -237,13 +237,13 @@ def _start_rows(request: Request, facts: Facts) -> int:
     return min(START_LABELS, share) if request.has_sites else START_ROWS
 
 
-def _tries_logarithms(request: Request, facts: Facts, strategy: Strategy) -> bool:
+def _tries_logarithms(request: Request, facts: Facts, method: PosteriorMethod) -> bool:
     """Whether skewed columns may be seen by their logarithms.
 
     Where a metric mixes columns and noise is Gaussian, this was not tried for many rows.
     """
     is_open = request.has_default_kernel and request.begins_small and not request.points_are_given
     is_open = is_open and facts.in_memory and facts.inputs_are_known
-    is_open = is_open and request.metric in UNMIXED and strategy.takes_missing
-    mixes = strategy.learns_metric and request.metric == "auto" and not request.has_sites
+    is_open = is_open and request.metric in UNMIXED and method.takes_missing
+    mixes = method.learns_metric and request.metric == "auto" and not request.has_sites
     return is_open and (facts.n_rows <= EXACT_ROWS or not mixes)

@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._engine import sampled_functions
 from skgp_sparse._engine.sampled_functions import SampledFunctions
 from skgp_sparse._estimator import SparseGP
 from skgp_sparse._ground.plain_text import as_text
@@ -48,7 +47,7 @@ from skgp_sparse.families.uncertain_queries import at_uncertain_inputs
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.settings import Solver
 from skgp_sparse.likelihoods import Likelihood, domain_of
-from skgp_sparse.posteriors import Strategy
+from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.rows import checks
 from skgp_sparse.sources import Source
 
@@ -109,7 +108,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         their initial values. A grid search can set them as ``likelihood__size``. With a likelihood
         other than "gaussian", a `WhiteKernel` in `kernel` is part of the latent process, the
         default kernel has none, and `alpha` must be None.
-    posterior : str or Strategy, default="auto"
+    posterior : str or PosteriorMethod, default="auto"
         What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`, such as
         ``InducingPoints(n_mean=2000)``, whose parameters a grid search sets as
         ``posterior__n_mean``:
@@ -425,7 +424,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         *,
         bound: BoundName | Bound = "auto",
         likelihood: LikelihoodName | Likelihood = "gaussian",
-        posterior: PosteriorName | Strategy = "auto",
+        posterior: PosteriorName | PosteriorMethod = "auto",
         n_inducing: int | AutoName = "auto",
         inducing_init: InitialiserName | ArrayLike | Callable[..., Any] = "auto",
         optimize_inducing: bool = True,
@@ -940,11 +939,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         checks.check_number(n_functions, "n_functions", name, Integral, low=1)
         checks.check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
         view = self._view.of_latent()
-        reason = sampled_functions.why_none(view.process)
-        if reason is not None:
-            raise ValueError(f"{name} {reason}")
         given = n_functions, n_frequencies, check_random_state(random_state)
-        return view.functions(*given, check=copy(self)._query)  # whatever is fitted later
+        return view.functions(*given, copy(self)._query, name)  # whatever is fitted later
 
     def components(self, X: ArrayLike) -> Components:
         """What columns do alone and together, where the kernel is `OrthogonalAdditive`.

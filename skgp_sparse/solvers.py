@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.process import Process
+from skgp_sparse._engine.posterior import Posterior, RowTerms
+from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.warnings import warn
@@ -35,16 +36,78 @@ _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all 
 
 
 class Fit(NamedTuple):
-    """What a fit found."""
+    """Result of a fit: a posterior, and what questions about it need.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel
+        Kernel with the hyperparameters that were found.
+    objective : Objective or None
+        Objective as a function of the hyperparameters, for further evaluations; None: there is
+        none.
+    posterior : Posterior
+        Posterior that predicts.
+    value : float
+        Value of the objective.
+    n_iter : int, default=1
+        Number of iterations of the optimizer.
+    jitter : float, default=0.0
+        Jitter that factorisations took.
+    selection : tuple of Candidate, default=()
+        Posteriors that were tried, in order.
+    plan : str, default=""
+        Which posterior was fitted or tried, and why. It is filled in by the estimator.
+    method_name : str, default=""
+        Name of the posterior method. It is filled in by the estimator.
+    given : Table or None, default=None
+        All rows of `fit`, where the objective has others. It is filled in by the estimator.
+    refit : callable or None, default=None
+        ``(job, fit, kernel, moves) -> Fit``, which goes on from the fit with a kernel of other
+        noise; None: its solver does.
+
+    Examples
+    --------
+    >>> from skgp_sparse.posteriors import Fit
+    >>> Fit._fields[:4]
+    ('kernel', 'objective', 'posterior', 'value')
+    """
 
     kernel: Kernel
-    objective: Objective  # for users: it begins where the fit ended
-    posterior: Process
+    objective: Objective | None
+    posterior: Posterior
     value: float
-    n_iter: int
-    jitter: float
-    selection: tuple[Any, ...] = ()  # a `Candidate` for each posterior that was tried, in order
-    plan: str = ""  # which posterior was fitted or tried, and why
+    n_iter: int = 1
+    jitter: float = 0.0
+    selection: tuple[Any, ...] = ()
+    plan: str = ""
+    method_name: str = ""
+    given: Table | None = None
+    refit: Callable[..., Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """Value of `posterior_`: the name of the method or, if it has none, of the posterior."""
+        return self.method_name or self.posterior.name
+
+    @property
+    def rows(self) -> Table | None:
+        """Rows that `fit` was given, None where they are not known any more."""
+        return self.used_rows if self.given is None else self.given
+
+    @property
+    def used_rows(self) -> Table | None:
+        """Rows that the objective is of."""
+        return self.given if self.objective is None else self.objective.rows
+
+    @property
+    def terms(self) -> RowTerms:
+        """How training rows entered the posterior."""
+        return RowTerms() if self.objective is None else self.objective.terms(self.kernel)
+
+    @property
+    def likelihood(self) -> Any:
+        """Likelihood of the rows with its parameters, None where the noise is Gaussian."""
+        return None if self.objective is None else self.objective.likelihood
 
 
 class KeepParameters(BaseEstimator, Solver):

@@ -41,7 +41,7 @@ from tiers import (  # noqa: F401  # hooks of pytest
     pytest_xdist_make_scheduler,
 )
 
-from skgp_sparse._engine import exact
+from skgp_sparse._engine import distinct_inputs
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Rows
@@ -114,7 +114,7 @@ class Case(NamedTuple):
 
     def groups(self):
         """The table as the exact engine takes it."""
-        return exact.group_rows(self.rows().everything())
+        return distinct_inputs.group_rows(self.rows().everything())
 
     def repeated(self):
         """The same table with rows of weight w written w times."""

@@ -361,9 +361,9 @@ def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
     assert 0.92 < covered(model, X[n:], y[n:]) < 0.99
 
 
-def family_of(strategy, parameters):
+def family_of(method, parameters):
     parameters = SparseGPRegressor(**parameters)
-    return SimpleNamespace(strategy=strategy, parameters=parameters, has_sites=False)
+    return SimpleNamespace(posterior_method=method, parameters=parameters, has_sites=False)
 
 
 @pytest.mark.second

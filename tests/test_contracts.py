@@ -31,7 +31,7 @@ from skgp_sparse.inference.settings import Settings, Solver
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
 from skgp_sparse.likelihoods import Probit
-from skgp_sparse.posteriors import InducingPoints, Strategy
+from skgp_sparse.posteriors import InducingPoints, PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, Points
 from skgp_sparse.rows.part import Records
@@ -54,11 +54,11 @@ def fitted(rows, kernel, model, initialise, is_exact=False, **settings):
         rows=rows,
         kernel=kernel,
         model=model,
-        strategy=Exact() if is_exact else InducingPoints(),
+        posterior_method=Exact() if is_exact else InducingPoints(),
         points=Points(20, initialise),
         settings=Settings(**given | {"options": Options()} | settings),
     )
-    return job.strategy.fit(job, np.random.RandomState(0))
+    return job.posterior_method.fit(job, np.random.RandomState(0))
 
 
 # -- a table that is never an array ----------------------------------------------------
@@ -330,7 +330,7 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
     grid = np.linspace(-2, 2, 20)[:, None]
     how = {"is_exact": few, "max_iter": 100, "tol": 1e-4}
     fit = fitted(rows, ConstantKernel() * RBF(), model, lambda *_: grid, **how)
-    assert (fit.posterior.kind == "exact") == few
+    assert (fit.posterior.name == "exact") == few
     assert abs(fit.objective.method.likelihood.variance - 0.04) < 0.008
 
 
@@ -382,7 +382,7 @@ CONTRACTS = {
     "model": contracts.Model,
     "method": contracts.Method,
     "solver": Solver,
-    "strategy": Strategy,
+    "posterior_method": PosteriorMethod,
     "family": Family,
     "records": Records,
     "minibatch_view": contracts.MinibatchView,
@@ -396,7 +396,7 @@ OWN = {  # what only the objective's own model or the package's own classes ask
     "model": {"method", "inner"},
     "method": {"spherical", "expectations"},
     "solver": {"batch_size"},
-    "strategy": {"rival"},
+    "posterior_method": {"rival"},
     "family": {"multi_class", "method", "sigmoid"},
     "records": set(),
     "minibatch_view": set(),

@@ -3,7 +3,6 @@
 import doctest
 import importlib
 import inspect
-import pkgutil
 import re
 from functools import cache
 from pathlib import Path
@@ -11,18 +10,17 @@ from pathlib import Path
 import pytest
 from sklearn.gaussian_process.kernels import Kernel
 
-import skgp_sparse
 from skgp_sparse import BayesianGPLVM, SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.kernels import _registry
 
 validate = pytest.importorskip("numpydoc.validate").validate
 pytestmark = pytest.mark.second  # rules about text, and examples
 
-MODULES = [
-    "skgp_sparse",
-    *(m.name for m in pkgutil.walk_packages(skgp_sparse.__path__, "skgp_sparse.")),
-]
-REFERENCE = Path(__file__).parent.parent / "docs" / "api.rst"
+ROOT = Path(__file__).parent.parent
+PATHS = sorted(path.relative_to(ROOT) for path in (ROOT / "skgp_sparse").rglob("*.py"))
+MODULES = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in PATHS]
+REFERENCE = ROOT / "docs" / "api.rst"
+ROOMS = "displays", "kernels", "likelihoods", "metrics", "posteriors", "solvers", "testing"
 
 
 @cache
@@ -122,13 +120,14 @@ def test_docstrings_of_functions_are_complete():
     assert len(functions) > 20 and with_defects(dict.fromkeys(functions, IGNORED)) == {}
 
 
-@pytest.mark.parametrize(
-    "room", "displays kernels likelihoods metrics posteriors solvers testing".split()
-)
-def test_everything_public_has_a_page(room):
+def test_everything_public_has_a_page():
     """What a room says is public, and all that a new user sees of the package itself."""
-    public = importlib.import_module(f"skgp_sparse.{room}").__all__
-    assert {f"skgp_sparse.{room}.{name}" for name in public} <= documented().keys()
+    public = {
+        f"skgp_sparse.{room}.{name}"
+        for room in ROOMS
+        for name in importlib.import_module(f"skgp_sparse.{room}").__all__
+    }
+    assert len(public) > 50 and not public - documented().keys()
 
 
 @pytest.mark.parametrize("module", MODULES)

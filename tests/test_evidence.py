@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine import collapsed, evidence, exact, rows_posterior
+from skgp_sparse._engine import collapsed, distinct_inputs, evidence, exact, rows_posterior
 from skgp_sparse._engine.evidence import certify
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
@@ -43,7 +43,7 @@ def table(n=700, p=1, seed=0, weight=None, noise=0.0):
 
 
 def exact_evidence(kernel, rows):
-    return exact.value(kernel, exact.group_table(rows))
+    return exact.value(kernel, distinct_inputs.group_table(rows))
 
 
 def found(kernel, rows, Z, tol=1e-6):

@@ -1,4 +1,4 @@
-"""Random Fourier features: frequencies of a kernel, their linear model, and the strategy."""
+"""Random Fourier features: frequencies of a kernel, their linear model, and the method."""
 
 import pickle
 
@@ -195,7 +195,7 @@ def test_every_objective_is_the_evidence_of_the_linear_model(bound):
     agree(posterior.mean(at)[:, 0], cross @ np.linalg.solve(covariance, many.y), 1e-10)
     agree(posterior.covariance(at), left, 1e-10)
     agree(posterior.mean_and_variance(at)[1], left.diagonal(), 1e-10)
-    assert posterior.kind == "fourier"
+    assert posterior.name == "fourier"
 
 
 def test_an_offset_of_the_inputs_costs_few_digits():
@@ -204,7 +204,7 @@ def test_an_offset_of_the_inputs_costs_few_digits():
     agree(models[0].predict(X), models[1].predict(X + shift), 1e-6)
 
 
-# -- the strategy ----------------------------------------------------------------------
+# -- the method ----------------------------------------------------------------------
 
 
 def test_a_fit_is_given_the_features_of_its_seed_however_few_rows_there_are():
@@ -291,7 +291,7 @@ def test_what_features_do_not_have_is_refused_in_words():
         assert not hasattr(model, attribute)
     with pytest.raises(AttributeError, match="is 'fourier', which keeps none of the rows"):
         model.X_train_  # noqa: B018
-    with pytest.raises(ValueError, match="posterior_ is 'fourier'. Set posterior='exact'"):
+    with pytest.raises(ValueError, match="posterior_='fourier'. Set posterior to 'exact'"):
         model.evidence_bounds()
     with pytest.raises(AttributeError) as caught:
         model.partial_fit(X, Y)

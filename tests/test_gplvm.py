@@ -16,7 +16,8 @@ from test_sklearn_contract import _Recorder
 
 from skgp_sparse import BayesianGPLVM
 from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.normal_inputs import Gaps, Normals
+from skgp_sparse._engine.normal_inputs import Gaps
+from skgp_sparse._engine.normal_predictions import Normals
 from skgp_sparse._engine.table import Rows
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.families.latent_fits import LatentFit, in_order

@@ -24,7 +24,7 @@ FEWER_ROWS = {  # of the tables of some blocks, which run in seconds then
     "size=(3000": "size=(1000",
 }
 WITH_CODE = [page for page, text in PAGES.items() if "```python" in text] + ["README"]
-MOST_WORDS = 1500
+MOST_WORDS = dict.fromkeys(PAGES, 1500) | {"extending": 2000}  # all recipes, with their code
 NEEDED = {  # by what a block contains, the module that it needs
     "pandas": "pandas",
     "polars": "polars",
@@ -72,14 +72,15 @@ def test_few_blocks_do_not_run():
 
 
 def test_pages_are_short():
-    assert not [page for page, text in PAGES.items() if len(text.split()) > MOST_WORDS]
+    assert not [page for page, text in PAGES.items() if len(text.split()) > MOST_WORDS[page]]
 
 
 def test_pages_have_one_title_and_begin_with_a_sentence():
-    for page in PAGES:
-        text = FENCE.sub("", PAGES[page])
-        assert re.match(r"# .+\n\n[A-Z](.+\n)+\n", text), page
-        assert len(re.findall("^# ", text, flags=re.MULTILINE)) == 1, page
+    texts = {page: FENCE.sub("", text) for page, text in PAGES.items()}
+    begin = {page for page, text in texts.items() if re.match(r"# .+\n\n[A-Z](.+\n)+\n", text)}
+    titles = {page: re.findall("^# ", text, flags=re.MULTILINE) for page, text in texts.items()}
+    assert not texts.keys() - begin
+    assert not [page for page, found in titles.items() if len(found) != 1]
 
 
 def test_the_index_has_every_page():
@@ -111,24 +112,19 @@ def test_anchors():
     assert anchors_of(text) == ["a", "what-auto-tries", "x_y-a-b", "a-1"]
 
 
-def assert_resolves(link, path):
+def resolves(link, path):
+    """Whether the page of a link exists, and its anchor on that page."""
     target, _, anchor = link.partition("#")
     if "gallery/" in target:  # whose pages are made of the examples
         target = f"{ROOT}/examples/{Path(target).stem}.py"
     other = (path.parent / target).resolve() if target else path
-    assert other.exists(), f"{path.name}: {link}"
-    if anchor:
-        assert anchor in anchors_of(other.read_text(encoding="utf-8")), f"{path.name}: {link}"
+    if anchor and other.exists():
+        return anchor in anchors_of(other.read_text(encoding="utf-8"))
+    return other.exists()
 
 
 def test_links_lead_somewhere():
-    for page, text in PAGES.items():
-        for link in links_of(text):
-            assert_resolves(link, GUIDE / f"{page}.md")
-
-
-def test_links_to_the_guide_lead_somewhere():
-    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        for link in links_of(path.read_text(encoding="utf-8")):
-            if "guide/" in link:
-                assert_resolves(link, path)
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    links = [(link, page) for page in pages for link in links_of(page.read_text(encoding="utf-8"))]
+    assert len(links) > 100
+    assert not [(page.name, link) for link, page in links if not resolves(link, page)]

@@ -19,9 +19,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from sklearn.utils import check_random_state
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import collapsed, exact, posterior, table
+from skgp_sparse._engine import collapsed, distinct_inputs, exact, posterior, table
+from skgp_sparse._engine.feature_posterior import Prior
 from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.posterior import Prior
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter
@@ -499,7 +499,7 @@ def test_the_exact_value_alone_is_that_with_its_gradient(n, noise):
     X, weight = np.repeat(rng.normal(size=(n, 2)), 2, axis=0), rng.integers(1, 3, 2 * n) * 1.0
     y = np.column_stack([np.sin(X[:, 0]), X[:, 1]]) + noise * rng.normal(size=(2 * n, 2))
     table = Rows(X, y, 1e-14 + noise * rng.uniform(size=2 * n), weight, np.zeros(2), np.ones(2))
-    groups = exact.group_table(table)
+    groups = distinct_inputs.group_table(table)
     for kernel in (ConstantKernel(2.0) * RBF(3.0), Matern([0.7, 2.0], nu=2.5)):
         both = exact.value_and_gradient(kernel, groups)
         agree(exact.value(kernel, groups), both.value, 1e-11 if noise else 1e-4)

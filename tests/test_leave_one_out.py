@@ -245,8 +245,10 @@ def test_tiny_noise_loses_no_digits():
 
 
 def test_what_is_not_known():
-    message = "does not know the rows"
-    for posterior in (InducingPoints(n_mean=20), InducingPoints(tight_variance=True)):
+    for posterior, message in (
+        (InducingPoints(n_mean=20), "Set n_mean to None"),
+        (InducingPoints(tight_variance=True), "Set tight_variance to False"),
+    ):
         model = SparseGPRegressor(posterior=posterior, n_inducing=5, max_iter=2, random_state=0)
         with pytest.raises(ValueError, match=message):
             model.fit(X, Y).loo_predict()

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, _estimator
 from skgp_sparse._engine.nearest import distinct_rows
-from skgp_sparse._engine.process import float64
+from skgp_sparse._engine.posterior import float64
 from skgp_sparse._engine.table import Rows
 from skgp_sparse._engine.visited_rows import TableRows
 from skgp_sparse.posteriors import Neighbors

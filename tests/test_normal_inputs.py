@@ -13,9 +13,10 @@ from conftest import BOUNDS, agree
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from test_expectations import CASES, ORACLE, SCOPE
 
-from skgp_sparse._engine import collapsed, normal_inputs
+from skgp_sparse._engine import collapsed, normal_inputs, normal_predictions
 from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.normal_inputs import Gaps, LatentProblem, Normals
+from skgp_sparse._engine.normal_inputs import Gaps, LatentProblem
+from skgp_sparse._engine.normal_predictions import Normals
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter
@@ -94,7 +95,7 @@ def test_predictions_agree_with_ball_arithmetic(name):
     case, (tolerance, _) = golden(name), tolerances(name)
     posterior = case.at("vfe").conclude(case.kernel).posterior
     inputs = Normals(case.ref["mu_test"], case.ref["S_test"])
-    mean, variance = normal_inputs.mean_and_variance(case.kernel, posterior, inputs)
+    mean, variance = normal_predictions.mean_and_variance(case.kernel, posterior, inputs)
     agree(mean, case.ref["pred_mean"], tolerance)
     agree(variance, case.ref["pred_var"], tolerance)
 

@@ -17,7 +17,7 @@ from skgp_sparse.posteriors import (
     FourierFeatures,
     InducingPoints,
     Neighbors,
-    Strategy,
+    PosteriorMethod,
 )
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet
 from skgp_sparse.posteriors._larger_mean import LargerMean
@@ -31,7 +31,7 @@ MANY = MANY._replace(n_distinct=inf)
 
 
 def strategy_of(facts, posterior=None, **chosen):
-    return plan.plan(Request(posterior or Auto(), **chosen), facts).strategy
+    return plan.plan(Request(posterior or Auto(), **chosen), facts).posterior_method
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ class FirstRows(InducingPoints):
     """Inducing points as a user may extend them."""
 
 
-class SubsetOfData(Strategy):
+class SubsetOfData(PosteriorMethod):
     """The exact process of some of the rows."""
 
     name = "subset"

@@ -128,7 +128,7 @@ def test_what_has_no_gradient():
     with pytest.raises(ValueError, match="neither with return_cov"):
         fitted.predict(AT, return_cov=True, return_gradient=True)
     model.set_params(posterior=InducingPoints(n_mean=20))
-    with pytest.raises(ValueError, match="without n_mean"):
+    with pytest.raises(ValueError, match="Set n_mean to None"):
         model.fit(X, Y).predict(AT, return_gradient=True)
     with pytest.raises(ValueError, match="'rows'"):
         model.set_params(posterior=AllRows()).fit(X, Y).predict(AT, return_gradient=True)

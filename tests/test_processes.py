@@ -2,27 +2,32 @@
 
 import inspect
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from conftest import make_case
-from processes import check_process
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, decoupled, exact
-from skgp_sparse._engine import process as contract
+from skgp_sparse._engine import posterior as contract
+from skgp_sparse._engine.feature_posterior import (
+    FeaturePosterior,
+    IndependentPosteriors,
+    Prior,
+)
 from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.metric import ProcessInMetric
-from skgp_sparse._engine.missing_values import ProcessWithGaps
+from skgp_sparse._engine.missing_values import PosteriorWithMissingValues
 from skgp_sparse._engine.nearest import distinct_rows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.posterior import Posterior, Posteriors, Prior
-from skgp_sparse._engine.process import Process
+from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.posterior_in_metric import PosteriorInMetric
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._engine.tight_posterior import tightened
 from skgp_sparse.bounds import TitsiasNew
+from skgp_sparse.testing._posteriors import check_predictions
 
 CASE = make_case("matern_1.5", m=8, targets=2)
 AT = np.unique(CASE.X, axis=0)[:12] + 0.05
@@ -55,10 +60,10 @@ def _tight():
 
 def _several(make):
     one = make()
-    return Posteriors(
+    return IndependentPosteriors(
         (
-            Posterior(one.kernel, one.features, one.u[:, :1], one.TB),
-            Posterior(one.kernel, one.features, one.u[:, 1:], one.TB),
+            replace(one, u=one.u[:, :1]),
+            replace(one, u=one.u[:, 1:]),
         )
     )
 
@@ -86,7 +91,7 @@ PROCESSES = {
     "prior": (lambda: Prior(CASE.kernel, 2), 0),
     "inducing points": (_inducing, 0),
     "inducing points in a metric": (
-        lambda: ProcessInMetric(_inducing(), np.eye(CASE.X.shape[1]) + 0.2),
+        lambda: PosteriorInMetric(_inducing(), np.eye(CASE.X.shape[1]) + 0.2),
         0,
     ),
     "random features": (_features, 0),
@@ -107,7 +112,7 @@ PROCESSES = {
 
 @pytest.mark.parametrize("name", PROCESSES)
 def test_a_process_keeps_its_promises(name):
-    check_process(PROCESSES[name][0](), AT)
+    check_predictions(PROCESSES[name][0](), AT)
 
 
 @pytest.mark.parametrize("name", PROCESSES)
@@ -119,16 +124,16 @@ def test_a_process_says_how_many_rows_it_keeps(name):
 
 
 def test_all_processes_are_checked():
-    kinds, left = set(), [Process]
+    kinds, left = set(), [Posterior]
     while left:
         subclasses = left.pop().__subclasses__()
         left += subclasses
         kinds |= {kind for kind in subclasses if kind.__module__.startswith("skgp_sparse")}
-    kinds -= {ProcessWithGaps}  # which tests of missing values check
+    kinds -= {PosteriorWithMissingValues, FeaturePosterior}  # others check the first; no instance
     assert kinds == {type(make()) for make, _ in PROCESSES.values()}
 
 
 def test_the_contract_is_documented():
-    for name in ("kernel", "kind", "width", "n_rows_kept"):
-        assert f"\n{name} :" in inspect.getdoc(contract.Process)
+    for name in ("kernel", "name", "width", "n_rows_kept"):
+        assert f"\n{name} :" in inspect.getdoc(contract.Posterior)
         assert all(hasattr(make(), name) for make, _ in PROCESSES.values())

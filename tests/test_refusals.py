@@ -29,7 +29,7 @@ from skgp_sparse import (
     solvers,
 )
 from skgp_sparse._engine import sobol
-from skgp_sparse._engine.process import without_negative
+from skgp_sparse._engine.posterior import without_negative
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse._ground.linalg import cholesky
 from skgp_sparse.dask import (
@@ -236,7 +236,7 @@ OF_FITS = [
     ("must be an array with a group for each", lambda: fit(rows={"groups": [1, 2]})),
     ("offset must be a number or an array", lambda: robust(rows={"offset": [1.0, 2.0]})),
     ("noise='learned' takes", lambda: learned(noise="learned", n_inducing=5, rows={"X_std": STD})),
-    ("noise='learned' needs one", lambda: learned(noise="learned", n_inducing=5, posterior=LARGER)),
+    ("It needs one basis", lambda: learned(noise="learned", n_inducing=5, posterior=LARGER)),
     ("The default kernel of a table with", lambda: fit(LEVELS, posterior="fourier", kernel=None)),
     ("X_std needs a kernel", lambda: learned(rows={"X_std": STD}, kernel=Plain(), n_inducing=5)),
 ]
@@ -252,7 +252,7 @@ OF_PREDICTIONS = [
     ("evidence_bounds takes inputs as known", lambda: uncertain().evidence_bounds()),
     ("partial_fit takes inputs as known", lambda: uncertain().partial_fit(X, Y)),
     ("loo_predict takes inputs as known", lambda: uncertain().loo_predict()),
-    ("Set n_mean to None and tight", lambda: points(posterior=LARGER).loo_predict()),
+    ("Set n_mean to None, and", lambda: points(posterior=LARGER).loo_predict()),
     ("does not contain, because it", lambda: pickle.loads(pickle.dumps(points())).loo_predict()),
     ("cannot leave out rows of", lambda: fit(rows={"sample_weight": np.arange(30)}).loo_predict()),
     ("needs problems that have", lambda: labelled(multi_class="one_vs_one").loo_predict_proba()),
@@ -261,8 +261,11 @@ OF_PREDICTIONS = [
         lambda: fit(kernel=ConstantKernel(0.0), alpha=0.1).log_predictive_density(X, Y),
     ),
     ("there were none in the column", lambda: fit(FRAME, kernel=None).evidence_bounds(GAP, Y)),
-    ("gradients are not known", lambda: fit(FRAME, kernel=None).predict(GAP, return_gradient=True)),
-    ("X_std cannot be", lambda: fit(FRAME, kernel=None).predict(GAP, X_std=np.zeros(X.shape))),
+    (
+        "return_gradient is not available",
+        lambda: fit(FRAME, kernel=None).predict(GAP, return_gradient=True),
+    ),
+    ("impute those of X", lambda: fit(FRAME, kernel=None).predict(GAP, X_std=np.zeros(X.shape))),
     ("takes an array of rows. Pass the inputs of", lambda: fit().predict(Arrays(X, Y))),
     ("takes an array of rows. Pass its chunks", lambda: points().partial_fit(Arrays(X, Y), Y)),
     ("needs training rows in memory", lambda: from_a_stream().feature_importances_),

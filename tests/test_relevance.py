@@ -16,10 +16,14 @@ from skgp_sparse.sources import Stream
 
 
 class Function:
+    points = None
     """A process whose mean is a function."""
 
     def __init__(self, mean):
         self.mean = lambda X, n_jobs: mean(X)[:, None]
+
+    def with_fewer_neighbors(self, most):
+        return self
 
 
 def ishigami(X):

@@ -147,7 +147,10 @@ def test_frames_with_times():
 def test_errors():
     for options, message in (
         ({"kernel": RBF() + DotProduct() + WhiteKernel()}, "draws frequencies of sums"),
-        ({"posterior": Neighbors(n_neighbors=20, n_neighbors_fit=10)}, "needs posterior_ 'exact'"),
+        (
+            {"posterior": Neighbors(n_neighbors=20, n_neighbors_fit=10)},
+            "is not available for posterior_='neighbors'",
+        ),
     ):
         model = SparseGPRegressor(**{"kernel": RBF(), "random_state": 0} | options).fit(X, Y)
         with pytest.raises(ValueError, match=f"sample_functions {message}"):

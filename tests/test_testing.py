@@ -88,9 +88,11 @@ def test_few_rows_are_enough():
 @pytest.mark.parametrize("title", re.findall("## (A .* of your own)", GUIDE))
 def test_examples_of_the_guide_pass(title):
     section = GUIDE.split(f"## {title}\n")[1].split("\n## ")[0]
-    (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
-    assert block.splitlines()[-1].startswith("check_")
-    exec(compile(block, f"extending.md, {title}", "exec"), {})
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL):
+        assert block.splitlines()[-1].startswith("check_")
+        exec(compile(block, f"extending.md, {title}", "exec"), names)
+    assert names
 
 
 # bounds

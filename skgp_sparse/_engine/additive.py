@@ -14,7 +14,6 @@ from math import prod
 import numpy as np
 
 from skgp_sparse._engine.table import row_blocks
-from skgp_sparse._ground.linalg import product_norms
 
 
 def sets_of_columns(d, order):
@@ -22,38 +21,36 @@ def sets_of_columns(d, order):
     return [S for r in range(1, order + 1) for S in combinations(range(d), r)]
 
 
-def parts(process, kernel, X):
+def parts(posterior, kernel, X):
     """Means (n, p, c) and variances (n, c) of all sets of columns, and the constant (p,).
 
     Parameters
     ----------
-    process : Posterior
-        Whose features are those of points.
+    posterior : FeaturePosterior
+        Posterior whose features are those of points.
     kernel : OrthogonalAdditive
         Its kernel, without noise.
     X : ndarray of shape (n, d)
     """
-    sets, v, Z = sets_of_columns(X.shape[1], kernel.order), kernel.of_orders(), process.features.Z
+    sets, v, Z = sets_of_columns(X.shape[1], kernel.order), kernel.of_orders(), posterior.features.Z
     means, variances = [], []
-    for block in row_blocks(len(X), process.width):
+    for block in row_blocks(len(X), posterior.width):
         x = np.asarray(X[block], dtype=np.float64)
         factors = kernel.factors(x)
         across, own = [one.cross(x, Z) for one in factors], [one.diag(x) for one in factors]
         found = [
-            _part(process, v[len(S)], [across[j] for j in S], [own[j] for j in S]) for S in sets
+            _part(posterior, v[len(S)], [across[j] for j in S], [own[j] for j in S]) for S in sets
         ]
         mean, variance = zip(*found)
         means.append(np.stack(mean, axis=-1))
         variances.append(np.stack(variance, axis=-1))
-    constant = v[0] * process.u.sum(axis=0)
+    constant = v[0] * posterior.u.sum(axis=0)
     return np.concatenate(means), np.concatenate(variances), constant
 
 
-def _part(process, variance, across, own):
+def _part(posterior, variance, across, own):
     """Mean (n, p) and variance (n,) of one set."""
     K, signal = variance * prod(across), variance * prod(own)
-    V = process.features.whiten(K)
-    left = signal - np.einsum("ij,ij->i", V, V)
-    if process.TB is not None:
-        left = left + product_norms(V, process.TB)
-    return K @ process.u, np.maximum(left, 0.0)
+    V = posterior.features.whiten(K)
+    left = signal - np.einsum("ij,ij->i", V, V) + posterior.weight_variance(V)
+    return K @ posterior.u, np.maximum(left, 0.0)

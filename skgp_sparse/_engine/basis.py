@@ -122,7 +122,7 @@ class Features(ABC):
         Whether the features are the whole process, so that the residual is 0. Otherwise it is what
         they leave of the kernel's diagonal: ``r = k(x, x) - ‖V‖²``.
     kind : str
-        What the data are given by; see `Process`.
+        What the data are given by; see `Posterior`.
     """
 
     size: int

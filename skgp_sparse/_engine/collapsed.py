@@ -27,7 +27,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import visits
-from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.feature_posterior import SparsePosterior
 from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse._ground.linalg import cholesky, inverse_lower, log_det_from_cholesky
 
@@ -106,7 +106,7 @@ def gradient_at_sites(problem, features, layout, projections, sites, cores, boun
     sites : PerRow
         Natural parameters (λ1, λ2) of every row in every process, (2, k, n).
     cores : sequence of Core
-        Posteriors given the sites, one for each process.
+        IndependentPosteriors given the sites, one for each process.
     bounds : list of Bound
         Of each process; their penalties just add up.
     inputs : bool
@@ -174,12 +174,12 @@ def pull_back(
 
 
 def posterior(problem):
-    """The `Posterior` at the kernel and the basis of the problem, and the jitter that it took."""
+    """`SparsePosterior` at the kernel and the basis of the problem, and the jitter it took."""
     return conclude(problem)[1:]
 
 
 def conclude(problem):
-    """Objective, `Posterior` and the jitter that it took, from one visit to the rows."""
+    """Objective, `SparsePosterior` and the jitter that it took, from one visit to the rows."""
     features, optimum = solve_forward(problem)
     return optimum.value, posterior_of(features, optimum.core, problem), features.jitter
 
@@ -205,9 +205,9 @@ def solve(sums, problem):
 
 
 def posterior_of(features, core, problem):
-    """The `Posterior` of a process whose weights have this one."""
+    """The `SparsePosterior` of a process whose weights have this one."""
     weights = features.weights(core.v)
-    return Posterior(problem.kernel, features.for_prediction(), weights, core.TB)
+    return SparsePosterior(problem.kernel, features.for_prediction(), weights, core.TB)
 
 
 def mean_noise_and_residual(problem, rows):

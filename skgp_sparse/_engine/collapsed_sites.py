@@ -93,7 +93,7 @@ class ProjectedRows(NamedTuple):
         )
 
     def posterior(self, core):
-        """The `Posterior` over one of the processes."""
+        """The `SparsePosterior` over one of the processes."""
         return collapsed.posterior_of(self.features, core, self.problem)
 
     def _visit(self, function, *states, keep=None):

@@ -10,37 +10,51 @@ with ``‖μ‖`` the norm of the process, and F_m, F_M the collapsed bounds of 
 is D, for the targets y or for zeros. It is the bound F_m with the quadratic term of F_M.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 
+import numpy as np
+
 from skgp_sparse._engine import collapsed
-from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.basis import Features
+from skgp_sparse._engine.feature_posterior import SparsePosterior
+from skgp_sparse._engine.posterior import Posterior, by_blocks
 from skgp_sparse._engine.problem import Evaluation, Problem
-from skgp_sparse._engine.process import Process
+from skgp_sparse._engine.table import row_blocks
 
 
 @dataclass(frozen=True, eq=False)
-class DecoupledPosterior(Process):
+class DecoupledPosterior(Posterior):
     """The process given data, its mean in another basis than its covariance.
 
     Parameters
     ----------
-    of_mean, of_covariance : Posterior
-        The same kernel at either basis; the first one has what its mean wants only.
+    mean_features : Features
+        Features of the larger basis, of which there is what a mean needs only.
+    u : ndarray of shape (M, p)
+        Weights of their raw features in the mean.
+    of_covariance : SparsePosterior
+        Posterior in the other basis, with the same kernel.
     """
 
-    of_mean: Posterior
-    of_covariance: Posterior
+    mean_features: Features
+    u: np.ndarray
+    of_covariance: SparsePosterior
 
-    kind = "inducing"
+    name = "inducing"
+    remedy = "Set n_mean to None, and call fit, not partial_fit."
 
     kernel = property(attrgetter("of_covariance.kernel"))
     features = property(attrgetter("of_covariance.features"))
-    width = property(attrgetter("of_mean.width"))
+    width = property(attrgetter("mean_features.size"))
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""
-        return self.of_mean.mean(X, n_jobs)
+
+        def of_block(block):
+            return self.mean_features.raw(block) @ self.u
+
+        return by_blocks(of_block, X, row_blocks(len(X), self.width), n_jobs)
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
@@ -64,8 +78,9 @@ def conclude(of_mean: Problem, of_covariance: Problem):
         posteriors.append(collapsed.posterior_of(features, optimum.core, problem))
         jitter = max(jitter, features.jitter)
     of_mean, of_covariance = posteriors
-    of_mean = replace(of_mean, features=of_mean.features.for_prediction(mean_only=True), TB=None)
-    return value + optimum.value, DecoupledPosterior(of_mean, of_covariance), jitter
+    mean_features = of_mean.features.for_prediction(mean_only=True)
+    posterior = DecoupledPosterior(mean_features, of_mean.u, of_covariance)
+    return value + optimum.value, posterior, jitter
 
 
 def value_and_gradient(of_mean: Problem, of_covariance: Problem):

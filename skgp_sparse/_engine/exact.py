@@ -2,9 +2,9 @@ r"""The exact Gaussian process on few distinct rows.
 
 Every objective of the family is exact once the inducing points are the distinct training rows; the
 dense formulas then keep digits that ``1/σ²`` would cost the collapsed ones when the noise is tiny.
-Rows that coincide are one observation of their precision-weighted mean:
+Rows that coincide are one observation of their precision-weighted mean ȳ, of variance D
+(`skgp_sparse._engine.distinct_inputs`):
 
-    1/D_j = Σ w_i/σ_i²,      ȳ_j = D_j Σ w_i y_i/σ_i²        (sums over the rows i of group j)
     log p(y) = log N(ȳ; 0, K + D) - ½ P Σ w_i log 2πσ_i² + ½ P Σ log 2πD_j
                - ½ Σ w_i (y_i - ȳ_j)²/σ_i²
 
@@ -25,12 +25,11 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.distinct_inputs import GroupMeans, means_of
+from skgp_sparse._engine.feature_posterior import ExactPosterior
 from skgp_sparse._engine.inducing_basis import InducingFeatures
-from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse._ground import linalg
-from skgp_sparse._ground.distinct import unique_rows
-from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.parallel import ordered_map
 
 _JITTER = linalg.Jitter(0.0)  # the noise is on the diagonal already
@@ -39,38 +38,6 @@ _PICKLED = 1000  # rows of which a pickle has the factor
 _FEW = 512  # rows whose value alone needs no tiles
 _SHARES = 8  # blocks that K is cut into at most ...
 _LARGEST = 1 << 18  # ... unless they had more entries
-
-
-class Groups(NamedTuple):
-    """Training rows by distinct input."""
-
-    X: np.ndarray  # (u, d) distinct rows, sorted
-    index: np.ndarray  # (n,) group of each row
-    y: np.ndarray  # (n, p) standardised
-    noise: np.ndarray  # (n,) known noise variance
-    weight: np.ndarray  # (n,)
-
-    def sum(self, values):
-        """Sum of row values (n,) or (n, p) over each group."""
-        if values.ndim == 1:
-            return np.bincount(self.index, values, minlength=len(self.X))
-        return np.stack([self.sum(column) for column in values.T], axis=1)
-
-
-class GroupMeans(NamedTuple):
-    """What rows that coincide say together, and the part of the value that no kernel changes."""
-
-    s2: np.ndarray  # (n,) noise variance
-    D: np.ndarray  # (u,)
-    mean: np.ndarray  # (u, p) ȳ
-    rest: np.ndarray  # (n, p) y_i - ȳ_j
-    constant: float
-    pull_diagonal: object
-
-    def value(self, log_det, half):
-        """Log marginal likelihood from ``log |K + D|`` and ``L⁻¹ ȳ``."""
-        quadratic = np.vdot(half, half)
-        return self.constant - 0.5 * (self.mean.shape[1] * log_det + quadratic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,31 +83,6 @@ class _State(NamedTuple):
     pulls: list
 
 
-def group_rows(block):
-    """Collect the rows of a `Block` by distinct input.
-
-    Rows of weight zero count nowhere, their inputs neither; they are put to the first group.
-    """
-    n = len(block.X)
-    noise, weight = (np.full(n, column) for column in (block.noise, block.weight))
-    X, groups = unique_rows(block.X[weight > 0], return_inverse=True)
-    index = np.zeros(n, dtype=np.intp)
-    index[weight > 0] = groups.ravel()
-    return Groups(X, index, block.y, noise, weight)
-
-
-def group_table(rows):
-    """Collect the rows of a table by distinct input, of many rows a million at a time."""
-    parts = [group_rows(rows.block(piece)) for piece in rows.pieces()]
-    if len(parts) == 1:
-        return parts[0]
-    X, place = unique_rows(np.vstack([part.X for part in parts]), return_inverse=True)
-    place = np.append(place, 0)  # a last part without groups points there
-    starts = np.cumsum([0, *(len(part.X) for part in parts[:-1])])
-    index = np.concatenate([place[start + part.index] for start, part in zip(starts, parts)])
-    return Groups(X, index, *map(np.concatenate, zip(*(part[2:] for part in parts))))
-
-
 def value(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood."""
     if len(groups.X) <= _FEW:
@@ -179,7 +121,7 @@ def conclude(kernel, groups, n_jobs=1):
     """Log marginal likelihood, posterior, whose inducing points are the distinct rows, jitter."""
     state = _solve(kernel, groups, n_jobs, gradient=False)
     features = ExactFeatures(kernel, groups.X, state.L, D=state.means.D)
-    return state.value, Posterior(kernel, features, state.alpha, None), state.jitter
+    return state.value, ExactPosterior(kernel, features, state.alpha), state.jitter
 
 
 def posterior(kernel, groups, n_jobs=1):
@@ -200,20 +142,6 @@ def _factor(kernel, X, D, n_jobs, gradient):
     K, pulls = kernel_matrix(kernel, X, n_jobs, gradient)
     K.flat[:: len(K) + 1] += D
     return *linalg.jittered_cholesky(K, _JITTER, n_jobs), pulls
-
-
-def means_of(kernel, groups):
-    """What rows that coincide say together, as `GroupMeans`."""
-    _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
-    s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
-    precision = groups.weight / s2
-    D = 1.0 / groups.sum(precision)
-    mean = D[:, None] * groups.sum(precision[:, None] * groups.y)
-    rest = groups.y - mean[groups.index]
-    logs = groups.weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
-    quadratic = (precision[:, None] * rest**2).sum()
-    constant = -0.5 * (mean.shape[1] * logs + quadratic)
-    return GroupMeans(s2, D, mean, rest, constant, pull_diagonal)
 
 
 def kernel_matrix(kernel, X, n_jobs, gradient=True):

@@ -29,10 +29,11 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.collapsed_sites import Cores, observe
-from skgp_sparse._engine.exact import Groups, kernel_matrix, pull_back
+from skgp_sparse._engine.distinct_inputs import Groups
+from skgp_sparse._engine.exact import kernel_matrix, pull_back
+from skgp_sparse._engine.feature_posterior import ExactPosterior
 from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.per_row import PerRow
-from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Observations, Problem
 from skgp_sparse._engine.table import Layout, row_blocks
 from skgp_sparse._ground import linalg
@@ -158,11 +159,11 @@ class JointRows(NamedTuple):
         return {"kernel": of_process + of_noise}
 
     def posterior(self, core):
-        """The `Posterior` over one of the processes; its inducing points are the inputs."""
+        """The `ExactPosterior` over one of the processes; its inducing points are the inputs."""
         kernel = self.problem.kernel
         L = _factor_of_sites(self.K, core.s, self.problem.options.n_jobs) / core.s[:, None]
         features = InducingFeatures(kernel, self.groups.X, L)
-        return Posterior(kernel, features, core.alpha[:, None], None)
+        return ExactPosterior(kernel, features, core.alpha[:, None])
 
     def _solve(self, b, a):
         n_jobs = self.problem.options.n_jobs

@@ -16,7 +16,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from skgp_sparse._engine.process import Process, float64
+from skgp_sparse._engine.posterior import Posterior, float64
 from skgp_sparse._ground.parallel import slices
 from skgp_sparse.kernels import Missing
 
@@ -53,44 +53,46 @@ def lacks(X, values):
 
 
 @dataclass(frozen=True, eq=False)
-class ProcessWithGaps(Process):
-    """A process of rows that may lack values.
+class PosteriorWithMissingValues(Posterior):
+    """A posterior at rows in which values may be missing.
 
     Parameters
     ----------
-    process : Process
+    posterior : Posterior
     values : ndarray of shape (K, d)
         As of `spread_values`.
     """
 
-    process: Process
+    posterior: Posterior
     values: np.ndarray
 
-    kind = property(attrgetter("process.kind"))
-    width = property(attrgetter("process.width"))
-    n_rows_kept = property(attrgetter("process.n_rows_kept"))
-    factor = property(attrgetter("process.factor"))
+    remedy = "No value was missing in these columns in fit: impute those of X."
+    name = property(attrgetter("posterior.name"))
+    width = property(attrgetter("posterior.width"))
+    n_rows_kept = property(attrgetter("posterior.n_rows_kept"))
+    holds_rows = property(attrgetter("posterior.holds_rows"))
+    factor = property(attrgetter("posterior.factor"))
 
     @property
     def kernel(self):
         """The kernel where missing values are medians, for its noise."""
         medians = np.sort(self.values, axis=0)[_VALUES // 2]
-        return Missing(self.process.kernel, columns=[], units=(medians, np.ones_like(medians)))
+        return Missing(self.posterior.kernel, columns=[], units=(medians, np.ones_like(medians)))
 
     def mean(self, X, n_jobs=1):
         """Mean, in the shape of that of the process."""
         X, gaps = self._parts(X)
-        mean = self.process.mean(self._filled(X, 0), n_jobs)
+        mean = self.posterior.mean(self._filled(X, 0), n_jobs)
         for rows in self._blocks(gaps):
-            mean[rows] = self._each(self.process.mean(self._all(X[rows]), n_jobs)).mean(axis=0)
+            mean[rows] = self._each(self.posterior.mean(self._all(X[rows]), n_jobs)).mean(axis=0)
         return mean
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean and latent variance."""
         X, gaps = self._parts(X)
-        mean, variance = self.process.mean_and_variance(self._filled(X, 0), n_jobs)
+        mean, variance = self.posterior.mean_and_variance(self._filled(X, 0), n_jobs)
         for rows in self._blocks(gaps):
-            moments = self.process.mean_and_variance(self._all(X[rows]), n_jobs)
+            moments = self.posterior.mean_and_variance(self._all(X[rows]), n_jobs)
             means, variances = map(self._each, moments)
             mean[rows] = means.mean(axis=0)
             variance[rows] = variances.mean(axis=0) + self._own(X[rows], means, variance.ndim)
@@ -100,8 +102,8 @@ class ProcessWithGaps(Process):
         """Latent covariance."""
         X = float64(X)
         filled = [self._filled(X, k) for k in range(_VALUES)]
-        cov = sum(self.process.covariance(one) for one in filled) / _VALUES
-        means = np.stack([self.process.mean(one) for one in filled])
+        cov = sum(self.posterior.covariance(one) for one in filled) / _VALUES
+        means = np.stack([self.posterior.mean(one) for one in filled])
         rows = np.arange(len(X))
         cov[rows, rows] += self._own(X, means, cov.ndim - 1)
         return cov
@@ -113,8 +115,8 @@ class ProcessWithGaps(Process):
         drawn, parts = random_state.randint(_VALUES, size=n_samples), []
         for k in np.unique(drawn):
             own, filled = np.flatnonzero(drawn == k), self._filled(X, k)
-            draws = self.process.deviations(filled, len(own), random_state)
-            apart = self.process.mean(filled) - mean
+            draws = self.posterior.deviations(filled, len(own), random_state)
+            apart = self.posterior.mean(filled) - mean
             targets = own * mean.shape[1] // n_samples  # one after the other
             parts.append(draws + (apart[:, targets] if draws.ndim == 2 else apart[:, None]))
         draws = np.concatenate(parts, axis=1)
@@ -158,4 +160,4 @@ class ProcessWithGaps(Process):
     @cached_property
     def _unit(self):
         """Variances of means over rows like those of training, of each target or process."""
-        return self.process.mean(self.values).var(axis=0)
+        return self.posterior.mean(self.values).var(axis=0)

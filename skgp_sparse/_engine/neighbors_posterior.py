@@ -14,19 +14,30 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import kriging, process
+from skgp_sparse._engine import kriging, left_out
+from skgp_sparse._engine import posterior as contract
 from skgp_sparse._engine.metric import in_metric, scale_of, seen
 from skgp_sparse._engine.nearest import DistinctRows
-from skgp_sparse._engine.process import JOINT_ROWS, Process
+from skgp_sparse._engine.posterior import (
+    GRADIENTS,
+    JOINT_ROWS,
+    LATER_ROWS,
+    LEAVE_ONE_OUT,
+    LeftOut,
+    Posterior,
+    Slopes,
+    float64,
+)
 from skgp_sparse._engine.visited_rows import JoinedRows, TableRows
 from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
-from skgp_sparse._ground.parallel import ordered_map, slices
+from skgp_sparse._ground.parallel import slices
 
 _TOGETHER = 1 << 14  # queries whose neighbours are looked for together
+_ROWS_LEFT_OUT = 1 << 13  # rows that are left out together, given their neighbours
 
 
 @dataclass(frozen=True, eq=False)
-class NeighborsPosterior(Process):
+class NeighborsPosterior(Posterior):
     """The process given the nearest rows.
 
     Parameters
@@ -55,7 +66,9 @@ class NeighborsPosterior(Process):
     metric: np.ndarray | None = None
     factor: float = 1.0
 
-    kind = "neighbors"
+    name = "neighbors"
+    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS, LATER_ROWS])
+    holds_rows = True
 
     @classmethod
     def of(cls, prior, rows, k, metric=None, factor=1.0):
@@ -77,7 +90,7 @@ class NeighborsPosterior(Process):
         """Mean (n, p) and latent variance (n,)."""
         parts = [self._local(X[some], n_jobs) for some in slices(len(X), _TOGETHER)]
         mean, variance, signal = (np.concatenate(one) for one in zip(*parts))
-        return mean, self.factor * process.without_negative(variance, signal)
+        return mean, self.factor * contract.without_negative(variance, signal)
 
     def covariance(self, X):
         """Latent covariance (n, n)."""
@@ -90,20 +103,67 @@ class NeighborsPosterior(Process):
         L = jittered_cholesky(A / unit, Jitter(0.0, relative=False))[0]
         half = np.linalg.solve(L, across) / np.sqrt(unit)
         cov -= half.T @ half
-        return process.with_variances(cov, self.mean_and_variance(X)[1], unit)
+        return contract.with_variances(cov, self.mean_and_variance(X)[1], unit)
 
-    def deviations(self, X, n_samples, random_state):
-        """Latent samples minus the mean (n, n_samples), independent where there are many rows.
+    def why_not(self, question):
+        """Rows can be left out one by one where they came at once."""
+        if question == LEAVE_ONE_OUT and not isinstance(self.rows, DistinctRows):
+            return "knows rows one by one that came by fit in memory, not by partial_fit. Call fit."
+        return super().why_not(question)
 
-        Given the training rows near to it, the process is correlated over short distances only.
+    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+        """`LeftOut` of chosen rows: the nearest others predict each."""
+        if terms.cavities is not None:
+            mean, variance = terms.cavities(chosen)
+            return LeftOut(mean[:, None], variance)
+
+        def of_block(some):
+            numbers = chosen[some]
+            block = rows.block(numbers)
+            near = self.around(block.X, n_jobs, self.k + 1)[1]
+            left = left_out.left_out(self.rows, block, numbers, near, np.ones(len(numbers)))
+            mean, variance = left_out.moments(self.prior, left, self.metric, n_jobs)
+            own = kernels.diagonal(self.prior, block.X)[1] + block.noise
+            return mean, self.factor * np.maximum(variance - own, 0.0)
+
+        return LeftOut(*contract.joined(of_block, slices(len(chosen), _ROWS_LEFT_OUT), 1))
+
+    def gradients(self, X, latent, n_jobs=1):
+        """`Slopes` at the rows of X, the neighbours of a query held.
+
+        Predictions jump where other rows become the nearest ones.
         """
-        if len(X) <= JOINT_ROWS:
-            return process.joint_deviations(self, X, n_samples, random_state)
-        std = np.sqrt(self.mean_and_variance(X)[1])
-        return std[:, None] * random_state.normal(size=(n_samples, len(X))).T
+        X = float64(X)
+        rows, near = self.around(X, n_jobs)
+        noise, metric = self.noise_of(rows), self.metric
+
+        def of_block(some):
+            P = self._together(rows, near[some], X[some])
+            given = self.prior, P, rows.y[near[some]], noise[near[some]]
+            local, n_targets = kriging.krige(*given), rows.y.shape[1]
+
+            def slope(g_mean, g_variance):
+                bars = np.tile(g_mean, (len(P), 1)), np.full(len(P), g_variance)
+                found = kriging.linearise(*given)[1](*bars, True)[1][:, -1]
+                return found if metric is None else found @ metric
+
+            own = np.full(len(P), 0.0 if latent else 1.0)
+            _, learned, pull_diagonal = kernels.diagonal(self.kernel, X[some])
+            variance_slope = pull_diagonal(np.zeros(len(P)), own, inputs=True)[1]
+            variance_slope = variance_slope + self.factor * slope(np.zeros(n_targets), 1.0)
+            variance = self.factor * np.maximum(local.variance, 0.0) + own * learned
+            each = [slope(target, 0.0) for target in np.eye(n_targets)]
+            return Slopes(local.mean, variance, np.stack(each, axis=1), variance_slope)
+
+        blocks = slices(len(X), kriging.block_size(near.shape[1]))
+        return Slopes(*contract.joined(of_block, blocks, n_jobs))
+
+    def with_fewer_neighbors(self, most):
+        """The same with at most so many neighbours of a prediction."""
+        return replace(self, k=min(self.k, most))
 
     def plus(self, rows):
-        """The same process given more `DistinctRows`."""
+        """The same posterior given more `DistinctRows`."""
         return self._given(JoinedRows(self._pieces).plus(rows))
 
     def forgetting(self, factor):
@@ -149,11 +209,14 @@ class NeighborsPosterior(Process):
         noise = self.noise_of(rows)
 
         def of_block(block):
-            P = np.concatenate([rows.X[near[block]], X[block, None]], axis=1, dtype=float)
-            if self.metric is not None:
-                P = (P - P[:, -1:]) @ self.metric.T
             of_query = near[block]
+            P = self._together(rows, of_query, X[block])
             return kriging.krige(self.prior, P, rows.y[of_query], noise[of_query])
 
         blocks = slices(len(X), kriging.block_size(near.shape[1]))
-        return [np.concatenate(one) for one in zip(*ordered_map(of_block, blocks, n_jobs))]
+        return contract.joined(of_block, blocks, n_jobs)
+
+    def _together(self, rows, near, X):
+        """Neighbours and queries (n, k + 1, r), in a metric around the query."""
+        P = np.concatenate([rows.X[near], X[:, None]], axis=1, dtype=float)
+        return P if self.metric is None else (P - P[:, -1:]) @ self.metric.T

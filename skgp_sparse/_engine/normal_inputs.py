@@ -34,28 +34,20 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.basis import Basis, Features
+from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.collapsed import core_of
+from skgp_sparse._engine.normal_predictions import (
+    InducingPosterior,
+    Normals,
+)
 from skgp_sparse._engine.problem import Evaluation, Options
-from skgp_sparse._engine.table import Table, row_blocks
+from skgp_sparse._engine.table import Table
 from skgp_sparse._engine.visits import Sums
-from skgp_sparse._ground.linalg import inverse_from_triangle, row_dots, weighted_gram
+from skgp_sparse._ground.linalg import row_dots, weighted_gram
 from skgp_sparse._ground.normal import LOG_2PI
-from skgp_sparse._ground.parallel import ordered_map
 
 _TINY = np.finfo(float).tiny
 _FOOTPRINT = 2  # arrays of the largest kind that `kernels.expectations` holds
-
-
-class Normals(NamedTuple):
-    """Distributions of inputs, one for each row."""
-
-    mean: np.ndarray  # (n, d)
-    variance: np.ndarray  # (n, d)
-
-    def of(self, rows):
-        """Those of some rows."""
-        return Normals(self.mean[rows], self.variance[rows])
 
 
 class Gaps(NamedTuple):
@@ -102,26 +94,6 @@ class LatentProblem(NamedTuple):
         """How the rows are cut, and what may wait between two visits."""
         width = kernels.expectation_width(self.kernel, *self.basis.parameters.shape)
         return self.rows.layout(width, _FOOTPRINT, self.options)
-
-
-class InducingPosterior(NamedTuple):
-    """The posterior of the inducing points, and matrices that rows are multiplied with."""
-
-    features: Features
-    of_column: np.ndarray  # (p,) the group that shares B
-    v: np.ndarray | None  # (m, p); None where only predictions are wanted
-    u: np.ndarray  # (m, p)
-    TB: np.ndarray  # (g, m, m) LB⁻¹
-    Binv: np.ndarray  # (g, m, m)
-    A: np.ndarray  # (g, m, m)
-    Kinv: np.ndarray  # (m, m)
-
-    @classmethod
-    def of(cls, features, of_column, v, u, TB):
-        """The matrices that follow from a posterior in whitened features."""
-        Binv = np.array([inverse_from_triangle(one) for one in TB])
-        A = np.array([features.between_whitenings(one) for one in Binv])
-        return cls(features, of_column, v, u, TB, Binv, A, features.inverse())
 
 
 class LatentBlock(NamedTuple):
@@ -225,42 +197,6 @@ def log_likelihoods(kernel, bound, posterior, outer, block, inputs, gaps):
     value -= 0.5 * seen.precision * row.q
     bars, _ = _pull(posterior, outer, seen, row, slope)
     return value, {"mean": bars.mean, "variance": bars.variance}
-
-
-def mean_and_variance(kernel, posterior, inputs):
-    """Mean and variance (n, p) of the process at inputs that have a distribution."""
-    mean, variance, rest = explained(kernel, posterior, inputs)
-    return mean, variance + rest[:, None]
-
-
-def predict(process, inputs, n_jobs=1):
-    """Mean and variance (n, p) of a `Posterior` of inducing points at such inputs."""
-    one_group = np.zeros(process.u.shape[1], dtype=int)
-    posterior = InducingPosterior.of(process.features, one_group, None, process.u, process.TB[None])
-    return predict_blocks(process.kernel, posterior, inputs, n_jobs)
-
-
-def predict_blocks(kernel, posterior, inputs, n_jobs=1):
-    """`mean_and_variance` by blocks of rows, which bound its memory."""
-    width = kernels.expectation_width(kernel, *posterior.features.Z.shape)
-
-    def run(rows):
-        return mean_and_variance(kernel, posterior, inputs.of(rows))
-
-    parts = ordered_map(run, row_blocks(len(inputs.mean), width), n_jobs)
-    return tuple(np.concatenate(part) for part in zip(*parts))
-
-
-def explained(kernel, posterior, inputs):
-    """Mean and variance (n, p) that the features have, and the variance that they leave (n,)."""
-    expected = kernels.expectations(kernel, *inputs, posterior.features.Z)
-    V = posterior.features.whiten(expected.cross)
-    rest = np.maximum(expected.prior - row_dots(V, V) - expected.inner([posterior.Kinv])[:, 0], 0.0)
-    within = np.stack([row_dots(V @ Binv, V) for Binv in posterior.Binv], axis=1)
-    within += expected.inner(posterior.A)
-    of_mean = expected.inner(posterior.u.T[:, :, None] * posterior.u.T[:, None])
-    variance = np.maximum(of_mean + within[:, posterior.of_column], 0.0)
-    return expected.cross @ posterior.u, variance, rest
 
 
 def _parts(problem, layout):

@@ -1,193 +1,503 @@
-"""The process that predicts, whatever it was inferred with.
+"""The contract of a posterior, and what all posteriors share.
 
-    mean = K*u u,     cov = rest + (TB V*)ᵀ (TB V*),     V* = L⁻¹ Ku*,     rest = K** - V*ᵀ V*
+A posterior says what the latent value is at any rows, its mean and its spread, whatever it was
+inferred with: nothing yet, all training rows, or inducing points. What differs is what it keeps and
+what a prediction costs.
 
-with raw features ``K*u``, features ``V*``, and what those leave of the process, the rest, as the
-basis says (here that of inducing points), and ``TB = LB⁻¹``. For the exact process L belongs to the
-noisy kernel matrix and the last term is absent (``TB is None``). Blocks of rows bound the memory of
-a prediction.
+Means, variances and covariances are required. Other questions are optional: `Posterior.answers`
+names those that a posterior answers, and each of the others raises `NotAvailable`.
 """
 
-from dataclasses import dataclass
-from operator import attrgetter
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import process
-from skgp_sparse._engine.basis import Features
-from skgp_sparse._engine.inducing_basis import InducingFeatures
-from skgp_sparse._engine.process import JOINT_ROWS, Process
-from skgp_sparse._engine.table import row_blocks
-from skgp_sparse._ground.linalg import product_norms, times_lower_transposed
+from skgp_sparse._engine.table import Table
+from skgp_sparse._ground.linalg import cholesky
+from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
+from skgp_sparse._ground.warnings import warn
+
+JOINT_ROWS = 4096  # largest covariance that is factorised for samples
+LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS = "leave_one_out", "gradients", "sample_functions"
+PARTS, NORMALS, LATER_ROWS, BOUNDS = "additive_parts", "predict_normals", "plus", "evidence_bounds"
+_REMEDY = "Set posterior to 'exact' or 'inducing'."
+_REMEDIES = {
+    NORMALS: "Set posterior to 'inducing', and n_inducing to less than the number of rows."
+}
+_INDEFINITE = "The covariance contains NaN or infinite values. Check X and the kernel."
+_LEAST_VARIANCE = 1e-12  # of the prior's, from which correlations are computed
+_NEGATIVE_VARIANCE_TOLERANCE = 1e-6  # of the prior's variance: below, it is rounding
 
 
-@dataclass(frozen=True, eq=False)
-class Prior(Process):
-    """The process before any data: mean zero.
+class NotAvailable(ValueError):
+    """Error of a question that a posterior does not answer; it says what to do instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import NotAvailable
+    >>> X = np.linspace(0, 5, 50)[:, None]
+    >>> model = SparseGPRegressor(posterior="neighbors", random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> try:
+    ...     model.sample_functions(2)
+    ... except NotAvailable:
+    ...     functions = model.sample_y(X, 2)
+    >>> functions.shape
+    (50, 2)
+    """
+
+
+class LeftOut(NamedTuple):
+    """Predictions of rows that are left out, each given all others."""
+
+    mean: Array  # (k, p) standardised
+    variance: Array  # (k,) or (k, p) latent
+
+
+class Slopes(NamedTuple):
+    """Predictions and their gradients with respect to the query."""
+
+    mean: Array  # (n, p)
+    variance: Array  # (n,)
+    mean_slope: Array  # (n, p, d)
+    variance_slope: Array  # (n, d)
+
+
+class RowTerms(NamedTuple):
+    """How training rows entered a posterior: the Gaussian factor of each of them.
 
     Parameters
     ----------
-    kernel : sklearn kernel, its white noise included
-    n_targets : int
+    bound : Bound or None
+        The bound whose share of the residual variance is noise; None: there is no residual.
+    method : Method or None
+        The inference method of sites; None: the noise is Gaussian.
+    sites : ndarray of shape (2, c, n) or None
+        Natural parameters of the sites of all rows, where the method keeps them.
+    cavities : callable or None
+        ``chosen -> (mean, variance)`` of rows whose sites are conditioned on neighbours.
     """
 
-    kernel: object
-    n_targets: int
+    bound: Any = None
+    method: Any = None
+    sites: Array | None = None
+    cavities: Callable[[Ints], tuple[Array, Array]] | None = None
 
-    kind = "prior"
-    width = 0
-
-    def mean(self, X, n_jobs=1):
-        """Zeros (n, p)."""
-        return np.zeros((len(X), self.n_targets))
-
-    def mean_and_variance(self, X, n_jobs=1):
-        """Zeros (n, p) and prior variance (n,)."""
-        signal = kernels.diagonal(self.kernel, process.float64(X))[0]
-        return self.mean(X), np.array(np.broadcast_to(signal, len(X)))
-
-    def covariance(self, X):
-        """Prior covariance (n, n)."""
-        X = process.float64(X)
-        return kernels.evaluate(self.kernel, X, X).copy()
-
-    def deviations(self, X, n_samples, random_state):
-        """Latent samples (n, n_samples) of mean zero, joint over all rows."""
-        return process.joint_deviations(self, X, n_samples, random_state)
+    @property
+    def are_unknown(self) -> bool:
+        """Whether rows have sites that were not kept."""
+        return self.method is not None and self.sites is None
 
 
-@dataclass(frozen=True, eq=False)
-class Posterior(Process):
-    """The process given data.
+class Posterior(ABC):
+    """The posterior of a latent Gaussian process: the contract of everything that predicts.
 
-    Parameters
+    Targets are standardised, and variances are those of the latent value, without white noise. X
+    (n, d) may have any type of numbers: blocks of its rows become float64. Of several targets the
+    posterior is the same but for its mean, (n, p) with variances (n,) and covariances (n, n);
+    several independent processes have an axis of their own, the last one, in everything: (n, k),
+    (n, n, k).
+
+    A posterior can be pickled, and predicts the same numbers to the last bit then, whatever
+    `n_jobs` is. It keeps what its predictions need: no training rows but those that it says.
+
+    Attributes
     ----------
     kernel : sklearn kernel, its white noise included
-    features : Features
-    u : ndarray of shape (m, p)
-        Weights of the raw features in the mean.
-    TB : ndarray of shape (m, m) or None
-        Lower triangular, ``LB⁻¹``.
+        Kernel of the process before any data. No variance is larger than this kernel's, unless
+        sites have negative precisions.
+    name : str
+        Name that users see as `posterior_`.
+    answers : frozenset of str
+        Names of the optional methods that it has.
+    remedy : str
+        What a user may do to have a question answered that it does not answer; "": the usual.
+    width : int
+        Number of floats that a prediction computes per query (and process).
+    n_rows_kept : int
+        Number of training rows that a pickle of it holds; 0 where inducing points stand for them.
+    holds_rows : bool
+        Whether predictions are made from training rows, in memory or not.
+    is_exact : bool
+        Whether it is that of all rows without approximation, so that its value is the evidence.
+    metric : ndarray of shape (r, d) or None
+        Matrix W, where inputs are transformed to ``W x``.
+    factor : float
+        Factor by which variances were calibrated.
+    points : tuple of ndarray or None
+        Points Z (m, d) and weights u (m, p), where the mean is ``k(x, Z) u``; None elsewhere.
+
+    Examples
+    --------
+    >>> from skgp_sparse.posteriors import Posterior
+    >>> sorted(Posterior.__abstractmethods__)
+    ['covariance', 'mean', 'mean_and_variance']
     """
 
-    kernel: object
-    features: Features
-    u: np.ndarray
-    TB: np.ndarray | None
+    kernel: Kernel
+    name: str = ""
+    answers: frozenset[str] = frozenset()
+    remedy: str = ""
+    width: int
+    n_rows_kept: int = 0
+    holds_rows: bool = False
+    is_exact: bool = False
+    metric: Array | None = None
+    factor: float = 1.0
+    points: tuple[Array, Array] | None = None
 
-    kind = property(lambda self: "exact" if self.TB is None else self.features.kind)
-    width = property(attrgetter("features.size"))
-    n_rows_kept = property(lambda self: self.width if self.TB is None else 0)
-    takes_normals = property(lambda self: self.kind == "inducing")
+    def sees(self, rows: Table) -> Table:
+        """Return a table as the posterior and its objective see it.
 
-    def mean(self, X, n_jobs=1):
-        """Mean (n, p)."""
-        return self._by_blocks(lambda block: self.features.raw(block) @ self.u, X, n_jobs)
+        Parameters
+        ----------
+        rows : Table
+            Rows as the family has them.
 
-    def mean_and_variance(self, X, n_jobs=1):
-        """Mean (n, p) and latent variance (n,)."""
-        joined = self._by_blocks(self._mean_variance_and_signal, X, n_jobs)
-        return joined[:, :-2], process.without_negative(joined[:, -2], joined[:, -1])
+        Returns
+        -------
+        Table
+            The same table, or that of ``W x`` where the posterior has a metric.
+        """
+        return rows
 
-    def covariance(self, X):
-        """Latent covariance (n, n)."""
-        X = process.float64(X)
-        V = self.features.whiten(self.features.raw(X))
-        cov = self.features.rest_covariance(X, V)
-        if self.TB is not None:
-            W = times_lower_transposed(V, self.TB)
-            cov += W @ W.T
-        signal = kernels.diagonal(self.kernel, X)[0]
-        cov.flat[:: len(cov) + 1] = process.without_negative(cov.diagonal(), signal)
-        return cov
+    @abstractmethod
+    def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
+        """Predict means.
 
-    def deviations(self, X, n_samples, random_state):
-        """Latent samples minus the mean (n, n_samples).
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query, of any type of numbers. They are neither kept nor changed.
+        n_jobs : int
+            Number of threads. The numbers do not depend on it.
 
-        Joint for few rows; for many, joint through the features and independent beyond.
+        Returns
+        -------
+        ndarray of shape (n, p) or (n, k)
+            Means, one column for each target or process.
+        """
+
+    @abstractmethod
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
+        """Predict means and variances.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query, of any type of numbers. They are neither kept nor changed.
+        n_jobs : int
+            Number of threads. The numbers do not depend on it.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, p) or (n, k)
+            Means, as of `mean`.
+        variance : ndarray of shape (n,) or (n, k)
+            Latent variances, which are never negative.
+        """
+
+    @abstractmethod
+    def covariance(self, X: AnyArray) -> Array:
+        """Compute the joint covariance of few rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query, of any type of numbers. They are neither kept nor changed.
+
+        Returns
+        -------
+        ndarray of shape (n, n) or (n, n, k)
+            Latent covariances; the diagonal are the variances. It is a new array, which the caller
+            may overwrite.
+        """
+
+    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+        """Draw samples minus their mean.
+
+        They are joint over all rows where there are few. Beyond 4096 rows, a posterior may leave
+        out correlations that it hardly has; by default, it leaves out all.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query, of any type of numbers. They are neither kept nor changed.
+        n_samples : int
+            Number of samples.
+        random_state : RandomState
+            Generator of all that is drawn, one sample after the other: with more samples, the first
+            ones stay the same where samples are joint.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples) or (n, n_samples, k)
+            Latent samples of mean zero.
         """
         if len(X) <= JOINT_ROWS:
-            return process.joint_deviations(self, X, n_samples, random_state)
-        features, R = self._weights()
-        weights = R.T @ random_state.normal(size=(n_samples, len(R))).T
+            return joint_deviations(self, X, n_samples, random_state)
+        std = np.sqrt(self.mean_and_variance(X)[1])
+        return std[:, None] * random_state.normal(size=(n_samples, len(X))).T
 
-        def deviate(block):
-            V = features.whiten(features.raw(block))
-            rest = self.mean_and_variance(block)[1] - ((V @ R.T) ** 2).sum(axis=1)
-            normal = random_state.normal(size=(len(block), n_samples))
-            return V @ weights + np.sqrt(np.maximum(rest, 0.0))[:, None] * normal
+    def why_not(self, question: str) -> str | None:
+        """Say why a question has no answer.
 
-        return self._by_blocks(deviate, X, 1)
+        Parameters
+        ----------
+        question : str
+            Name of an optional method.
 
-    def weights_of_samples(self, n_samples, random_state):
-        """Features of the process itself, and samples of their weights (m, n_samples)."""
-        features, R = self._weights()
-        return features, R.T @ random_state.normal(size=(n_samples, len(R))).T
+        Returns
+        -------
+        str or None
+            Rest of a sentence that begins with what was asked; None if there is an answer.
+        """
+        if question in self.answers:
+            return None
+        remedy = self.remedy or _REMEDIES.get(question, _REMEDY)
+        return f"is not available for posterior_={self.name!r}. {remedy}"
 
-    def _weights(self):
-        """Features of the process itself, and R, where ``RᵀR`` is the covariance of weights."""
-        if self.TB is not None:
-            return self.features, self.TB
-        features = self.features.without_data()  # the exact process: its basis are the rows
-        return features, features.whiten(process.root_of_covariance(self, features.Z).T)
+    def leave_one_out(self, rows: Table, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> LeftOut:
+        """Predict training rows, each given all others.
 
-    def _mean_variance_and_signal(self, X):
-        K = self.features.raw(X)
-        mean, V = K @ self.u, self.features.whiten(K, K)
-        signal = kernels.diagonal(self.kernel, X)[0]
-        variance = self.features.rest(X, V, signal)
-        if self.TB is not None:
-            variance = variance + product_norms(V, self.TB)
-        return np.column_stack([mean, variance, np.broadcast_to(signal, len(X))])
+        Parameters
+        ----------
+        rows : Table
+            All rows that the posterior was given.
+        chosen : ndarray of shape (k,)
+            Sorted numbers of the rows that are left out, whose weights are positive.
+        terms : RowTerms
+            How the rows entered the posterior.
+        n_jobs : int
+            Number of threads.
 
-    def _by_blocks(self, function, X, n_jobs):
-        return process.by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)
+        Returns
+        -------
+        LeftOut
+            Means and latent variances.
+
+        Raises
+        ------
+        NotAvailable
+            If the posterior does not know its rows one by one.
+        """
+        raise self._not_available(LEAVE_ONE_OUT)
+
+    def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
+        """Predict, and differentiate the predictions with respect to the query.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query.
+        latent : bool
+            Whether variances leave out the noise of the kernel.
+        n_jobs : int
+            Number of threads.
+
+        Returns
+        -------
+        Slopes
+            Means, variances and their gradients.
+
+        Raises
+        ------
+        NotAvailable
+            If its derivatives are not known.
+        """
+        raise self._not_available(GRADIENTS)
+
+    def sample_functions(
+        self, n_functions: int, n_frequencies: int, random_state: np.random.RandomState
+    ) -> Any:
+        """Draw functions, each the same in all calls.
+
+        Parameters
+        ----------
+        n_functions : int
+            Number of functions, of each target.
+        n_frequencies : int
+            Number of random frequencies of the prior.
+        random_state : RandomState
+            Generator of all that is drawn.
+
+        Returns
+        -------
+        SampledFunctions
+            Functions in units of the standardised targets.
+
+        Raises
+        ------
+        NotAvailable
+            If its mean is no sum of kernels at points.
+        """
+        raise self._not_available(FUNCTIONS)
+
+    def additive_parts(self, kernel: Any, X: AnyArray) -> tuple[Array, Array, Array]:
+        """Predict the parts of an additive process, one for each set of columns.
+
+        Parameters
+        ----------
+        kernel : OrthogonalAdditive
+            The kernel without noise.
+        X : ndarray of shape (n, d)
+            Rows of a query.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, p, c)
+            Means of all sets of columns.
+        variance : ndarray of shape (n, c)
+            Variances of all sets of columns.
+        constant : ndarray of shape (p,)
+            Constant of the mean.
+
+        Raises
+        ------
+        NotAvailable
+            If its mean is no sum of kernels at points.
+        """
+        raise self._not_available(PARTS)
+
+    def predict_normals(self, inputs: Any, n_jobs: int = 1) -> tuple[Array, Array]:
+        """Predict at inputs that have a normal distribution each.
+
+        Parameters
+        ----------
+        inputs : Normals
+            Means and variances of the inputs.
+        n_jobs : int
+            Number of threads.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n, p)
+            Moments of the latent value.
+
+        Raises
+        ------
+        NotAvailable
+            If there are no inducing points.
+        """
+        raise self._not_available(NORMALS)
+
+    def plus(self, rows: Any) -> "Posterior":
+        """Return the posterior given more rows.
+
+        Parameters
+        ----------
+        rows : DistinctRows
+            Rows that arrived later.
+
+        Returns
+        -------
+        Posterior
+            A new posterior with the same hyperparameters.
+
+        Raises
+        ------
+        NotAvailable
+            If it cannot be updated without a fit.
+        """
+        raise self._not_available(LATER_ROWS)
+
+    def with_fewer_neighbors(self, most: int) -> "Posterior":
+        """Return a posterior that predicts more quickly, where it predicts from neighbours.
+
+        Parameters
+        ----------
+        most : int
+            Largest number of neighbours of a prediction.
+
+        Returns
+        -------
+        Posterior
+            The same posterior where there are no neighbours.
+        """
+        return self
+
+    def _not_available(self, question: str) -> NotAvailable:
+        reason = Posterior.why_not(self, question) or "is not available"
+        return NotAvailable(f"{type(self).__name__}.{question} {reason}")
 
 
-def is_of_points(process):
-    """Whether a process is a `Posterior` whose features are a kernel at points."""
-    return type(process) is Posterior and isinstance(process.features, InducingFeatures)
+def require(posterior: Posterior, question: str, name: str) -> None:
+    """Raise `NotAvailable` unless a posterior answers a question; `name` begins the message."""
+    reason = posterior.why_not(question)
+    if reason is not None:
+        raise NotAvailable(f"{name} {reason}")
 
 
-def _shared(name):
-    """An attribute of `Posteriors` that all processes share."""
-    return property(lambda self: getattr(self.each[0], name))
+def float64(X: AnyArray) -> Array:
+    """The rows in double precision, C-ordered."""
+    return np.ascontiguousarray(X, dtype=np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class Posteriors(Process):
-    """Independent processes with the same kernel and inducing points, given data.
+def by_blocks(
+    function: Callable[[Array], Any], X: AnyArray, blocks: Iterable[slice], n_jobs: int
+) -> Any:
+    """What a function makes of blocks of rows (b, d), together: memory is that of a few blocks."""
+    parts = list(ordered_map(lambda rows: function(float64(X[rows])), blocks, n_jobs))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    Parameters
-    ----------
-    each : tuple of Posterior
+
+def joined(of_block: Callable[[Any], Any], blocks: Iterable[Any], n_jobs: int) -> list[Array]:
+    """Arrays of all rows, from the tuples of arrays of blocks."""
+    return [np.concatenate(one) for one in zip(*ordered_map(of_block, blocks, n_jobs))]
+
+
+def joint_deviations(
+    posterior: "Posterior", X: AnyArray, n_samples: int, random_state: np.random.RandomState
+) -> Array:
+    """Latent samples of mean zero."""
+    R = root_of_covariance(posterior, X)
+    return R @ random_state.normal(size=(n_samples, len(X))).T  # one sample after the other
+
+
+def root_of_covariance(posterior: "Posterior", X: AnyArray) -> Array:
+    """R (n, n), where ``R Rᵀ`` is the covariance, in which there is rounding of the prior."""
+    covariance = posterior.covariance(X)
+    try:
+        return cholesky(covariance, failure=_INDEFINITE)
+    except np.linalg.LinAlgError:
+        unit = np.mean(kernels.diagonal(posterior.kernel, float64(X))[0])
+        return pivoted_root(covariance, np.finfo(float).eps * unit)
+
+
+def pivoted_root(C: Array, rounding: float) -> Array:
+    """R with ``R Rᵀ = C`` for semi-definite C, by a Cholesky factorisation with pivots.
+
+    It ends where no more variance is left than `rounding`. A jitter, which would make C definite,
+    would add to variances that are tiny.
     """
-
-    each: tuple
-
-    kernel, features, kind = map(_shared, ("kernel", "features", "kind"))
-    width, n_rows_kept = map(_shared, ("width", "n_rows_kept"))
-
-    def mean(self, X, n_jobs=1):
-        """Means (n, k)."""
-        return np.hstack([one.mean(X, n_jobs) for one in self.each])
-
-    def mean_and_variance(self, X, n_jobs=1):
-        """Means and latent variances, both (n, k)."""
-        means, variances = zip(*(one.mean_and_variance(X, n_jobs) for one in self.each))
-        return np.hstack(means), np.column_stack(variances)
-
-    def covariance(self, X):
-        """Latent covariances (n, n, k)."""
-        return np.stack([one.covariance(X) for one in self.each], axis=-1)
-
-    def deviations(self, X, n_samples, random_state):
-        """Latent samples minus the means (n, n_samples, k)."""
-        draws = [one.deviations(X, n_samples, random_state) for one in self.each]
-        return np.stack(draws, axis=-1)
+    if not np.isfinite(C).all():
+        raise np.linalg.LinAlgError(_INDEFINITE)
+    L, order, rank, _ = lapack.dpstrf(C, tol=rounding, lower=1)
+    R = np.zeros(C.shape)
+    R[order - 1, :rank] = np.tril(L)[:, :rank]
+    return R
 
 
-def noise_variance(kernel, X):
-    """Learned noise variance at the rows of X, scalar or (n,)."""
-    return kernels.diagonal(kernel, process.float64(X))[1]
+def without_negative(variance: Array, signal: Scalars) -> Array:
+    """The variances, rounding below 0 removed; more than rounding is worth a warning."""
+    if np.any(variance < -_NEGATIVE_VARIANCE_TOLERANCE * signal):
+        warn("Predicted variances smaller than 0. Setting those variances to 0.")
+    return np.maximum(variance, 0.0)
+
+
+def with_variances(cov: Array, variance: Array, unit: Scalars) -> Array:
+    """The covariance with the correlations of `cov` and other variances.
+
+    `unit` is the prior variance, in which variances of `cov` are rounded.
+    """
+    ratio = np.sqrt(variance / np.maximum(cov.diagonal(), _LEAST_VARIANCE * unit))
+    cov *= ratio * ratio[:, None]
+    cov.flat[:: len(cov) + 1] = variance
+    return cov

@@ -20,10 +20,19 @@ from scipy.linalg import solve_triangular
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import process
+from skgp_sparse._engine import posterior as contract
 from skgp_sparse._engine.inducing_basis import InducingFeatures
-from skgp_sparse._engine.process import JOINT_ROWS, Process, float64
+from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
+from skgp_sparse._engine.posterior import (
+    BOUNDS,
+    JOINT_ROWS,
+    LEAVE_ONE_OUT,
+    LeftOut,
+    Posterior,
+    float64,
+)
 from skgp_sparse._engine.table import row_blocks
+from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
 from skgp_sparse._ground.parallel import for_each, ordered_map, slices
 
@@ -43,7 +52,7 @@ def leading_rows(kernel, X, noise, n_jobs=1):
 
 
 @dataclass(frozen=True, eq=False)
-class RowsPosterior(Process):
+class RowsPosterior(Posterior):
     """The process given all rows.
 
     Parameters
@@ -74,7 +83,9 @@ class RowsPosterior(Process):
     scale: np.ndarray
     factor: float = 1.0
 
-    kind = "rows"
+    name = "rows"
+    answers = frozenset([LEAVE_ONE_OUT, BOUNDS])
+    holds_rows = True
 
     # of the predicted variances
     kernel = property(lambda self: ConstantKernel(self.factor, "fixed") * self.prior)
@@ -90,7 +101,7 @@ class RowsPosterior(Process):
                 mean = mean + K @ self.alpha[part]
             return mean
 
-        return process.by_blocks(of_block, X, slices(len(X), _ACROSS), n_jobs)
+        return contract.by_blocks(of_block, X, slices(len(X), _ACROSS), n_jobs)
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
@@ -102,17 +113,21 @@ class RowsPosterior(Process):
         used = near[:, : max(JOINT_ROWS // len(X), 1)]
         cov = self._covariance_given(X, np.unique(used))
         signal = kernels.diagonal(self.prior, X)[0]
-        return process.with_variances(cov, self.variance(X, near), signal)
+        return contract.with_variances(cov, self.variance(X, near), signal)
 
-    def deviations(self, X, n_samples, random_state):
-        """Latent samples minus the mean (n, n_samples), independent where there are many rows.
+    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+        """`LeftOut` of chosen rows, whose variances are those that neighbours give.
 
-        Given all training rows, the process is correlated over short distances only.
+        The mean is ``y - α/A``, with the diagonal A of ``(K + D)⁻¹`` from these variances. It is as
+        exact as they are.
         """
-        if len(X) <= JOINT_ROWS:
-            return process.joint_deviations(self, X, n_samples, random_state)
-        std = np.sqrt(self.variance(X, self.nearest(X)))
-        return std[:, None] * random_state.normal(size=(n_samples, len(X))).T
+        known = known_rows(rows)
+        near = NeighborsPosterior.of(self.prior, known, _NEAREST, None, self.factor)
+        variance = near.leave_one_out(rows, chosen, terms, n_jobs).variance / near.factor
+        used = np.arange(len(rows)) if rows.weight is None else np.cumsum(rows.weight > 0) - 1
+        place = used[chosen]  # the posterior has no other rows
+        error = self.alpha[place] * (variance + self.noise[place])[:, None]
+        return LeftOut(rows.block(chosen).y - error, self.factor * variance)
 
     def nearest(self, X, n_jobs=1):
         """Training rows (n, k) that are nearest to those of X, the leading ones left out."""
@@ -132,7 +147,7 @@ class RowsPosterior(Process):
         strips = slices(len(X), at_once)
         parts = [self._variances(float64(X[some]), near[some], n_jobs) for some in strips]
         signal = np.broadcast_to(kernels.diagonal(self.prior, float64(X))[0], len(X))
-        return self.factor * process.without_negative(np.concatenate(parts), signal)
+        return self.factor * contract.without_negative(np.concatenate(parts), signal)
 
     def _variances(self, X, near, n_jobs):
         """Of queries that share the features of the rows near to any of them."""

@@ -71,7 +71,7 @@ class RunningSums:
         return replace(self, sums=self.sums.times(factor))
 
     def solved(self, problem, mean, scale):
-        """Value, `Posterior` and jitter where targets have these units; no row is read."""
+        """Value, `SparsePosterior` and jitter where targets have these units; no row is read."""
         optimum = solve(self._in_units(mean, scale), problem)
         posterior = posterior_of(self.features, optimum.core, problem)
         return optimum.value, posterior, self.features.jitter

@@ -21,9 +21,8 @@ from sklearn.gaussian_process.kernels import Matern
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.fourier_basis import FourierBasis
-from skgp_sparse._engine.metric import in_its_inputs, in_metric
+from skgp_sparse._engine.metric import in_metric
 from skgp_sparse._engine.moments import among_constants
-from skgp_sparse._engine.posterior import is_of_points
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
@@ -159,50 +158,38 @@ class SampledFunctions:
         return in_metric(self.metric, self.check(X))
 
 
-def why_none(process):
-    """Why no functions can be drawn from a process, as part of an error; None: they can."""
-    process = in_its_inputs(process)
-    if not is_of_points(process):
-        return (
-            f"needs posterior_ 'exact' or 'inducing'. Got {process.kind!r}. Set posterior to "
-            "'inducing', or use sample_y."
-        )
-    if kernels.spectrum(process.kernel) is None:
-        return (
-            "draws frequencies of sums, products and powers of RBF, Matern, RationalQuadratic and "
-            f"constants, on chosen columns, too. Got kernel_={process.kernel}. Pass such a kernel, "
-            "or use sample_y."
-        )
-    return None
-
-
-def drawn(process, k, n_frequencies, random_state):
-    """`SampledFunctions` of a process that `why_none` has nothing against, in units of its targets.
+def drawn(posterior, k, n_frequencies, random_state):
+    """`SampledFunctions` of a posterior, in units of its targets.
 
     Parameters
     ----------
-    process : Process
+    posterior : FeaturePosterior
+        Posterior whose features are those of points.
     k : int
-        Functions.
+        Number of functions.
     n_frequencies : int
     random_state : RandomState
     """
-    metric, process = process.metric, in_its_inputs(process)
-    p, Z = process.u.shape[1], process.features.Z
+    Z, u = posterior.points
+    p = u.shape[1]
     of_prior, of_data = (np.random.RandomState(random_state.randint(2**31)) for _ in range(2))
     with single_threaded_blas():
-        harmonics = _harmonics(process.kernel, n_frequencies, Z[0], random_state)
+        harmonics = _harmonics(posterior.kernel, n_frequencies, Z[0], random_state)
         weights = _by_target(of_prior.normal(size=(k * p, harmonics.size)).T, p)
-        features, v = process.weights_of_samples(k * p, of_data)
+        features, v = posterior.weights_of_samples(k * p, of_data)
         v = _by_target(v, p)
         prior = features.whiten((harmonics.raw(Z) @ weights).T).T
         change = features.weights(v - prior)
-        coefficients = np.repeat(process.u, k, axis=1) + change
+        coefficients = np.repeat(u, k, axis=1) + change
     shape = (k,) if p == 1 else (p, k)
-    zero = np.zeros(p * k)
-    return SampledFunctions(
-        harmonics, weights, process.kernel, Z, coefficients, zero, metric, shape
-    )
+    given = harmonics, weights, posterior.kernel, Z, coefficients, np.zeros(p * k)
+    return SampledFunctions(*given, metric=None, shape=shape)
+
+
+def in_metric_of(drawn, metric):
+    """The same functions of ``x`` where those that were drawn are functions of ``W x``."""
+    given = drawn.harmonics, drawn.weights, drawn.kernel, drawn.Z, drawn.coefficients, drawn.mean
+    return SampledFunctions(*given, metric, drawn.shape, drawn.check)
 
 
 def in_units(drawn, mean, scale, one_column, check):

@@ -10,7 +10,6 @@ Of products of kernels of one column, both are sums over pairs of inducing point
 are estimated by evaluations of f at points of a Sobol sequence (Saltelli et al. 2010; Jansen 1999).
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +17,6 @@ from scipy.stats import qmc
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.posterior import is_of_points
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
@@ -70,7 +67,7 @@ def sobol_indices(processes, quantiles, n_jobs):
 
     Parameters
     ----------
-    processes : list of Process
+    processes : list of Posterior
     quantiles : ndarray of shape (k, d)
     n_jobs : int or None
     """
@@ -79,7 +76,10 @@ def sobol_indices(processes, quantiles, n_jobs):
         if all(one is not None for one in closed):
             first, total, variance = np.sum(closed, axis=0)
             return _indices(first[None], total[None], variance[None], error=0.0)
-        threads, quick = resolve_n_jobs(n_jobs), [_quick(process) for process in processes]
+        threads, quick = (
+            resolve_n_jobs(n_jobs),
+            [process.with_fewer_neighbors(_NEIGHBORS) for process in processes],
+        )
         found = [_sampled(quick, quantiles, seed, threads) for seed in range(_SEQUENCES)]
     return _indices(*(np.array(one) for one in zip(*found)))
 
@@ -103,24 +103,17 @@ def _indices(first, total, variance, error=None):
     return SobolIndices(*mean, np.broadcast_to(error, mean.shape))
 
 
-def _quick(process):
-    """The process with few neighbours, if it has some."""
-    if isinstance(process, NeighborsPosterior) and process.k > _NEIGHBORS:
-        return replace(process, k=_NEIGHBORS)
-    return process
-
-
 def _in_closed_form(process, values):
     """Variances (d,) explained by each column, lost without it, and of all: summed over targets.
 
     None where the mean is no sum of products, or a sum of large terms that cancel.
     """
-    if not is_of_points(process):
+    if process.points is None:
         return None
     factors = column_factors(process.kernel, values.shape[1])
-    if factors is None or np.isnan(process.features.Z).any():
+    (Z, u), means, products = process.points, [], []
+    if factors is None or np.isnan(Z).any():
         return None
-    Z, u, means, products = process.features.Z, process.u, [], []
     if Z.shape[1] != len(factors) or (len(factors) * len(Z)) ** 2 > _LARGE:
         return None
     for j, parts in enumerate(factors):
@@ -170,16 +163,15 @@ def _side_by_side(parts):
 
 def _replaced(process, A, B, threads):
     """Means (d, n, p) of rows A in which column j, for each of d, is that of B."""
-    if not is_of_points(process):
+    if process.points is None:
         return np.stack([process.mean(_mixed(A, B, j), threads) for j in range(A.shape[1])])
-    size = max(_FEWEST_TOGETHER, _ENTRIES // max(len(process.features.Z), 1))
+    Z, u = process.points
+    size = max(_FEWEST_TOGETHER, _ENTRIES // max(len(Z), 1))
     blocks = np.array_split(np.arange(len(A)), -(-len(A) // size))
 
     def means(rows):
-        replace = kernels.replacing(process.kernel, A[rows], process.features.Z)
-        return np.stack(
-            [_times(replace(j, B[rows, j]), process.u, len(rows)) for j in range(A.shape[1])]
-        )
+        replace = kernels.replacing(process.kernel, A[rows], Z)
+        return np.stack([_times(replace(j, B[rows, j]), u, len(rows)) for j in range(A.shape[1])])
 
     return np.concatenate([*ordered_map(means, blocks, threads)], axis=1)
 

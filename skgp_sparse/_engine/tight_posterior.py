@@ -22,21 +22,21 @@ import numpy as np
 from scipy.linalg import eigh
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import process
-from skgp_sparse._engine.posterior import Posterior
-from skgp_sparse._engine.process import JOINT_ROWS, Process, float64
+from skgp_sparse._engine import posterior as contract
+from skgp_sparse._engine.feature_posterior import SparsePosterior
+from skgp_sparse._engine.posterior import JOINT_ROWS, Posterior, float64
 from skgp_sparse._engine.table import row_blocks
 
 _LEAST = 1e-8  # variance of a direction, as a share of that of the process, that is told from none
 
 
 @dataclass(frozen=True, eq=False)
-class TightPosterior(Process):
+class TightPosterior(Posterior):
     """The process given data, with smaller variances than those of its inducing points alone.
 
     Parameters
     ----------
-    plain : Posterior
+    plain : SparsePosterior
         Given the same inducing points, v = 1.
     X : ndarray of shape (n, d)
         Training inputs.
@@ -46,12 +46,14 @@ class TightPosterior(Process):
         ``Vᵀ`` times these.
     """
 
-    plain: Posterior
+    plain: SparsePosterior
     X: np.ndarray
     weights: np.ndarray
     explained: np.ndarray
 
-    kind = "inducing"
+    name = "inducing"
+    remedy = "Set tight_variance to False, and call fit, not partial_fit."
+    holds_rows = True
 
     kernel = property(attrgetter("plain.kernel"))
     features = property(attrgetter("plain.features"))
@@ -65,16 +67,16 @@ class TightPosterior(Process):
         """Mean (n, p) and latent variance (n,)."""
         mean, variance = self.plain.mean_and_variance(X, n_jobs)
         blocks = row_blocks(len(X), self.width)
-        gain = process.by_blocks(lambda X: (self._gains(X) ** 2).sum(axis=1), X, blocks, n_jobs)
+        gain = contract.by_blocks(lambda X: (self._gains(X) ** 2).sum(axis=1), X, blocks, n_jobs)
         signal = np.broadcast_to(kernels.diagonal(self.kernel, float64(X))[0], len(X))
-        return mean, process.without_negative(variance - gain, signal)
+        return mean, contract.without_negative(variance - gain, signal)
 
     def covariance(self, X):
         """Latent covariance (n, n)."""
         gains = self._gains(float64(X))
         cov = self.plain.covariance(X) - gains @ gains.T
         signal = kernels.diagonal(self.kernel, float64(X))[0]
-        cov.flat[:: len(cov) + 1] = process.without_negative(cov.diagonal(), signal)
+        cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
         return cov
 
     def deviations(self, X, n_samples, random_state):
@@ -83,7 +85,7 @@ class TightPosterior(Process):
         For many rows, their correlations are those of v = 1.
         """
         if len(X) <= JOINT_ROWS:
-            return process.joint_deviations(self, X, n_samples, random_state)
+            return contract.joint_deviations(self, X, n_samples, random_state)
         before, now = (one.mean_and_variance(X)[1] for one in (self.plain, self))
         shrunk = np.sqrt(np.divide(now, before, out=np.zeros_like(now), where=before > 0))
         return shrunk[:, None] * self.plain.deviations(X, n_samples, random_state)
@@ -95,11 +97,11 @@ class TightPosterior(Process):
 
 
 def tightened(plain, rows, bound):
-    """The `TightPosterior` of a `Posterior`.
+    """The `TightPosterior` of a `SparsePosterior`.
 
     Parameters
     ----------
-    plain : Posterior
+    plain : SparsePosterior
     rows : Block
         All training rows.
     bound : Bound

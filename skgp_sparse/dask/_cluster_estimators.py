@@ -62,7 +62,7 @@ class OnCluster:
                 held = self.__dict__.pop("_held")
             if any(getattr(fit.posterior, "table", None) is not None for fit in self._fits):
                 held.pop_all()  # the futures of its parts live as long as the posterior
-            if any(isinstance(fit.objective.rows, DaskTable) for fit in self._fits):
+            if any(isinstance(fit.used_rows, DaskTable) for fit in self._fits):
                 self._fits = [fit._replace(objective=None) for fit in self._fits]
         return self
 

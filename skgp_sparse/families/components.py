@@ -6,7 +6,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import additive
-from skgp_sparse._engine.posterior import is_of_points
+from skgp_sparse._engine.posterior import PARTS, require
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.kernels import OrthogonalAdditive
 
@@ -68,13 +68,11 @@ def components_of(view, X, names, name):
             f"{name} needs kernel=OrthogonalAdditive() of skgp_sparse.kernels, to which nothing "
             f"but noise is added. Got kernel_={process.kernel}. Fit again with it."
         )
-    if not (is_of_points(process) and view.one_column):
-        raise ValueError(
-            f"{name} needs one target, and posterior_ 'exact' or 'inducing'. Got {process.kind!r} "
-            f"and {len(view.y_mean)} target(s). Set posterior to 'inducing', and fit one target."
-        )
+    require(process, PARTS, name)
+    if not view.one_column:
+        raise ValueError(f"{name} needs one target. Got {len(view.y_mean)}. Fit one at a time.")
     with single_threaded_blas():
-        mean, variance, constant = additive.parts(process, kernel, X)
+        mean, variance, constant = process.additive_parts(kernel, X)
     mean, std = mean[:, 0] * view.y_scale, np.sqrt(variance) * view.y_scale
     spread = mean.var(axis=0)
     total = spread.sum()

@@ -67,7 +67,7 @@ def _explained(job, fit):
     block = job.rows.block(chosen)
     mean, y = fit.posterior.mean(block.X, job.settings.options.n_jobs), block.y
     if job.model.has_sites:
-        y, mean = _responses(fit.objective.likelihood, block, mean)
+        y, mean = _responses(fit.likelihood, block, mean)
     total = np.sum((y - y.mean(axis=0)) ** 2, axis=0)
     share = 1.0 - np.sum((y - mean) ** 2, axis=0) / or_one(total)
     return np.where(total > 0, share, 1.0)

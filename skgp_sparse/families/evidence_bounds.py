@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine.evidence import certify
 from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.posterior import BOUNDS, require
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
@@ -17,7 +18,6 @@ from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.rows.checks import check_columns
 
-_WITHOUT = "neighbors", "fourier"  # kinds of posteriors that bound no exact evidence
 _RESIDUAL = 1e-3  # of the solve: it costs the bounds about its square over the noise
 
 
@@ -71,30 +71,27 @@ def evidence_bounds(fit, parameters, records, units, name):
     name : str
         For errors.
     """
-    if fit.posterior.kind in _WITHOUT:
-        raise ValueError(
-            f"{name} needs a posterior whose bounds are known, but posterior_ is "
-            f"{fit.posterior.kind!r}. Set posterior='exact', 'inducing' or 'rows', or judge "
-            "the fit by log_predictive_density of rows that it has not seen."
-        )
-    if fit.objective is not None and fit.objective.rows.X_std is not None:
+    rows = fit.rows
+    if rows is not None and rows.X_std is not None:
         raise ValueError(
             f"{name} takes inputs as known, but fit was given X_std. Judge the fit by the density "
             "of rows that it has not seen."
         )
+    require(fit.posterior, BOUNDS, name)
     bound = resolve_bound(parameters.bound, name)
     if records is not None:
         rows = replace(records.numbers(False), y_mean=units.mean, y_scale=units.scale)
         check_columns(rows.y, len(units.scale), name)
         return _bounds(fit, parameters, with_noise_floor(rows, fit.kernel), bound, None)
-    if fit.posterior.kind == "exact":
+    value = None if fit.given is not None else fit.value
+    if fit.posterior.is_exact and value is not None:
         return EvidenceBounds(*5 * [float(fit.value)], 0.0)
-    if fit.objective is None or not fit.objective.rows.in_memory:
+    if rows is None or not rows.in_memory:
         raise ValueError(
             f"{name}: this estimator does not contain the training rows, because it was fitted on "
             "a cluster or from a large source, or loaded from a pickle. Pass X and y."
         )
-    return _bounds(fit, parameters, fit.objective.rows, bound, fit.value)
+    return _bounds(fit, parameters, rows, bound, value)
 
 
 def _bounds(fit, parameters, rows, bound, value):

@@ -22,7 +22,7 @@ from skgp_sparse.families.parameter_checks import check_coded, check_mixes
 from skgp_sparse.families.requests import job_of
 from skgp_sparse.inference.contracts import Model
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.posteriors._contract import Selection, Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod, Selection
 from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._race import agree
 from skgp_sparse.posteriors._scales import begun_at_likely_scale
@@ -48,7 +48,7 @@ class Family(ABC):
         Of the estimator, for errors.
     rules : Rules
         What rows must be like.
-    strategy : Strategy
+    method : PosteriorMethod
         What posteriors are given.
     likelihood : Likelihood or None
         None: the noise is Gaussian.
@@ -69,7 +69,7 @@ class Family(ABC):
     parameters: Any
     name: str
     rules: Any
-    strategy: Strategy
+    posterior_method: PosteriorMethod
     likelihood: Likelihood | None
     bound: Bound
     has_sites: bool = True
@@ -279,13 +279,13 @@ class Family(ABC):
         model: Model,
         name: str = "",
         before: Any = None,
-        posterior: Strategy | None = None,
+        posterior: PosteriorMethod | None = None,
     ) -> Job:
         """The `Job` of a table, with another posterior than the one that was chosen if need be."""
         check_mixes(self.parameters.metric, kernel, self.name)
         given, d = self.parameters.kernel, rows.n_features
         check_coded(given, kernel, self.columns(), d, self.name)
-        job = job_of(self, rows, kernel, model, name, posterior or self.strategy)
+        job = job_of(self, rows, kernel, model, name, posterior or self.posterior_method)
         job = job._replace(before=before)
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 
@@ -347,7 +347,9 @@ def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
 
 def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
     with about(job.name), single_threaded_blas():
-        return job.strategy.fit(job, random_state)._replace(plan=job.plan)
+        fit = job.posterior_method.fit(job, random_state)
+        given = None if _is_of(fit, job.rows) else job.rows
+        return fit._replace(plan=job.plan, method_name=job.posterior_method.name, given=given)
 
 
 def _fit_quietly(job: Job, random_state: np.random.RandomState, seconds: float) -> tuple[Fit, Any]:
@@ -362,7 +364,7 @@ def _fit_elsewhere(
 ) -> tuple[Fit, Any]:
     """A fit without its rows, and its warnings, for another process."""
     fit, warnings = _fit_quietly(job, random_state, seconds)
-    return _with_rows(fit, None), warnings
+    return _without_rows(fit), warnings
 
 
 def _are_small(jobs: list[Job], at_once: int) -> bool:
@@ -380,10 +382,26 @@ def _alone(job: Job) -> Job:
     return job.with_settings(options=options, progress=None, deadline=None)
 
 
-def _with_rows(fit: Fit, rows: Any) -> Fit:
-    rows = None if rows is None else fit.posterior.sees(rows)
+def _without_rows(fit: Fit) -> Fit:
+    """The fit without the rows of its job."""
+    if fit.given is not None:
+        return fit._replace(given=None)
     objective: Any = fit.objective  # a dataclass, as all objectives are
-    return fit._replace(objective=replace(objective, rows=rows))
+    return fit._replace(objective=replace(objective, rows=None))
+
+
+def _with_rows(fit: Fit, rows: Any) -> Fit:
+    """The fit with the rows of its job, which it was made without or from a copy of."""
+    if not _is_of(fit, rows):
+        return fit._replace(given=rows)
+    objective: Any = fit.objective
+    return fit._replace(objective=replace(objective, rows=fit.posterior.sees(rows)))
+
+
+def _is_of(fit: Fit, rows: Any) -> bool:
+    """Whether the objective of a fit is of all rows of a job, which it may have lost since."""
+    own = None if fit.objective is None else fit.objective.rows
+    return fit.objective is not None and (own is None or len(own) == len(rows))
 
 
 def selection_of(fits: list[Fit]) -> list[Any]:
@@ -394,7 +412,7 @@ def selection_of(fits: list[Fit]) -> list[Any]:
 
 def inducing_points_of(fits: list[Fit]) -> dict[str, Any]:
     """Fitted attributes of inducing points; none where predictions come from neighbours."""
-    Z: list[Any] = [fit.objective.inducing_points for fit in fits]
+    Z: list[Any] = [fit.objective and fit.objective.inducing_points for fit in fits]
     if any(points is None for points in Z):
         return {}
     sizes, one = [len(points) for points in Z], len(fits) == 1

@@ -10,6 +10,7 @@ import numpy as np
 
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.moments import Moments, moments_of, or_one
+from skgp_sparse._engine.posterior import LATER_ROWS
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._engine.visited_rows import known_rows
@@ -21,7 +22,7 @@ from skgp_sparse.families.choices import (
     with_noise_floor,
 )
 from skgp_sparse.families.family import Family
-from skgp_sparse.families.parameter_checks import check_strategy
+from skgp_sparse.families.parameter_checks import check_posterior_method
 from skgp_sparse.families.streams import joined, new_stream
 from skgp_sparse.families.varying_noise import check_learned_noise, with_varying_noise
 from skgp_sparse.families.views import TargetView
@@ -44,8 +45,8 @@ class GaussianNoise(Family):
     def __init__(self, parameters, name):
         self.parameters, self.name = parameters, name
         self.bound = resolve_bound(parameters.bound, name)
-        self.strategy = resolve_posterior(parameters.posterior, name)
-        check_strategy(self)
+        self.posterior_method = resolve_posterior(parameters.posterior, name)
+        check_posterior_method(self)
         self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
     def jobs(self, records, earlier):
@@ -69,7 +70,7 @@ class GaussianNoise(Family):
         """What the posterior was given."""
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
-        return {"posterior_": process.kind, "likelihood_": None, **learned}
+        return {"posterior_": fits[0].name, "likelihood_": None, **learned}
 
     def judge(self, view, part):
         """Mean log densities of the targets (n,), with the known noise."""
@@ -96,12 +97,12 @@ class GaussianNoise(Family):
 
     def stream_of(self, fits, n_iter, random_state):
         """The `StreamState` of the rows of a fit."""
-        rows, kernel = fits[0].objective.rows, fits[0].kernel
+        rows, kernel = fits[0].rows, fits[0].kernel
         part, units = part_of(rows).counting(), Units(rows.y_mean, rows.y_scale)
         stream = new_stream(part, random_state, 1, first=or_one(units.scale)).seeded(part)
         moments = moments_of(part.y / stream.first, part.weight)
         stream = stream._replace(units=units, moments=moments, n_iter=n_iter)
-        if self.strategy.keeps_rows or fits[0].posterior.kind == "neighbors":
+        if self.posterior_method.keeps_rows or LATER_ROWS in fits[0].posterior.answers:
             return _with_fit(stream._replace(rows=joined(None, part)), fits[0])
         job = self._job(rows, kernel)
         knowledge = knowledge_of(fits[0], job)
@@ -113,7 +114,7 @@ class GaussianNoise(Family):
     def learn(self, stream, part, due):
         """Sums of all rows at the theta and Z of now, or at others."""
         stream = stream._replace(moments=_moments(stream, part))
-        if self.strategy.keeps_rows or stream.rows is not None:
+        if self.posterior_method.keeps_rows or stream.rows is not None:
             return self._learn_neighbors(stream, part, due)
         latest, knowledge = self._latest_units(stream), stream.knowledge[0]
         # the reservoir may not hold all rows of the first call
@@ -128,7 +129,7 @@ class GaussianNoise(Family):
             return self._fitted(stream, stream.sums.plus(problem), problem, 0)
         job = self._job(self._table(everything, stream.units))
         random_state = stream.random_state()
-        fit, knowledge = self.strategy.resume(job, knowledge, action, random_state)
+        fit, knowledge = self.posterior_method.resume(job, knowledge, action, random_state)
         problem = self._problem(job.rows, knowledge, job)
         stream = stream._replace(knowledge=(knowledge,))
         return self._fitted(stream, RunningSums.of(problem), problem, fit.n_iter)
@@ -137,17 +138,17 @@ class GaussianNoise(Family):
         """All rows, which are neighbours at once; a move is a fit from the start."""
         stream = stream._replace(rows=joined(stream.rows, part))
         fit, units = stream.fit, stream.units
-        if fit is not None and fit.posterior.kind == "neighbors" and not due:
+        if fit is not None and LATER_ROWS in fit.posterior.answers and not due:
             fit = self._with_neighbors(fit, stream, part)
             return _with_fit(stream, fit), [fit]
         if fit is None or due or not self.moves():
             units = self._latest_units(stream)
         kernel = None if fit is None or due else fit.kernel
-        posterior = self.strategy if self.strategy.keeps_rows else Neighbors()
+        posterior = self.posterior_method if self.posterior_method.keeps_rows else Neighbors()
         job = self._job(self._table(stream.rows, units), kernel, posterior)
         if kernel is not None:
             job = job.with_settings(solver=KeepParameters())
-        fit = job.strategy.fit(job, stream.random_state())
+        fit = job.posterior_method.fit(job, stream.random_state())
         return _with_fit(stream._replace(units=units), fit), [fit]
 
     def _with_neighbors(self, fit, stream, part):
@@ -222,7 +223,7 @@ def _moments(stream, part):
 
 def _with_fit(stream, fit):
     """The stream after a fit to all of its rows."""
-    few = fit.posterior.kind != "neighbors"
+    few = LATER_ROWS not in fit.posterior.answers
     return stream._replace(fit=fit, knowledge=(Knowledge(fit.kernel, None, few=few),))
 
 

@@ -3,12 +3,9 @@
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import slopes
-from skgp_sparse._engine.metric import ProcessInMetric
-from skgp_sparse._engine.metric import in_metric as seen_in
-from skgp_sparse._engine.missing_values import ProcessWithGaps
+from skgp_sparse._engine.metric import in_metric
 from skgp_sparse._engine.moments import among_constants
-from skgp_sparse._engine.process import float64
+from skgp_sparse._engine.posterior import GRADIENTS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import is_gaussian
@@ -56,30 +53,16 @@ def gradients(view, X, latent, parameters, name):
     """
     view = view.of_latent()
     latent = latent and is_gaussian(parameters.likelihood)  # elsewhere, the value has white noise
-    process, metric = view.process, None
-    if isinstance(process, ProcessWithGaps):
-        raise ValueError(
-            f"{name}: gradients are not known where a value of X is missing in a column in which "
-            "none was missing in fit. Impute it, or leave out return_gradient."
-        )
-    if isinstance(process, ProcessInMetric):
-        process, metric = process.process, process.metric
-    if not kernels.differentiable(process.kernel):
+    posterior = view.process
+    if not kernels.differentiable(posterior.kernel):
         raise ValueError(
             f"{name}: gradients need a kernel with derivative rules, but a part of "
-            f"{process.kernel} has none. Add one with skgp_sparse.kernels.register."
+            f"{posterior.kernel} has none. Add one with skgp_sparse.kernels.register."
         )
-    of = slopes.slopes_of(process)
-    if of is None:
-        raise ValueError(
-            f"{name}: gradients are known for any posterior_ but 'rows', without n_mean and "
-            f"tight_variance. Got {process.kind!r}. Set posterior to 'inducing'."
-        )
-    seen = seen_in(metric, X)
+    require(posterior, GRADIENTS, f"{name}: return_gradient")
     with np.errstate(all="ignore"), single_threaded_blas():
-        found = of(seen, latent, resolve_n_jobs(parameters.n_jobs))
-        found = found if metric is None else slopes.in_metric(found, metric)
-        signal = kernels.diagonal(process.kernel, float64(seen))[0]
+        found = posterior.gradients(X, latent, resolve_n_jobs(parameters.n_jobs))
+        signal = kernels.diagonal(posterior.kernel, in_metric(posterior.metric, X))[0]
     scale, std = view.y_scale, np.sqrt(found.variance)
     least = np.sqrt(np.maximum(found.variance, _ROUNDING * signal + _TINY))
     mean, std_slope = view.mean_of_targets(found.mean), 0.5 * found.variance_slope / least[:, None]

@@ -59,7 +59,7 @@ def scores_of(fit, scored, n_jobs):
     """
     if scored is None or why_unknown(fit) is not None:
         return None
-    rows = fit.objective.rows
+    rows = fit.rows
     chosen = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
     if len(chosen) > _MOST_ROWS:
         chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:_MOST_ROWS])
@@ -79,10 +79,10 @@ def scores_of(fit, scored, n_jobs):
 
 def _optimism(fit):
     """By which errors of new rows are larger than those of rows that hyperparameters have seen."""
-    objective, p = fit.objective, len(fit.kernel.theta)
-    if p and hasattr(objective, "likelihood"):
-        p += len(objective.likelihood.theta)
-    n = objective.rows.total_weight() * objective.rows.n_targets
+    rows, p = fit.used_rows, len(fit.kernel.theta)
+    if p and fit.likelihood is not None:
+        p += len(fit.likelihood.theta)
+    n = rows.total_weight() * rows.n_targets
     return np.sqrt((n + p) / max(n - p, 1.0))
 
 

@@ -18,7 +18,7 @@ from skgp_sparse.families.choices import (
     resolve_multi_class,
     resolve_sigmoid,
 )
-from skgp_sparse.families.parameter_checks import check_sites_of_solver, check_strategy
+from skgp_sparse.families.parameter_checks import check_posterior_method, check_sites_of_solver
 from skgp_sparse.families.requests import tolerance
 from skgp_sparse.families.sites import SiteFamily
 from skgp_sparse.families.streams import new_stream
@@ -51,7 +51,7 @@ class ClassLabels(SiteFamily):
 
     def __init__(self, parameters, name, classes=None):
         self.parameters, self.name = parameters, name
-        self.strategy = resolve_posterior(parameters.posterior, name)
+        self.posterior_method = resolve_posterior(parameters.posterior, name)
         self.sigmoid = resolve_sigmoid(parameters.likelihood, name)
         self.rules = Rules(name, parameters.kernel, labels=True)
         if classes is not None:
@@ -67,7 +67,7 @@ class ClassLabels(SiteFamily):
         self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
         self.method = resolve_method(self.parameters.bound, self.likelihood, self.name)
         check_sites_of_solver(self.parameters, self.method, self.name)
-        check_strategy(self)
+        check_posterior_method(self)
 
     def random_states(self, random_state):
         """The same one for every problem."""
@@ -107,14 +107,14 @@ class ClassLabels(SiteFamily):
     def view(self, fits, units):
         """All problems together."""
         latent = [TargetView(fit.posterior, *Units.none(1), one_column=True) for fit in fits]
-        likelihoods = [fit.objective.likelihood for fit in fits]
+        likelihoods = [fit.likelihood for fit in fits]
         return LabelView(latent, likelihoods, len(self.classes), self.multi_class)
 
     def attributes(self, fits, units):
         """The classes, and what the posteriors were given."""
         processes = [fit.posterior for fit in fits]
         learned = {
-            "posterior_": [process.kind for process in processes],
+            "posterior_": [fit.name for fit in fits],
             "metric_": [process.metric for process in processes],
         }
         if len(fits) == 1:
@@ -133,7 +133,7 @@ class ClassLabels(SiteFamily):
     def stream_of(self, fits, n_iter, random_state):
         """The `StreamState` of the rows of a fit."""
         part = self._rows_of(fits)
-        knowledge = tuple(knowledge_of(f, self.job(f.objective.rows, f.kernel, None)) for f in fits)
+        knowledge = tuple(knowledge_of(f, self.job(f.rows, f.kernel, None)) for f in fits)
         stream = self.new_stream(part, random_state)
         return stream._replace(knowledge=knowledge, n_iter=n_iter).seeded(part)
 
@@ -192,7 +192,7 @@ class ClassLabels(SiteFamily):
         for fit, task in zip(fits, self.tasks):
             label = task.label_of(k, len(self.tasks))
             if label is not None:
-                rows = fit.objective.rows
+                rows = fit.rows
                 weight = np.ones(len(rows)) if rows.weight is None else rows.weight
                 is_here = rows.y[:, 0] == label
                 return rows.X[is_here], weight[is_here]

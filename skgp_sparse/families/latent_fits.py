@@ -14,7 +14,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import inducing, kernels
 from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.normal_inputs import Gaps, Normals
+from skgp_sparse._engine.normal_inputs import Gaps
+from skgp_sparse._engine.normal_predictions import Normals
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.deadline import Deadline

@@ -4,22 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine import cavities
-from skgp_sparse._engine.cavities import LeftOut
-from skgp_sparse._engine.metric import in_its_inputs
+from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse._engine.moments import among_constants
-from skgp_sparse._engine.nearest import DistinctRows
-from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.posterior import Posterior, Posteriors, noise_variance
-from skgp_sparse._engine.rows_posterior import RowsPosterior
-from skgp_sparse._engine.visited_rows import known_rows
+from skgp_sparse._engine.posterior import LEAVE_ONE_OUT, LeftOut
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.families.views import centre_and_scale
-from skgp_sparse.inference.local_site_objective import LocalSiteObjective
-from skgp_sparse.inference.site_objective import SiteObjective
-
-_NEIGHBORS = 100  # whose variances are taken where those of all rows are not known
 
 
 class LooPrediction(NamedTuple):
@@ -105,9 +95,9 @@ def loo_probabilities(fits, view, parameters, name):
     for fit in fits:
         rows = _rows_of(fit, name)
         with np.errstate(all="ignore"), single_threaded_blas():
-            left = _with_sites(in_its_inputs(fit.posterior), fit, np.arange(len(rows)), n_jobs)
+            left = _left_out(fit, np.arange(len(rows)), n_jobs)
         moments = (np.squeeze(column.T) for column in left)
-        columns.append(_in_order(fit.objective.likelihood.probability(*moments).T, rows))
+        columns.append(_in_order(fit.likelihood.probability(*moments).T, rows))
     return view.of_classes(np.column_stack(columns))
 
 
@@ -116,7 +106,7 @@ def _rows_of(fit, name):
     reason = why_unknown(fit)
     if reason is not None:
         raise ValueError(f"{name} {reason}")
-    rows = fit.objective.rows
+    rows = fit.rows
     if np.any(rows.places == -1) or (rows.weight is not None and not rows.weight.all()):
         raise ValueError(
             f"{name} cannot leave out rows of weight zero, which were not in the fit. Fit without "
@@ -132,7 +122,7 @@ def _in_order(column, rows):
 
 def why_unknown(fit):
     """Why rows cannot be left out of a fit, as part of an error; None: they can."""
-    rows = None if fit.objective is None else fit.objective.rows
+    rows = fit.rows
     if rows is None or not rows.in_memory:
         return (
             "needs the training rows, which this estimator does not contain, because it was fitted "
@@ -140,20 +130,12 @@ def why_unknown(fit):
         )
     if rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std. Call fit without it."
-    if isinstance(fit.objective, SiteObjective) and fit.objective.inner_state is None:
+    if fit.terms.are_unknown:
         return (
             "needs the sites of all rows, which solvers of minibatches do not keep. Set solver to "
             "'lbfgs'."
         )
-    process = in_its_inputs(fit.posterior)
-    if isinstance(process, Posterior | Posteriors | RowsPosterior):
-        return None
-    if isinstance(process, NeighborsPosterior) and isinstance(process.rows, DistinctRows):
-        return None
-    return (
-        f"does not know the rows of posterior_={process.kind!r} one by one. Set n_mean to None and "
-        "tight_variance to False, and call fit, not partial_fit."
-    )
+    return fit.posterior.why_not(LEAVE_ONE_OUT)
 
 
 def predicted(fit, n_jobs, chosen):
@@ -166,52 +148,40 @@ def predicted(fit, n_jobs, chosen):
     chosen : ndarray of shape (k,)
         Their numbers in the table, sorted. Their weights are positive.
     """
-    rows, process = fit.objective.rows, in_its_inputs(fit.posterior)
     with single_threaded_blas():
-        if isinstance(fit.objective, SiteObjective | LocalSiteObjective):
-            return _of_responses(_with_sites(process, fit, chosen, n_jobs), fit, chosen)
-        return _of_numbers(_of_normal(process, fit, rows, chosen, n_jobs), process, rows, chosen)
+        left = _left_out(fit, chosen, n_jobs)
+        if fit.likelihood is not None:
+            return _of_responses(left, fit, chosen)
+        return _of_numbers(left, fit, chosen)
 
 
-def _of_normal(process, fit, rows, chosen, n_jobs):
-    """`LeftOut` where the noise is Gaussian."""
-    if isinstance(process, NeighborsPosterior):
-        return cavities.of_neighbors(process, rows, chosen, n_jobs)
-    if isinstance(process, RowsPosterior):
-        known = known_rows(rows)
-        near = NeighborsPosterior.of(process.prior, known, _NEIGHBORS, None, process.factor)
-        return cavities.of_rows(process, rows, chosen, near, n_jobs)
-    if process.TB is None:
-        left = cavities.of_exact(process, rows)
-        return LeftOut(left.mean[chosen], left.variance[chosen])
-    return cavities.of_basis(process, _some(rows, chosen), fit.objective.bound, n_jobs)
+def _left_out(fit, chosen, n_jobs):
+    """`LeftOut` of chosen rows; those that the posterior was not given are predicted."""
+    posterior, used, given = fit.posterior, fit.used_rows, fit.rows
+    if used is given:
+        return posterior.leave_one_out(used, chosen, fit.terms, n_jobs)
+    block = given.block(chosen)
+    place = _places_among(used.everything(), block)
+    known = np.unique(place[place >= 0])
+    mean, variance = posterior.mean_and_variance(block.X, n_jobs)
+    left = posterior.leave_one_out(used, known, fit.terms, n_jobs)
+    of_row = np.searchsorted(known, place[place >= 0])
+    mean[place >= 0], variance[place >= 0] = left.mean[of_row], left.variance[of_row]
+    return LeftOut(mean, variance)
 
 
-def _with_sites(process, fit, chosen, n_jobs):
-    """`LeftOut` where rows have a likelihood; of several processes, variances are (k, c), too."""
-    objective = fit.objective
-    if isinstance(objective, LocalSiteObjective):
-        mean, variance = objective.cavities(fit.kernel, chosen)
-        return LeftOut(mean[:, None], variance)
-    sites = np.asarray(objective.inner_state.sites)[..., chosen]
-    given = _some(objective.rows, chosen), objective.method
-    if not isinstance(process, Posteriors):
-        return cavities.of_sites(process, *given, sites, n_jobs)
-    each = [
-        cavities.of_sites(one, *given, sites[:, k : k + 1], n_jobs)
-        for k, one in enumerate(process.each)
-    ]
-    means, variances = zip(*each)
-    return LeftOut(np.hstack(means), np.column_stack(variances))
+def _places_among(rows, others):
+    """Numbers (k,) of the rows of a `Block` that equal those of another one, -1 where none does."""
+    both = [np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others)]
+    same = np.unique(np.vstack(both), axis=0, return_inverse=True)[1].ravel()
+    first = np.full(same.max() + 1, -1)
+    first[same[: len(rows.X)][::-1]] = np.arange(len(rows.X))[::-1]
+    return first[same[len(rows.X) :]]
 
 
-def _some(rows, chosen):
-    return rows if len(chosen) == len(rows) else rows.subset(chosen)
-
-
-def _of_numbers(left, process, rows, chosen):
-    block = rows.block(chosen)
-    noise = np.broadcast_to(noise_variance(process.kernel, block.X), len(chosen))
+def _of_numbers(left, fit, chosen):
+    block = fit.rows.block(chosen)
+    noise = np.broadcast_to(noise_variance(fit.posterior.kernel, block.X), len(chosen))
     known = np.broadcast_to(block.noise, len(chosen))[:, None]
     variance = np.maximum(left.variance + noise, np.finfo(float).tiny)[:, None]
     density = log_normal_density(block.y, left.mean, np.sqrt(variance + known))
@@ -220,7 +190,7 @@ def _of_numbers(left, process, rows, chosen):
 
 
 def _of_responses(left, fit, chosen):
-    block, likelihood = fit.objective.rows.block(chosen), fit.objective.likelihood
+    block, likelihood = fit.rows.block(chosen), fit.likelihood
     latent, y = left.mean[:, 0] + block.offset, block.y[:, 0]
     mean, variance = likelihood.response(latent, left.variance)
     density = likelihood.tilted(y, latent, left.variance)[0]

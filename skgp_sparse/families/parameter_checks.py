@@ -143,10 +143,10 @@ def check_restarts(estimator, kernel):
         )
 
 
-def check_strategy(family):
+def check_posterior_method(family):
     """Raise if the posterior cannot be given what is asked for."""
-    given, reason = family.parameters, family.strategy.refuses(family)
-    if reason is None and not (family.strategy.has_bound or is_auto(given.bound)):
+    given, reason = family.parameters, family.posterior_method.refuses(family)
+    if reason is None and not (family.posterior_method.uses_bound or is_auto(given.bound)):
         reason = f"has no bound, so that none can be chosen. Got bound={as_text(given.bound)}"
     if reason is not None:
         raise ValueError(
@@ -261,11 +261,11 @@ def can_learn_later(estimator):
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
     try:
-        strategy = resolve_posterior(estimator.posterior, name)
-        reason = strategy.refuses_later_rows()
-        if strategy.keeps_rows and not is_gaussian(estimator.likelihood):
-            reason = f"posterior={strategy.name!r} has Gaussian noise only there"
-        if estimator.metric not in ("auto", "ard") and not strategy.keeps_rows:
+        method = resolve_posterior(estimator.posterior, name)
+        reason = method.refuses_later_rows()
+        if method.keeps_rows and not is_gaussian(estimator.likelihood):
+            reason = f"posterior={method.name!r} has Gaussian noise only there"
+        if estimator.metric not in ("auto", "ard") and not method.keeps_rows:
             reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
     except ValueError:  # which partial_fit will say
         return True

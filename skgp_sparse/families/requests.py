@@ -14,7 +14,7 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.contracts import Model
 from skgp_sparse.inference.settings import Settings
 from skgp_sparse.plan import UNMIXED, Request, facts_of, plan
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Points
 from skgp_sparse.posteriors._names import Auto
@@ -26,7 +26,7 @@ _OF_INDUCING_POINTS = "bound", "n_inducing", "inducing_init", "solver"  # ask fo
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
 
 
-def request_of(family: Any, posterior: Strategy) -> Request:
+def request_of(family: Any, posterior: PosteriorMethod) -> Request:
     """What the parameters of the estimator of a `Family` ask for."""
     given = family.parameters
     init = given.inducing_init
@@ -44,7 +44,7 @@ def request_of(family: Any, posterior: Strategy) -> Request:
 
 
 def job_of(
-    family: Any, rows: Any, kernel: Kernel, model: Model, name: str, posterior: Strategy
+    family: Any, rows: Any, kernel: Kernel, model: Model, name: str, posterior: PosteriorMethod
 ) -> Job:
     """The `Job` of a table, by its plan."""
     _check_metric(family, rows.n_features)
@@ -61,7 +61,7 @@ def job_of(
         rows=rows,
         kernel=kernel,
         model=model,
-        strategy=planned.strategy,
+        posterior_method=planned.posterior_method,
         points=Points(size, initialise, is_auto(given.n_inducing), are_given),
         settings=Settings(
             solver=resolve_solver(given.solver, given.optimizer, n, width),
@@ -105,7 +105,7 @@ def _check_metric(family: Any, d: int) -> None:
 def _check_uncertain_inputs(family: Any) -> None:
     """Raise where `X_std` is given, and something else needs inputs that are known."""
     needs = UncertainInputs().refuses(family)
-    if type(family.strategy) not in (Auto, InducingPoints):
+    if type(family.posterior_method) not in (Auto, InducingPoints):
         needs = (
             f"posterior='inducing', without parameters. Got {as_text(family.parameters.posterior)}"
         )

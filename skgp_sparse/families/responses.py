@@ -7,8 +7,8 @@ import numpy as np
 from skgp_sparse.families.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
 from skgp_sparse.families.parameter_checks import (
     check_no_alpha,
+    check_posterior_method,
     check_sites_of_solver,
-    check_strategy,
 )
 from skgp_sparse.families.requests import tolerance
 from skgp_sparse.families.sites import SiteFamily
@@ -30,9 +30,9 @@ class Responses(SiteFamily):
     def __init__(self, parameters, name):
         self.parameters, self.name = parameters, name
         self.likelihood = resolve_likelihood(parameters.likelihood, name)
-        self.strategy = resolve_posterior(parameters.posterior, name)
+        self.posterior_method = resolve_posterior(parameters.posterior, name)
         method = resolve_method(parameters.bound, self.likelihood, name)
-        check_strategy(self)
+        check_posterior_method(self)
         check_sites_of_solver(parameters, method, name)
         check_no_alpha(parameters, name)
         given = {"likelihood": self.likelihood, "n_targets": parameters.n_targets}
@@ -54,15 +54,15 @@ class Responses(SiteFamily):
     def view(self, fits, units):
         """The response in units of y."""
         latent = TargetView(fits[0].posterior, *Units.none(1), one_column=True)
-        return ResponseView(latent, fits[0].objective.likelihood, *units)
+        return ResponseView(latent, fits[0].likelihood, *units)
 
     def attributes(self, fits, units):
         """What the posterior was given, and the likelihood in units of y."""
         mean, scale = units.mean[0], units.scale[0]
-        likelihood = fits[0].objective.likelihood.rescaled(-mean / scale, 1.0 / scale)
+        likelihood = fits[0].likelihood.rescaled(-mean / scale, 1.0 / scale)
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
-        return {"posterior_": process.kind, "likelihood_": likelihood, **learned}
+        return {"posterior_": fits[0].name, "likelihood_": likelihood, **learned}
 
     def judge(self, view, part):
         """Log densities of the targets (n,)."""
@@ -78,7 +78,7 @@ class Responses(SiteFamily):
 
     def stream_of(self, fits, n_iter, random_state):
         """The `StreamState` of the rows of a fit."""
-        rows, kernel = fits[0].objective.rows, fits[0].kernel
+        rows, kernel = fits[0].rows, fits[0].kernel
         part = part_of(rows).counting()
         job = self.job(rows, kernel, None)
         stream = new_stream(part, random_state, 1).seeded(part)

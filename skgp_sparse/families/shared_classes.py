@@ -76,7 +76,7 @@ def begin_together(family: Any, jobs: list[Job]) -> bool:
     """Whether the problems of a family begin together."""
     job, is_free = jobs[0], family.parameters.kernel is None
     are_several = family.multi_class == "one_vs_rest" and len(jobs) > 2
-    has_start = type(job.strategy) in (PosteriorRace, InducingPoints, Neighbors)
+    has_start = type(job.posterior_method) in (PosteriorRace, InducingPoints, Neighbors)
     has_start = has_start and type(job.settings.solver) is LBFGS
     has_sum = isinstance(family.method, Variational) and not len(family.sigmoid.theta)
     return is_free and are_several and has_start and has_sum

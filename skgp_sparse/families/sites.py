@@ -74,14 +74,14 @@ class SiteFamily(Family):
         if held and action in (Action.HOLD, Action.GROW):
             rows = self.in_units(rows, stream.units)
         job = job._replace(rows=rows, model=replace(model, frozen_sites=frozen))
-        fit, knowledge = self.strategy.resume(job, knowledge, action, random_state)
+        fit, knowledge = self.posterior_method.resume(job, knowledge, action, random_state)
         is_known = job.is_complete or frozen is not None
         return fit, knowledge if is_known else None, rows
 
     def _freeze_anew(self, stream, due):
         """All rows in the reservoir are inferred, and freeze."""
         stream, fits = self._infer(stream, self.jobs_of_part(stream.part()), due)
-        frozen = [fit.objective.frozen_sites(fit.kernel, len(fit.objective.rows)) for fit in fits]
+        frozen = [fit.objective.frozen_sites(fit.kernel, len(fit.used_rows)) for fit in fits]
         return stream._replace(frozen=tuple(frozen), active=None), fits
 
     def _go_on(self, stream, active):

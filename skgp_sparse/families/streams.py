@@ -17,6 +17,7 @@ import numpy as np
 from sklearn import get_config
 
 from skgp_sparse._engine.moments import Moments, moments_of
+from skgp_sparse._engine.posterior import LATER_ROWS
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.reservoir import Reservoir
@@ -198,7 +199,7 @@ def _fall(usual, recent):
 
 def forgetting(fit, factor):
     """A fit whose neighbours count less."""
-    if fit.posterior.kind != "neighbors":
+    if LATER_ROWS not in fit.posterior.answers:
         return fit
     return fit._replace(posterior=fit.posterior.forgetting(factor))
 

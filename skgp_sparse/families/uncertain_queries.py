@@ -1,6 +1,6 @@
 """Predictions at inputs that are known up to their errors."""
 
-from skgp_sparse._engine.missing_values import ProcessWithGaps
+from skgp_sparse._engine.posterior import NORMALS, require
 from skgp_sparse.rows.checks import check_std
 
 
@@ -23,15 +23,7 @@ def at_uncertain_inputs(view, X, X_std, latent, return_cov, name):
     X_std = check_std(X_std, X, "X_std", name)
     if return_cov:
         raise ValueError(f"{name}: X_std and return_cov cannot be combined. Use return_std.")
-    if isinstance(getattr(view, "process", None), ProcessWithGaps):
-        raise ValueError(
-            f"{name}: X_std cannot be combined with missing values of X. Impute them, with a "
-            "standard deviation in X_std."
-        )
     if not view.takes_normals:
-        raise ValueError(
-            f"{name}: X_std needs inducing points and likelihood='gaussian'. Set "
-            "posterior='inducing', n_inducing to less than the number of rows, and n_mean to "
-            "None."
-        )
+        raise ValueError(f"{name}: X_std needs likelihood='gaussian'. Leave X_std out.")
+    require(view.process, NORMALS, f"{name}: X_std")
     return view.expected_mean_and_std(X, X_std, latent)

@@ -21,10 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import bounds
-from skgp_sparse._engine.metric import ProcessInMetric
-from skgp_sparse._engine.nearest import DistinctRows
-from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.posterior import is_of_points, noise_variance
+from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import collected, warn
@@ -37,13 +34,8 @@ from skgp_sparse.kernels import LogFactor, VaryingNoise
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Points
-from skgp_sparse.posteriors._larger_mean import LargerMean
-from skgp_sparse.posteriors._learned_metric import InLearnedMetric
-from skgp_sparse.posteriors._local_search import with_other_noise
-from skgp_sparse.posteriors._tight_variance import TightVariance
 from skgp_sparse.solvers import LBFGS, KeepParameters
 
-_POSTERIORS = "auto", "exact", "inducing", "neighbors"
 _FEWEST = 100  # rows of which "auto" learns how the noise varies
 _LEAST_SHARE = 0.01  # of noise in the variances of rows that are left out, in the median
 _NATS = 3.0  # that rows which are left out have to gain
@@ -72,12 +64,12 @@ def with_varying_noise(job, fit, family, random_state):
     random_state : RandomState
     """
     is_wanted = family.parameters.noise == "learned"
-    reason = _why_not(job, fit)
+    reason = why_unknown(fit) or _why_never(job)
     if reason is not None and is_wanted:
         raise ValueError(f"{family.name}: noise='learned' {reason}")
     if reason is not None:
         return fit
-    is_asked = is_wanted or (job.is_free and _may_vary(fit.objective.rows))
+    is_asked = is_wanted or (job.is_free and _may_vary(fit.rows))
     is_late = not job.settings.deadline.allows(0.0 if is_wanted else _SHARE_OF_TIME)
     if is_wanted and is_late:
         warn(
@@ -109,53 +101,30 @@ def check_learned_noise(job, parameters, name):
     """Raise before a fit whose noise cannot be learned as it is asked for."""
     if parameters.noise != "learned":
         return
-    reason, has_two = _why_never(job), isinstance(job.strategy, LargerMean | TightVariance)
-    if reason is None and has_two:
-        reason = "needs one basis. Set n_mean to None and tight_variance to False."
+    reason = _why_never(job)
     if reason is not None:
         raise ValueError(f"{name}: noise='learned' {reason}")
 
 
 def _why_never(job):
     """Why the noise of no fit of a job can vary, as part of an error; None: it may."""
-    kernel, strategy, solver = job.kernel, job.strategy, job.settings.solver
+    kernel, method, solver = job.kernel, job.posterior_method, job.settings.solver
     is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel
     if not is_appended or kernel.k2.hyperparameter_noise_level.fixed:
         return (
             "takes the place of a WhiteKernel whose level is learned, and which is added last to "
             f"the other kernels. Got kernel={kernel}. Add WhiteKernel() to a kernel without noise."
         )
-    if isinstance(strategy, InLearnedMetric):
-        return "is not available in a learned metric, unless neighbours predict. Set metric='ard'."
     if job.rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std."
-    if strategy.name not in _POSTERIORS:
-        return (
-            f"is not available for posterior={strategy.name!r}. Set posterior to 'exact', "
-            "'inducing' or 'neighbors'."
-        )
+    if not method.takes_learned_noise:
+        return f"is not available for posterior={method.name!r}. {method.remedy}"
     if not (solver.keeps_sites and solver.begins_small):
         return (
             "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
             "'fmin_l_bfgs_b'."
         )
     return None
-
-
-def _why_not(job, fit):
-    """Why the noise of a fit cannot vary, as part of an error; None: it can."""
-    reason, process = why_unknown(fit) or _why_never(job), fit.posterior
-    if reason is not None:
-        return reason
-    if isinstance(process, ProcessInMetric):
-        return "is not available in a learned metric, unless neighbours predict. Set metric='ard'."
-    is_local = isinstance(process, NeighborsPosterior) and isinstance(process.rows, DistinctRows)
-    if is_local or is_of_points(process):
-        return None
-    return (
-        f"is not available for posterior_={process.kind!r}. Set posterior to 'exact', 'inducing' "
-        "or 'neighbors'."
-    )
 
 
 def _varied(job, fit, family, random_state):
@@ -165,7 +134,7 @@ def _varied(job, fit, family, random_state):
     that varies say what is left. Unless it is wanted, a pass that gains nothing is the last one,
     and there is none where the noise that would be learned promises nothing.
     """
-    rows, n_jobs = fit.objective.rows, job.settings.options.n_jobs
+    rows, n_jobs = fit.rows, job.settings.options.n_jobs
     chosen = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
     if len(chosen) > _MOST_ROWS:
         chosen = np.sort(random_state.permutation(chosen)[:_MOST_ROWS])
@@ -220,15 +189,13 @@ def _gain(before, mean, variance, weight):
 
 def _left_out(fit, n_jobs, chosen):
     """What the others say of some rows; of neighbours, no more than tell the errors."""
-    posterior = fit.posterior
-    if isinstance(posterior, NeighborsPosterior):
-        fit = fit._replace(posterior=replace(posterior, k=min(posterior.k, _NEIGHBORS)))
+    fit = fit._replace(posterior=fit.posterior.with_fewer_neighbors(_NEIGHBORS))
     return predicted(fit, n_jobs, chosen)
 
 
 def _factor_of(second):
     """The `LogFactor` of the fit of a second process."""
-    posterior, mean = second.posterior, float(second.objective.rows.y_mean[0])
+    posterior, mean = second.posterior, float(second.rows.y_mean[0])
     return LogFactor(second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean)
 
 
@@ -277,16 +244,16 @@ def _second_process(job, table, family, random_state):
         move_basis=False,
     )
     with collected():  # it need not converge
-        strategy = Exact() if other.are_few(_FEW) else InducingPoints()
-        return strategy.fit(other, random_state)
+        method = Exact() if other.are_few(_FEW) else InducingPoints()
+        return method.fit(other, random_state)
 
 
 def _fit_again(job, fit, kernel, moves, random_state):
     """The `Fit` that goes on from another one with another kernel, if it moves at all."""
-    if isinstance(fit.posterior, NeighborsPosterior):
-        return with_other_noise(job, fit, kernel, moves)
+    if fit.refit is not None:
+        return fit.refit(job, fit, kernel, moves)
     settings = job.settings._replace(n_restarts=0, find_periods=False, cheap=None)
-    model, n = None if fit.posterior.kind == "exact" else job.model, len(fit.objective.rows)
+    model, n = None if fit.posterior.is_exact else job.model, len(fit.used_rows)
     is_brief = job.is_free and n > _CHEAP
     if is_brief:
         settings = settings._replace(max_iter=min(_BRIEFLY, settings.max_iter))

@@ -1,6 +1,6 @@
 """Between a process and the user's y: units and shapes, links and classes.
 
-A view has the methods of a fitted estimator. It knows no strategy: every process predicts alike.
+A view has the methods of a fitted estimator. Every posterior predicts alike to it.
 """
 
 from typing import NamedTuple
@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skgp_sparse._engine import process, sampled_functions
+from skgp_sparse._engine import sampled_functions
+from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse._engine.moments import among_constants, log_densities_of_targets
-from skgp_sparse._engine.normal_inputs import Normals, predict
-from skgp_sparse._engine.posterior import noise_variance
+from skgp_sparse._engine.normal_predictions import Normals
+from skgp_sparse._engine.posterior import FUNCTIONS, float64, require
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
@@ -29,7 +30,7 @@ class TargetView(NamedTuple):
 
     takes_offset = False
     has_covariance = True
-    takes_normals = property(lambda self: self.process.takes_normals)
+    takes_normals = True
 
     def check(self, y, name):
         """Any number may be a target."""
@@ -65,17 +66,18 @@ class TargetView(NamedTuple):
 
     def expected_mean_and_std(self, X, X_std, latent):
         """The same where inputs are known up to their standard deviations."""
-        inputs = Normals(process.float64(X), process.float64(X_std) ** 2)
+        inputs = Normals(float64(X), float64(X_std) ** 2)
         with np.errstate(all="ignore"), single_threaded_blas():
-            mean, variance = predict(self.process, inputs, resolve_n_jobs(self.n_jobs))
+            mean, variance = self.process.predict_normals(inputs, resolve_n_jobs(self.n_jobs))
             if not latent:
                 variance = variance + _noise(self.process.kernel, X)[:, None]
             mean, std = self.mean_of_targets(mean), np.sqrt(variance) * self.y_scale
         return self._shaped(_finite(mean)), self._shaped(_finite(std))
 
-    def functions(self, k, n_frequencies, random_state, check):
+    def functions(self, k, n_frequencies, random_state, check, name):
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
-        drawn = sampled_functions.drawn(self.process, k, n_frequencies, random_state)
+        require(self.process, FUNCTIONS, name)
+        drawn = self.process.sample_functions(k, n_frequencies, random_state)
         return sampled_functions.in_units(drawn, self.y_mean, self.y_scale, self.one_column, check)
 
     def noise_std(self, X):

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.process import Process
+from skgp_sparse._engine.posterior import Posterior, RowTerms
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
 
@@ -23,7 +23,7 @@ class Conclusion(NamedTuple):
     ----------
     value : float
         The objective in nats, of all rows together.
-    posterior : Process
+    posterior : Posterior
         What predicts.
     jitter : float
         The largest number that was added to a diagonal, in units of the mean of that diagonal.
@@ -32,7 +32,7 @@ class Conclusion(NamedTuple):
     """
 
     value: float
-    posterior: Process
+    posterior: Posterior
     jitter: float
     objective: Any
 
@@ -50,10 +50,28 @@ class Objective(ABC):
         None: there are none.
     rows : Table
         The training rows.
+    likelihood : Likelihood or None
+        Likelihood of the rows, None where the noise is Gaussian.
     """
 
     inducing_points: Array | None
     rows: Table
+    likelihood: Any
+
+    def terms(self, kernel: Kernel) -> RowTerms:
+        """Return how the rows entered the posterior.
+
+        Parameters
+        ----------
+        kernel : sklearn kernel
+            Kernel of the posterior.
+
+        Returns
+        -------
+        RowTerms
+            Gaussian factors of the rows.
+        """
+        return RowTerms()
 
     @abstractmethod
     def size(self) -> float:

@@ -12,7 +12,8 @@ import numpy as np
 
 from skgp_sparse._engine import normal_inputs
 from skgp_sparse._engine.basis import Basis
-from skgp_sparse._engine.normal_inputs import Gaps, LatentProblem, Normals
+from skgp_sparse._engine.normal_inputs import Gaps, LatentProblem
+from skgp_sparse._engine.normal_predictions import Normals
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Conclusion, Objective
@@ -49,6 +50,8 @@ class LatentObjective(Objective):
     log_ratio: np.ndarray
     gaps: Gaps
     options: Options = Options()
+
+    likelihood = None
 
     @property
     def inducing_points(self):

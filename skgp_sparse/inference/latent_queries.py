@@ -17,13 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.normal_inputs import (
-    Gaps,
+from skgp_sparse._engine.normal_inputs import Gaps, log_likelihoods, outer_products
+from skgp_sparse._engine.normal_predictions import (
     InducingPosterior,
     Normals,
     explained,
-    log_likelihoods,
-    outer_products,
     predict_blocks,
 )
 from skgp_sparse._engine.table import Block

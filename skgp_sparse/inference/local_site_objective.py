@@ -12,14 +12,14 @@ gradient is that at held sites: ``∂J/∂m = α`` and ``∂J/∂v = (α² - β)
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from skgp_sparse._engine import left_out
 from skgp_sparse._engine.local_sites import SiteRows
+from skgp_sparse._engine.posterior import Posterior, RowTerms
 from skgp_sparse._engine.problem import Evaluation
-from skgp_sparse._engine.process import Process
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.parallel import slices
 from skgp_sparse.inference.contracts import Conclusion, Objective
@@ -54,7 +54,7 @@ class LocalSiteObjective(Objective):
         W; None: inputs as they are.
     prior : MetricPrior or None
         Of the metric, where it is learned.
-    posterior : Process or None
+    posterior : Posterior or None
     n_jobs : int
     moves_sites : bool
         Whether the sites follow the hyperparameters, as in users' evaluations.
@@ -68,7 +68,7 @@ class LocalSiteObjective(Objective):
     total: float
     metric: np.ndarray | None = None
     prior: MetricPrior | None = None
-    posterior: Process | None = None
+    posterior: Posterior | None = None
     n_jobs: int = 1
     moves_sites: bool = False
 
@@ -117,6 +117,10 @@ class LocalSiteObjective(Objective):
         held = replace(self._followed(kernel), prior=None)
         objective = replace(held, moves_sites=True)
         return Conclusion(held.value(kernel), self.posterior, 0.0, objective)
+
+    def terms(self, kernel):
+        """`RowTerms` with cavities that neighbours give."""
+        return RowTerms(cavities=partial(self.cavities, kernel))
 
     def cavities(self, kernel, chosen):
         """Mean and variance (k,) of chosen rows of the table, given the others."""

@@ -17,7 +17,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
-from skgp_sparse._engine.posterior import Posterior, Posteriors, noise_variance
+from skgp_sparse._engine.feature_posterior import (
+    IndependentPosteriors,
+    SparsePosterior,
+    noise_variance,
+)
 from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.warnings import warn
@@ -46,9 +50,10 @@ class RunningPosterior(NamedTuple):
         """The posterior process, at the features where the rows were seen last."""
         features = self.features.for_prediction()
         each = tuple(
-            Posterior(kernel, features, features.weights(core.v), core.TB) for core in self.cores
+            SparsePosterior(kernel, features, features.weights(core.v), core.TB)
+            for core in self.cores
         )
-        return each[0] if len(each) == 1 else Posteriors(each)
+        return each[0] if len(each) == 1 else IndependentPosteriors(each)
 
 
 @dataclass(frozen=True)

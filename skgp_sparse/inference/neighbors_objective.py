@@ -7,8 +7,8 @@ import numpy as np
 
 from skgp_sparse._engine import left_out
 from skgp_sparse._engine.left_out import LeaveOneOut
+from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
-from skgp_sparse._engine.process import Process
 from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Conclusion, Objective
 from skgp_sparse.inference.parameters import ParameterBlock, kernel_block
@@ -39,10 +39,10 @@ class NeighborsObjective(Objective):
     total: float  # how many they are, counted by weight
     metric: np.ndarray | None = None  # (r, d) W; None: inputs as they are
     prior: MetricPrior | None = None  # of the metric, where it is learned
-    posterior: Process | None = None
+    posterior: Posterior | None = None
     n_jobs: int = 1
 
-    inducing_points = None
+    inducing_points = likelihood = None
 
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""

@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skgp_sparse._engine import collapsed, decoupled, exact
+from skgp_sparse._engine import collapsed, decoupled, distinct_inputs, exact
 from skgp_sparse._engine.basis import Basis
-from skgp_sparse._engine.exact import Groups
+from skgp_sparse._engine.distinct_inputs import Groups
+from skgp_sparse._engine.posterior import RowTerms
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Conclusion, ExactFit, Model, Objective, SparseFit
@@ -23,6 +24,8 @@ class ExactObjective(ExactFit):
     groups: Groups
     n_jobs: int = 1
     rows: Table | None = None  # that the groups are made of
+
+    likelihood = None
 
     @property
     def inducing_points(self):
@@ -72,6 +75,8 @@ class CollapsedObjective(SparseFit):
     basis: Basis
     options: Options = Options()
 
+    likelihood = None
+
     @property
     def inducing_points(self):
         """Those of the basis (m, d), None if it has none."""
@@ -93,6 +98,10 @@ class CollapsedObjective(SparseFit):
     def on(self, rows):
         """The same objective of other rows."""
         return replace(self, rows=rows)
+
+    def terms(self, kernel):
+        """`RowTerms` with the bound, whose share of the residual variance is noise."""
+        return RowTerms(bound=self.bound)
 
     def value(self, kernel, inner_state=None):
         """The bound."""
@@ -126,6 +135,8 @@ class DecoupledObjective(Objective):
 
     objective: CollapsedObjective  # of the covariance
     basis: Basis  # of the mean
+
+    likelihood = None
 
     @property
     def rows(self):
@@ -184,7 +195,7 @@ class GaussianModel(Model):
 
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; nothing in it is iterative."""
-        return ExactObjective(exact.group_table(rows), options.n_jobs, rows)
+        return ExactObjective(distinct_inputs.group_table(rows), options.n_jobs, rows)
 
     def in_basis(self, rows, basis, options):
         """Objective in a basis."""

@@ -57,7 +57,7 @@ class Solver(ABC):
         Returns
         -------
         Fit
-            Kernel, objective and `Process` at the best point that was found.
+            Kernel, objective and `Posterior` at the best point that was found.
 
         Raises
         ------

@@ -15,9 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import collapsed_sites, exact_sites
 from skgp_sparse._engine.basis import Basis
-from skgp_sparse._engine.exact import group_table
+from skgp_sparse._engine.distinct_inputs import group_table
+from skgp_sparse._engine.feature_posterior import IndependentPosteriors
 from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.posterior import Posteriors
+from skgp_sparse._engine.posterior import RowTerms
 from skgp_sparse._engine.problem import Evaluation, Options, Problem
 from skgp_sparse._engine.table import Table
 from skgp_sparse._engine.visits import Sums
@@ -121,6 +122,11 @@ class SiteObjective(ExactFit, SparseFit):
         """The same objective of other rows, whose sites are not known."""
         return replace(self, rows=rows, inner_state=None, starts=None)
 
+    def terms(self, kernel):
+        """`RowTerms` with the sites, where the solver kept them."""
+        sites = None if self.inner_state is None else np.asarray(self.inner_state.sites)
+        return RowTerms(method=self.method, sites=sites)
+
     def for_users(self, kernel=None, inner_state=None):
         """The same objective, whose evaluations end at rounding, and warn where they do not.
 
@@ -154,12 +160,12 @@ class SiteObjective(ExactFit, SparseFit):
         return Evaluation(solution.step.value, gradient, loop.projected.jitter, inner_state)
 
     def conclude(self, kernel, inner_state=None):
-        """`Conclusion` at a kernel, with `Posteriors` of several processes."""
+        """`Conclusion` at a kernel, with `IndependentPosteriors` of several processes."""
         loop, solution, inner_state = self.infer(kernel, inner_state)
         if not solution.converged:
             self._warn_of(solution)
         each = tuple(map(loop.projected.posterior, solution.step.result.cores))
-        posterior = each[0] if len(each) == 1 else Posteriors(each)
+        posterior = each[0] if len(each) == 1 else IndependentPosteriors(each)
         objective = self.for_users(kernel, inner_state._replace(history=()))
         return Conclusion(solution.step.value, posterior, loop.projected.jitter, objective)
 

@@ -280,7 +280,7 @@ class DifferentiableKernel(Kernel):
     def theta(self) -> Any:
         """Free hyperparameters on the scales on which they are learned, mostly logarithms."""
         inside = [kernel.theta for kernel in self._kernels_inside().values()]
-        own = [self._scale(name).forward(np.ravel(self._current(name))) for name, _ in self._free()]
+        own = [self._scale(name).forward(np.ravel(one)) for name, one in self._free().items()]
         return np.concatenate([np.zeros(0), *inside, *own])
 
     @theta.setter
@@ -288,10 +288,10 @@ class DifferentiableKernel(Kernel):
         for name, kernel in self._kernels_inside().items():
             here, theta = np.split(theta, [count(kernel)])
             setattr(self, name, moved(kernel, here))
-        for name, size in self._free():
-            here, theta = np.split(theta, [size])
-            values, is_number = self._scale(name).inverse(here), np.ndim(self._current(name)) == 0
-            setattr(self, name, float(values[0]) if is_number else values)
+        for name, before in self._free().items():
+            here, theta = np.split(theta, [np.size(before)])
+            values = self._scale(name).inverse(here)
+            setattr(self, name, values if np.ndim(before) else float(values[0]))
 
     @property
     def bounds(self) -> Array:
@@ -322,11 +322,11 @@ class DifferentiableKernel(Kernel):
         other.theta = theta
         return other
 
-    def _free(self) -> list[tuple[str, int]]:
-        """Names and sizes of the hyperparameters of this kernel itself that are not fixed."""
+    def _free(self) -> dict[str, Any]:
+        """Hyperparameters of this kernel itself that are not fixed, by name."""
         bounds = ((name, getattr(self, f"{name}_bounds")) for name in self._own_names())
         names = (name for name, one in bounds if not isinstance(one, str))
-        return [(name, size) for name in names if (size := np.size(self._current(name)))]
+        return {name: one for name in names if np.size(one := self._current(name))}
 
     def _current(self, name: str) -> Any:
         """Value of a hyperparameter, which a subclass may expand to an array."""
@@ -361,7 +361,12 @@ class DifferentiableKernel(Kernel):
 def _free_of(kernel: DifferentiableKernel) -> list[tuple[str, int]]:
     inside = kernel._kernels_inside().items()
     found = [(f"{part}__{name}", size) for part, one in inside for name, size in free(one)]
-    return [*found, *kernel._free()]
+    return [*found, *own_sizes(kernel)]
+
+
+def own_sizes(kernel: DifferentiableKernel) -> list[tuple[str, int]]:
+    """Return names and sizes of the free hyperparameters of a kernel, without those inside."""
+    return [(name, np.size(one)) for name, one in kernel._free().items()]
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ._differentiable import DifferentiableKernel
+from ._differentiable import DifferentiableKernel, own_sizes
 from ._nodes import Node
 from ._registry import node
 from ._rules import Array, Ints, Pull, Scalars
@@ -114,7 +114,7 @@ class MappedNode(Node):
         return [(self.child, None if columns is None else self.kernel.sources(columns))]
 
     def free(self) -> list[tuple[str, int]]:
-        return self.kernel._free()
+        return own_sizes(self.kernel)
 
     def scales(self, d: int) -> list[Any]:
         return [self.kernel.scales(scale, d) for scale in self.child.scales(self.kernel.width(d))]

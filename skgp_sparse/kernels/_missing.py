@@ -252,11 +252,11 @@ class Missing(MappedKernel):
             "neutral": (neutral * self._units(d)[1])[gaps],
             "noise": np.broadcast_to(of_noise, d)[gaps] * np.asarray(self.noise),
         }
-        return np.concatenate([np.zeros(0), *(found[name] for name, _ in self._free())])
+        return np.concatenate([np.zeros(0), *(found[name] for name in self._free())])
 
     def learns_neutral(self) -> bool:
         """Return whether neutral values are free."""
-        return "neutral" in dict(self._free())
+        return not isinstance(self.neutral_bounds, str) and len(self.missing_columns()) > 0
 
     def _units(self, d: int) -> Any:
         return (np.zeros(d), np.ones(d)) if self.units is None else self.units

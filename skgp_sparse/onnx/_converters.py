@@ -12,7 +12,7 @@ from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.families.views import ResponseView
 from skgp_sparse.onnx import _response_formulas
 from skgp_sparse.onnx._operators import Operators
-from skgp_sparse.onnx._process_formulas import ProcessGraph
+from skgp_sparse.onnx._process_formulas import PosteriorGraph
 from skgp_sparse.regression import SparseGPRegressor
 
 
@@ -103,7 +103,7 @@ def _moments(ops, X, model, wants_std):
     """Mean (n, p) and, if wanted, standard deviation, (n,) or (n, p), in units of y."""
     view, name = fitted_view(model), type(model).__name__
     has_link = isinstance(view, ResponseView)
-    process = ProcessGraph(ops, (view.latent if has_link else view).process, X, name)
+    process = PosteriorGraph(ops, (view.latent if has_link else view).process, X, name)
     mean = process.mean()
     variance = process.variance() if has_link or wants_std else None
     if has_link:
@@ -135,7 +135,7 @@ def _decide(ops, X, model):
         )
     columns = []
     for latent, likelihood in zip(view.latent, view.likelihoods):
-        process = ProcessGraph(ops, latent.process, X, name)
+        process = PosteriorGraph(ops, latent.process, X, name)
         moments = process.mean(), process.variance()
         columns.append(_response_formulas.probability(ops, likelihood, *moments, name))
     if view.n_classes == 2:

@@ -13,18 +13,18 @@ ill-conditioned, and a step of refinement, ``V + (K - V Lᵀ) Tᵀ``, gives them
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse._ground.linalg import inverse_lower, is_well_conditioned
 from skgp_sparse.onnx import _kernel_formulas
 
 
-class ProcessGraph:
+class PosteriorGraph:
     """A process at the queries.
 
     Parameters
     ----------
     ops : Operators
-    process : Posterior
+    process : ExactPosterior or SparsePosterior
     X : node of shape (n, d)
     name : str
         That of the estimator, for errors.
@@ -47,7 +47,8 @@ class ProcessGraph:
         return self.ops.Add(self.ops.Max(self._latent(), 0.0), noise)
 
     def _latent(self):
-        ops, features, TB = self.ops, self.process.features, self.process.TB
+        ops, features = self.ops, self.process.features
+        TB = None if self.process.is_exact else self.process.TB
         if features.complete:
             return self._norms(_times_transposed(ops, self.K, TB))
         V = self._whitened(features.L)
@@ -85,7 +86,7 @@ def _raw_features(ops, features, X):
 
 
 def _check(process, name):
-    if type(process) is not Posterior:
+    if type(process) not in (ExactPosterior, SparsePosterior):
         raise NotImplementedError(
             f"A {name} whose prediction is a {type(process).__name__} cannot be converted to ONNX. "
             "Set posterior to 'exact', 'fourier' or 'inducing' (without parameters) and metric to "

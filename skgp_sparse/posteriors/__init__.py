@@ -1,11 +1,11 @@
 """What the posterior of an estimator is given: inducing points, or all rows.
 
-Pass the name of a strategy or an object as the parameter `posterior` of `SparseGPRegressor`. An
+Pass the name of a posterior method or an object as the parameter `posterior` of an estimator. An
 object may have parameters, such as ``posterior=InducingPoints(n_mean=2000)``, which a search sets
-as ``posterior__n_mean``. There is one strategy a file, which fits a job and returns a process that
-predicts:
+as ``posterior__n_mean``. Each method is one file. It fits a job and returns a `Fit`, whose
+`Posterior` predicts:
 
-- `_contract`: what every strategy does, and what is logged of those that are tried
+- `_contract`: what every posterior method does, and what is logged of those that are tried
 - `_job`: what is fitted, and how every fit begins
 - `_scales`: where the length scales of the default kernel begin
 - `_skewed_columns`: columns on a scale of logarithms
@@ -24,16 +24,19 @@ predicts:
 - `_race`: which posterior predicts these rows best
 - `_neighbors_with_sites`: the same where rows have a likelihood
 - `_uncertain_inputs`: inducing points where inputs are known up to their standard deviations
-- `_names`: names become strategies
+- `_names`: names become posterior methods
 - `_moves`: rows that arrive later
 """
 
+from skgp_sparse._engine.posterior import NotAvailable, Posterior
 from skgp_sparse.posteriors._all_rows import AllRows
-from skgp_sparse.posteriors._contract import Candidate, Selection, Strategy
+from skgp_sparse.posteriors._contract import Candidate, PosteriorMethod, Selection
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
+from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.solvers import Fit
 
-__all__ = ["AllRows", "Candidate", "Exact", "FourierFeatures", "InducingPoints"]
-__all__ += ["Neighbors", "Selection", "Strategy"]
+__all__ = ["AllRows", "Candidate", "Exact", "Fit", "FourierFeatures", "InducingPoints", "Job"]
+__all__ += ["Neighbors", "NotAvailable", "Posterior", "PosteriorMethod", "Selection"]

@@ -31,7 +31,7 @@ from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.parameters import arithmetic
 from skgp_sparse.posteriors._calibration import variance_factor
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, begin
 from skgp_sparse.solvers import Fit, takes_random_rows
@@ -52,7 +52,7 @@ _LEAST_FACTOR = 1e-3  # of all variances
 _UNSEEN = 1e6  # their noise, in units of the variance of the process
 
 
-class AllRows(Strategy):
+class AllRows(PosteriorMethod):
     """The posterior is given all rows, as in the exact process.
 
     Hyperparameters come from an exact fit of 3000 rows, after one of 1500. The mean comes from a
@@ -80,7 +80,6 @@ class AllRows(Strategy):
 
     name = "rows"
     is_exact_for_few = True
-    has_bound = False
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` given all rows."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.posterior import noise_variance
+from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse.posteriors._calibration import log_densities
 from skgp_sparse.posteriors._contract import Candidate
 
@@ -128,7 +128,7 @@ class Aside:
         return self._logged(name, densities, float(np.sqrt(squared.mean())))
 
     def judge_process(self, name, process, n_jobs, likelihood=None):
-        """The `Judgement` of a `Process` that has not seen these rows."""
+        """The `Judgement` of a `Posterior` that has not seen these rows."""
         mean, variance = self.predicted(process, n_jobs)
         if likelihood is None:
             return self.judge(name, mean, variance + self.noise)
@@ -144,7 +144,7 @@ class Aside:
         return judgement
 
     def predicted(self, process, n_jobs):
-        """Mean and variance by a `Process`, its learned noise included, and no known one."""
+        """Mean and variance by a `Posterior`, its learned noise included, and no known one."""
         mean, variance = process.mean_and_variance(self.block.X, n_jobs)
         variance = variance + noise_variance(process.kernel, self.block.X)
         return mean, np.maximum(variance, np.finfo(float).tiny)

@@ -67,45 +67,61 @@ class Selection(list):
         return f"Selection({super().__repr__()}, plan={self.plan!r})"
 
 
-class Strategy(BaseEstimator, ABC):
+class PosteriorMethod(BaseEstimator, ABC):
     """What a posterior is given: the contract of all values of `posterior`.
 
-    A strategy fits a `Job` and returns a `Fit`, whose `posterior` is a `Process`. It holds what
-    concerns itself alone as parameters, and never changes. It does not change the job either; the
-    process may keep rows of the job, if it says so in `n_rows_kept`.
+    A posterior method fits a `Job` and returns a `Fit`, whose `posterior` is a `Posterior`. It
+    holds what concerns itself alone as parameters, and never changes. It does not change the job
+    either; the posterior may keep rows of the job, if it says so in `n_rows_kept`.
 
     Attributes
     ----------
     name : str
-        Of the parameter `posterior` of an estimator.
-    keeps_rows : bool
-        Whether rows that arrive later are kept, as predictions need them.
-    has_bound : bool
-        Whether a fit depends on `bound`, where not every row is an inducing point.
-    width : int or None
-        The number of features of a row; None: that of the inducing points that are wanted.
+        Name that users see as `posterior_`; "" if it is that of the posterior.
+    uses_bound : bool
+        Whether a fit depends on `bound`; where it does not, a bound that was chosen is refused.
+    takes_learned_noise : bool
+        Whether the variance of the noise may vary with the inputs.
     takes_missing : bool
         Whether values of X may be missing, where the kernel has a part for them.
+    keeps_rows : bool
+        Whether rows that arrive later are kept, as predictions need them.
     learns_metric : bool
         Whether columns may be mixed, where the kernel allows it.
     is_exact_for_few : bool
         Whether the exact process takes its place where few rows are distinct.
+    width : int or None
+        Number of features of a row; None: that of the inducing points that are wanted.
+    remedy : str
+        What a user may do to have what the method does not take.
 
     Examples
     --------
-    >>> from skgp_sparse.posteriors import InducingPoints, Strategy
-    >>> posterior = InducingPoints(n_mean=2000)
-    >>> isinstance(posterior, Strategy), posterior.name, posterior.get_params()
-    (True, 'inducing', {'n_mean': 2000, 'tight_variance': False})
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import Exact, PosteriorMethod
+    >>> class SubsetOfData(PosteriorMethod):
+    ...     name = "subset"
+    ...
+    ...     def __init__(self, n_rows=200):
+    ...         self.n_rows = n_rows
+    ...
+    ...     def fit(self, job, random_state):
+    ...         few = job.rows.sampled(job.rows.sample(self.n_rows, random_state))
+    ...         return Exact().fit(job._replace(rows=few), random_state)
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> SparseGPRegressor(posterior=SubsetOfData(3)).fit(X, [0.0, 1.0, 0.0, 1.0]).posterior_
+    'subset'
     """
 
     name: str = ""
-    keeps_rows: bool = False
-    has_bound: bool = True
-    width: int | None = None
+    uses_bound: bool = False
+    takes_learned_noise: bool = False
     takes_missing: bool = True
+    keeps_rows: bool = False
     learns_metric: bool = False
     is_exact_for_few: bool = False
+    width: int | None = None
+    remedy: str = "Set posterior to 'exact', 'inducing' or 'neighbors'."
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod
@@ -122,7 +138,7 @@ class Strategy(BaseEstimator, ABC):
         Returns
         -------
         Fit
-            Kernel, objective and `Process`.
+            Kernel, objective and `Posterior`.
         """
 
     def check_parameters(self, name: str) -> None:
@@ -139,9 +155,8 @@ class Strategy(BaseEstimator, ABC):
             If a parameter has another type or value than it should.
         """
 
-    @abstractmethod
     def refuses(self, family: Any) -> str | None:
-        """Say why it cannot be fitted to what rows are.
+        """Say why it cannot be fitted to what rows are; by default, it can.
 
         Parameters
         ----------
@@ -153,6 +168,7 @@ class Strategy(BaseEstimator, ABC):
         str or None
             What follows "posterior=..." in an error; None if it can.
         """
+        return None
 
     def refuses_later_rows(self) -> str | None:
         """Say why it cannot learn from rows that arrive later.
@@ -183,7 +199,7 @@ class Strategy(BaseEstimator, ABC):
         Returns
         -------
         fit : Fit
-            Kernel, objective and `Process`.
+            Kernel, objective and `Posterior`.
         knowledge : Knowledge
             What the next call may go on from.
         """

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._job import Job, begin, best_start
 from skgp_sparse.posteriors._subsets import begun_on_subsets, goes_on
 from skgp_sparse.solvers import Fit, KeepParameters, warn_unless_converged
@@ -15,7 +15,7 @@ _ITERATIONS = 5  # of a default fit to all rows, after those to subsets
 _CHEAP = 600  # rows up to which an evaluation is cheap, and a fit ends at its optimum
 
 
-class Exact(Strategy):
+class Exact(PosteriorMethod):
     """The posterior is given all rows exactly.
 
     An evaluation of the log marginal likelihood takes O(n³) time and O(n²) memory for n distinct
@@ -33,6 +33,7 @@ class Exact(Strategy):
     """
 
     name = "exact"
+    uses_bound = takes_learned_noise = True
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows; that of many rows starts where a small one ends."""

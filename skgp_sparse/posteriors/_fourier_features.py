@@ -10,7 +10,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.parameters import value_or_minus_inf
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._job import Job, begin, best_start
 from skgp_sparse.rows.checks import check_number, is_auto, require
 from skgp_sparse.solvers import Fit
@@ -23,7 +23,7 @@ _KERNELS = (
 )
 
 
-class FourierFeatures(Strategy):
+class FourierFeatures(PosteriorMethod):
     r"""The posterior is that of a linear model of random Fourier features.
 
     The process is :math:`f(x) = \sum_i a_i \cos \omega_i^\top x + b_i \sin \omega_i^\top x` with
@@ -63,6 +63,7 @@ class FourierFeatures(Strategy):
     """
 
     name = "fourier"
+    uses_bound = True
     takes_missing = False
 
     def __init__(self, n_components: int = 500) -> None:

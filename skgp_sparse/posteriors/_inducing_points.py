@@ -8,7 +8,7 @@ from skgp_sparse import kernels
 from skgp_sparse._ground.typing import Array
 from skgp_sparse.inference.parameters import raise_noise
 from skgp_sparse.posteriors import _moves
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, begin, best_start
 from skgp_sparse.solvers import Fit
@@ -17,7 +17,7 @@ _SOME = 2000  # rows that tell the noise
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 
 
-class InducingPoints(Strategy):
+class InducingPoints(PosteriorMethod):
     """The posterior is given inducing points.
 
     An evaluation of the bound takes O(n m²) time for n rows and m inducing points, and O(m²)
@@ -65,6 +65,7 @@ class InducingPoints(Strategy):
     """
 
     name = "inducing"
+    uses_bound = takes_learned_noise = True
     is_exact_for_few = True
 
     def __init__(self, n_mean: int | None = None, tight_variance: bool = False) -> None:
@@ -91,10 +92,6 @@ class InducingPoints(Strategy):
         objective, kernel = best_start(objective, kernel, warm, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
-    def refuses(self, family: Any) -> str | None:
-        """Nothing."""
-        return None
-
     def refuses_later_rows(self) -> str | None:
         """Nothing: rows that arrive later are learned with one basis of inducing points."""
         return None
@@ -112,6 +109,8 @@ class ExactIfQuiet(InducingPoints):
     A sparse fit then goes on for a hundred iterations and more, and inducing points lose what the
     exact process would know: up to more rows that one takes about as long.
     """
+
+    name = ""  # that of the posterior
 
     def __init__(self) -> None:
         super().__init__()

@@ -34,7 +34,7 @@ class Job(NamedTuple):
     rows: Any  # a `Table`, with the units of its targets
     kernel: Kernel  # to start with
     model: Model
-    strategy: Any  # a `Strategy`
+    posterior_method: Any  # a `PosteriorMethod`
     points: Points
     settings: Settings
     before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
@@ -42,7 +42,7 @@ class Job(NamedTuple):
     cheap: CheapSearch | None = None  # for settings, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     tries_logarithms: bool = False  # of skewed columns
-    plan: str = ""  # which strategy this is, and why, in words
+    plan: str = ""  # which method this is, and why, in words
     metric: str | int = "auto"  # how columns may be mixed
     priors: tuple = ()  # of hyperparameters, whose form for a kernel is in the settings
     is_begun: bool = False  # whether hyperparameters are those of a small fit

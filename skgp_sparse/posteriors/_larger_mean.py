@@ -6,11 +6,11 @@ from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.objectives import DecoupledObjective
 from skgp_sparse.inference.parameters import arithmetic
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 
 
-class LargerMean(Strategy):
+class LargerMean(PosteriorMethod):
     """What `InducingPoints` with `n_mean` is: the mean has random rows for more inducing points.
 
     Parameters
@@ -19,6 +19,8 @@ class LargerMean(Strategy):
     """
 
     name = "inducing"
+    uses_bound = True
+    remedy = "It needs one basis: set n_mean to None."
     is_exact_for_few = True
 
     def __init__(self, n_mean):

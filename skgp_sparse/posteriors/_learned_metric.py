@@ -2,36 +2,37 @@
 
 from functools import partial
 
-from skgp_sparse._engine.metric import ProcessInMetric
+from skgp_sparse._engine.posterior_in_metric import PosteriorInMetric
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.parameters import if_possible
 from skgp_sparse.posteriors._aside import Aside
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalSearch
 from skgp_sparse.posteriors._metric_starts import rank
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
 
 
-class InLearnedMetric(Strategy):
-    """Another strategy, whose inputs are seen in a metric.
+class InLearnedMetric(PosteriorMethod):
+    """Another method, whose inputs are seen in a metric.
 
     The metric is that of predictions from neighbours: a full one if rows held aside gain by it, one
     of a rank in any case.
 
     Parameters
     ----------
-    strategy : Strategy
+    method : PosteriorMethod
     """
 
-    name = property(lambda self: self.strategy.name)
-    has_bound = property(lambda self: self.strategy.has_bound)
+    name = property(lambda self: self.method.name)
+    uses_bound = property(lambda self: self.method.uses_bound)
+    remedy = "It needs a metric that mixes no columns: set metric to 'ard'."
 
-    def __init__(self, strategy):
-        self.strategy = strategy
+    def __init__(self, method):
+        self.method = method
 
     def fit(self, job, random_state):
-        """The `Fit` of the other strategy to the rows in the metric."""
+        """The `Fit` of the other method to the rows in the metric."""
         if not (job.rows.in_memory and job.settings.solver.begins_small):
             raise ValueError(
                 f"metric={as_text(job.metric)} is learned from rows in memory by "
@@ -41,14 +42,14 @@ class InLearnedMetric(Strategy):
         given = job._replace(is_free=False), random_state
         local = _learned(*given) if rank(job) else if_possible(_learned, *given)
         if local is None or local.metric is None:
-            return self.strategy.fit(job, random_state)
-        fit = self.strategy.fit(_seen_in(job, local.metric, local.kernel), random_state)
-        posterior = ProcessInMetric(fit.posterior, local.metric)
+            return self.method.fit(job, random_state)
+        fit = self.method.fit(_seen_in(job, local.metric, local.kernel), random_state)
+        posterior = PosteriorInMetric(fit.posterior, local.metric)
         return fit._replace(posterior=posterior)
 
     def refuses(self, family):
-        """What the other strategy refuses."""
-        return self.strategy.refuses(family)
+        """What the other method refuses."""
+        return self.method.refuses(family)
 
 
 def _learned(job, random_state):

@@ -190,7 +190,8 @@ class LocalSearch:
             value = objective.value(local.kernel)
         objective = replace(objective, posterior=posterior)
         selection, n_iter = tuple(self.aside.candidates), max(self.n_iter, 1)
-        return Fit(local.kernel, objective, posterior, value, n_iter, 0.0, selection)
+        found = Fit(local.kernel, objective, posterior, value, n_iter, selection=selection)
+        return found._replace(refit=with_other_noise)
 
     def objective(self, local, chosen, count, learn_metric=False):
         """`NeighborsObjective` of some rows, whose neighbours are those of a model."""

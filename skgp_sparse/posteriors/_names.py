@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skgp_sparse.posteriors._all_rows import AllRows
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
@@ -19,19 +19,16 @@ from skgp_sparse.rows.checks import BOOLS, check_number, require
 from skgp_sparse.solvers import Fit
 
 
-class Auto(Strategy):
+class Auto(PosteriorMethod):
     """The choice of a posterior, which is left to the plan."""
 
     name = "auto"
+    uses_bound = takes_learned_noise = True
     is_exact_for_few = True
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
-        """Raise NotImplementedError: the plan names another strategy."""
+        """Raise NotImplementedError: the plan names another method."""
         raise NotImplementedError
-
-    def refuses(self, family: Any) -> str | None:
-        """Nothing."""
-        return None
 
     def refuses_later_rows(self) -> str | None:
         """Nothing: rows that arrive later are learned with inducing points."""
@@ -54,18 +51,18 @@ BY_NAME = {
 }
 
 
-def resolve_posterior(posterior: Any, name: str) -> Strategy:
-    """The strategy of a name or an instance; raises where its parameters cannot be used."""
+def resolve_posterior(posterior: Any, name: str) -> PosteriorMethod:
+    """The method of a name or an instance; raises where its parameters cannot be used."""
     if isinstance(posterior, str) and posterior in BY_NAME:
         return BY_NAME[posterior]()
     must = f"one of {sorted(BY_NAME)} or an object such as posteriors.InducingPoints()"
-    require(isinstance(posterior, Strategy), "posterior", posterior, name, must)
+    require(isinstance(posterior, PosteriorMethod), "posterior", posterior, name, must)
     posterior = clone(posterior)
     posterior.check_parameters(name)
     return _of_options(posterior, name) if isinstance(posterior, InducingPoints) else posterior
 
 
-def _of_options(points: InducingPoints, name: str) -> Strategy:
+def _of_options(points: InducingPoints, name: str) -> PosteriorMethod:
     """Inducing points, or what their options make of them."""
     n_mean, tight = points.n_mean, points.tight_variance
     require(isinstance(tight, BOOLS), "posterior__tight_variance", tight, name, "True or False")

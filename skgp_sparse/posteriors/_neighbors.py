@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skgp_sparse.posteriors._aside import Aside
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._job import Job, begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalModel, LocalSearch
 from skgp_sparse.posteriors._metric_starts import wants_full
@@ -15,7 +15,7 @@ from skgp_sparse.rows.checks import check_number, is_auto
 from skgp_sparse.solvers import Fit
 
 
-class Neighbors(Strategy):
+class Neighbors(PosteriorMethod):
     """The posterior is given, for every query, the training rows that are nearest to it.
 
     Parameters
@@ -42,7 +42,7 @@ class Neighbors(Strategy):
     is_exact_for_few = True
     keeps_rows = True
     learns_metric = True
-    has_bound = False
+    takes_learned_noise = True
 
     def __init__(
         self, n_neighbors: int | Literal["auto"] = "auto", n_neighbors_fit: int = FIT

@@ -15,12 +15,11 @@ from copy import deepcopy
 
 import numpy as np
 
-from skgp_sparse._engine import cavities
-from skgp_sparse._engine.posterior import noise_variance
+from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse._ground.warnings import collected
 from skgp_sparse.inference.parameters import arithmetic, if_possible
 from skgp_sparse.posteriors._aside import Aside, Judgement
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import begin
@@ -39,7 +38,7 @@ _SOME_ROWS, _ON_SOME, _ON_ALL = 3000, 40, 5  # iterations of inducing points on 
 _MOST_PROBLEMS = 3  # that hold a race for all
 
 
-class PosteriorRace(Strategy):
+class PosteriorRace(PosteriorMethod):
     """The posterior of neighbours or that of a rival: the one that wins.
 
     Parameters
@@ -47,7 +46,7 @@ class PosteriorRace(Strategy):
     rival : Exact or InducingPoints
     """
 
-    name = "auto"
+    uses_bound = takes_learned_noise = True
     learns_metric = True
 
     def __init__(self, rival):
@@ -59,30 +58,27 @@ class PosteriorRace(Strategy):
         one.run()
         return one.fit(one.rival.wins(one.of_rival, one.of_neighbors))
 
-    def refuses(self, family):
-        """Nothing."""
-        return None
-
 
 def agree(jobs, random_states, run):
     """The jobs, one race for all of which is over where there are several; its candidates.
 
     See `agreed` for the parameters.
     """
-    are_open = [isinstance(job.strategy, PosteriorRace) for job in jobs]
+    are_open = [isinstance(job.posterior_method, PosteriorRace) for job in jobs]
     numbers = [k for k, is_open in enumerate(are_open) if is_open]
     if len(numbers) < 2:
         return jobs, {}
     some = [jobs[k].within(2) for k in numbers]
-    strategy, found = agreed(some, [random_states[k] for k in numbers], run)
+    method, found = agreed(some, [random_states[k] for k in numbers], run)
     settled = [
-        job._replace(strategy=strategy) if is_open else job for job, is_open in zip(jobs, are_open)
+        job._replace(posterior_method=method) if is_open else job
+        for job, is_open in zip(jobs, are_open)
     ]
     return settled, {numbers[k]: candidates for k, candidates in found.items()}
 
 
 def agreed(jobs, random_states, run):
-    """The strategy of several jobs that wins in some of them together, and their candidates.
+    """The method of several jobs that wins in some of them together, and their candidates.
 
     Parameters
     ----------
@@ -94,7 +90,7 @@ def agreed(jobs, random_states, run):
 
     Returns
     -------
-    strategy : Strategy
+    method : PosteriorMethod
     candidates : dict
         By the number of the job.
     """
@@ -110,8 +106,8 @@ def agreed(jobs, random_states, run):
     races = list(run(raced, some))
     neighbors = Judgement.joined(one.of_neighbors for one in races)
     rivals = Judgement.joined(one.of_rival for one in races)
-    strategy = InducingPoints() if races[0].rival.wins(rivals, neighbors) else Neighbors()
-    return strategy, {k: one.candidates for k, one in zip(some, races)}
+    method = InducingPoints() if races[0].rival.wins(rivals, neighbors) else Neighbors()
+    return method, {k: one.candidates for k, one in zip(some, races)}
 
 
 class Race:
@@ -143,7 +139,7 @@ class Race:
             begun, _ = begun_on_subsets(first, random_state)
         begun = begun.with_settings(deadline=deadline)
         self.aside = aside = Aside(job.rows, random_state, job.model.has_sites)
-        is_exact = isinstance(job.strategy.rival, Exact)
+        is_exact = isinstance(job.posterior_method.rival, Exact)
         self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, aside, random_state)
         if job.model.has_sites:
             self.search = SiteSearch(begun, FEW, FIT, random_state, aside)
@@ -226,9 +222,9 @@ class ExactRival:
         objective = job.model.exact(job.rows, job.settings.options)
         fit = KeepParameters().solve(objective, kernel, job.settings, self.random_state)
         with arithmetic():
-            left = cavities.of_exact(fit.posterior, job.rows)
-        variance = left.variance[aside.chosen] + noise_variance(kernel, aside.block.X)
-        judgement = aside.judge(name, left.mean[aside.chosen], variance + aside.noise)
+            left = fit.posterior.leave_one_out(job.rows, aside.chosen, fit.terms)
+        variance = left.variance + noise_variance(kernel, aside.block.X)
+        judgement = aside.judge(name, left.mean, variance + aside.noise)
         if self.best is None or judgement.density > self.best[0].density:
             self.best = judgement, fit
         return judgement
@@ -287,6 +283,5 @@ class RivalOfPoints:
 
     def _judged(self, name, fit):
         n_jobs = self.job.settings.options.n_jobs
-        likelihood = fit.objective.likelihood if self.job.model.has_sites else None
         name = f"inducing ({name})"
-        return self.aside.judge_process(name, fit.posterior, n_jobs, likelihood)
+        return self.aside.judge_process(name, fit.posterior, n_jobs, fit.likelihood)

@@ -5,14 +5,16 @@ import numpy as np
 from skgp_sparse._engine.tight_posterior import tightened
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.parameters import arithmetic
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 
 
-class TightVariance(Strategy):
+class TightVariance(PosteriorMethod):
     """What `InducingPoints` with `tight_variance` is: the whole posterior of a tighter bound."""
 
     name = "inducing"
+    uses_bound = True
+    remedy = "It needs one basis: set tight_variance to False."
     is_exact_for_few = True
 
     def fit(self, job, random_state):

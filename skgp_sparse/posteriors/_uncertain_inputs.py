@@ -8,22 +8,24 @@ would be worse than to ignore `X_std`: what the targets say about inputs would c
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.normal_inputs import Gaps, Normals
-from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._engine.feature_posterior import SparsePosterior
+from skgp_sparse._engine.normal_inputs import Gaps
+from skgp_sparse._engine.normal_predictions import Normals
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.latent_objective import LatentObjective
-from skgp_sparse.posteriors._contract import Strategy
+from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.solvers import LBFGS
 
 _JITTER = Jitter(1e-6)
 
 
-class UncertainInputs(Strategy):
+class UncertainInputs(PosteriorMethod):
     """What "inducing" and "auto" are where `X_std` is given."""
 
     name = "inducing"
+    uses_bound = True
 
     def fit(self, job, random_state):
         """The `Fit` from hyperparameters of few rows, whose inputs are taken as known."""
@@ -44,7 +46,7 @@ class UncertainInputs(Strategy):
         )
         fit = LBFGS().solve(objective, job.kernel, job.settings, random_state, job.model)
         given = fit.posterior
-        posterior = Posterior(fit.kernel, given.features, given.u, given.TB[0])
+        posterior = SparsePosterior(fit.kernel, given.features, given.u, given.TB[0])
         return fit._replace(posterior=posterior)
 
     def refuses(self, family):

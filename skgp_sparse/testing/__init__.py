@@ -1,17 +1,20 @@
-"""Checks of user-defined bounds, kernel rules, likelihoods and sources.
+"""Checks of user-defined bounds, kernel rules, likelihoods, posterior methods and sources.
 
 Each check takes one instance, calls its methods as the package does, and compares the results with
 central differences, numerical integrals or scikit-learn. If all results are correct, the check
-returns None. Otherwise it raises an AssertionError. The message names the object, the result that
-was found, and the result that was expected.
+returns None or, of a posterior method, what it refuses. Otherwise it raises an AssertionError. The
+message names the object, the result that was found, and the result that was expected.
 
-The modules ``_bounds.py``, ``_kernels.py``, ``_likelihoods.py`` and ``_sources.py`` contain one
-check each. ``_require.py`` contains the comparisons that all of them use.
+The modules ``_bounds.py``, ``_kernels.py``, ``_likelihoods.py``, ``_posteriors.py`` and
+``_sources.py`` contain one check each. ``_require.py`` contains the comparisons that all of them
+use.
 """
 
 from skgp_sparse.testing._bounds import check_bound
 from skgp_sparse.testing._kernels import check_kernel_rule
 from skgp_sparse.testing._likelihoods import check_likelihood
+from skgp_sparse.testing._posteriors import check_posterior
 from skgp_sparse.testing._sources import check_source
 
-__all__ = ["check_bound", "check_kernel_rule", "check_likelihood", "check_source"]
+__all__ = ["check_bound", "check_kernel_rule", "check_likelihood", "check_posterior"]
+__all__ += ["check_source"]
