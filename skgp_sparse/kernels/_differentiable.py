@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ._nodes import Leaf, Node
 from ._rules import Array, KernelRule, Pull, Scalars, full, linearize_each
-from ._theta import count, free, moved
+from ._theta import count, free, free_by_class, moved, size_of
 
 _STEP = 1e-3  # of theta, in differences of fourth order
 
@@ -289,7 +289,7 @@ class DifferentiableKernel(Kernel):
             here, theta = np.split(theta, [count(kernel)])
             setattr(self, name, moved(kernel, here))
         for name, before in self._free().items():
-            here, theta = np.split(theta, [np.size(before)])
+            here, theta = np.split(theta, [size_of(before)])
             values = self._scale(name).inverse(here)
             setattr(self, name, values if np.ndim(before) else float(values[0]))
 
@@ -324,9 +324,8 @@ class DifferentiableKernel(Kernel):
 
     def _free(self) -> dict[str, Any]:
         """Hyperparameters of this kernel itself that are not fixed, by name."""
-        bounds = ((name, getattr(self, f"{name}_bounds")) for name in self._own_names())
-        names = (name for name, one in bounds if not isinstance(one, str))
-        return {name: one for name in names if np.size(one := self._current(name))}
+        names = [n for n in self._own_names() if not isinstance(getattr(self, f"{n}_bounds"), str)]
+        return {name: one for name in names if size_of(one := self._current(name))}
 
     def _current(self, name: str) -> Any:
         """Value of a hyperparameter, which a subclass may expand to an array."""
@@ -351,13 +350,15 @@ class DifferentiableKernel(Kernel):
     def _kernels_inside(self) -> dict[str, Kernel]:
         kind: Any = type(self)
         values = {name: getattr(self, name) for name in _parameters(kind)}
-        return {name: value for name, value in values.items() if isinstance(value, Kernel)}
+        return {  # isinstance is slow for an abstract class
+            name: value for name, value in values.items() if Kernel in type(value).__mro__
+        }
 
     def _scale(self, name: str) -> Transform:
         return self._transforms.get(name, _LOGARITHM)
 
 
-@free.register
+@free_by_class.register
 def _free_of(kernel: DifferentiableKernel) -> list[tuple[str, int]]:
     inside = kernel._kernels_inside().items()
     found = [(f"{part}__{name}", size) for part, one in inside for name, size in free(one)]
@@ -366,7 +367,7 @@ def _free_of(kernel: DifferentiableKernel) -> list[tuple[str, int]]:
 
 def own_sizes(kernel: DifferentiableKernel) -> list[tuple[str, int]]:
     """Return names and sizes of the free hyperparameters of a kernel, without those inside."""
-    return [(name, np.size(one)) for name, one in kernel._free().items()]
+    return [(name, size_of(one)) for name, one in kernel._free().items()]
 
 
 @cache

@@ -28,16 +28,22 @@ def _names(kind: type) -> list[str] | None:
 
 
 @singledispatch
+def free_by_class(kernel: Kernel) -> list[tuple[str, int]]:
+    """Return names and sizes of free hyperparameters of any kernel, by its class."""
+    return [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
+
+
 def free(kernel: Kernel) -> list[tuple[str, int]]:
     """Return names and sizes of the hyperparameters that are not fixed, in the order of theta."""
     names = _names(type(kernel))
     if names is None:
-        return [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
+        return free_by_class(kernel)
     are_free = (name for name in names if not isinstance(getattr(kernel, f"{name}_bounds"), str))
-    return [(name, _size(getattr(kernel, name))) for name in are_free]
+    return [(name, size_of(getattr(kernel, name))) for name in are_free]
 
 
-def _size(value: Any) -> int:
+def size_of(value: Any) -> int:
+    """Return the number of elements of a hyperparameter."""
     return 1 if isinstance(value, float) else np.size(value)
 
 
