@@ -34,12 +34,7 @@ from skgp_sparse.families.parameter_checks import check_parameters, check_restar
 from skgp_sparse.families.streams import advance
 from skgp_sparse.inference.parameters import value_or_minus_inf
 from skgp_sparse.rows.checks import check_groups
-from skgp_sparse.rows.door import (
-    as_passed,
-    opened,
-    read,
-    read_chunk,
-)
+from skgp_sparse.rows.door import as_passed, opened, read, read_chunk
 
 _KEPT = (
     "kernel",
@@ -232,17 +227,11 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
             if eval_gradient:
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
-        if self._fits[0].objective is None and self._fits[0].rows is not None:
-            raise ValueError(
-                f"posterior={self.posterior_!r} of this {type(self).__name__} has no objective that "
-                "could be evaluated at another theta. Set posterior to 'exact' or 'inducing'."
-            )
         if self._fits[0].objective is None:
             raise ValueError(
-                f"This {type(self).__name__} was fitted on a cluster, or loaded from a pickle (or "
-                "copied). It does not contain the training rows, so that its bound cannot be "
-                "evaluated at another theta. Call fit again, or use "
-                "log_marginal_likelihood_value_."
+                f"The bound of this {type(self).__name__} cannot be evaluated at another theta. "
+                "It was fitted on a cluster, or loaded from a pickle (or copied), or its "
+                "posterior has no bound. Call fit again, or use log_marginal_likelihood_value_."
             )
         fitted = [fit.kernel for fit in self._fits]
         parts, shared = _check_thetas(theta, fitted)
@@ -329,6 +318,12 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
                     f"{parameter}={before[parameter]}, but {parameter} is {now} now. Set it back, "
                     "or call fit with all rows to begin anew."
                 )
+
+
+def fits_of(estimator):
+    """The list of a `Fit` for each problem of a fitted estimator."""
+    check_is_fitted(estimator, "kernel_")
+    return estimator._fits
 
 
 def fitted_view(estimator):

@@ -6,13 +6,7 @@ from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.missing_values import PosteriorWithMissingValues, lacks, spread_values
 from skgp_sparse.kernels import categories, has_missing
-from skgp_sparse.rows.checks import (
-    FLOATS,
-    check_in_memory,
-    check_readable,
-    is_lazy,
-    on_numpy,
-)
+from skgp_sparse.rows.checks import FLOATS, check_in_memory, check_readable, is_lazy, on_numpy
 from skgp_sparse.rows.columns import as_table
 from skgp_sparse.rows.contents import check_dimensions, check_numbers
 from skgp_sparse.rows.door import OpenSource, check_query

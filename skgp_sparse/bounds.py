@@ -14,11 +14,13 @@ targets and blocks of rows.
 """
 
 from abc import ABC, abstractmethod
+from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from skgp_sparse._ground.typing import Array, Scalars
+from skgp_sparse._ground.validation import check_number
 
 
 class Bound(BaseEstimator, ABC):
@@ -67,6 +69,20 @@ class Bound(BaseEstimator, ABC):
             default, this objective itself.
         """
         return self
+
+    def check_parameters(self, name: str) -> None:
+        """Raise unless the parameters can be used.
+
+        Parameters
+        ----------
+        name : str
+            Name of the estimator, for errors.
+
+        Raises
+        ------
+        ValueError
+            If a parameter has another type or value than it should.
+        """
 
     @abstractmethod
     def penalty(self, x: Array) -> tuple[Array, Scalars]:
@@ -191,6 +207,10 @@ class PEP(Bound):
 
     def __init__(self, alpha: float = 0.5) -> None:
         self.alpha = alpha
+
+    def check_parameters(self, name: str) -> None:
+        """Raise unless `alpha` is a power; see `Bound.check_parameters`."""
+        check_number(self.alpha, "bound__alpha", name, Real, low=0, high=1)
 
     @property
     def noise_share(self) -> float:  # type: ignore[override]

@@ -26,6 +26,7 @@ from skgp_sparse._ground.sklearn_compat import (
     with_callbacks,
 )
 from skgp_sparse._ground.typing import Array, AutoName, BoundName, MaybeArray, RandomStateLike
+from skgp_sparse._ground.validation import check_number, is_auto
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
@@ -367,7 +368,7 @@ class BayesianGPLVM(
             Rows, with their noise.
         """
         check_is_fitted(self)
-        checks.check_number(n_samples, "n_samples", f"{type(self).__name__}.sample", Integral, 1)
+        check_number(n_samples, "n_samples", f"{type(self).__name__}.sample", Integral, 1)
         generator = check_random_state(random_state)
         positions = generator.normal(size=(n_samples, self.embedding_.shape[1]))
         mean, std = self.inverse_transform(positions, return_std=True)
@@ -405,7 +406,7 @@ class BayesianGPLVM(
         return LatentSettings(
             n_restarts=self.n_restarts_optimizer,
             max_iter=self.max_iter,
-            tol=_TOL if checks.is_auto(tol) else tol,
+            tol=_TOL if is_auto(tol) else tol,
             noise=None if isinstance(noise, str) else noise / units.scale**2,
             options=Options(Jitter(_JITTER), resolve_n_jobs(self.n_jobs), memory),
             progress=progress if is_told else None,

@@ -10,7 +10,9 @@ per fit, however many rows there are, and a constant is left out. What an estima
 evidence is F without the prior.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,9 +21,62 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._ground.typing import Array, Ints, Scalars
+from skgp_sparse._ground.validation import check_number, require
 
 
-class LogNormalLengthScales(BaseEstimator):
+class HyperPrior(BaseEstimator, ABC):
+    """The contract of a prior of hyperparameters, which has a variance and may have a location.
+
+    Examples
+    --------
+    >>> from skgp_sparse.hyperpriors import HyperPrior, PooledCorrelations
+    >>> issubclass(PooledCorrelations, HyperPrior)
+    True
+    """
+
+    variance: float
+
+    @abstractmethod
+    def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
+        """Return the prior of the hyperparameters of a kernel.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Kernel expression.
+        scale : ndarray of shape (d,)
+            Standard deviations of the columns, in whose units length scales are.
+
+        Returns
+        -------
+        ThetaPrior
+            The prior of ``kernel.theta``.
+        """
+
+    def check_parameters(self, name: str) -> None:
+        """Raise unless the parameters can be used.
+
+        Parameters
+        ----------
+        name : str
+            Name of the estimator, for errors.
+
+        Raises
+        ------
+        ValueError
+            If a parameter has another type or value than it should.
+        """
+        tiny, most = np.finfo(float).tiny, np.finfo(float).max
+        check_number(self.variance, "prior__variance", name, Real, low=tiny)
+        location = getattr(self, "location", 0.0)
+        if isinstance(location, str):
+            must = "'scaled' or a float"
+            require(location == "scaled", "prior__location", location, name, must)
+        else:
+            check_number(location, "prior__location", name, Real, low=-most)
+
+
+class LogNormalLengthScales(HyperPrior):
     r"""Length scales have log-normal priors, whose location grows with the number of columns.
 
     With the standard deviation :math:`s_j` of column j, the length scale of each of the d columns
@@ -79,20 +134,7 @@ class LogNormalLengthScales(BaseEstimator):
         self.variance = variance
 
     def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
-        """Return the prior of the hyperparameters of a kernel.
-
-        Parameters
-        ----------
-        kernel : sklearn.gaussian_process.kernels.Kernel
-            Kernel expression.
-        scale : ndarray of shape (d,)
-            Standard deviations of the columns.
-
-        Returns
-        -------
-        ThetaPrior
-            The prior of ``kernel.theta``.
-        """
+        """Return the prior of the hyperparameters of a kernel; see `HyperPrior.of`."""
         positions, means = [_NONE], [np.zeros(0)]
         for places, columns in kernels.length_scale_places(kernel, len(scale), periodic=False):
             spread = scale[columns] if len(places) > 1 else _root_mean_square(scale[columns])
@@ -105,7 +147,7 @@ class LogNormalLengthScales(BaseEstimator):
         return self.location if is_number else np.sqrt(2.0) + 0.5 * np.log(d)
 
 
-class PooledCorrelations(BaseEstimator):
+class PooledCorrelations(HyperPrior):
     r"""Correlations of several columns are alike, unless the data say otherwise.
 
     The correlations :math:`\rho_j` of the columns of a `Categorical` or a `Missing` kernel are
@@ -135,25 +177,12 @@ class PooledCorrelations(BaseEstimator):
         self.variance = variance
 
     def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
-        """Return the prior of the hyperparameters of a kernel.
-
-        Parameters
-        ----------
-        kernel : sklearn.gaussian_process.kernels.Kernel
-            Kernel expression.
-        scale : ndarray of shape (d,)
-            Not used.
-
-        Returns
-        -------
-        ThetaPrior
-            The prior of ``kernel.theta``.
-        """
+        """Return the prior of the hyperparameters of a kernel; see `HyperPrior.of`."""
         groups = [one for one in kernels.positions_of(kernel, "correlation") if len(one) > 1]
         return ThetaPrior(groups=tuple((one, float(self.variance)) for one in groups))
 
 
-class NeutralValues(BaseEstimator):
+class NeutralValues(HyperPrior):
     r"""Missing values are seen near the mean of their column, unless the data say otherwise.
 
     The neutral values :math:`v_j` of a `Missing` kernel, in standard deviations from the mean of
@@ -185,25 +214,12 @@ class NeutralValues(BaseEstimator):
         self.variance = variance
 
     def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
-        """Return the prior of the hyperparameters of a kernel.
-
-        Parameters
-        ----------
-        kernel : sklearn.gaussian_process.kernels.Kernel
-            Kernel expression.
-        scale : ndarray of shape (d,)
-            Not used.
-
-        Returns
-        -------
-        ThetaPrior
-            The prior of ``kernel.theta``.
-        """
+        """Return the prior of the hyperparameters of a kernel; see `HyperPrior.of`."""
         positions = np.concatenate([_NONE, *kernels.positions_of(kernel, "neutral")])
         return ThetaPrior(positions, np.zeros(len(positions)), float(self.variance))
 
 
-class NoiseOfMissingValues(BaseEstimator):
+class NoiseOfMissingValues(HyperPrior):
     r"""Missing values leave a little noise, and as much in every column, unless the data say more.
 
     The variances :math:`s_j` of the noise of a `Missing` kernel have the prior
@@ -232,27 +248,13 @@ class NoiseOfMissingValues(BaseEstimator):
         self.variance = variance
 
     def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
-        """Return the prior of the hyperparameters of a kernel.
-
-        Parameters
-        ----------
-        kernel : sklearn.gaussian_process.kernels.Kernel
-            Kernel expression.
-        scale : ndarray of shape (d,)
-            Not used.
-
-        Returns
-        -------
-        ThetaPrior
-            The prior of ``kernel.theta``.
-        """
+        """Return the prior of the hyperparameters of a kernel; see `HyperPrior.of`."""
         positions = np.concatenate([_NONE, *kernels.positions_of(kernel, "noise")])
         means = np.full(len(positions), np.log(self.location))
         return ThetaPrior(positions, means, float(self.variance))
 
 
 AnyPrior = LogNormalLengthScales | NeutralValues | NoiseOfMissingValues | PooledCorrelations
-PRIORS = LogNormalLengthScales, NeutralValues, NoiseOfMissingValues, PooledCorrelations
 
 
 def joined(priors: Iterable[Any], kernel: Kernel, scale: Array) -> "ThetaPrior":

@@ -109,10 +109,10 @@ class Plan(NamedTuple):
 
     Parameters
     ----------
-    method : PosteriorMethod
-        What fits.
+    posterior_method : PosteriorMethod
+        Method that fits.
     summary : str
-        The method, and why it is this one, in words.
+        Name of the method, and why it is this one, in words.
     n_inducing : int
         Number of inducing points, where there are any.
     start_rows : int
@@ -148,21 +148,21 @@ def _categories(rows: Any, kernel: Kernel) -> list[int]:
 
 def plan(request: Request, facts: Facts) -> Plan:
     """The `Plan` of a fit."""
-    method, summary = _method(request, facts)
-    mixes = request.metric not in UNMIXED and not isinstance(request.posterior, Neighbors)
-    if mixes and facts.n_distinct >= ROWS_OF_A_METRIC and not method.learns_metric:
-        method = InLearnedMetric(method)
+    posterior_method, summary = _method(request, facts)
+    mixes = request.metric not in UNMIXED and not request.posterior.learns_metric
+    if mixes and facts.n_distinct >= ROWS_OF_A_METRIC and not posterior_method.learns_metric:
+        posterior_method = InLearnedMetric(posterior_method)
     return Plan(
-        posterior_method=method,
+        posterior_method=posterior_method,
         summary=summary,
         n_inducing=_points(request, facts),
         start_rows=_start_rows(request, facts),
-        tries_logarithms=_tries_logarithms(request, facts, method),
+        tries_logarithms=_tries_logarithms(request, facts, posterior_method),
     )
 
 
 def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
-    """The method of a fit, a learned metric apart, and why it is this one."""
+    """Posterior method of a fit, a learned metric apart, and why it is this one."""
     chosen, n, few = request.posterior, facts.n_distinct, _few_rows(request, facts)
     if not facts.inputs_are_known:
         return UncertainInputs(), "inducing: fit was given X_std"
@@ -209,8 +209,8 @@ def _why_points(request: Request, facts: Facts) -> str | None:
 
 def _few_rows(request: Request, facts: Facts) -> int:
     """The number of distinct rows up to which the exact process of all rows is fitted."""
-    if isinstance(request.posterior, Neighbors):
-        return request.posterior.rows_of_a_prediction
+    if request.posterior.exact_rows is not None:
+        return request.posterior.exact_rows
     if request.points_are_given:
         return 0
     if request.n_inducing is not None:
@@ -237,13 +237,13 @@ def _start_rows(request: Request, facts: Facts) -> int:
     return min(START_LABELS, share) if request.has_sites else START_ROWS
 
 
-def _tries_logarithms(request: Request, facts: Facts, method: PosteriorMethod) -> bool:
+def _tries_logarithms(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> bool:
     """Whether skewed columns may be seen by their logarithms.
 
     Where a metric mixes columns and noise is Gaussian, this was not tried for many rows.
     """
     is_open = request.has_default_kernel and request.begins_small and not request.points_are_given
     is_open = is_open and facts.in_memory and facts.inputs_are_known
-    is_open = is_open and request.metric in UNMIXED and method.takes_missing
-    mixes = method.learns_metric and request.metric == "auto" and not request.has_sites
+    is_open = is_open and request.metric in UNMIXED and posterior_method.takes_missing
+    mixes = posterior_method.learns_metric and request.metric == "auto" and not request.has_sites
     return is_open and (facts.n_rows <= EXACT_ROWS or not mixes)

@@ -33,6 +33,7 @@ from skgp_sparse._ground.typing import (
     RandomStateLike,
     SolverName,
 )
+from skgp_sparse._ground.validation import check_number
 from skgp_sparse._training_rows import TrainingRows
 from skgp_sparse.bounds import Bound
 from skgp_sparse.families.choices import is_gaussian
@@ -875,7 +876,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         """
         X, view, offset = self._question(X, offset)
         name = f"{type(self).__name__}.sample_y"
-        checks.check_number(n_samples, "n_samples", name, Integral, low=1)
+        check_number(n_samples, "n_samples", name, Integral, low=1)
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
 
     def sample_functions(
@@ -936,8 +937,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         """
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.sample_functions"
-        checks.check_number(n_functions, "n_functions", name, Integral, low=1)
-        checks.check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
+        check_number(n_functions, "n_functions", name, Integral, low=1)
+        check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
         view = self._view.of_latent()
         given = n_functions, n_frequencies, check_random_state(random_state)
         return view.functions(*given, copy(self)._query, name)  # whatever is fitted later

@@ -20,6 +20,7 @@ from skgp_sparse._engine.posterior import Posterior, RowTerms
 from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import Conclusion, Model, Objective
@@ -27,7 +28,6 @@ from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameters import VectorFunction, arithmetic, attempt, value_or_minus_inf
 from skgp_sparse.inference.settings import Settings, Solver
 from skgp_sparse.inference.starts import drawn_starts, fit_exact
-from skgp_sparse.rows.checks import check_number, require
 
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]
 
@@ -248,6 +248,10 @@ class Minibatches(Stochastic):
     def __init__(self, batch_size: int = 512) -> None:
         self.batch_size = batch_size
 
+    def check_parameters(self, name: str) -> None:
+        """Raise unless `batch_size` is positive; see `Solver.check_parameters`."""
+        check_number(self.batch_size, "solver__batch_size", name, Integral, low=1)
+
 
 class UserOptimizer(BaseEstimator, Solver):
     """A user's optimiser, called as scikit-learn does, has the objective of all rows.
@@ -335,8 +339,8 @@ def check_solver(solver: Any, name: str) -> None:
     is_right = isinstance(solver, Solver) or (isinstance(solver, str) and solver in NAMES)
     must = f"one of {NAMES} or an object such as solvers.Minibatches()"
     require(is_right, "solver", solver, name, must)
-    if isinstance(solver, Minibatches):
-        check_number(solver.batch_size, "solver__batch_size", name, Integral, low=1)
+    if isinstance(solver, Solver):
+        solver.check_parameters(name)
 
 
 def takes_random_rows(solver: Any) -> bool:

@@ -20,8 +20,8 @@ from sklearn.utils import check_random_state
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, distinct_inputs, exact, posterior, table
-from skgp_sparse._engine.feature_posterior import Prior
 from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.prior import Prior
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._engine.feature_posterior import Prior
+from skgp_sparse._engine.prior import Prior
 from skgp_sparse.bounds import DTC, PEP, Titsias, TitsiasNew
 from skgp_sparse.families.views import TargetView
 from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, StudentT

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
+from skgp_sparse._ground.validation import check_number
 from skgp_sparse.posteriors import (
     AllRows,
     Exact,
@@ -22,7 +23,6 @@ from skgp_sparse.posteriors import (
     Posterior,
     PosteriorMethod,
 )
-from skgp_sparse.rows.checks import check_number
 from skgp_sparse.testing import check_posterior
 
 RNG = np.random.RandomState(0)

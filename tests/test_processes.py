@@ -12,18 +12,16 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, decoupled, exact
 from skgp_sparse._engine import posterior as contract
-from skgp_sparse._engine.feature_posterior import (
-    FeaturePosterior,
-    IndependentPosteriors,
-    Prior,
-)
+from skgp_sparse._engine.feature_posterior import FeaturePosterior
 from skgp_sparse._engine.fourier_basis import FourierBasis
+from skgp_sparse._engine.independent_posteriors import IndependentPosteriors
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.missing_values import PosteriorWithMissingValues
 from skgp_sparse._engine.nearest import distinct_rows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.posterior_in_metric import PosteriorInMetric
+from skgp_sparse._engine.prior import Prior
 from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._engine.tight_posterior import tightened
 from skgp_sparse.bounds import TitsiasNew

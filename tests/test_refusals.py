@@ -186,7 +186,6 @@ OF_KERNELS = [
     ("takes one column of codes", lambda: Categorical(3, rank=1)(np.zeros((2, 2)))),
     ("has correlations for 2", lambda: Categorical(3, correlation=[0.1, 0.2])(np.zeros((2, 1)))),
     ("needs a number in lows and a positive one", lambda: LogScale(RBF(), [0], lows=[0.0, 1.0])(X)),
-    ("needs inputs without missing values", lambda: Missing(RBF())(NAN, eval_gradient=True)),
     ("columns of Missing must be 'auto'", lambda: Missing(RBF(), columns=0).missing_columns()),
     ("are not among the 1 of its inputs", lambda: Missing(RBF(), columns=[3])(NAN)),
     ("correlation of Missing", lambda: Missing(RBF(), columns=[0], correlation=[0.1, 0.2])(NAN)),

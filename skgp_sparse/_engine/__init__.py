@@ -26,10 +26,12 @@ minibatch
     Gradients from some of the rows, with the posterior of the weights held.
 running_sums
     Sums over rows that keep coming, in any units of the targets.
-normal_inputs
-    The same where inputs have a normal distribution each.
+normal_inputs, normal_predictions
+    The same where inputs have a normal distribution each; predictions at such inputs.
 collapsed_sites
     Rows with Gaussian sites: everything O(n) of an inner iteration.
+distinct_inputs
+    Training rows by distinct input.
 exact, exact_sites
     The exact process on few distinct rows; the same with Gaussian sites.
 decoupled
@@ -50,10 +52,6 @@ left_out
     Rows that are left out, one at a time, and predicted by those near to them.
 neighbors_posterior
     Predictions given the nearest rows.
-cavities
-    Training rows that are left out of a posterior, one at a time.
-slopes
-    Gradients of predictions with respect to the query.
 sampled_functions
     Functions drawn from a posterior, each the same function in all calls.
 additive
@@ -64,10 +62,14 @@ missing_values
     Predictions of rows that lack values of columns in which no training row lacked one.
 evidence
     Bounds of the exact evidence from both sides.
-process, metric
-    The contract of what predicts; inputs that are seen in a metric, and a process whose inputs are.
 posterior
-    Mean, variance, covariance and samples given a basis.
+    The contract of a posterior, and what all of them share.
+feature_posterior
+    The posterior that is written in features: exact, or in a basis.
+prior, independent_posteriors
+    The process before any data; posteriors of several independent processes.
+metric, posterior_in_metric
+    Inputs that are transformed by a metric, and a posterior of these.
 
 The engine does not know the names of bounds, hyperparameters or estimators; whatever differs
 between methods reaches it as an argument.

@@ -56,42 +56,6 @@ from skgp_sparse._ground.linalg import (
 _LEAST_SHARE = 1e-12  # of 1 - q: a row that no other one says anything of
 
 
-@dataclass(frozen=True, eq=False)
-class Prior(Posterior):
-    """The process before any data, of mean zero.
-
-    Parameters
-    ----------
-    kernel : sklearn kernel, its white noise included
-    n_targets : int
-    """
-
-    kernel: object
-    n_targets: int
-
-    name = "prior"
-    remedy = "Call fit first."
-    width = 0
-
-    def mean(self, X, n_jobs=1):
-        """Zeros (n, p)."""
-        return np.zeros((len(X), self.n_targets))
-
-    def mean_and_variance(self, X, n_jobs=1):
-        """Zeros (n, p) and prior variance (n,)."""
-        signal = kernels.diagonal(self.kernel, float64(X))[0]
-        return self.mean(X), np.array(np.broadcast_to(signal, len(X)))
-
-    def covariance(self, X):
-        """Prior covariance (n, n)."""
-        X = float64(X)
-        return kernels.evaluate(self.kernel, X, X).copy()
-
-    def deviations(self, X, n_samples, random_state):
-        """Latent samples (n, n_samples) of mean zero, joint over all rows."""
-        return contract.joint_deviations(self, X, n_samples, random_state)
-
-
 class FeaturePosterior(Posterior):
     """A posterior whose mean is a weighted sum of raw features.
 
@@ -357,8 +321,9 @@ class SparsePosterior(FeaturePosterior):
 
         return LeftOut(*contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs))
 
-    def predict_normals(self, inputs, n_jobs=1):
+    def predict_normals(self, X, X_std, n_jobs=1):
         """Mean and variance (n, p) at inputs that have a normal distribution each."""
+        inputs = normal_predictions.Normals(float64(X), float64(X_std) ** 2)
         return normal_predictions.predict(self, inputs, n_jobs)
 
     def _plus_weights(self, cov, V):
@@ -393,57 +358,6 @@ def _why_no_spectrum(posterior, question):
 
 def _some(rows, chosen):
     return rows if len(chosen) == len(rows) else rows.subset(chosen)
-
-
-def _shared(name):
-    """An attribute of `IndependentPosteriors` that all of them share."""
-    return property(lambda self: getattr(self.each[0], name))
-
-
-@dataclass(frozen=True, eq=False)
-class IndependentPosteriors(Posterior):
-    """Posteriors of independent processes with the same kernel and features.
-
-    Parameters
-    ----------
-    each : tuple of ExactPosterior or of SparsePosterior
-    """
-
-    each: tuple
-
-    answers = frozenset([LEAVE_ONE_OUT])
-    kernel, features, name = map(_shared, ("kernel", "features", "name"))
-    width, n_rows_kept, holds_rows = map(_shared, ("width", "n_rows_kept", "holds_rows"))
-
-    def mean(self, X, n_jobs=1):
-        """Means (n, k)."""
-        return np.hstack([one.mean(X, n_jobs) for one in self.each])
-
-    def mean_and_variance(self, X, n_jobs=1):
-        """Means and latent variances, both (n, k)."""
-        means, variances = zip(*(one.mean_and_variance(X, n_jobs) for one in self.each))
-        return np.hstack(means), np.column_stack(variances)
-
-    def covariance(self, X):
-        """Latent covariances (n, n, k)."""
-        return np.stack([one.covariance(X) for one in self.each], axis=-1)
-
-    def deviations(self, X, n_samples, random_state):
-        """Latent samples minus the means (n, n_samples, k)."""
-        draws = [one.deviations(X, n_samples, random_state) for one in self.each]
-        return np.stack(draws, axis=-1)
-
-    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
-        """`LeftOut` of chosen rows, with means and variances (k, c)."""
-        means, variances = zip(
-            *(
-                one.leave_one_out(
-                    rows, chosen, terms._replace(sites=terms.sites[:, k : k + 1]), n_jobs
-                )
-                for k, one in enumerate(self.each)
-            )
-        )
-        return LeftOut(np.hstack(means), np.column_stack(variances))
 
 
 def noise_variance(kernel, X):

@@ -45,12 +45,8 @@ class NotAvailable(ValueError):
     >>> from skgp_sparse.posteriors import NotAvailable
     >>> X = np.linspace(0, 5, 50)[:, None]
     >>> model = SparseGPRegressor(posterior="neighbors", random_state=0).fit(X, np.sin(X[:, 0]))
-    >>> try:
-    ...     model.sample_functions(2)
-    ... except NotAvailable:
-    ...     functions = model.sample_y(X, 2)
-    >>> functions.shape
-    (50, 2)
+    >>> issubclass(NotAvailable, ValueError), model.posterior_, model.sample_y(X, 2).shape
+    (True, 'exact', (50, 2))
     """
 
 
@@ -366,13 +362,13 @@ class Posterior(ABC):
         """
         raise self._not_available(PARTS)
 
-    def predict_normals(self, inputs: Any, n_jobs: int = 1) -> tuple[Array, Array]:
+    def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Predict at inputs that have a normal distribution each.
 
         Parameters
         ----------
-        inputs : Normals
-            Means and variances of the inputs.
+        X, X_std : ndarray of shape (n, d)
+            Means and standard deviations of the inputs.
         n_jobs : int
             Number of threads.
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -428,8 +427,8 @@ class Table(ABC):
         ndarray of shape (k,)
             Indices, sorted.
         """
-        if not isinstance(size, Integral) or size < 0:
-            raise ValueError(f"A sample has a whole number of rows, at least 0. Got {size!r}.")
+        if operator.index(size) < 0:
+            raise ValueError(f"A sample has at least 0 rows. Got size={size!r}.")
         weight, n = self.weight, len(self)
         if size >= (n if weight is None else np.count_nonzero(weight)):
             return np.arange(n) if weight is None else np.flatnonzero(weight)

@@ -24,6 +24,8 @@ tilted
     Moments of a normal distribution times a power of a likelihood.
 typing
     Names of types that several rooms share.
+validation
+    Checks of parameters, whose errors say what was got and what is right.
 warnings
     Warnings that name their problem, at the line of the user.
 """

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skgp_sparse.rows.checks import BOOLS
+from skgp_sparse._ground.validation import BOOLS
 from skgp_sparse.rows.columns import CATEGORY, DURATION, TIME, TIME_OF_DAY, as_table, columns_of
 from skgp_sparse.rows.gaps import is_frame, missing_among
 from skgp_sparse.rows.types import is_named

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +12,10 @@ from sklearn.utils import check_array
 from skgp_sparse import bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.moments import merge, moments_of, or_one
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import is_auto, require
 from skgp_sparse.families.default_kernels import default_signal, without_unclear_noise
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.settings import CheapSearch
-from skgp_sparse.rows.checks import check_number, is_auto, require
 from skgp_sparse.rows.column_table import NUMBERS
 from skgp_sparse.rows.gaps import check_gaps
 
@@ -67,9 +66,8 @@ _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing 
 
 def resolve_bound(bound, name):
     """The bound object of a string or an instance."""
-    if isinstance(bound, bounds.PEP):
-        check_number(bound.alpha, "bound__alpha", name, Real, low=0, high=1)
     if isinstance(bound, bounds.Bound):
+        bound.check_parameters(name)
         return clone(bound)
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
     require(isinstance(bound, str) and bound in BOUNDS, "bound", bound, name, must)

@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.moments import NO_EFFECT
+from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.hyperpriors import (
     LogNormalLengthScales,
     NeutralValues,
@@ -20,7 +21,6 @@ from skgp_sparse.hyperpriors import (
     PooledCorrelations,
 )
 from skgp_sparse.kernels import Categorical, Columns, Missing
-from skgp_sparse.rows.checks import is_auto
 from skgp_sparse.rows.column_table import NUMBERS
 
 _LIMITS = 1e-3, 1e4  # of the variance, in units of that of y

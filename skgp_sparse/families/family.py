@@ -48,7 +48,7 @@ class Family(ABC):
         Of the estimator, for errors.
     rules : Rules
         What rows must be like.
-    method : PosteriorMethod
+    posterior_method : PosteriorMethod
         What posteriors are given.
     likelihood : Likelihood or None
         None: the noise is Gaussian.

@@ -15,6 +15,7 @@ from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.running_sums import RunningSums
 from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.families.choices import (
     cheap_search,
     resolve_bound,
@@ -30,7 +31,7 @@ from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
 from skgp_sparse.posteriors._moves import Action, Knowledge, knowledge_of, next_action
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.rows.checks import Rules, is_auto
+from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.part import FEW_ROWS, Units, has_few_rows, part_of, scale_of
 from skgp_sparse.solvers import Fit, KeepParameters
 

@@ -19,8 +19,9 @@ import numpy as np
 from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import BOOLS, require
 from skgp_sparse.families.leave_one_out import predicted, why_unknown
-from skgp_sparse.rows.checks import BOOLS, check_groups, require
+from skgp_sparse.rows.checks import check_groups
 
 _METHODS, _SIDES = ("model", "conformal"), ("both", "lower", "upper")
 _MOST_ROWS = 5000  # whose scores are kept

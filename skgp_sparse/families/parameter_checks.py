@@ -7,10 +7,10 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import BOOLS, check_number, is_auto, require
 from skgp_sparse.families.choices import is_gaussian
-from skgp_sparse.hyperpriors import PRIORS
+from skgp_sparse.hyperpriors import HyperPrior
 from skgp_sparse.posteriors._names import resolve_posterior
-from skgp_sparse.rows.checks import BOOLS, check_number, is_auto, require
 from skgp_sparse.solvers import check_solver
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
@@ -214,17 +214,11 @@ def check_prior(prior, name):
     if isinstance(prior, (list, tuple)):
         for one in prior:
             must = "a list of objects of skgp_sparse.hyperpriors"
-            require(isinstance(one, PRIORS), "prior", prior, name, must)
-            check_prior(one, name)
+            require(isinstance(one, HyperPrior), "prior", prior, name, must)
+            one.check_parameters(name)
         return
-    if isinstance(prior, PRIORS):
-        check_number(prior.variance, "prior__variance", name, Real, low=np.finfo(float).tiny)
-        location = getattr(prior, "location", "scaled")
-        if isinstance(location, str):
-            must = "'scaled' or a float"
-            require(location == "scaled", "prior__location", location, name, must)
-        else:
-            check_number(location, "prior__location", name, Real, low=-np.finfo(float).max)
+    if isinstance(prior, HyperPrior):
+        prior.check_parameters(name)
         return
     is_name = prior is None or (isinstance(prior, str) and prior in _PRIORS)
     must = f"one of {_PRIORS}, None, an object of skgp_sparse.hyperpriors, or a list of these"
@@ -261,11 +255,11 @@ def can_learn_later(estimator):
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
     try:
-        method = resolve_posterior(estimator.posterior, name)
-        reason = method.refuses_later_rows()
-        if method.keeps_rows and not is_gaussian(estimator.likelihood):
-            reason = f"posterior={method.name!r} has Gaussian noise only there"
-        if estimator.metric not in ("auto", "ard") and not method.keeps_rows:
+        posterior_method = resolve_posterior(estimator.posterior, name)
+        reason = posterior_method.refuses_later_rows()
+        if posterior_method.keeps_rows and not is_gaussian(estimator.likelihood):
+            reason = f"posterior={posterior_method.name!r} has Gaussian noise only there"
+        if estimator.metric not in ("auto", "ard") and not posterior_method.keeps_rows:
             reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
     except ValueError:  # which partial_fit will say
         return True

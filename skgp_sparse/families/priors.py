@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgp_sparse._engine.feature_posterior import Prior
+from skgp_sparse._engine.prior import Prior
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.families.choices import is_gaussian, resolve_likelihood
 from skgp_sparse.families.parameter_checks import check_kernel

@@ -11,6 +11,7 @@ from skgp_sparse._engine.moments import NO_EFFECT
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.inference.contracts import Model
 from skgp_sparse.inference.settings import Settings
 from skgp_sparse.plan import UNMIXED, Request, facts_of, plan
@@ -19,7 +20,6 @@ from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Points
 from skgp_sparse.posteriors._names import Auto
 from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
-from skgp_sparse.rows.checks import is_auto
 from skgp_sparse.solvers import begins_small, resolve_solver
 
 _OF_INDUCING_POINTS = "bound", "n_inducing", "inducing_init", "solver"  # ask for them, if set

@@ -108,7 +108,7 @@ def check_learned_noise(job, parameters, name):
 
 def _why_never(job):
     """Why the noise of no fit of a job can vary, as part of an error; None: it may."""
-    kernel, method, solver = job.kernel, job.posterior_method, job.settings.solver
+    kernel, posterior_method, solver = job.kernel, job.posterior_method, job.settings.solver
     is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel
     if not is_appended or kernel.k2.hyperparameter_noise_level.fixed:
         return (
@@ -117,8 +117,10 @@ def _why_never(job):
         )
     if job.rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std."
-    if not method.takes_learned_noise:
-        return f"is not available for posterior={method.name!r}. {method.remedy}"
+    if not posterior_method.takes_learned_noise:
+        return (
+            f"is not available for posterior={posterior_method.name!r}. {posterior_method.remedy}"
+        )
     if not (solver.keeps_sites and solver.begins_small):
         return (
             "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
@@ -244,8 +246,8 @@ def _second_process(job, table, family, random_state):
         move_basis=False,
     )
     with collected():  # it need not converge
-        method = Exact() if other.are_few(_FEW) else InducingPoints()
-        return method.fit(other, random_state)
+        posterior_method = Exact() if other.are_few(_FEW) else InducingPoints()
+        return posterior_method.fit(other, random_state)
 
 
 def _fit_again(job, fit, kernel, moves, random_state):

@@ -11,8 +11,7 @@ from scipy.special import ndtr, ndtri
 from skgp_sparse._engine import sampled_functions
 from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse._engine.moments import among_constants, log_densities_of_targets
-from skgp_sparse._engine.normal_predictions import Normals
-from skgp_sparse._engine.posterior import FUNCTIONS, float64, require
+from skgp_sparse._engine.posterior import FUNCTIONS, require
 from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
@@ -66,9 +65,8 @@ class TargetView(NamedTuple):
 
     def expected_mean_and_std(self, X, X_std, latent):
         """The same where inputs are known up to their standard deviations."""
-        inputs = Normals(float64(X), float64(X_std) ** 2)
         with np.errstate(all="ignore"), single_threaded_blas():
-            mean, variance = self.process.predict_normals(inputs, resolve_n_jobs(self.n_jobs))
+            mean, variance = self.process.predict_normals(X, X_std, resolve_n_jobs(self.n_jobs))
             if not latent:
                 variance = variance + _noise(self.process.kernel, X)[:, None]
             mean, std = self.mean_of_targets(mean), np.sqrt(variance) * self.y_scale

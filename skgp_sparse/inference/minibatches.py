@@ -17,11 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
-from skgp_sparse._engine.feature_posterior import (
-    IndependentPosteriors,
-    SparsePosterior,
-    noise_variance,
-)
+from skgp_sparse._engine.feature_posterior import SparsePosterior, noise_variance
+from skgp_sparse._engine.independent_posteriors import IndependentPosteriors
 from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.warnings import warn

@@ -30,6 +30,20 @@ class Solver(ABC):
     moves: bool = True
     keeps_sites: bool = True
 
+    def check_parameters(self, name: str) -> None:  # noqa: B027
+        """Raise unless the parameters can be used.
+
+        Parameters
+        ----------
+        name : str
+            Name of the estimator, for errors.
+
+        Raises
+        ------
+        ValueError
+            If a parameter has another type or value than it should.
+        """
+
     @abstractmethod
     def solve(
         self,

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skgp_sparse._engine import collapsed_sites, exact_sites
 from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.distinct_inputs import group_table
-from skgp_sparse._engine.feature_posterior import IndependentPosteriors
+from skgp_sparse._engine.independent_posteriors import IndependentPosteriors
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.posterior import RowTerms
 from skgp_sparse._engine.problem import Evaluation, Options, Problem

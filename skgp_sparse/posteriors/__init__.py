@@ -34,9 +34,8 @@ from skgp_sparse.posteriors._contract import Candidate, PosteriorMethod, Selecti
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.solvers import Fit
 
-__all__ = ["AllRows", "Candidate", "Exact", "Fit", "FourierFeatures", "InducingPoints", "Job"]
+__all__ = ["AllRows", "Candidate", "Exact", "Fit", "FourierFeatures", "InducingPoints"]
 __all__ += ["Neighbors", "NotAvailable", "Posterior", "PosteriorMethod", "Selection"]

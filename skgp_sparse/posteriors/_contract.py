@@ -90,6 +90,8 @@ class PosteriorMethod(BaseEstimator, ABC):
         Whether columns may be mixed, where the kernel allows it.
     is_exact_for_few : bool
         Whether the exact process takes its place where few rows are distinct.
+    exact_rows : int or None
+        Number of distinct rows up to which it does; None: as the plan has it.
     width : int or None
         Number of features of a row; None: that of the inducing points that are wanted.
     remedy : str
@@ -120,6 +122,7 @@ class PosteriorMethod(BaseEstimator, ABC):
     keeps_rows: bool = False
     learns_metric: bool = False
     is_exact_for_few: bool = False
+    exact_rows: int | None = None
     width: int | None = None
     remedy: str = "Set posterior to 'exact', 'inducing' or 'neighbors'."
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route

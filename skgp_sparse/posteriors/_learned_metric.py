@@ -21,15 +21,15 @@ class InLearnedMetric(PosteriorMethod):
 
     Parameters
     ----------
-    method : PosteriorMethod
+    posterior_method : PosteriorMethod
     """
 
-    name = property(lambda self: self.method.name)
-    uses_bound = property(lambda self: self.method.uses_bound)
+    name = property(lambda self: self.posterior_method.name)
+    uses_bound = property(lambda self: self.posterior_method.uses_bound)
     remedy = "It needs a metric that mixes no columns: set metric to 'ard'."
 
-    def __init__(self, method):
-        self.method = method
+    def __init__(self, posterior_method):
+        self.posterior_method = posterior_method
 
     def fit(self, job, random_state):
         """The `Fit` of the other method to the rows in the metric."""
@@ -42,14 +42,14 @@ class InLearnedMetric(PosteriorMethod):
         given = job._replace(is_free=False), random_state
         local = _learned(*given) if rank(job) else if_possible(_learned, *given)
         if local is None or local.metric is None:
-            return self.method.fit(job, random_state)
-        fit = self.method.fit(_seen_in(job, local.metric, local.kernel), random_state)
+            return self.posterior_method.fit(job, random_state)
+        fit = self.posterior_method.fit(_seen_in(job, local.metric, local.kernel), random_state)
         posterior = PosteriorInMetric(fit.posterior, local.metric)
         return fit._replace(posterior=posterior)
 
     def refuses(self, family):
         """What the other method refuses."""
-        return self.method.refuses(family)
+        return self.posterior_method.refuses(family)
 
 
 def _learned(job, random_state):

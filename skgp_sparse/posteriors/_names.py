@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from skgp_sparse._ground.validation import BOOLS, check_number, require
 from skgp_sparse.posteriors._all_rows import AllRows
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
@@ -15,7 +16,6 @@ from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.posteriors._tight_variance import TightVariance
-from skgp_sparse.rows.checks import BOOLS, check_number, require
 from skgp_sparse.solvers import Fit
 
 

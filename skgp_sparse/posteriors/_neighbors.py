@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from skgp_sparse._ground.validation import check_number, is_auto
 from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._job import Job, begin
 from skgp_sparse.posteriors._local_search import FEW, FIT, LocalModel, LocalSearch
 from skgp_sparse.posteriors._metric_starts import wants_full
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
-from skgp_sparse.rows.checks import check_number, is_auto
 from skgp_sparse.solvers import Fit
 
 
@@ -75,6 +75,11 @@ class Neighbors(PosteriorMethod):
     def _k(self) -> int | None:
         """Neighbours of predictions; None: as many as pay."""
         return None if isinstance(self.n_neighbors, str) else self.n_neighbors
+
+    @property
+    def exact_rows(self) -> int:
+        """Number of neighbours, by which so many rows are predicted exactly."""
+        return self.rows_of_a_prediction
 
     @property
     def rows_of_a_prediction(self) -> int:

@@ -1,6 +1,6 @@
 """The one validator of rows, `Rules`: errors say what was passed and how to correct it."""
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +11,13 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
+from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse.rows.contents import check_dimensions, check_no_missing, check_numbers
 from skgp_sparse.rows.gaps import NO_GAPS, about_values, is_frame
 from skgp_sparse.rows.latitudes import check_latitudes
 from skgp_sparse.rows.part import Part
 
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
-BOOLS = (bool, np.bool_)
 on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries are converted
 
 
@@ -233,24 +233,3 @@ def check_alpha(alpha, n, name):
     must = "noise variances, which are not negative"
     require(alpha.min(initial=0.0) >= 0, "alpha", alpha.min(initial=0.0), name, must)
     return alpha
-
-
-def require(is_right, parameter, value, name, must):
-    """Raise unless the value of a parameter is right; `must` says what it must be."""
-    if not is_right:
-        raise ValueError(
-            f"The {parameter!r} parameter of {name} must be {must}. Got {as_text(value)} instead."
-        )
-
-
-def is_auto(value):
-    """Whether a choice is left to the package."""
-    return isinstance(value, str) and value == "auto"
-
-
-def check_number(value, parameter, name, kind, low, high=np.inf):
-    """Raise unless the parameter is a number of that kind between low and high."""
-    is_number = isinstance(value, kind) and not isinstance(value, BOOLS)
-    noun = "an int" if kind is Integral else "a float"
-    must = f"{noun} in the range [{low}, {high}{')' if high == np.inf else ']'}"
-    require(is_number and low <= value <= high and value < np.inf, parameter, value, name, must)

