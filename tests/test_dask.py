@@ -22,7 +22,8 @@ from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse._engine import visited_rows
-from skgp_sparse.kernels import _formulas, _nodes
+from skgp_sparse.kernels import _registry
+from skgp_sparse.kernels._sklearn_kernels import formulas
 
 pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -67,11 +68,11 @@ class Another(RBF):
     """The same, of which workers know nothing yet."""
 
 
-class RuleOfRenamed(_formulas.LengthScaleRule):
+class RuleOfRenamed(formulas.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(_formulas.squared_exponential, roots=False, footprint=1)
+        super().__init__(formulas.squared_exponential, roots=False, footprint=1)
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +179,7 @@ def test_evaluations_with_sites_are_the_local_ones(likelihood, client, on_worker
 
 def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
     X, _, y = table
-    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
+    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
     kernels.register(Renamed, RuleOfRenamed())
     arrived = pickle.loads(cloudpickle.dumps(Renamed()))
     assert b"RuleOfRenamed" in pickle.dumps(arrived)  # from worker to worker
@@ -395,7 +396,7 @@ def test_offsets_of_predictions_stay_with_their_rows(client, table):
 
 def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
     X, _, y = table
-    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
+    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
     kernels.register(Another, RuleOfRenamed())
     model = DaskSparseGPRegressor(Another() + WhiteKernel(), **QUICK).fit(X, y)
     assert not any(client.run(knows_another).values())
@@ -404,7 +405,7 @@ def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
 
 
 def knows_another():
-    return Another in _nodes._BUILDERS
+    return Another in _registry._BUILDERS
 
 
 def test_an_empty_partition_has_no_predictions(client, table):

@@ -11,7 +11,7 @@ import pytest
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import BayesianGPLVM, SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.kernels import _nodes
+from skgp_sparse.kernels import _registry
 
 validate = pytest.importorskip("numpydoc.validate").validate
 pytestmark = pytest.mark.second  # rules about text, and examples
@@ -132,5 +132,5 @@ def test_everything_public_has_a_page():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_run(module, monkeypatch):
-    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))  # one example registers
+    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))  # one example registers
     assert doctest.testmod(importlib.import_module(module)).failed == 0

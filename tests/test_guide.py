@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skgp_sparse.kernels import _nodes
+from skgp_sparse.kernels import _registry
 
 pytestmark = pytest.mark.second  # pages and their blocks
 ROOT = Path(__file__).parent.parent
@@ -41,7 +41,7 @@ NEEDED = {  # by what a block contains, the module that it needs
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     """Kernels that a page registers are forgotten after it."""
-    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
+    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
 
 
 @pytest.mark.parametrize("page", WITH_CODE)

@@ -368,7 +368,7 @@ def test_neutral_values_are_in_units_of_what_is_seen():
     model = SparseGPRegressor(random_state=0).fit(X, y)
     scale = next(p for p in model.kernel_.get_params().values() if isinstance(p, LogScale))
     missing = next(p for p in scale.get_params().values() if isinstance(p, Missing))
-    seen = scale.see(X)
+    seen = scale.transform(X)
     np.testing.assert_allclose(missing.units[0], np.nanmean(seen, axis=0), rtol=1e-9)
     np.testing.assert_allclose(missing.units[1], np.nanstd(seen, axis=0), rtol=1e-9)
 

@@ -232,7 +232,7 @@ def test_names_without_a_data_frame_and_metrics_are_refused_in_words():
 def test_near_places_are_near_beyond_the_date_line(posterior):
     rng = np.random.RandomState(0)
     places = np.column_stack([rng.uniform(-180, 180, 600), rng.uniform(-89, 89, 600)])
-    x, _, z = Sphere(RBF()).see(places).T
+    x, _, z = Sphere(RBF()).transform(places).T
     y = np.sin(6 * x) + np.sin(7 * z) + 0.05 * rng.normal(size=600)
     kernel = ConstantKernel() * Sphere(Matern(0.5, nu=1.5))
     model = SparseGPRegressor(kernel, alpha=0.0025, optimizer=None, posterior=posterior)

@@ -12,7 +12,8 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.kernels import _formulas, _nodes
+from skgp_sparse.kernels import _registry
+from skgp_sparse.kernels._sklearn_kernels import formulas
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-3, 3, (60, 1))
@@ -32,11 +33,11 @@ class Wavy(RBF):
     """A kernel without a rule of the package."""
 
 
-class RuleOfWavy(_formulas.LengthScaleRule):
+class RuleOfWavy(formulas.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(_formulas.squared_exponential, roots=False, footprint=1)
+        super().__init__(formulas.squared_exponential, roots=False, footprint=1)
 
 
 class WithState(Wavy):
@@ -52,11 +53,11 @@ class WithState(Wavy):
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
     """Kernels that a test registers are forgotten after it."""
-    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
+    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
 
 
 def forget(kind):
-    del _nodes._BUILDERS[kind]
+    del _registry._BUILDERS[kind]
     assert not kernels.differentiable(kind())
 
 
@@ -76,13 +77,13 @@ def test_a_pickle_of_a_kernel_brings_its_rule(kind):
     forget(kind)
     kernel = pickle.loads(text).kernel
     assert kernels.differentiable(kernel) and type(kernel) is kind and kernel.length_scale == 0.7
-    rule = _nodes._BUILDERS[kind]
+    rule = _registry._BUILDERS[kind]
     assert copy.deepcopy(kernel).length_scale == copy.copy(kernel).length_scale == 0.7
-    assert _nodes._BUILDERS[kind] is rule  # copies leave the registry as it is
+    assert _registry._BUILDERS[kind] is rule  # copies leave the registry as it is
 
 
 def test_a_class_of_the_user_with_a_rule_of_the_package():
-    kernels.register(Wavy, _formulas.RBF_RULE)
+    kernels.register(Wavy, formulas.RBF_RULE)
     text = pickle.dumps(Wavy())
     forget(Wavy)
     assert kernels.differentiable(pickle.loads(text))

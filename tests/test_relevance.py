@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.feature_selection import RFECV, SelectFromModel
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse._engine.sobol import sobol_indices
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse._engine.sobol import column_factors, sobol_indices
 from skgp_sparse.kernels import Categorical, Columns
 from skgp_sparse.sources import Stream
 
@@ -95,16 +95,16 @@ def test_closed_forms_are_what_samples_estimate(kernel, targets):
 def test_products_are_taken_apart():
     X = table(20)[0]
     for kernel in CLOSED:
-        factors = kernels.column_factors(kernel, 3)
+        factors = column_factors(kernel, 3)
         product = np.prod(
             [part(X[:, [j]]) for j, parts in enumerate(factors) for part in parts], axis=0
         )
         assert_allclose(product, kernel.k1(X))
-    assert kernels.column_factors(Matern(nu=2.5), 3) is None
-    assert kernels.column_factors(RBF() + RBF(), 2) is None
-    assert kernels.column_factors(RBF() * Matern(), 2) is None
-    assert kernels.column_factors(Columns(Matern(), [0, 1]), 2) is None
-    assert kernels.column_factors(RBF() + RBF(), 1) is not None
+    assert column_factors(Matern(nu=2.5), 3) is None
+    assert column_factors(RBF() + RBF(), 2) is None
+    assert column_factors(RBF() * Matern(), 2) is None
+    assert column_factors(Columns(Matern(), [0, 1]), 2) is None
+    assert column_factors(RBF() + RBF(), 1) is not None
 
 
 def test_one_column_and_no_variance():

@@ -37,7 +37,7 @@ def beyond(latitude, row=3):
 
 def test_the_spread_is_the_median_distance_from_the_middle():
     theta = kernels.theta_of_spread(ConstantKernel() * Sphere(RBF()), X)
-    places = Sphere(RBF()).see(X)
+    places = Sphere(RBF()).transform(X)
     distances = np.linalg.norm(places - np.median(places, axis=0), axis=1)
     assert_allclose(np.exp(theta), [1.0, np.median(distances)])
     far = np.vstack([X, [[-170.0, -40.0]]])

@@ -21,8 +21,8 @@ from test_kernels import ALL, Rippled
 from skgp_sparse import kernels
 from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Titsias
 from skgp_sparse.inference.methods import Spherical
-from skgp_sparse.kernels import _nodes
-from skgp_sparse.kernels._formulas import RationalQuadraticRule
+from skgp_sparse.kernels import _registry
+from skgp_sparse.kernels._sklearn_kernels.formulas import RationalQuadraticRule
 from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_bound, check_kernel_rule, check_likelihood, check_source
@@ -33,7 +33,7 @@ GUIDE = (Path(__file__).parent.parent / "docs" / "guide" / "extending.md").read_
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     """Kernels that a test registers are forgotten after it."""
-    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
+    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
 
 
 def finds(sentence):
@@ -214,11 +214,11 @@ class PlainRule(kernels.KernelRule):
     def by_X(self, X, g):
         return 2.0 * g[:, None] * X
 
-    def cross(self, kernel, X, Z):
+    def linearize(self, kernel, X, Z):
         K = self.value(kernel, X, Z)
         return K, lambda G, inputs: (self.theta(kernel, G), self.by_Z(K, X, Z, G))
 
-    def diag(self, kernel, X):
+    def linearize_diag(self, kernel, X):
         pull = lambda g, inputs: (self.theta(kernel, g), self.by_X(X, g))
         return self.on_diag(kernel, X), pull
 
@@ -255,16 +255,19 @@ def test_the_right_rule_passes():
     [
         ({"value": lambda k, X, Z: X @ Z.T + 0.5}, r"k\(X, Z\) is .*by the kernel itself"),
         ({"value": lambda k, X, Z: Z @ X.T}, r"k\(X, Z\) has shape \(7, 16\), expected \(16, 7\)"),
-        ({"value": overwrite_inputs}, "cross .X and Z are read-only. raised ValueError"),
-        ({"theta": lambda k, G: {"sigma_0": np.sum(G)}}, "cross with respect to theta is"),
+        ({"value": overwrite_inputs}, "linearize .X and Z are read-only. raised ValueError"),
+        ({"theta": lambda k, G: {"sigma_0": np.sum(G)}}, "linearize with respect to theta is"),
         ({"theta": lambda k, G: {"sigma": 0.0}}, "raised ValueError.*returned gradients named"),
         ({"theta": forget_theta}, "changes theta to"),
-        ({"by_Z": lambda K, X, Z, G: 2.0 * G.T @ X}, "cross with respect to the inputs"),
+        ({"by_Z": lambda K, X, Z, G: 2.0 * G.T @ X}, "linearize with respect to the inputs"),
         ({"by_Z": lambda K, X, Z, G: G.T @ X[:, :2]}, r"of Z has shape \(7, 2\)"),
-        ({"by_Z": overwrite_value}, r"\* Plain.*RBF.*gradient of cross"),
+        ({"by_Z": overwrite_value}, r"\* Plain.*RBF.*gradient of linearize"),
         ({"by_Z": refuse_coincidence}, "gradient of Z where rows coincide is nan"),
         ({"on_diag": lambda k, X: np.sum(X**2, axis=1)}, r"k\(x, x\) is .*by kernel.diag"),
-        ({"by_X": lambda X, g: g[:, None] * X}, "gradient of diag with respect to the inputs"),
+        (
+            {"by_X": lambda X, g: g[:, None] * X},
+            "linearize_diag with respect to the inputs",
+        ),
         ({"by_X": lambda X, g: np.multiply(g, 2, out=g)[:, None] * X}, "read-only. raised"),
     ],
 )
@@ -276,7 +279,7 @@ def test_wrong_rules_are_found(flaw, sentence):
 
 def test_rules_that_keep_the_last_call_are_found():
     class Keeping(PlainRule):
-        def cross(self, kernel, X, Z):
+        def linearize(self, kernel, X, Z):
             self.X = X
             return X @ Z.T + kernel.sigma_0**2, lambda G, inputs: (
                 self.theta(kernel, G),
@@ -293,18 +296,18 @@ def test_constants_that_overwrite_the_cotangent_are_found():
         pass
 
     class LevelRule(kernels.KernelRule):
-        def cross(self, kernel, X, Z):
-            return self.diag(kernel, X)[0], lambda G, inputs: (
+        def linearize(self, kernel, X, Z):
+            return self.linearize_diag(kernel, X)[0], lambda G, inputs: (
                 {"constant_value": np.sum(np.multiply(G, kernel.constant_value, out=G))},
                 0.0,
             )
 
-        def diag(self, kernel, X):
+        def linearize_diag(self, kernel, X):
             value = float(kernel.constant_value)
             return value, lambda g, inputs: ({"constant_value": value * np.sum(g)}, 0.0)
 
     kernels.register(Level, LevelRule())
-    with finds("RBF.*gradient of cross with respect to theta"):
+    with finds("RBF.*gradient of linearize with respect to theta"):
         check_kernel_rule(Level(2.0))
 
 
@@ -313,8 +316,8 @@ def test_fixed_hyperparameters_must_not_change_the_others():
         pass
 
     class Careless(RationalQuadraticRule):
-        def cross(self, kernel, X, Z):
-            K, pull = super().cross(kernel, X, Z)
+        def linearize(self, kernel, X, Z):
+            K, pull = super().linearize(kernel, X, Z)
             fixed = kernel.hyperparameter_alpha.fixed
             return K, lambda G, inputs: ({}, 0.0) if fixed else pull(G, inputs)
 
@@ -325,7 +328,7 @@ def test_fixed_hyperparameters_must_not_change_the_others():
 
 @pytest.mark.parametrize("kernel", [Rippled(), RBF() + PairwiseKernel(metric=lambda x, z, **_: 1)])
 def test_kernels_without_a_rule_are_told_to_register_one(kernel):
-    with finds(r"has no derivative rule\. Add .*skgp_sparse.kernels.register"):
+    with finds(r"has no derivative rule\. Make .*skgp_sparse.kernels.register"):
         check_kernel_rule(kernel)
 
 

@@ -20,7 +20,8 @@ from skgp_sparse import (
     trusted_types,
 )
 from skgp_sparse.families import sites
-from skgp_sparse.kernels import _formulas, _nodes
+from skgp_sparse.kernels import _registry
+from skgp_sparse.kernels._sklearn_kernels import formulas
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, _names
 
 RNG = np.random.RandomState(0)
@@ -43,7 +44,7 @@ class Smooth(RBF):
     """A kernel of a user."""
 
 
-class RuleOfSmooth(_formulas.LengthScaleRule):
+class RuleOfSmooth(formulas.LengthScaleRule):
     """Its rule."""
 
 
@@ -164,7 +165,7 @@ def test_what_a_user_wrote_is_in_the_list():
 
 
 def test_rules_that_a_user_registered_are_not(monkeypatch):
-    monkeypatch.setattr(_nodes, "_BUILDERS", dict(_nodes._BUILDERS))
-    kernels.register(Smooth, RuleOfSmooth(_formulas.squared_exponential, False, 1))
+    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
+    kernels.register(Smooth, RuleOfSmooth(formulas.squared_exponential, False, 1))
     names = trusted_types(regressor(kernel=Smooth()))
     assert f"{__name__}.Smooth" in names and not any("ule" in name for name in names)

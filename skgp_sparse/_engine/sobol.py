@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import qmc
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product
 
 from skgp_sparse import kernels
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
@@ -109,7 +110,7 @@ def _in_closed_form(process, values):
     """
     if process.points is None:
         return None
-    factors = kernels.column_factors(process.kernel, values.shape[1])
+    factors = column_factors(process.kernel, values.shape[1])
     (Z, u), means, products = process.points, [], []
     if factors is None or np.isnan(Z).any():
         return None
@@ -184,3 +185,43 @@ def _mixed(A, B, j):
 def _times(K, u, n):
     """``K u`` (n, p), where K is a number if all of its entries are equal."""
     return K @ u if np.ndim(K) else np.broadcast_to(K * u.sum(axis=0), (n, u.shape[1]))
+
+
+def column_factors(kernel, d):
+    """Return the factors of a kernel by column, if it is a product of kernels of one column each.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression. Noise that is added to it has no say.
+    d : int
+        Number of input columns.
+
+    Returns
+    -------
+    list of list of Kernel, or None
+        For each column the kernels, each of this column alone, whose product over all columns is
+        the kernel. None if it is no such product.
+    """
+    kernel = kernels.without_noise(kernel)
+    if d == 1:
+        return [[kernel]]
+    if type(kernel) is ConstantKernel:
+        return [[kernel], *([] for _ in range(d - 1))]
+    if type(kernel) is RBF:
+        return [[RBF(scale)] for scale in np.broadcast_to(kernel.length_scale, d)]
+    if type(kernel) is Product:
+        first, second = column_factors(kernel.k1, d), column_factors(kernel.k2, d)
+        if first is None or second is None:
+            return None
+        return [one + other for one, other in zip(first, second)]
+    if type(kernel) is kernels.Columns:
+        chosen = kernel.chosen(d)
+        inside = column_factors(kernel.kernel, len(chosen))
+        if inside is None:
+            return None
+        found = [[] for _ in range(d)]
+        for j, factors in zip(chosen, inside):
+            found[j] = found[j] + factors
+        return found
+    return None

@@ -10,24 +10,27 @@ another such level as all pairs are. At rank 0, s is 0. The kernel of several co
 of those of each.
 """
 
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._ground.plain_text import as_text
 
-from ._formulas import UnitRule
-from ._levels import agreement, as_codes, correlations, log_weights
-from ._rules import Array, Pull, Scalars
+from ._differentiable import DifferentiableKernel
+from ._levels import CORRELATION, agreement, as_codes
+from ._registry import node
+from ._rules import Array, Bools, Pull, Scalars, constant_diag
 
+_MOST_LEVELS = 10_000  # that are points
 _START = 0.03  # spread of the first points: levels that are alike at first pass each other freely
 
 
-class Categorical(Kernel):
+class Categorical(DifferentiableKernel):
     r"""A kernel of the levels of a category, or of several ones.
 
     It takes a column of codes, which are whole numbers from 0 on, and is
@@ -82,6 +85,8 @@ class Categorical(Kernel):
            [0.27, 0.3 , 1.  ]])
     """
 
+    footprint = 2  # bytes of differences are less than an array for up to 64 columns
+    _transforms = {"correlation": CORRELATION}
     n_levels: Any
     correlation: Any
     positions: Any
@@ -104,108 +109,41 @@ class Categorical(Kernel):
         self.positions_bounds = positions_bounds
         self.handle_unknown = handle_unknown
 
-    @property
-    def hyperparameter_correlation(self) -> Hyperparameter:
-        """The correlation ρ."""
-        size = np.size(self.correlation) if np.ndim(self.correlation) else 1
-        return Hyperparameter("correlation", "numeric", self.correlation_bounds, size)
-
-    @property
-    def hyperparameter_positions(self) -> Hyperparameter:
-        """The positions of the levels; fixed where there are none yet."""
-        if not self.has_points():
-            return Hyperparameter("positions", "numeric", "fixed")
-        size = self.n_levels * self.rank
-        return Hyperparameter("positions", "numeric", self.positions_bounds, size)
-
-    @property
-    def theta(self) -> Any:
-        """Free hyperparameters as they are learned: ``log(-log ρ)`` and coordinates of levels."""
-        values = {"correlation": log_weights(self.correlation), "positions": self.points()}
-        free = [np.ravel(values[one.name]) for one in self.hyperparameters if not one.fixed]
-        return np.concatenate([np.zeros(0), *free])
-
-    @theta.setter
-    def theta(self, theta: Array) -> Any:
-        start = 0
-        for one in self.hyperparameters:
-            if one.fixed:
-                continue
-            part = theta[start : start + one.n_elements]
-            value = correlations(part) if one.name == "correlation" else np.exp(part)
-            is_one = one.name == "correlation" and np.ndim(self.correlation) == 0
-            self.set_params(**{one.name: float(value[0]) if is_one else value})
-            start += one.n_elements
-
-    @property
-    def bounds(self) -> Array:
-        """Their bounds."""
-        free = [one for one in self.hyperparameters if not one.fixed]
-        limits = [
-            log_weights(one.bounds[:, ::-1]) if one.name == "correlation" else np.log(one.bounds)
-            for one in free
-        ]
-        return np.vstack([np.zeros((0, 2)), *limits])
-
-    @property
-    def requires_vector_input(self) -> bool:
-        """True: codes are numbers."""
-        return True
-
     def __repr__(self) -> str:
         levels = self.n_levels if self.rank == 0 else f"{self.n_levels}, rank={self.rank}"
         shown = ", ".join(f"{one:.3g}" for one in np.ravel(self.correlation))
         shown = f"[{shown}]" if np.ndim(self.correlation) else shown
         return f"Categorical({levels}, correlation={shown})"
 
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return False
-        mine, its = self.get_params(), other.get_params()
-        return all(np.array_equal(mine[name], its[name]) for name in mine)
+    def _current(self, name: str) -> Any:
+        """Value of a hyperparameter; there are no positions where levels are equal."""
+        if name == "correlation":
+            return self.correlation
+        if not self.has_points():
+            return np.zeros(0)
+        if self.positions is not None:
+            return self.positions
+        return np.exp(_START * np.random.RandomState(0).normal(size=self.n_levels * self.rank))
 
-    def is_stationary(self) -> bool:
-        """Return False: codes are names, not places."""
-        return False
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        """Return the value of ``k(X, Z)`` and its pullback, without a gradient of codes."""
+        return self._of_codes(self.codes(X), self.codes(Z))
 
-    def diag(self, X: Array) -> Array:
-        """Return ``k(x, x)``, which is 1.
+    def linearize_stack(self, P: Array) -> tuple[Scalars, Pull]:
+        """Return the values of ``k(P_i, P_i)`` and their pullback, without a gradient of codes."""
+        codes = self.codes(P)
+        return self._of_codes(codes, codes)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, 1)
+    def linearize_diag(self, X: Array) -> tuple[Scalars, Pull]:
+        """Return ``k(x, x)``, which is 1, and its pullback."""
+        return constant_diag(1.0)
 
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        return np.ones(len(X))
-
-    def __call__(self, X: Array, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, 1)
-        Y : array-like of shape (m, 1), default=None
-            None means `X`.
-        eval_gradient : bool, default=False
-            Whether the gradient with respect to theta is returned. `Y` must be None then.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
-        K_gradient : ndarray of shape (n, n, p)
-            Only if `eval_gradient` is True.
-        """
-        a = self.codes(np.atleast_2d(X))
-        b = a if Y is None else self.codes(np.atleast_2d(Y))
-        K = self.values(a, b)
-        if not eval_gradient:
-            return K
-        if Y is not None:
-            raise ValueError("Gradient can only be evaluated when Y is None.")
-        return K, self._gradient(K, a)
+    def _of_codes(self, a: Any, b: Any) -> tuple[Scalars, Pull]:
+        if self.has_points():
+            K = self.values(a, b)
+            return K, partial(_pull_points, self, K, a[..., 0], b[..., 0])
+        K, pull = agreement(a, b, self.weights(a.shape[-1]))
+        return K, partial(_pull_agreement, self, K, pull)
 
     def has_points(self) -> bool:
         """Return whether levels are points: there are several, and their number is known."""
@@ -215,15 +153,13 @@ class Categorical(Kernel):
         """Return the points of the levels (n_levels, rank); none where they are equally similar."""
         if not self.has_points():
             return np.zeros((0, 0))
-        shape = self.n_levels, self.rank
-        if self.positions is None:
-            return _START * np.random.RandomState(0).normal(size=shape)
-        if np.size(self.positions) != self.n_levels * self.rank:
+        positions = self._current("positions")
+        if np.size(positions) != self.n_levels * self.rank:
             raise ValueError(
                 f"positions of {self} must have {self.n_levels} * {self.rank} numbers. Got "
-                f"{np.size(self.positions)}. Set positions to None, if they are of another kernel."
+                f"{np.size(positions)}. Set positions to None, if they are of another kernel."
             )
-        return np.log(np.reshape(self.positions, shape))
+        return np.log(np.reshape(positions, (self.n_levels, self.rank)))
 
     def codes(self, X: Array) -> Any:
         """Return the codes of points (..., d) as whole numbers (..., d)."""
@@ -298,75 +234,26 @@ class Categorical(Kernel):
                 "skgp_sparse, which counts them."
             )
 
-    def _gradient(self, K: Any, a: Any) -> Array:
-        parts = []
-        if not self.hyperparameter_correlation.fixed:
-            parts.append(self._gradient_of_correlations(K, a))
-        if not self.hyperparameter_positions.fixed:
-            parts.append(self._gradient_of_positions(a[:, 0]).reshape(*K.shape, -1))
-        return np.concatenate([np.zeros((*K.shape, 0)), *parts], axis=2)
-
-    def _gradient_of_correlations(self, K: Any, a: Any) -> Array:
-        """Slopes (n, n, d) in ``log(-log ρ)`` of every column, or their sum (n, n, 1)."""
-        if self.has_points():
-            rho = self.correlation
-            return (rho * np.log(rho) / (1.0 - rho) * (1.0 - K))[:, :, None]
-        slopes = -self.weights(a.shape[-1]) * K[:, :, None] * (a[:, None] != a)
-        return slopes if np.ndim(self.correlation) else slopes.sum(axis=2, keepdims=True)
-
-    def _gradient_of_positions(self, a: Any) -> Array:
-        """Slopes (n, n, n_levels, rank) in the points, from those of every row alone."""
-        z, index = self.points(), self.index(a)
-        pull = (
-            (1.0 - self.correlation) * self.similarities()[:-1, :-1, None] * (z[None] - z[:, None])
-        )
-        first = np.zeros((len(a), len(z), len(z), self.rank))  # of a level, with another one
-        known = index < len(z)
-        first[np.flatnonzero(known), index[known]] = pull[index[known]]
-        first[~known] = pull / len(z)
-        P = np.vstack([np.eye(len(z)), np.full(len(z), 1.0 / len(z))])[index]
-        slopes = np.einsum("ilbk,jb->ijlk", first, P, optimize=True)
-        slopes = slopes + slopes.transpose(1, 0, 2, 3)
-        slopes[a[:, None] == a] = 0.0
-        return slopes
-
 
 def _is_count(value: Any, least: int) -> bool:
     is_int = isinstance(value, Integral) and not isinstance(value, bool)
     return is_int and value >= least
 
 
-class CategoricalRule(UnitRule):
-    """The rule of `Categorical`: no gradient with respect to codes."""
-
-    footprint = 2  # bytes of differences are less than an array for up to 64 columns
-
-    def cross(self, kernel: Kernel, X: Array, Z: Array) -> tuple[Scalars, Pull]:
-        return self._of_codes(kernel, kernel.codes(X), kernel.codes(Z))
-
-    def stack(self, kernel: Kernel, P: Array) -> tuple[Scalars, Pull]:
-        codes = kernel.codes(P)
-        return self._of_codes(kernel, codes, codes)
-
-    @staticmethod
-    def _of_codes(kernel: Kernel, a: Any, b: Any) -> tuple[Scalars, Pull]:
-        if kernel.has_points():
-            K = kernel.values(a, b)
-            return K, partial(_pull, kernel, K, a[..., 0], b[..., 0])
-        K, pull = agreement(a, b, kernel.weights(a.shape[-1]))
-        return K, partial(_pull_agreement, kernel, K, pull)
-
-
-def _pull_agreement(kernel: Kernel, K: Any, pull: Pull, G: Any, inputs: bool) -> tuple[Any, Any]:
+def _pull_agreement(
+    kernel: Categorical, K: Any, pull: Callable[..., Array], G: Any, inputs: bool
+) -> tuple[Any, Any]:
     slopes = pull(np.multiply(G, K, out=G))
     slopes *= -kernel.weights(len(slopes))
     return {"correlation": slopes if np.ndim(kernel.correlation) else slopes.sum()}, 0.0
 
 
-def _pull(kernel: Kernel, K: Any, a: Any, b: Any, G: Any, inputs: bool) -> tuple[Any, Any]:
+def _pull_points(
+    kernel: Categorical, K: Any, a: Any, b: Any, G: Any, inputs: bool
+) -> tuple[Any, Any]:
     rho = kernel.correlation
     gradients = {"correlation": rho * np.log(rho) / (1.0 - rho) * (np.sum(G) - np.vdot(G, K))}
-    if not kernel.hyperparameter_positions.fixed:
+    if kernel.positions_bounds != "fixed":
         z, s, S = kernel.points(), kernel.similarities()[:-1, :-1], _by_levels(kernel, a, b, G)
         n = len(z)
         S = S[:-1, :-1] + S[:-1, -1:] / n + S[-1:, :-1] / n + S[-1, -1] / n**2
@@ -376,9 +263,87 @@ def _pull(kernel: Kernel, K: Any, a: Any, b: Any, G: Any, inputs: bool) -> tuple
     return gradients, 0.0
 
 
-def _by_levels(kernel: Kernel, a: Any, b: Any, G: Any) -> Any:
+def _by_levels(kernel: Categorical, a: Any, b: Any, G: Any) -> Any:
     """Sums of G over all pairs of rows in two levels (n_levels + 1, ...), without equal ones."""
     size = kernel.n_levels + 1
     G = np.where(a[..., :, None] == b[..., None, :], 0.0, G)
     pairs = size * kernel.index(a)[..., :, None] + kernel.index(b)[..., None, :]
     return np.bincount(pairs.reshape(-1), G.reshape(-1), size**2).reshape(size, size)
+
+
+def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
+    """Return the `Categorical` parts of a kernel, each with each of its columns.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    d : int
+        Number of input columns.
+
+    Returns
+    -------
+    list of tuple of (Categorical, int)
+    """
+    return [
+        (leaf.kernel, int(column))
+        for leaf, columns in node(kernel).walk(np.arange(d))
+        if type(leaf.kernel) is Categorical and columns is not None
+        for column in columns
+    ]
+
+
+def as_numbers(kernel: Kernel, d: int) -> Bools:
+    """Return which of d columns a part of a kernel sees that is not for categories.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    d : int
+
+    Returns
+    -------
+    ndarray of shape (d,) of bool
+    """
+    pairs = node(kernel).walk(np.arange(d))
+    others = [(part, own) for part, own in pairs if type(part.kernel) is not Categorical]
+    read = [part.inputs(own) for part, own in others if own is not None]
+    return np.isin(np.arange(d), np.concatenate([np.arange(0), *read]))
+
+
+def with_levels(kernel: Kernel, d: int, codes: Callable[[int], Array]) -> Kernel:
+    """Return a kernel whose categories know how many levels they have, where that matters.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression, of which the caller has the only copy.
+    d : int
+        Number of input columns.
+    codes : callable
+        ``column -> codes`` in training.
+
+    Returns
+    -------
+    sklearn.gaussian_process.kernels.Kernel
+        The kernel.
+
+    Raises
+    ------
+    ValueError
+        If codes are not whole numbers, or there are too many of them for points.
+    """
+    for part, column in categories(kernel, d):
+        is_auto = isinstance(part.n_levels, str) and part.n_levels == "auto"
+        if not is_auto or not part.takes_one_column():
+            continue
+        largest = codes(column).max()
+        if not 0 <= largest < _MOST_LEVELS:
+            raise ValueError(
+                f"The largest code of a category in column {column} is {largest:g}, but levels are "
+                f"points for codes from 0 to {_MOST_LEVELS - 1}. Encode the category by "
+                "OrdinalEncoder of scikit-learn, or set the rank to 0."
+            )
+        part.n_levels = int(np.rint(largest)) + 1
+    return kernel

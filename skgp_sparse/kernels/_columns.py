@@ -60,7 +60,7 @@ class Columns(MappedKernel):
     def __repr__(self) -> str:
         return f"Columns({self.kernel!r}, {as_text(self.columns)})"
 
-    def see(self, X: Array) -> Array:
+    def transform(self, X: Array) -> Array:
         """Return the chosen columns of points (..., d)."""
         return np.take(X, self.chosen(np.shape(X)[-1]), axis=-1)
 

@@ -1,6 +1,6 @@
 """Kernels without a rule, through scikit-learn's public interface alone.
 
-``kernel(A, eval_gradient=True)`` differentiates one point set with itself.  With ``A = [X_c; Z]``
+``kernel(A, eval_gradient=True)`` differentiates one point set with itself. With ``A = [X_c; Z]``
 its off-diagonal block is ``d k(X_c, Z) / d theta``, at ``(c + m)^2`` cost: hence the chunks.
 """
 
@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ._nodes import Node, places_of, scales_of
+from ._nodes import Node
 
 _ROWS = 64
 # kernel.diag and the diagonal of kernel(X, X) may be rounded differently
@@ -18,23 +18,23 @@ _ROUNDING = 1e-10
 class Opaque(Node):
     """A kernel without a rule, which has no gradient with respect to the inputs."""
 
-    noisy, differentiable = False, False
+    differentiable = False
 
     def __init__(self, kernel):
         super().__init__(kernel, arrays=1)
 
-    def cross(self, X, Z):
+    def linearize(self, X, Z):
         K = np.ascontiguousarray(self.kernel(X, Z), dtype=np.float64)
         return K, partial(self._pull_cross, X, Z)
 
-    def value(self, X, Z):
+    def evaluate(self, X, Z):
         return np.array(self.kernel(X, Z), dtype=np.float64)  # the kernel may keep its own
 
-    def stack(self, P):
+    def linearize_stack(self, P):
         values = np.array([self.kernel(points, points) for points in P], dtype=np.float64)
         return values, partial(self._pull_stack, P)
 
-    def diag(self, X):
+    def diagonal(self, X):
         # two separate arguments: white noise inside an unknown kernel then stays out
         parts = [np.diagonal(self.kernel(X[rows], X[rows])) for rows in _chunks(len(X))]
         signal = np.concatenate([np.zeros(0), *parts])
@@ -42,13 +42,7 @@ class Opaque(Node):
         noise[np.abs(noise) <= _ROUNDING * np.abs(signal)] = 0.0
         return signal, noise if noise.any() else 0.0, partial(self._pull_diag, X)
 
-    def scales(self, d):
-        return scales_of(self.kernel, d)
-
-    def places(self, X):
-        return places_of(self.kernel, X)
-
-    def touched(self, columns):
+    def inputs(self, columns):
         return columns
 
     def _pull_cross(self, X, Z, G, inputs):

@@ -16,6 +16,8 @@ import numpy as np
 
 from skgp_sparse._ground.parallel import empty, slices
 
+from ._differentiable import Transform
+
 _FARTHEST = 1e15  # code, beyond which there are no whole numbers
 _WEIGHTS = 1e-14, 700.0  # whose correlations are neither 0 nor 1
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
@@ -64,6 +66,9 @@ def correlations(theta):
     """Return the correlations of values of `log_weights`, which are between 0 and 1 in any case."""
     with np.errstate(over="ignore", under="ignore"):
         return np.exp(-np.clip(np.exp(theta), *_WEIGHTS))
+
+
+CORRELATION = Transform(log_weights, correlations)
 
 
 def as_codes(X):

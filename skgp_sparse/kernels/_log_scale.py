@@ -66,7 +66,7 @@ class LogScale(Columns):
     def __repr__(self) -> str:
         return f"LogScale({self.kernel!r}, {as_text(self.columns)})"
 
-    def see(self, X: Array) -> Array:
+    def transform(self, X: Array) -> Array:
         """Return points (..., d) with the chosen columns on their scale."""
         chosen, u, low, unit = self._scaled(X)
         X = np.array(X, dtype=float)

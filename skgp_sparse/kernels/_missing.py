@@ -1,6 +1,6 @@
 """A kernel of inputs with missing values, which are NaN.
 
-A missing value of column j is a level of its own. It is seen as a neutral value v_j, and it has a
+A missing value of column j is a level of its own. A neutral value v_j takes its place, and it has a
 correlation ρ_j with values that are there:
 
     k(x, z) = k'(x̃, z̃) Π_j ρ_j^[m_j(x) ≠ m_j(z)],    m_j(x) = [x_j is missing],
@@ -16,15 +16,17 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse._ground.parallel import applied
 from skgp_sparse._ground.plain_text import as_text
 
-from ._levels import agreement, correlations, log_weights
-from ._mapped import MappedKernel
-from ._missing_node import MissingNode
-from ._nodes import node
-from ._rules import Array, Bools, Ints, Pull, Scalars
+from ._differentiable import DifferentiableKernel
+from ._levels import CORRELATION, agreement
+from ._mapped import MappedKernel, MappedNode
+from ._nodes import columns_read
+from ._registry import node
+from ._rules import Array, Bools, Pull, Scalars
 
 _OTHERS = 0.5  # correlation of missing values in columns where training had none
 
@@ -91,6 +93,7 @@ class Missing(MappedKernel):
     [0]
     """
 
+    _transforms = {"correlation": CORRELATION}
     correlation: Any
     neutral: Any
     noise: Any
@@ -118,106 +121,41 @@ class Missing(MappedKernel):
         self.units = units
 
     def __repr__(self) -> str:
-        if not self.gaps():
+        if not self.missing_columns():
             return f"Missing({self.kernel!r})"
-        noise = f", noise=[{_listed(self._noise())}]" if self.is_noisy() else ""
-        rho = _listed(self._correlations())
+        rho, noise = _listed(self._current("correlation")), _listed(self._current("noise"))
+        noise = f", noise=[{noise}]" if noise else ""
         return f"Missing({self.kernel!r}, correlation=[{rho}]{noise})"
 
     def is_stationary(self) -> bool:
         """Return False: a missing value is no place."""
         return False
 
-    @property
-    def hyperparameters(self) -> list[Hyperparameter]:
-        """Those of `kernel`, and those of columns with missing values."""
-        return [*super().hyperparameters, *self.own_hyperparameters()]
+    def as_node(self) -> "MissingNode":
+        """Return the node of this kernel, above that of `kernel`."""
+        return MissingNode(self)
 
-    def own_hyperparameters(self) -> list[Hyperparameter]:
-        """Return correlations, neutral values and noise, fixed where nothing is missing."""
-        size = len(self.gaps())
-        names = {
-            "correlation": self.correlation_bounds,
-            "neutral": self.neutral_bounds,
-            "noise": self.noise_bounds if self.is_noisy() else "fixed",
-        }
-        if not size:
-            return [Hyperparameter(name, "numeric", "fixed") for name in names]
-        return [Hyperparameter(name, "numeric", bounds, size) for name, bounds in names.items()]
-
-    @property
-    def theta(self) -> Any:
-        """That of `kernel`, and the own ones: ``log(-log ρ)``, and logarithms of the others."""
-        found = {"correlation": self._correlations, "neutral": self._neutral, "noise": self._noise}
-        own = [
-            (log_weights if one.name == "correlation" else np.log)(found[one.name]())
-            for one in self._free()
-        ]
-        return np.concatenate([self.kernel.theta, *own])
-
-    @theta.setter
-    def theta(self, theta: Array) -> Any:
-        start = len(self.kernel.theta)
-        self.kernel.theta = theta[:start]
-        for one in self._free():
-            part = theta[start : start + one.n_elements]
-            value = correlations(part) if one.name == "correlation" else np.exp(part)
-            self.set_params(**{one.name: value})
-            start += one.n_elements
-
-    @property
-    def bounds(self) -> Array:
-        """Their bounds."""
-        limits = [
-            log_weights(one.bounds[:, ::-1]) if one.name == "correlation" else np.log(one.bounds)
-            for one in self._free()
-        ]
-        return np.vstack([np.reshape(self.kernel.bounds, (-1, 2)), *limits])
-
-    def __call__(self, X: Array, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        Y : array-like of shape (m, d), default=None
-            None means `X`.
-        eval_gradient : bool, default=False
-            Whether the gradient with respect to theta is returned. `Y` must be None then, and no
-            value may be missing.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
-        K_gradient : ndarray of shape (n, n, p)
-            Only if `eval_gradient` is True.
-        """
-        X = np.atleast_2d(X)
-        if not eval_gradient:
-            Z = X if Y is None else np.atleast_2d(Y)
-            seen = None if Y is None else self.see(Z)
-            K = self.kernel(self.see(X), seen) * self.factor(X, Z)[0]
-            return K if Y is not None else K + np.diag(self.own_noise(X))
-        if np.isnan(X).any():
+    def _current(self, name: str) -> Array:
+        """Values of a hyperparameter, one for each column with missing values; none of no noise."""
+        if name == "noise" and not self.is_noisy():
+            return np.zeros(0)
+        value, size = getattr(self, name), len(self.missing_columns())
+        value = np.asarray(1.0 if value is None else value, dtype=float)
+        if value.ndim > 0 and value.shape != (size,):
             raise ValueError(
-                "The gradient of the matrix of Missing needs inputs without missing values. Use "
-                "an estimator of skgp_sparse, which takes them and has gradients of its own."
+                f"{name} of Missing must be a number, or an array of one for each of its columns "
+                f"with missing values, columns={as_text(self.columns)}. Got {as_text(value)}."
             )
-        K, gradient = self.kernel(X, Y, eval_gradient=True)
-        own = len(self.theta) - gradient.shape[2]
-        return K, np.concatenate([gradient, np.zeros((*K.shape, own))], axis=2)
+        return np.broadcast_to(value, (size,))
+
+    theta_gradient = DifferentiableKernel.theta_gradient
+
+    def _matrix(self, X: Array, Y: Array | None) -> Array:
+        K = super()._matrix(X, Y) * self.factor(X, X if Y is None else Y)[0]
+        return K if Y is not None else K + np.diag(self.own_noise(X))
 
     def diag(self, X: Array) -> Array:
-        """Return ``k(x, x)`` of every row of X, its noise included.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+        """Return ``k(x, x)`` of every row of X, its noise included."""
         return super().diag(X) + self.own_noise(np.atleast_2d(X))
 
     def own_noise(self, X: Array) -> Scalars:
@@ -225,7 +163,7 @@ class Missing(MappedKernel):
         if not self.is_noisy():
             return np.zeros(len(X))
         levels = np.full(X.shape[1], np.mean(self.noise))
-        levels[self._gaps_of(len(levels))] = self._noise()
+        levels[self._columns_of(len(levels))] = self._current("noise")
         return np.isnan(X) @ levels
 
     def is_noisy(self) -> bool:
@@ -237,34 +175,22 @@ class Missing(MappedKernel):
             )
         return bool(np.any(self.noise))
 
-    def see(self, X: Array) -> Array:
+    def transform(self, X: Array) -> Array:
         """Return inputs (..., d) with neutral values in the place of missing ones."""
         missing = np.isnan(X)
         if not missing.any():
             return X
         mean, std = self._units(np.shape(X)[-1])
         values = np.array(mean, dtype=float)
-        gaps = self._gaps_of(len(values))
-        values[gaps] += std[gaps] * np.log(self._neutral())
+        gaps = self._columns_of(len(values))
+        values[gaps] += std[gaps] * np.log(self._current("neutral"))
         return np.where(missing, values, X)
 
     def pull(self, X: Array, bar: Any) -> Array:
         """Return the gradient with respect to the values that are there, 0 of others."""
         return np.where(np.isnan(X), 0.0, bar)
 
-    def sources(self, columns: Ints) -> Ints | None:
-        """Return all columns."""
-        return columns
-
-    def width(self, d: int) -> int:
-        """Return d."""
-        return d
-
-    def scales(self, scale: Any, d: int) -> Array:
-        """Return the same length scales."""
-        return scale
-
-    def gaps(self) -> Any:
+    def missing_columns(self) -> Any:
         """Return the numbers of the columns with missing values, once they are known."""
         if isinstance(self.columns, str) and self.columns == "auto":
             return []
@@ -292,11 +218,11 @@ class Missing(MappedKernel):
     def rho(self, d: int) -> Any:
         """Return the correlations of d columns."""
         rho = np.full(d, _OTHERS)
-        rho[self._gaps_of(d)] = self._correlations()
+        rho[self._columns_of(d)] = self._current("correlation")
         return rho
 
-    def _gaps_of(self, d: int) -> Any:
-        gaps = self.gaps()
+    def _columns_of(self, d: int) -> Any:
+        gaps = self.missing_columns()
         if max(gaps, default=0) >= d:
             raise ValueError(
                 f"columns={gaps} of Missing are not among the {d} of its inputs. Choose some of "
@@ -312,11 +238,11 @@ class Missing(MappedKernel):
         slopes : ndarray of shape (d,)
             In the logarithms of the correlations of all columns.
         *bars : pair of ndarray of shape (..., d)
-            Inputs, and gradients with respect to what `see` returns of them.
+            Inputs, and gradients with respect to what `transform` returns of them.
         of_noise : float or ndarray of shape (d,)
             In the variances of noise of all columns.
         """
-        d, gaps = len(slopes), self.gaps()
+        d, gaps = len(slopes), self.missing_columns()
         neutral = np.zeros(d)
         for X, bar in bars:
             neutral += np.where(np.isnan(X), bar, 0.0).reshape(-1, d).sum(axis=0)
@@ -324,34 +250,13 @@ class Missing(MappedKernel):
         found = {
             "correlation": slopes[gaps],
             "neutral": (neutral * self._units(d)[1])[gaps],
-            "noise": np.broadcast_to(of_noise, d)[gaps] * self._noise(),
+            "noise": np.broadcast_to(of_noise, d)[gaps] * np.asarray(self.noise),
         }
-        return np.concatenate([np.zeros(0), *(found[one.name] for one in self._free())])
+        return np.concatenate([np.zeros(0), *(found[name] for name in self._free())])
 
     def learns_neutral(self) -> bool:
         """Return whether neutral values are free."""
-        return any(one.name == "neutral" for one in self._free())
-
-    def _free(self) -> Any:
-        return [one for one in self.own_hyperparameters() if not one.fixed]
-
-    def _correlations(self) -> Any:
-        return self._of_gaps("correlation", self.correlation)
-
-    def _neutral(self) -> Any:
-        return self._of_gaps("neutral", 1.0 if self.neutral is None else self.neutral)
-
-    def _noise(self) -> Any:
-        return self._of_gaps("noise", self.noise)
-
-    def _of_gaps(self, name: str, values: Any) -> Any:
-        values, size = np.asarray(values, dtype=float), len(self.gaps())
-        if values.ndim > 0 and values.shape != (size,):
-            raise ValueError(
-                f"{name} of Missing must be a number, or an array of one for each of its columns "
-                f"with missing values, columns={as_text(self.columns)}. Got {as_text(values)}."
-            )
-        return np.broadcast_to(values, (size,))
+        return not isinstance(self.neutral_bounds, str) and len(self.missing_columns()) > 0
 
     def _units(self, d: int) -> Any:
         return (np.zeros(d), np.ones(d)) if self.units is None else self.units
@@ -423,7 +328,7 @@ def bare(kernel: Kernel, d: int) -> Any:
     -------
     ndarray of shape (d,) of bool
     """
-    return np.isin(np.arange(d), node(kernel).bare(np.arange(d)))
+    return np.isin(np.arange(d), columns_read(node(kernel), np.arange(d), stop=MissingNode))
 
 
 def with_gaps(kernel: Kernel, d: int, lacks: Any, mean: Any, std: Any) -> Kernel:
@@ -453,3 +358,83 @@ def with_gaps(kernel: Kernel, d: int, lacks: Any, mean: Any, std: Any) -> Kernel
             size = len(part.columns)
             part.correlation = np.full(size, part.correlation) if size else part.correlation
     return kernel
+
+
+class MissingNode(MappedNode):
+    """The node of a kernel of inputs with missing values."""
+
+    def __init__(self, kernel: Missing) -> None:
+        super().__init__(kernel)
+        self.arrays, self.noisy = 2, kernel.is_noisy()
+
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        transform = self.kernel.transform
+        return self._times_factor(X, Z, *self.child.linearize(transform(X), transform(Z)))
+
+    def evaluate(self, X: Array, Z: Array) -> Scalars:
+        factor, pull_factor = self.kernel.factor(X, Z)
+        K = super().evaluate(X, Z)
+        return K if pull_factor is None else K * factor
+
+    def linearize_stack(self, P: Array) -> tuple[Scalars, Pull]:
+        return self._times_factor(P, P, *self.child.linearize_stack(self.kernel.transform(P)))
+
+    def _times_factor(self, X: Array, Z: Array, K: Any, pull: Pull) -> tuple[Scalars, Pull]:
+        factor, pull_factor = self.kernel.factor(X, Z)
+        value = K if pull_factor is None else applied(np.multiply, K, factor)
+        return value, partial(_pull, self.kernel, X, Z, value, factor, pull_factor, pull)
+
+    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
+        signal, noise, pull = self.child.diagonal(self.kernel.transform(X))
+        if self.noisy:
+            noise = noise + self.kernel.own_noise(X)
+        return signal, noise, partial(_pull_diag, self.kernel, X, pull)
+
+    def places(self, X: Array) -> list[Any]:
+        return [*super().places(X), np.isnan(X) * np.sqrt(-np.log(self.kernel.rho(X.shape[1])))]
+
+
+def _pull(
+    kernel: Missing,
+    X: Array,
+    Z: Array,
+    value: Any,
+    factor: Any,
+    pull_factor: Pull | None,
+    pull: Pull,
+    G: Any,
+    inputs: bool,
+) -> tuple[Any, Any]:
+    slopes: Any = np.zeros(X.shape[-1])
+    bars: list[Any] = []
+    learns = pull_factor is not None and kernel.learns_neutral()
+    if pull_factor is not None:
+        slopes = pull_factor(applied(np.multiply, G, value))
+        G = np.multiply(G, factor, out=G)
+    rows = np.isnan(X).any(axis=-1)
+    if learns and X.ndim == 2 and rows.any():  # the pullback is about the second of two arguments
+        first = kernel.transform(X[rows])
+        pull_first = node(kernel.kernel).linearize(kernel.transform(Z), first)[1]
+        bars.append((X[rows], pull_first(np.ascontiguousarray(G[rows].T), True)[1]))
+    theta_bar, bar = pull(G, inputs or learns)
+    if learns:
+        bars.append((Z, bar))
+    return _joined(kernel, Z, theta_bar, kernel.own_gradient(slopes, *bars), bar, inputs)
+
+
+def _pull_diag(
+    kernel: Missing, X: Array, pull: Pull, g_signal: Any, g_noise: Any, inputs: bool
+) -> tuple[Any, Any]:
+    learns = kernel.learns_neutral() and np.isnan(X).any()
+    theta_bar, bar = pull(g_signal, g_noise, inputs or learns)
+    of_noise = np.broadcast_to(g_noise, len(X)) @ np.isnan(X) if kernel.is_noisy() else 0.0
+    bars = [(X, bar)] if learns else []
+    own = kernel.own_gradient(np.zeros(X.shape[-1]), *bars, of_noise=of_noise)
+    return _joined(kernel, X, theta_bar, own, bar, inputs)
+
+
+def _joined(
+    kernel: Missing, points: Array, theta_bar: Array, own: Array, bar: Any, inputs: bool
+) -> tuple[Any, Any]:
+    theta_bar = np.concatenate([theta_bar, own])
+    return theta_bar, kernel.pull(points, bar) if inputs and np.ndim(bar) else 0.0

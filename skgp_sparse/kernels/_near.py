@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from ._codes import categories
+from ._categorical import categories
+from ._functions import evaluate
 from ._levels import as_codes
-from ._nodes import evaluate, node
+from ._registry import node
 
 _DIMENSIONS = 64  # one for each of so many levels; more of them are about as far from each other
 _SEVERAL = 50  # levels that tell how near levels are
@@ -30,7 +31,7 @@ def in_units(kernel, X, scale):
         other as numbers of their mean correlation in an RBF kernel.
     """
     tree, found = node(kernel), categories(kernel, X.shape[1])
-    if tree.sees_alike() and not found:
+    if not found and not any(part.is_map for part, _ in tree.walk(None)):
         return X / scale
     parts = tree.places(X)
     for part, column in {column: (part, column) for part, column in found}.values():

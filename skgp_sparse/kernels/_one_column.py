@@ -17,13 +17,14 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ._categorical import Categorical
-from ._composites import SumNode, _Pair
-from ._formulas import LengthScaleRule, length_scale
 from ._levels import as_codes
 from ._mapped import MappedNode
-from ._missing_node import MissingNode
-from ._nodes import Leaf, node
+from ._missing import MissingNode
+from ._nodes import Leaf, columns_read
+from ._registry import node
 from ._rules import Array
+from ._sklearn_kernels.composites import SumNode, _Pair
+from ._sklearn_kernels.formulas import LengthScaleRule, length_scale
 
 _FAR = 1e3  # distance in length scales from which squares lose digits: the part is computed anew
 _LARGEST_WEIGHT = 300.0  # the sum of -log ρ, from which a factor may be too small to be changed
@@ -63,7 +64,7 @@ def _replacing(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
         return _of_pair(part, X, Z)
     if isinstance(part, MappedNode) and part.kernel.sources(np.arange(d)) is not None:
         return _of_map(part, X, Z)
-    value, is_leaf = part.value(X, Z), isinstance(part, Leaf)
+    value, is_leaf = part.evaluate(X, Z), isinstance(part, Leaf)
     if is_leaf and type(part.kernel) is Categorical and not part.kernel.has_points():
         if part.kernel.weights(d).sum() < _LARGEST_WEIGHT:
             return value, _of_levels(part.kernel, X, Z, value)
@@ -73,8 +74,8 @@ def _replacing(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
 
 
 def _anew(part: Any, X: Array, Z: Array, value: Any, j: int, values: Array) -> Any:
-    is_seen = j in part.touched(np.arange(X.shape[1]))
-    return part.value(_with(X, j, values), Z) if is_seen else value
+    is_seen = j in columns_read(part, np.arange(X.shape[1]))
+    return part.evaluate(_with(X, j, values), Z) if is_seen else value
 
 
 def _with(X: Array, j: int, values: Array) -> Array:
@@ -103,13 +104,13 @@ def _of_pair(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
 
 def _of_map(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
     kernel, sources = part.kernel, part.kernel.sources(np.arange(X.shape[1]))
-    value, replace_seen = _replacing(part.child, kernel.see(X), kernel.see(Z))
+    value, replace_seen = _replacing(part.child, kernel.transform(X), kernel.transform(Z))
 
     def replace(j: int, values: Array) -> Any:
         (places,) = np.nonzero(sources == j)
         if not len(places):
             return value
-        return replace_seen(places[0], kernel.see(_with(X, j, values))[:, places[0]])
+        return replace_seen(places[0], kernel.transform(_with(X, j, values))[:, places[0]])
 
     return (
         _with_gaps(kernel, X, Z, value, replace)
@@ -158,7 +159,7 @@ def _of_distances(part: Any, X: Array, Z: Array) -> Replace:
     def replace(j: int, values: Array) -> Any:
         before, after = x[:, j], (values - centre[j]) / scale[j]
         if not (are_near and np.abs(after).max() < _FAR):
-            return part.value(_with(X, j, values), Z)
+            return part.evaluate(_with(X, j, values), Z)
         rows = np.column_stack([after - before, 0.5 * (before**2 - after**2)])
         moved = rows @ np.stack([z[:, j], np.ones(len(z))])
         moved += half

@@ -1,20 +1,21 @@
 """An additive kernel whose parts of different columns are orthogonal."""
 
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._ground.plain_text import as_text
 
-from ._nodes import node
-from ._orthogonal_rule import ColumnFactor, others_of, symmetric_sums
-from ._rules import Array
+from ._differentiable import DifferentiableKernel
+from ._registry import node
+from ._rules import Array, Ints, Pull, Scalars
 
 
-class OrthogonalAdditive(Kernel):
+class OrthogonalAdditive(DifferentiableKernel):
     r"""An additive kernel of columns, pairs of columns and so on, which are orthogonal.
 
     .. math:: k(x, z) = \sum_{r=0}^{R} \sigma_r^2 \sum_{|S| = r} \prod_{j \in S}
@@ -64,6 +65,8 @@ class OrthogonalAdditive(Kernel):
     array([0.3, 0. , 0. , 0.7, 0. , 0. ])
     """
 
+    footprint = 4
+
     def __init__(
         self,
         order: int = 2,
@@ -80,99 +83,19 @@ class OrthogonalAdditive(Kernel):
         self.variances_bounds = variances_bounds
         self.units = units
 
-    @property
-    def hyperparameter_length_scale(self) -> Hyperparameter:
-        """Those of the columns, or of all of them."""
-        size = np.size(self.length_scale)
-        return Hyperparameter("length_scale", "numeric", self.length_scale_bounds, size)
+    def _current(self, name: str) -> Any:
+        """Value of a hyperparameter; the variances have one element for each order."""
+        return self.of_orders() if name == "variances" else self.length_scale
 
-    @property
-    def hyperparameter_variances(self) -> Hyperparameter:
-        """Those of the orders, 0 included."""
-        self.check_order()
-        return Hyperparameter("variances", "numeric", self.variances_bounds, self.order + 1)
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        """Return the value of ``k(X, Z)`` and its pullback."""
+        sums = symmetric_sums([one.cross(X, Z) for one in self.factors(X)], self.order)
+        return np.tensordot(self.of_orders(), sums, axes=1), partial(_pull, self, X, Z, sums)
 
-    @property
-    def theta(self) -> Any:
-        """Logarithms of the free hyperparameters."""
-        values = {"length_scale": self.length_scale, "variances": self.of_orders()}
-        own = [np.log(np.ravel(values[one.name])) for one in self.hyperparameters if not one.fixed]
-        return np.concatenate([np.zeros(0), *own])
-
-    @theta.setter
-    def theta(self, theta: Array) -> Any:
-        start = 0
-        for one in self.hyperparameters:
-            if one.fixed:
-                continue
-            value = np.exp(theta[start : start + one.n_elements])
-            is_number = one.name == "length_scale" and np.ndim(self.length_scale) == 0
-            self.set_params(**{one.name: value[0] if is_number else value})
-            start += one.n_elements
-
-    def __repr__(self) -> str:
-        scales = ", ".join(f"{one:.3g}" for one in np.ravel(self.length_scale))
-        variances = ", ".join(f"{one:.3g}" for one in self.of_orders())
-        return f"OrthogonalAdditive(length_scale=[{scales}], variances=[{variances}])"
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return False
-        mine, its = self.get_params(), other.get_params()
-        return all(np.array_equal(mine[name], its[name]) for name in mine)
-
-    def is_stationary(self) -> bool:
-        """Return False: it knows where the columns are."""
-        return False
-
-    def __call__(self, X: Array, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        Y : array-like of shape (m, d), default=None
-            None means `X`.
-        eval_gradient : bool, default=False
-            Whether the gradient with respect to theta is returned. `Y` must be None then.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
-        K_gradient : ndarray of shape (n, n, p)
-            Only if `eval_gradient` is True.
-        """
-        X = np.atleast_2d(X)
-        factors = [
-            factor.cross(X, X if Y is None else np.atleast_2d(Y)) for factor in self.factors(X)
-        ]
-        sums, v = symmetric_sums(factors, self.order), self.of_orders()
-        K = np.tensordot(v, sums, axes=1)
-        if not eval_gradient:
-            return K
-        slopes = [
-            others_of(sums, one, v) * factor.slope(X, X)
-            for factor, one in zip(self.factors(X), factors)
-        ]
-        slopes = slopes if np.ndim(self.length_scale) else [sum(slopes)]
-        found = {"length_scale": slopes, "variances": [a * E for a, E in zip(v, sums)]}
-        own = [one for name in self._free() for one in found[name]]
-        return K, np.stack(own, axis=2) if own else np.zeros((*K.shape, 0))
-
-    def diag(self, X: Array) -> Array:
-        """Return ``k(x, x)`` of every row of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        X = np.atleast_2d(X)
-        factors = [factor.diag(X) for factor in self.factors(X)]
-        return self.of_orders() @ symmetric_sums(factors, self.order)
+    def linearize_diag(self, X: Array) -> tuple[Scalars, Pull]:
+        """Return the value of ``k(x, x)`` for every row of X, and its pullback."""
+        sums = symmetric_sums([one.diag(X) for one in self.factors(X)], self.order)
+        return self.of_orders() @ sums, partial(_pull_diag, self, X, sums)
 
     def of_orders(self) -> Any:
         """Return the variances (order + 1,)."""
@@ -192,9 +115,6 @@ class OrthogonalAdditive(Kernel):
             raise ValueError(
                 f"order of OrthogonalAdditive must be a positive int. Got {as_text(self.order)}."
             )
-
-    def _free(self) -> Any:
-        return [one.name for one in self.hyperparameters if not one.fixed]
 
 
 def with_units(kernel: Kernel, d: int, mean: Any, std: Any) -> Kernel:
@@ -220,7 +140,7 @@ def with_units(kernel: Kernel, d: int, mean: Any, std: Any) -> Kernel:
     return kernel
 
 
-def additive_parts(kernel: Kernel, d: int) -> Any:
+def additive_parts(kernel: Kernel, d: int) -> list[tuple[OrthogonalAdditive, Ints]]:
     """Return the `OrthogonalAdditive` parts of a kernel, and the columns of each.
 
     Parameters
@@ -234,9 +154,106 @@ def additive_parts(kernel: Kernel, d: int) -> Any:
     -------
     list of tuple of (OrthogonalAdditive, ndarray)
     """
-    pairs = node(kernel).seen(np.arange(d))
+    pairs = node(kernel).walk(np.arange(d))
     return [
         (part.kernel, columns)
         for part, columns in pairs
         if type(part.kernel) is OrthogonalAdditive and columns is not None
     ]
+
+
+class ColumnFactor:
+    """The constrained kernel of one column."""
+
+    def __init__(self, j: int, scale: float, mean: float, std: float) -> None:
+        self.j, self.scale, self.mean = j, scale, mean
+        self.wide = scale**2 + std**2
+        wider = scale**2 + 2.0 * std**2
+        self.constant = scale * np.sqrt(wider) / self.wide
+        self.of_constant = 1.0 + scale**2 / wider - 2.0 * scale**2 / self.wide  # d log c / d log l
+
+    def bump(self, X: Array) -> Array:
+        """``exp(-(x - μ)²/2(l² + δ²))`` (n,)."""
+        return np.exp(-0.5 * (X[:, self.j] - self.mean) ** 2 / self.wide)
+
+    def distances(self, X: Array, Z: Array) -> Array:
+        """``(x - z)/l`` (n, m)."""
+        return (X[:, self.j, None] - Z[:, self.j]) / self.scale
+
+    def cross(self, X: Array, Z: Array) -> Array:
+        """Values (n, m)."""
+        K = np.exp(-0.5 * self.distances(X, Z) ** 2)
+        return K - np.outer(self.constant * self.bump(X), self.bump(Z))
+
+    def slope(self, X: Array, Z: Array) -> Array:
+        """Derivatives (n, m) with respect to log l."""
+        D, a, b = self.distances(X, Z) ** 2, self.bump(X), self.bump(Z)
+        share = (self.scale / self.wide) ** 2
+        from_x = a * (self.of_constant + share * (X[:, self.j] - self.mean) ** 2)
+        from_z = b * share * (Z[:, self.j] - self.mean) ** 2
+        return D * np.exp(-0.5 * D) - self.constant * (np.outer(from_x, b) + np.outer(a, from_z))
+
+    def input_slope(self, X: Array, Z: Array) -> Array:
+        """Derivatives (n, m) with respect to z."""
+        D = self.distances(X, Z)
+        of_z = self.bump(Z) * (Z[:, self.j] - self.mean) / self.wide
+        return np.exp(-0.5 * D**2) * D / self.scale + np.outer(self.constant * self.bump(X), of_z)
+
+    def diag(self, X: Array) -> Array:
+        """Values (n,)."""
+        return 1.0 - self.constant * self.bump(X) ** 2
+
+    def diag_slopes(self, X: Array) -> tuple[Array, Array]:
+        """Derivatives (n,) of these with respect to log l, and to x."""
+        x, b = X[:, self.j] - self.mean, self.constant * self.bump(X) ** 2
+        of_scale = self.of_constant + 2.0 * (self.scale * x / self.wide) ** 2
+        return -b * of_scale, 2.0 * b * x / self.wide
+
+
+def symmetric_sums(factors: list[Array], order: int) -> Array:
+    """Elementary symmetric polynomials of orders 0 to `order`, an array (order + 1, ...)."""
+    sums = np.zeros((order + 1, *factors[0].shape))
+    sums[0] = 1.0
+    for factor in factors:
+        for r in range(order, 0, -1):
+            sums[r] += factor * sums[r - 1]
+    return sums
+
+
+def others_of(sums: Array, factor: Array, variances: Array) -> Array:
+    """``Σ_r σ_r² E_{r-1}`` of the other columns: the derivative with respect to a factor."""
+    others, total = np.ones_like(factor), variances[1] * np.ones_like(factor)
+    for r in range(2, len(variances)):
+        others = sums[r - 1] - factor * others
+        total += variances[r] * others
+    return total
+
+
+def _pull(
+    kernel: OrthogonalAdditive, X: Array, Z: Array, sums: Array, G: Any, inputs: bool
+) -> tuple[Any, Any]:
+    v, slopes, Z_bar = kernel.of_orders(), [], np.zeros(Z.shape)
+    for j, factor in enumerate(kernel.factors(X)):
+        H = G * others_of(sums, factor.cross(X, Z), v)
+        slopes.append(np.vdot(H, factor.slope(X, Z)))
+        if inputs:
+            Z_bar[:, j] = np.einsum("ij,ij->j", H, factor.input_slope(X, Z))
+    of_orders = v * np.tensordot(sums, G, axes=G.ndim)
+    return _gradients(kernel, slopes, of_orders), Z_bar if inputs else 0.0
+
+
+def _pull_diag(
+    kernel: OrthogonalAdditive, X: Array, sums: Array, g: Any, inputs: bool
+) -> tuple[Any, Any]:
+    v, slopes, X_bar = kernel.of_orders(), [], np.zeros(X.shape)
+    for j, factor in enumerate(kernel.factors(X)):
+        h = g * others_of(sums, factor.diag(X), v)
+        of_scale, of_x = factor.diag_slopes(X)
+        slopes.append(h @ of_scale)
+        X_bar[:, j] = h * of_x
+    return _gradients(kernel, slopes, v * (sums @ g)), X_bar if inputs else 0.0
+
+
+def _gradients(kernel: OrthogonalAdditive, slopes: Any, of_orders: Array) -> dict[str, Any]:
+    of_scale = np.array(slopes) if np.ndim(kernel.length_scale) else np.sum(slopes)
+    return {"length_scale": of_scale, "variances": of_orders}

@@ -7,12 +7,13 @@ here, and rows that are spread over many length scales, have no such tiles.
 
 import numpy as np
 
-from ._categorical import CategoricalRule
-from ._composites import ProductNode, SumNode
-from ._formulas import ConstantRule, LengthScaleRule, length_scale
+from ._categorical import Categorical
 from ._mapped import MappedNode
 from ._missing import MissingNode
-from ._nodes import Leaf, White, node
+from ._nodes import Leaf, White
+from ._registry import node
+from ._sklearn_kernels.composites import ProductNode, SumNode
+from ._sklearn_kernels.formulas import ConstantRule, LengthScaleRule, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
 _LOWEST = np.float32(80.0)  # minus the exponent of the smallest value
@@ -33,7 +34,7 @@ def single(kernel, X):
     -------
     tile : callable or None
         The function ``tile(rows, columns)`` returns the noise-free kernel matrix between the rows
-        of X that two slices select, as a new float32 array.  It is None if the kernel has no such
+        of X that two slices select, as a new float32 array. It is None if the kernel has no such
         tiles, or if they would be too inexact.
     """
     tile = _tile(node(kernel), X)
@@ -47,11 +48,12 @@ def _tile(at, X):
     if isinstance(at, SumNode | ProductNode):
         return _combined(at.combine, _tile(at.left, X), _tile(at.right, X))
     if isinstance(at, MissingNode):
-        return _combined(np.multiply, _tile(at.child, at.kernel.see(X)), _of_gaps(at.kernel, X))
+        complete = _tile(at.child, at.kernel.transform(X))
+        return _combined(np.multiply, complete, _of_gaps(at.kernel, X))
     if isinstance(at, MappedNode):
-        return _tile(at.child, at.kernel.see(X))
+        return _tile(at.child, at.kernel.transform(X))
     rule = at.rule if isinstance(at, Leaf) else None
-    if isinstance(rule, CategoricalRule):
+    if type(at.kernel) is Categorical:
         codes, kernel = at.kernel.codes(X), at.kernel
         return lambda rows, columns: kernel.values(codes[rows], codes[columns]).astype(np.float32)
     if isinstance(rule, ConstantRule):

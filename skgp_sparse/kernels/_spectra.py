@@ -1,7 +1,7 @@
 """Frequencies of stationary kernels, as functions of standard draws and hyperparameters.
 
 By Bochner's theorem, a stationary kernel is ``k(x, z) = c E[cos(w . (x - z))]`` with frequencies w
-from its spectral measure.  Those of three kernels are scale mixtures of normal vectors e,
+from its spectral measure. Those of three kernels are scale mixtures of normal vectors e,
 
     w = radius(u) * e / length_scale,        u uniform in (0, 1),
 
@@ -9,11 +9,11 @@ from its spectral measure.  Those of three kernels are scale mixtures of normal 
     Matern               radius = sqrt(2 nu / q),    q the quantile u of chi^2 with 2 nu degrees
     RationalQuadratic    radius = sqrt(g / alpha),   g the quantile u of Gamma(alpha)
 
-Matern's are those of Student's t distribution.  A draw (e, u) stays, and its frequency moves with
+Matern's are those of Student's t distribution. A draw (e, u) stays, and its frequency moves with
 the hyperparameters, so that a frequency has derivatives.
 
-The frequency of a product is the sum of those of its factors, and a sum is a mixture.  An
-expression is expanded into a sum of such products, the terms.  White noise is none of them.
+The frequency of a product is the sum of those of its factors, and a sum is a mixture. An
+expression is expanded into a sum of such products, the terms. White noise is none of them.
 """
 
 from itertools import product
@@ -107,7 +107,7 @@ def spectrum(kernel: Kernel) -> list[Term] | None:
     Returns
     -------
     list of Term or None
-        The terms, whose sum is the kernel without its white noise.  It is None if a part of the
+        The terms, whose sum is the kernel without its white noise. It is None if a part of the
         expression is no RBF, Matern, RationalQuadratic, ConstantKernel or WhiteKernel, nor a sum,
         product, power with a whole exponent, or `Columns` of these.
 

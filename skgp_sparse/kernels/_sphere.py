@@ -9,8 +9,9 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse._ground.plain_text import as_text
 
 from ._mapped import MappedKernel
-from ._nodes import node
+from ._registry import node
 from ._rules import Array, Ints
+from ._theta import free
 
 _DEGREE = np.pi / 180.0
 _OF_SKLEARN = 1.0  # length scale of a kernel whose user did not choose one
@@ -48,10 +49,7 @@ class Sphere(MappedKernel):
         self.kernel = kernel
         self.distance = distance
 
-    def __repr__(self) -> str:
-        return f"Sphere({self.kernel!r})"
-
-    def see(self, X: Array) -> Array:
+    def transform(self, X: Array) -> Array:
         """Return points (..., 3) on the unit sphere."""
         self.width(np.shape(X)[-1])
         longitude, latitude = _DEGREE * X[..., 0], _DEGREE * X[..., 1]
@@ -61,7 +59,7 @@ class Sphere(MappedKernel):
 
     def pull(self, X: Array, bar: Any) -> Array:
         """Return the gradient with respect to longitude and latitude, per degree."""
-        x, y, z = np.moveaxis(self.see(X), -1, 0)
+        x, y, z = np.moveaxis(self.transform(X), -1, 0)
         longitude = _DEGREE * X[..., 0]
         east = bar[..., 1] * x - bar[..., 0] * y
         north = np.cos(_DEGREE * X[..., 1]) * bar[..., 2]
@@ -133,19 +131,17 @@ def theta_of_spread(kernel: Kernel, X: Array) -> Array | None:
     """
     own = clone(kernel)
     for part, columns in spheres(own, X.shape[1]):
-        for leaf in part.leaves():
+        for leaf, _ in part.walk(None):
             if _is_of_sklearn(leaf.kernel):
                 shape = np.ones_like(leaf.kernel.length_scale, dtype=float)
-                leaf.kernel.length_scale = _spread(part.kernel.see(X[:, columns])) * shape
+                leaf.kernel.length_scale = _spread(part.kernel.transform(X[:, columns])) * shape
     is_same = np.array_equal(own.theta, kernel.theta)
     return None if is_same else np.clip(own.theta, *np.reshape(own.bounds, (-1, 2)).T)
 
 
 def _is_of_sklearn(kernel: Any) -> bool:
     """Return whether a leaf has a length scale that is free and 1.0, and no period."""
-    if not hasattr(kernel, "hyperparameter_length_scale") or hasattr(kernel, "periodicity"):
-        return False
-    is_free = not kernel.hyperparameter_length_scale.fixed
+    is_free = "length_scale" in dict(free(kernel)) and not hasattr(kernel, "periodicity")
     return is_free and bool(np.all(np.asarray(kernel.length_scale) == _OF_SKLEARN))
 
 

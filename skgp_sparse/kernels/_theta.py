@@ -5,7 +5,7 @@ every theta that is set, and copies kernels by the signatures of their classes. 
 rows takes less time than that.
 """
 
-from functools import cache
+from functools import cache, singledispatch
 from typing import Any
 
 import numpy as np
@@ -27,17 +27,29 @@ def _names(kind: type) -> list[str] | None:
     return [name.removeprefix(_PREFIX) for name in names] if own else None
 
 
+@singledispatch
+def free_by_class(kernel: Kernel) -> list[tuple[str, int]]:
+    """Return names and sizes of free hyperparameters of any kernel, by its class."""
+    return [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
+
+
 def free(kernel: Kernel) -> list[tuple[str, int]]:
     """Return names and sizes of the hyperparameters that are not fixed, in the order of theta."""
     names = _names(type(kernel))
     if names is None:
-        return [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
+        return free_by_class(kernel)
     are_free = (name for name in names if not isinstance(getattr(kernel, f"{name}_bounds"), str))
-    return [(name, _size(getattr(kernel, name))) for name in are_free]
+    return [(name, size_of(getattr(kernel, name))) for name in are_free]
 
 
-def _size(value: Any) -> int:
+def size_of(value: Any) -> int:
+    """Return the number of elements of a hyperparameter."""
     return 1 if isinstance(value, float) else np.size(value)
+
+
+def count(kernel: Kernel) -> int:
+    """Return the number of elements of ``kernel.theta``."""
+    return sum(size for _, size in free(kernel))
 
 
 def moved(kernel: Kernel, theta: Array) -> Kernel:
@@ -53,7 +65,7 @@ def _moved(kernel: Kernel, theta: Array) -> tuple[Any, Array]:
         right, theta = _moved(kernel.k2, theta)
         return kind(left, right), theta
     if _names(kind) is None:
-        size = kernel.n_dims
+        size = count(kernel)
         return kernel.clone_with_theta(theta[:size]), theta[size:]
     other = kind.__new__(kind)
     vars(other).update(vars(kernel))
@@ -63,12 +75,14 @@ def _moved(kernel: Kernel, theta: Array) -> tuple[Any, Array]:
     return other, theta
 
 
-def assemble(kernel: Kernel, gradients: dict[str, Any]) -> Array:
+def assemble(kernel: Kernel, gradients: dict[str, Any] | Array) -> Array:
     """Return the gradient with respect to ``kernel.theta`` from gradients by name.
 
-    The entries are in scikit-learn's order, without fixed hyperparameters.  A gradient that is
-    missing is zero.
+    The entries are in scikit-learn's order, without fixed hyperparameters. A gradient that is
+    missing is zero. An array is in this order already.
     """
+    if not isinstance(gradients, dict):
+        return gradients
     parameters = free(kernel)
     if gradients.keys() - dict(parameters):
         _check_names(kernel, gradients)

@@ -8,12 +8,14 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Sum, WhiteK
 
 from skgp_sparse._ground.plain_text import as_text
 
-from ._nodes import White, evaluate, linearize
-from ._rules import Array, Pull, Scalars
+from ._differentiable import DifferentiableKernel
+from ._functions import evaluate, linearize
+from ._nodes import Node, White
+from ._rules import Array, Pull, Scalars, constant_diag, no_gradient
 from ._theta import assemble
 
 
-class VaryingNoise(Kernel):
+class VaryingNoise(DifferentiableKernel):
     r"""White noise whose variance varies with the inputs.
 
     .. math:: k(x, z) = [x \text{ and } z \text{ are the same row}] \, s \, e^{f(x)},
@@ -67,52 +69,26 @@ class VaryingNoise(Kernel):
 
     @property
     def hyperparameter_noise_level(self) -> Hyperparameter:
-        """That of the level."""
+        """The level, as a WhiteKernel has it."""
         return Hyperparameter("noise_level", "numeric", self.noise_level_bounds)
 
-    def __repr__(self) -> str:
-        return f"VaryingNoise(noise_level={self.noise_level:.3g})"
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        """Return 0, the value without noise, and its pullback."""
+        return 0.0, no_gradient
 
-    def is_stationary(self) -> bool:
-        """Return False: the variance is another one elsewhere."""
-        return False
+    def linearize_diag(self, X: Array) -> tuple[Scalars, Pull]:
+        """Return 0, the diagonal without noise, and its pullback."""
+        return constant_diag(0.0)
 
-    def __call__(self, X: Array, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
+    def as_node(self) -> Node:
+        """Return the node of this kernel, which is nothing but noise."""
+        return VaryingNoiseNode(self)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        Y : array-like of shape (m, d), default=None
-            None means `X`. Otherwise no row is the same, and the matrix is 0.
-        eval_gradient : bool, default=False
-            Whether the gradient with respect to theta is returned. `Y` must be None then.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
-        K_gradient : ndarray of shape (n, n, p)
-            Only if `eval_gradient` is True.
-        """
-        X = np.atleast_2d(X)
-        if Y is not None:
-            return np.zeros((len(X), len(np.atleast_2d(Y))))
-        K = np.diag(self.diag(X))
-        if not eval_gradient:
-            return K
-        return K, K[:, :, None][:, :, : len(self.theta)]
+    def _matrix(self, X: Array, Y: Array | None) -> Array:
+        return np.diag(self.diag(X)) if Y is None else np.zeros((len(X), len(Y)))
 
     def diag(self, X: Array) -> Array:
-        """Return ``k(x, x)`` of every row of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+        """Return ``k(x, x)`` of every row of X, which is all noise."""
         return self.noise_level * np.exp(self.log_factor(np.atleast_2d(X)))
 
 
@@ -136,7 +112,7 @@ def without_noise(kernel: Kernel) -> Kernel:
 class VaryingNoiseNode(White):
     """White noise whose variance varies with the inputs."""
 
-    def diag(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
+    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         variance = self.kernel.diag(X)
 
         def pull(g_signal: Any, g_noise: Any, inputs: bool) -> tuple[Any, Any]:

@@ -38,12 +38,12 @@ class _Case(NamedTuple):
 
         `between` is called after the value was computed.
         """
-        with require.no_error(f"{self.kernel}: cross (X and Z are read-only)"):
+        with require.no_error(f"{self.kernel}: linearize (X and Z are read-only)"):
             points = map(require.read_only, (self.X, self.Z))
             value, pull = kernels.linearize(self.kernel, *points)
         value = np.array(value)  # which the pullback may overwrite
         between()
-        with require.no_error(f"{self.kernel}: the pullback of cross"):
+        with require.no_error(f"{self.kernel}: the pullback of linearize"):
             theta_bar, Z_bar = pull(self.G.copy(), inputs)
         shape = self.kernel.theta.shape
         require.shape(theta_bar, shape, f"{self.kernel}: the gradient of theta")
@@ -53,19 +53,19 @@ class _Case(NamedTuple):
 
     def diagonal(self):
         """Return the signal and the noise of every row, and the gradients of weighted sums."""
-        with require.no_error(f"{self.kernel}: diag (X and the cotangents are read-only)"):
+        with require.no_error(f"{self.kernel}: linearize_diag (arguments are read-only)"):
             *parts, pull = kernels.diagonal(self.kernel, require.read_only(self.X))
             gradients = pull(*map(require.read_only, self.G[:, :2].T), inputs=True)
         return *(np.broadcast_to(part, len(self.X)) for part in parts), *gradients
 
 
 def check_kernel_rule(kernel, X=None, random_state=0):
-    """Check the derivative rule of a kernel, registered with `skgp_sparse.kernels.register`.
+    """Check the derivative rule of a kernel: its own one, or one of `skgp_sparse.kernels.register`.
 
     The values of the rule are compared with those of the kernel itself, and the gradients with
-    central differences of these values. The check also examines points that coincide, fixed
-    hyperparameters, a sum with another kernel, and calls from two threads. The kernel may be a sum,
-    product or power of other kernels.
+    central differences of these values. The check also examines whether ``k(X, X)`` is symmetric
+    and has the right diagonal, points that coincide, fixed hyperparameters, a sum with another
+    kernel, and calls from two threads. The kernel may be a sum, product or power of other kernels.
 
     Parameters
     ----------
@@ -92,7 +92,10 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     """
     with require.no_error(f"skgp_sparse.kernels.differentiable({kernel})"):
         known = kernels.differentiable(kernel)
-    hint = "Add a rule for each of its kernels with skgp_sparse.kernels.register."
+    hint = (
+        "Make its kernels subclasses of DifferentiableKernel, or add a rule for each of them with "
+        "skgp_sparse.kernels.register."
+    )
     require.that(known, f"{kernel} has no derivative rule. {hint}")
     case = _make_case(kernel, X, check_random_state(random_state))
     theta = kernel.theta.copy()
@@ -129,7 +132,7 @@ def _check_cross(case):
     def weighted(kernel, z):
         return np.sum(G * kernel(X, z))
 
-    _require_slopes(case, "cross", (theta_bar, Z_bar), weighted, Z, expected)
+    _require_slopes(case, "linearize", (theta_bar, Z_bar), weighted, Z, expected)
     _, without, none = case.cross(inputs=False)
     require.that(none is None, f"{kernel}: Z_bar is {none} with inputs=False, expected None.")
     what = f"{kernel}: the gradient of theta with inputs=False"
@@ -142,12 +145,15 @@ def _check_diagonal(case):
     _require_equal(signal + noise, expected, f"{kernel}: k(x, x)", "by kernel.diag")
     what = f"{kernel}: k(x, x) without noise"
     _require_equal(signal, _signal(kernel, X), what, "by the kernel itself")
+    K = kernels.evaluate(kernel, X, X)
+    _require_equal(K, K.T, f"{kernel}: k(X, X)", "by its transpose")
+    _require_equal(signal, K.diagonal(), what, "by the diagonal of k(X, X)")
 
     def weighted(kernel, x):
         signal = _signal(kernel, x)
         return np.sum(case.G[:, :2].T * (signal, kernel.diag(x) - signal))
 
-    _require_slopes(case, "diag", (theta_bar, X_bar), weighted, X, expected)
+    _require_slopes(case, "linearize_diag", (theta_bar, X_bar), weighted, X, expected)
 
 
 def _signal(kernel, X):

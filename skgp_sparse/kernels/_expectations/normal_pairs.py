@@ -1,4 +1,4 @@
-r"""What pairs of terms of a kernel add to the covariance of `_expectations`, in closed form.
+r"""Covariances of pairs of terms of a kernel, in closed form, for `_expectations`.
 
 With ``A = l²`` of one RBF, ``B`` that of another or of the same, and ``δ_j = μ - z_j``, per column:
 
@@ -26,7 +26,7 @@ _FAR = 20.0  # of ρ
 
 
 def pair_of(left, right):
-    """What two terms, or one with itself, add to C."""
+    """Share of two terms, or of one with itself, in C."""
     if left.is_linear and right.is_linear:
         return _LinearPair(left, right)
     if not (left.is_linear or right.is_linear):
@@ -170,7 +170,7 @@ class _RbfPair:
         return C, second
 
     def _values_where_far(self, rho, products):
-        """The same, with sums of logarithms where ρ is large."""
+        """C and ``C + P P'``, with sums of logarithms where ρ is large."""
         (j, k), far = self.places[:2], np.nonzero(rho > _FAR)
         logs = self.left.log_cross[far[1], j[far[0]]] + self.right.log_cross[far[1], k[far[0]]]
         whole = np.exp(logs + rho[far])

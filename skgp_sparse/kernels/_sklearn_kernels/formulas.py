@@ -9,7 +9,7 @@ A stationary kernel is a formula of ``H = -r^2/2``, and its slope ``h(r) = -(1/r
     Matern(1/2)        exp(-r)                                  h = k / r
     Matern(3/2)        (1 + s) exp(-s),            s = sqrt(3) r    h = 3 exp(-s)
     Matern(5/2)        (1 + s + s^2/3) exp(-s),    s = sqrt(5) r    h = 5/3 (1 + s) exp(-s)
-    Matern(nu)         M_nu(s) of `_bessel`,       s = sqrt(2 nu) r
+    Matern(nu)         M_nu(s) of `bessel`,       s = sqrt(2 nu) r
     RationalQuadratic  b^-a,  b = 1 - H / a                     h = k / b
     ExpSineSquared     exp(-2 sin^2(t) / l^2),  t = pi |x-z| / p    h = k (2 / l^2) sin(2t) / t
 
@@ -25,10 +25,9 @@ from scipy.spatial.distance import squareform
 
 from skgp_sparse._ground.parallel import empty
 
-from . import _bessel
-from ._distances import LARGEST, Separation, half_of_pairs
-from ._rules import KernelRule
-from ._stacks import PointSets
+from .._rules import KernelRule, constant_diag
+from . import bessel
+from .distances import LARGEST, PointSets, Separation, half_of_pairs
 
 LOWEST = 230.0  # minus the exponent of the smallest value
 
@@ -81,11 +80,11 @@ def matern_52(H):
 def matern(nu, H):
     """Profile of Matern with any other nu."""
     s = _distance(H, 2.0 * nu)
-    return _bessel.matern(nu, s), partial(_weigh_nu, nu, s)
+    return bessel.matern(nu, s), partial(_weigh_nu, nu, s)
 
 
 def _weigh_nu(nu, s, G):
-    return _times(_bessel.matern_slope(nu, s), 1.0, G)
+    return _times(bessel.matern_slope(nu, s), 1.0, G)
 
 
 def _times(h, factor, G):
@@ -102,7 +101,7 @@ def _distance(H, squared_factor):
 class UnitRule(KernelRule):
     """A kernel with ``k(x, x) = 1``; abstract."""
 
-    def diag(self, kernel, X):
+    def linearize_diag(self, kernel, X):
         return constant_diag(1.0)
 
 
@@ -125,11 +124,11 @@ class LengthScaleRule(UnitRule):
         self.profile, self.roots, self.footprint, self.nu = profile, roots, footprint, nu
         self.far = max(LOWEST, LOWEST**2 / (4.0 * nu))
 
-    def cross(self, kernel, X, Z):
+    def linearize(self, kernel, X, Z):
         scale = length_scale(kernel, X.shape[1])
         return self._of_pairs(kernel, Separation(X, Z, scale, self.roots, self.far))
 
-    def stack(self, kernel, P):
+    def linearize_stack(self, kernel, P):
         scale = length_scale(kernel, P.shape[2])
         return self._of_pairs(kernel, PointSets(P, scale, self.roots, self.far))
 
@@ -138,12 +137,12 @@ class LengthScaleRule(UnitRule):
         del pairs.half
         return K, partial(_pull_length_scale, kernel, pairs, weigh)
 
-    def value(self, kernel, X, Z):
+    def evaluate(self, kernel, X, Z):
         half = None
         if self.roots and X is Z:
             half = half_of_pairs(X, length_scale(kernel, X.shape[1]), self.far)
         if half is None:
-            return super().value(kernel, X, Z)
+            return super().evaluate(kernel, X, Z)
         K = squareform(self.profile(half)[0], checks=False)
         np.fill_diagonal(K, 1.0)
         return K
@@ -171,10 +170,10 @@ class RationalQuadraticRule(UnitRule):
 
     footprint = 2
 
-    def cross(self, kernel, X, Z):
+    def linearize(self, kernel, X, Z):
         return self._of_pairs(kernel, Separation(X, Z, float(kernel.length_scale), roots=False))
 
-    def stack(self, kernel, P):
+    def linearize_stack(self, kernel, P):
         return self._of_pairs(kernel, PointSets(P, float(kernel.length_scale), roots=False))
 
     def _of_pairs(self, kernel, pairs):
@@ -206,10 +205,10 @@ class ExpSineSquaredRule(UnitRule):
 
     footprint = 2
 
-    def cross(self, kernel, X, Z):
+    def linearize(self, kernel, X, Z):
         return self._of_pairs(kernel, Separation(X, Z, _period(kernel), roots=True))
 
-    def stack(self, kernel, P):
+    def linearize_stack(self, kernel, P):
         return self._of_pairs(kernel, PointSets(P, _period(kernel), roots=True))
 
     def _of_pairs(self, kernel, pairs):
@@ -263,13 +262,13 @@ class ConstantRule(KernelRule):
 
     footprint = 0
 
-    def cross(self, kernel, X, Z):
-        return self.diag(kernel, X)
+    def linearize(self, kernel, X, Z):
+        return self.linearize_diag(kernel, X)
 
-    def stack(self, kernel, P):
-        return self.diag(kernel, P)
+    def linearize_stack(self, kernel, P):
+        return self.linearize_diag(kernel, P)
 
-    def diag(self, kernel, X):
+    def linearize_diag(self, kernel, X):
         value = float(kernel.constant_value)
         return value, partial(_pull_constant, kernel, value)
 
@@ -285,13 +284,13 @@ class DotProductRule(KernelRule):
 
     footprint = 1
 
-    def cross(self, kernel, X, Z):
+    def linearize(self, kernel, X, Z):
         variance = float(kernel.sigma_0) ** 2
         K = X @ Z.T
         K += variance
         return K, partial(_pull_product, variance, X)
 
-    def diag(self, kernel, X):
+    def linearize_diag(self, kernel, X):
         variance = float(kernel.sigma_0) ** 2
         return variance + np.einsum("ij,ij->i", X, X), partial(_pull_square, variance, X)
 
@@ -302,12 +301,3 @@ def _pull_product(variance, X, G, inputs):
 
 def _pull_square(variance, X, g, inputs):
     return {"sigma_0": 2.0 * variance * np.sum(g)}, 2.0 * g[:, None] * X
-
-
-def constant_diag(value):
-    """Return the result of `KernelRule.diag` for a constant ``k(x, x)``."""
-    return value, _pull_nothing
-
-
-def _pull_nothing(g, inputs):
-    return {}, 0.0

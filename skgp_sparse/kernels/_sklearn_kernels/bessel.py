@@ -1,12 +1,12 @@
 """Matern's function of general order, ``M_nu(s) = 2^(1-nu) / Gamma(nu) s^nu K_nu(s)``.
 
 ``M_nu(0) = 1`` and ``-(1/s) dM_nu/ds = M_(nu-1)(s) / (2 (nu - 1))`` for nu > 1, so the slope is
-the same function again.  Small orders go through scipy's ``kve`` in logarithms; from order 50 on,
+the same function again. Small orders go through scipy's ``kve`` in logarithms; from order 50 on,
 where ``K_nu`` overflows while ``M_nu`` does not, through the uniform expansion (DLMF 10.41.4)
 
     K_nu(nu z) ~ sqrt(pi / (2 nu)) exp(-nu eta) / (1 + z^2)^(1/4) sum_k (-1)^k U_k(p) / nu^k,
 
-with ``p = 1/q``, ``q = sqrt(1 + z^2)``.  Divided by its own limit at z = 0 it reads
+with ``p = 1/q``, ``q = sqrt(1 + z^2)``. Divided by its own limit at z = 0 it reads
 
     log M_nu = -nu (q - 1 - log((1 + q) / 2)) - log(q) / 2 + log(S(1/q) / S(1)).
 """

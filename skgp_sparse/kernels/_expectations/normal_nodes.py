@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm, qmc
 
-from ._nodes import diagonal, linearize
-from ._theta import assemble
+from .._functions import diagonal, linearize
+from .._theta import assemble
 
 _MOST = 125  # nodes of a product of Gauss-Hermite rules
 _PER_COLUMN = {1: 9}  # nodes; otherwise ...

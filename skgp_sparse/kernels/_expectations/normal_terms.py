@@ -5,7 +5,7 @@ With ``A = l²`` and ``δ_j = μ - z_j``, per column:
     RBF          log P_j = log c - ½ log(1 + s/A) - ½ δ_j² / (A + s),        prior = c
     DotProduct   P_j = c (σ0² + μᵀ z_j),         prior = c (σ0² + ‖μ‖² + Σ s)
 
-and C is a sum over pairs of terms, without those that are constant (`_normal_pairs`).
+and C is a sum over pairs of terms, without those that are constant (`normal_pairs`).
 """
 
 from functools import cached_property
@@ -14,8 +14,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 from sklearn.gaussian_process import kernels as _sk
 
-from ._nodes_of_normals import Bars
-from ._normal_pairs import pair_of
+from .normal_nodes import Bars
+from .normal_pairs import pair_of
 
 
 class ClosedExpectations:
@@ -30,7 +30,7 @@ class ClosedExpectations:
 
     @cached_property
     def pairs(self):
-        """What each pair of terms adds to C."""
+        """Share of each pair of terms in C."""
         moving = [part for part in self.parts if not isinstance(part, ConstantTerm)]
         return [pair_of(*two) for two in combinations_with_replacement(moving, 2)]
 

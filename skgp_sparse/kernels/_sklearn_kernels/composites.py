@@ -18,8 +18,9 @@ import numpy as np
 
 from skgp_sparse._ground.parallel import applied
 
-from ._nodes import Node, node
-from ._theta import free
+from .._nodes import Node
+from .._registry import node
+from .._theta import free
 
 
 def _is_scalar(value):
@@ -47,13 +48,13 @@ class _Pair(Node):
 
     @abstractmethod
     def join(self, left, right):
-        """Return what `cross` or `stack` does, from what these return for the children."""
+        """Return a value and its pullback, from those of the children."""
 
-    def cross(self, X, Z):
-        return self.join(self.left.cross(X, Z), self.right.cross(X, Z))
+    def linearize(self, X, Z):
+        return self.join(self.left.linearize(X, Z), self.right.linearize(X, Z))
 
-    def stack(self, P):
-        return self.join(self.left.stack(P), self.right.stack(P))
+    def linearize_stack(self, P):
+        return self.join(self.left.linearize_stack(P), self.right.linearize_stack(P))
 
 
 class SumNode(_Pair):
@@ -66,12 +67,12 @@ class SumNode(_Pair):
         scalars = _is_scalar(K1), _is_scalar(K2)
         return _add(K1, K2, applied), partial(_pull_sum, pull1, pull2, scalars)
 
-    def value(self, X, Z):
-        return _add(self.left.value(X, Z), self.right.value(X, Z), _applied_within)
+    def evaluate(self, X, Z):
+        return _add(self.left.evaluate(X, Z), self.right.evaluate(X, Z), _applied_within)
 
-    def diag(self, X):
-        s1, n1, pull1 = self.left.diag(X)
-        s2, n2, pull2 = self.right.diag(X)
+    def diagonal(self, X):
+        s1, n1, pull1 = self.left.diagonal(X)
+        s2, n2, pull2 = self.right.diagonal(X)
         return s1 + s2, n1 + n2, partial(_pull_sum_diag, pull1, pull2)
 
 
@@ -115,12 +116,12 @@ class ProductNode(_Pair):
             return K, partial(_pull_scaled, False, self.right.kernel, K, K2, pull2, pull1)
         return K, partial(_pull_product, K1, K2, pull1, pull2)
 
-    def value(self, X, Z):
-        K1, K2 = self.left.value(X, Z), self.right.value(X, Z)
+    def evaluate(self, X, Z):
+        K1, K2 = self.left.evaluate(X, Z), self.right.evaluate(X, Z)
         return 0.0 if _is_zero(K1) or _is_zero(K2) else _applied_within(np.multiply, K1, K2)
 
-    def diag(self, X):
-        left, right = self.left.diag(X), self.right.diag(X)
+    def diagonal(self, X):
+        left, right = self.left.diagonal(X), self.right.diagonal(X)
         (s1, n1, _), (s2, n2, _) = left, right
         noise = _multiply(n1, s2) + _multiply(s1, n2) + _multiply(n1, n2)
         return _multiply(s1, s2), noise, partial(_pull_product_diag, left, right)
@@ -166,17 +167,17 @@ class PowerNode(Node):
         self.base, self.exponent = node(kernel.kernel), float(kernel.exponent)
         self.children = (self.base,)
 
-    def cross(self, X, Z):
-        return self._raised(*self.base.cross(X, Z))
+    def linearize(self, X, Z):
+        return self._raised(*self.base.linearize(X, Z))
 
-    def stack(self, P):
-        return self._raised(*self.base.stack(P))
+    def linearize_stack(self, P):
+        return self._raised(*self.base.linearize_stack(P))
 
     def _raised(self, base, pull_base):
         return np.power(base, self.exponent), partial(_pull_power, self.exponent, base, pull_base)
 
-    def diag(self, X):
-        s, n, pull_base = self.base.diag(X)
+    def diagonal(self, X):
+        s, n, pull_base = self.base.diagonal(X)
         signal = np.power(s, self.exponent)
         noise = 0.0 if _is_zero(n) else np.power(s + n, self.exponent) - signal
         return signal, noise, partial(_pull_power_diag, self.exponent, s, n, pull_base)

@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from ._formulas import RBF_RULE, UnitRule, constant_diag
-from ._rules import KernelRule
+from .._rules import KernelRule, constant_diag
+from .formulas import RBF_RULE, UnitRule
 
 
 class InnerProductRule(KernelRule):
@@ -35,14 +35,14 @@ class InnerProductRule(KernelRule):
     def __init__(self, function, uses_gamma):
         self.function, self.uses_gamma = function, uses_gamma
 
-    def cross(self, kernel, X, Z):
+    def linearize(self, kernel, X, Z):
         gamma, options = self._parameters(kernel)
         u = X @ Z.T
         u *= gamma
         K, slope = self.function(u, **options)
         return K, partial(self._pull_cross, gamma, X, u, slope)
 
-    def diag(self, kernel, X):
+    def linearize_diag(self, kernel, X):
         gamma, options = self._parameters(kernel)
         u = gamma * np.einsum("ij,ij->i", X, X)
         value, slope = self.function(u, **options)
@@ -93,11 +93,11 @@ class CosineRule(KernelRule):
 
     footprint = 1
 
-    def cross(self, kernel, X, Z):
+    def linearize(self, kernel, X, Z):
         x, (z, norms) = _directions(X)[0], _directions(Z)
         return x @ z.T, partial(_pull_cosine, x, z, norms)
 
-    def diag(self, kernel, X):
+    def linearize_diag(self, kernel, X):
         return constant_diag(np.any(X, axis=1).astype(np.float64))
 
 
@@ -117,8 +117,8 @@ class GaussianRule(UnitRule):
 
     footprint = RBF_RULE.footprint
 
-    def cross(self, kernel, X, Z):
-        K, pull = RBF_RULE.cross(RBF((2.0 * float(kernel.gamma)) ** -0.5), X, Z)
+    def linearize(self, kernel, X, Z):
+        K, pull = RBF_RULE.linearize(RBF((2.0 * float(kernel.gamma)) ** -0.5), X, Z)
         return K, partial(_pull_gaussian, pull)
 
 
@@ -143,7 +143,7 @@ class ExponentialRule(UnitRule):
     def __init__(self, column, slope):
         self.column, self.slope = column, slope
 
-    def cross(self, kernel, X, Z):
+    def linearize(self, kernel, X, Z):
         gamma = float(kernel.gamma)
         S = _sum_of_columns(self.column, X, Z)
         K = np.exp(-gamma * S)
@@ -160,11 +160,11 @@ class AdditiveChi2Rule(KernelRule):
 
     footprint = 1
 
-    def cross(self, kernel, X, Z):
+    def linearize(self, kernel, X, Z):
         S = _sum_of_columns(_chi2, X, Z)
         return np.negative(S, out=S), partial(_pull_chi2, X, Z)
 
-    def diag(self, kernel, X):
+    def linearize_diag(self, kernel, X):
         return constant_diag(0.0)
 
 

@@ -1,19 +1,26 @@
-"""Scaled distances between two point sets, and the pullback that all stationary kernels share.
+"""Scaled distances between point sets, and the pullback that all stationary kernels share.
 
 With ``x = (X - c) / l``, ``z = (Z - c) / l`` and one common centre ``c`` (the median of Z),
 
     H = -|x - z|^2 / 2 = [x, -|x|^2/2, 1] . [z, 1, -|z|^2/2],
 
-one matrix product.  For ``h(r) = -(1/r) dk/dr`` and ``W = G * h``,
+one matrix product. For ``h(r) = -(1/r) dk/dr`` and ``W = G * h``,
 
     dF/dlog l_d = sum_ij W_ij (x_id - z_jd)^2,      dF/dZ_jd = sum_i W_ij (x_id - z_jd) / l_d,
 
 both from ``W' [x, x^2, 1]``, one more matrix product and no (n, m, d) array.
 
 The expanded square is off by some ``eps |x|^2``, which matters in few columns, where many rows are
-alike and the variance that is left may be tiny: there, differences are squared one by one.  Rows so
+alike and the variance that is left may be tiny: there, differences are squared one by one. Rows so
 far from the centre that it always matters are subtracted from Z directly, one column after the
 other, here and in the pullback: one centre cannot serve two groups of points that are far apart.
+
+Within many small point sets P, with ``x = (P - p) / l``, where p is the first point of each set,
+and symmetric ``W = G * h``,
+
+    dF/dP_a = -2 sum_b W_ab (x_a - x_b) / l,        dF/dlog l = -sum_a (dF/dP_a) P_a,
+
+both from one product ``W x`` of every set: the kernel is a function of ``P / l``.
 """
 
 import numpy as np
@@ -23,7 +30,7 @@ from skgp_sparse._ground.parallel import empty
 
 # Below this share of |x|^2 the expanded square has lost too many digits for its root.
 _CLOSE = 1e-10
-FEW_COLUMNS = 3  # whose differences are squared one by one, which loses no digit
+_FEW_COLUMNS = 3  # whose differences are squared one by one, which loses no digit
 _FAR = 2.0**20  # |x|^2 from which rows are subtracted directly: off by some 1e-10 below
 _EXTREME = 1e50  # |z|^2 from which all rows are
 _FEW = 512  # rows whose pairs are subtracted one by one, if only the value at roots is wanted
@@ -44,7 +51,7 @@ class Separation:
     scale : float or ndarray of shape (d,)
         Length scales.
     roots : bool
-        Whether the kernel is a function of the distance itself, not of its square.  Then pairs
+        Whether the kernel is a function of the distance itself, not of its square. Then pairs
         closer than rounding allows are subtracted directly, here and in `pull`.
     far : float
         Largest ``-H``; pairs that are further apart count as this far.
@@ -62,7 +69,7 @@ class Separation:
             if roots and X.shape[1] == 1:
                 self.half = _subtracted(X, Z, self.scale)
             else:
-                half_of = _squared if X.shape[1] <= FEW_COLUMNS else _expanded
+                half_of = _squared if X.shape[1] <= _FEW_COLUMNS else _expanded
                 self.half = half_of(self.x, self.z)
                 if len(self.distant):
                     self.half[self.distant] = _subtracted(self.X_distant, Z, self.scale)
@@ -124,6 +131,50 @@ class Separation:
         near = W[self.rows, self.cols]
         W[self.rows, self.cols] = 0.0
         return np.where(np.any(self.x[self.rows] != self.z[self.cols], axis=1), near, 0.0)
+
+
+class PointSets:
+    """``H = -|x - z|^2 / 2`` of all pairs within each set; `half` is the caller's to overwrite.
+
+    Parameters
+    ----------
+    P : ndarray of shape (s, k, d)
+        Point sets.
+    scale : float or ndarray of shape (d,)
+        Length scales.
+    roots : bool
+        Whether the kernel is a function of the distance itself, not of its square. Then pairs that
+        coincide pull on nothing.
+    far : float
+        Largest ``-H``; pairs that are further apart count as this far.
+    """
+
+    def __init__(self, P, scale, roots, far=LARGEST):
+        self.scale, d = np.broadcast_to(scale, P.shape[2:]), P.shape[2]
+        x = self.x = np.subtract(P, P[:, :1], out=empty(P.shape))
+        x /= self.scale
+        if d <= _FEW_COLUMNS:
+            H = sum((x[:, :, None, j] - x[:, None, :, j]) ** 2 for j in range(d))
+            H *= -0.5
+        else:
+            H = np.matmul(x, x.transpose(0, 2, 1), out=empty((*P.shape[:2], P.shape[1])))
+            norms = -0.5 * np.einsum("skk->sk", H)
+            H += norms[:, :, None]
+            H += norms[:, None, :]
+            np.einsum("skk->sk", H)[:] = 0.0
+        self.half = np.clip(H, -far, 0.0, out=H)
+        self.coincident = np.flatnonzero(H == 0.0) if roots else None
+
+    def pull(self, W, factor):
+        """Return the gradients of log l (d,) and of P (s, k, d) for weights ``factor * W``."""
+        if self.coincident is not None:
+            W.reshape(-1)[self.coincident] = 0.0
+        np.einsum("skk->sk", W)[:] -= W.sum(axis=2)
+        P_bar = np.matmul(W, self.x, out=empty(self.x.shape))
+        P_bar *= 2.0 * factor
+        log_scale = -np.einsum("ski,ski->i", P_bar, self.x)
+        P_bar /= self.scale
+        return log_scale, P_bar
 
 
 def half_of_pairs(X, scale, far):

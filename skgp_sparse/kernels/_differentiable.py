@@ -1,0 +1,386 @@
+"""The base class of kernels that carry their derivative rule.
+
+The hyperparameters of such a kernel are those of the kernels inside, and then its own. A parameter
+``x`` is a hyperparameter if there is a parameter ``x_bounds``, too. It is learned on the scale of
+its transform, which is the logarithm unless a class has another one in `_transforms`.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import cache
+from inspect import signature
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+
+from ._nodes import Leaf, Node
+from ._rules import Array, KernelRule, Pull, Scalars, full, linearize_each
+from ._theta import count, free, free_by_class, moved, size_of
+
+_STEP = 1e-3  # of theta, in differences of fourth order
+
+
+class Transform(NamedTuple):
+    """A function onto the scale on which a hyperparameter is learned, and its inverse."""
+
+    forward: Callable[[Any], Any]
+    inverse: Callable[[Any], Any]
+
+
+_LOGARITHM = Transform(np.log, np.exp)
+
+
+class DifferentiableKernel(Kernel):
+    """Base class of kernels that carry their derivative rule.
+
+    A subclass has a constructor, as every estimator of scikit-learn, and two methods: `linearize`
+    for ``k(X, Z)`` and `linearize_diag` for ``k(x, x)``. Each returns the value and a function, the
+    pullback, which takes the derivative of some ``F`` with respect to every entry of the value, and
+    returns its derivatives with respect to hyperparameters and inputs. Everything else that
+    scikit-learn asks of a kernel is made of these two.
+
+    A parameter ``x`` of the constructor is a hyperparameter if ``x_bounds`` is one, too: a positive
+    number or an array, which is learned as its logarithm. A parameter that is a kernel adds its
+    hyperparameters. Nothing has to be registered, here or in other processes.
+
+    Attributes
+    ----------
+    footprint : int
+        Number of ``(n, m)`` arrays that are kept in memory after a call of `linearize`: its value
+        and the arrays that its pullback holds.
+
+    See Also
+    --------
+    register : Give a rule to a kernel class that cannot be a subclass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.kernels import DifferentiableKernel
+    >>> class Linear(DifferentiableKernel):
+    ...     '''The kernel k(x, z) = v x . z.'''
+    ...     footprint = 1
+    ...     def __init__(self, variance=1.0, variance_bounds=(1e-5, 1e5)):
+    ...         self.variance = variance
+    ...         self.variance_bounds = variance_bounds
+    ...     def linearize(self, X, Z):
+    ...         K, v = self.variance * X @ Z.T, self.variance
+    ...         return K, lambda G, inputs: ({"variance": np.sum(G * K)}, v * G.T @ X)
+    ...     def linearize_diag(self, X):
+    ...         k, v = self.variance * np.sum(X**2, axis=1), self.variance
+    ...         return k, lambda g, inputs: ({"variance": g @ k}, 2 * v * g[:, None] * X)
+    >>> kernel = Linear(2.0)
+    >>> kernel(np.array([[1.0], [3.0]]))
+    array([[ 2.,  6.],
+           [ 6., 18.]])
+    >>> kernel.theta.round(4)
+    array([0.6931])
+    """
+
+    footprint: ClassVar[int] = 3
+    _transforms: ClassVar[dict[str, Transform]] = {}
+
+    @abstractmethod
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        """Return the value of ``k(X, Z)`` and its pullback.
+
+        It must not change the kernel, because it is called from several threads at the same time.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            First point set.
+        Z : ndarray of shape (m, d)
+            Second point set.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m), or scalar
+            Noise-free kernel matrix. It may be a scalar if all entries are equal.
+        pull : callable
+            The pullback ``pull(G, inputs) -> (gradients, Z_bar)``, which is called at most once.
+            `gradients` maps the names of hyperparameters to the gradients with respect to their
+            logarithms. A gradient that is missing is zero. An array is the gradient with respect to
+            ``theta``. `Z_bar` has the shape of `Z`, or is the scalar 0. It is ignored if `inputs`
+            is False. `pull` may overwrite `G`, except if `K` is a scalar. If `pull` is a closure,
+            it cannot be pickled, as dask does. A `functools.partial` of a function of a module can.
+        """
+
+    @abstractmethod
+    def linearize_diag(self, X: Array) -> tuple[Scalars, Pull]:
+        """Return the value of ``k(x, x)`` for every row of X, and its pullback.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Point set.
+
+        Returns
+        -------
+        value : ndarray of shape (n,), or scalar
+            Noise-free ``k(x, x)``. It may be a scalar if all entries are equal.
+        pull : callable
+            The pullback ``pull(g, inputs) -> (gradients, X_bar)``. `g` has shape (n,) and may be
+            read-only.
+        """
+
+    def evaluate(self, X: Array, Z: Array) -> Scalars:
+        """Return the value of ``k(X, Z)`` alone, as `linearize` does.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            First point set.
+        Z : ndarray of shape (m, d)
+            Second point set.
+
+        Returns
+        -------
+        ndarray of shape (n, m), or scalar
+            Noise-free kernel matrix, which the caller may overwrite.
+        """
+        return self.linearize(X, Z)[0]
+
+    def linearize_stack(self, P: Array) -> tuple[Scalars, Pull]:
+        """Return the values of ``k(P_i, P_i)`` for many small point sets, and their pullback.
+
+        This one calls `linearize` for one set after the other.
+
+        Parameters
+        ----------
+        P : ndarray of shape (s, k, d)
+            Point sets.
+
+        Returns
+        -------
+        K : ndarray of shape (s, k, k), or scalar
+            Noise-free kernel matrices.
+        pull : callable
+            The pullback ``pull(G, inputs) -> (gradients, P_bar)`` of symmetric matrices `G`.
+            `P_bar`, of the shape of `P`, is the gradient with respect to both arguments.
+        """
+        return linearize_each(self.linearize, P)
+
+    def theta_gradient(self, X: Array) -> Array:
+        """Return the gradient of ``k(X, X)`` with respect to theta, by finite differences.
+
+        Only scikit-learn's own estimators need it. A subclass may have a formula.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Point set.
+
+        Returns
+        -------
+        ndarray of shape (n, n, p)
+            Derivatives of every entry of the kernel matrix.
+        """
+        theta = self.theta
+
+        def slope(step: Array) -> Any:
+            at = [self.clone_with_theta(theta + k * step)(X) for k in (1, -1, 2, -2)]
+            return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP)
+
+        slopes = [slope(step) for step in _STEP * np.eye(len(theta))]
+        return np.moveaxis(np.reshape(slopes, (-1, len(X), len(X))), 0, 2)
+
+    def as_node(self) -> Node:
+        """Return the node of this kernel in an expression, which calls its methods."""
+        return Leaf(self, cast(KernelRule, type(self)))  # whose functions take the kernel first
+
+    def __call__(self, X: Array, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        Y : array-like of shape (m, d), default=None
+            None means `X`.
+        eval_gradient : bool, default=False
+            Whether the gradient with respect to theta is returned. `Y` must be None then.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+        K_gradient : ndarray of shape (n, n, p)
+            Only if `eval_gradient` is True.
+        """
+        if eval_gradient and Y is not None:
+            raise ValueError("Gradient can only be evaluated when Y is None.")
+        X = np.atleast_2d(X)
+        K = self._matrix(X, None if Y is None else np.atleast_2d(Y))
+        return (K, self.theta_gradient(X)) if eval_gradient else K
+
+    def diag(self, X: Array) -> Array:
+        """Return ``k(x, x)`` of every row of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        X = np.atleast_2d(X)
+        return full(self.linearize_diag(X)[0], (len(X),))
+
+    def is_stationary(self) -> bool:
+        """Return whether the kernel depends on differences of inputs only, False by default."""
+        return False
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get the parameters of this kernel.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether the parameters of kernels inside are included.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
+        params = super().get_params(deep=False)
+        for part, kernel in self._kernels_inside().items() if deep else ():
+            params.update((f"{part}__{name}", one) for name, one in kernel.get_params().items())
+        return params
+
+    @property
+    def hyperparameters(self) -> list[Hyperparameter]:
+        """Hyperparameters of kernels inside, and of this kernel."""
+        inside = [
+            Hyperparameter(f"{name}__{one.name}", one.value_type, one.bounds, one.n_elements)
+            for name, kernel in self._kernels_inside().items()
+            for one in kernel.hyperparameters
+        ]
+        return [*inside, *self._own_hyperparameters()]
+
+    @classmethod
+    @cache
+    def _own_names(cls: Any) -> list[str]:
+        """Names of the hyperparameters of this kernel itself, sorted as scikit-learn does."""
+        names = _parameters(cls)
+        return sorted(name for name in names if f"{name}_bounds" in names)
+
+    def _own_hyperparameters(self) -> list[Hyperparameter]:
+        """Hyperparameters of this kernel itself, sorted by name; an empty array is fixed."""
+        sizes = {name: np.size(self._current(name)) for name in self._own_names()}
+        return [
+            Hyperparameter(
+                name, "numeric", getattr(self, f"{name}_bounds") if size else "fixed", size or 1
+            )
+            for name, size in sizes.items()
+        ]
+
+    @property
+    def theta(self) -> Any:
+        """Free hyperparameters on the scales on which they are learned, mostly logarithms."""
+        inside = [kernel.theta for kernel in self._kernels_inside().values()]
+        own = [self._scale(name).forward(np.ravel(one)) for name, one in self._free().items()]
+        return np.concatenate([np.zeros(0), *inside, *own])
+
+    @theta.setter
+    def theta(self, theta: Array) -> Any:
+        for name, kernel in self._kernels_inside().items():
+            here, theta = np.split(theta, [count(kernel)])
+            setattr(self, name, moved(kernel, here))
+        for name, before in self._free().items():
+            here, theta = np.split(theta, [size_of(before)])
+            values = self._scale(name).inverse(here)
+            setattr(self, name, values if np.ndim(before) else float(values[0]))
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds of theta, an array of shape (p, 2)."""
+        inside = [np.reshape(one.bounds, (-1, 2)) for one in self._kernels_inside().values()]
+        own = [
+            np.sort(self._scale(one.name).forward(one.bounds), axis=1)
+            for one in self._own_hyperparameters()
+            if not one.fixed
+        ]
+        return np.vstack([np.zeros((0, 2)), *inside, *own])
+
+    def clone_with_theta(self, theta: Array) -> Kernel:
+        """Return this kernel at other hyperparameters, sharing everything else with it.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+            Free hyperparameters, as in `theta`.
+
+        Returns
+        -------
+        Kernel
+            The new kernel.
+        """
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.theta = theta
+        return other
+
+    def _free(self) -> dict[str, Any]:
+        """Hyperparameters of this kernel itself that are not fixed, by name."""
+        names = [n for n in self._own_names() if not isinstance(getattr(self, f"{n}_bounds"), str)]
+        return {name: one for name in names if size_of(one := self._current(name))}
+
+    def _current(self, name: str) -> Any:
+        """Value of a hyperparameter, which a subclass may expand to an array."""
+        return getattr(self, name)
+
+    def __repr__(self) -> str:
+        inside = [repr(one) for one in self._kernels_inside().values()]
+        own = [f"{name}={_shown(self._current(name))}" for name in self._own_names()]
+        return f"{type(self).__name__}({', '.join([*inside, *own])})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return False
+        mine, its = self.get_params(deep=False), other.get_params(deep=False)
+        return all(_listed(mine[name]) == _listed(its[name]) for name in mine)
+
+    def _matrix(self, X: Array, Y: Array | None) -> Array:
+        """Kernel matrix (n, m); with noise, if there is some, where Y is None."""
+        Z = X if Y is None else Y
+        return full(self.evaluate(X, Z), (len(X), len(Z)))
+
+    def _kernels_inside(self) -> dict[str, Kernel]:
+        kind: Any = type(self)
+        values = {name: getattr(self, name) for name in _parameters(kind)}
+        return {  # isinstance is slow for an abstract class
+            name: value for name, value in values.items() if Kernel in type(value).__mro__
+        }
+
+    def _scale(self, name: str) -> Transform:
+        return self._transforms.get(name, _LOGARITHM)
+
+
+@free_by_class.register
+def _free_of(kernel: DifferentiableKernel) -> list[tuple[str, int]]:
+    inside = kernel._kernels_inside().items()
+    found = [(f"{part}__{name}", size) for part, one in inside for name, size in free(one)]
+    return [*found, *own_sizes(kernel)]
+
+
+def own_sizes(kernel: DifferentiableKernel) -> list[tuple[str, int]]:
+    """Return names and sizes of the free hyperparameters of a kernel, without those inside."""
+    return [(name, size_of(one)) for name, one in kernel._free().items()]
+
+
+@cache
+def _parameters(kind: type) -> list[str]:
+    """Names of the parameters of a constructor."""
+    return [*signature(kind).parameters]
+
+
+def _shown(value: Any) -> str:
+    numbers = ", ".join(f"{one:.3g}" for one in np.ravel(value))
+    return f"[{numbers}]" if np.ndim(value) else numbers
+
+
+def _listed(value: Any) -> Any:
+    is_several = isinstance(value, (tuple, list, np.ndarray)) and np.ndim(value)
+    return [_listed(one) for one in value] if is_several else value
