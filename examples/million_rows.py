@@ -60,7 +60,7 @@ def pairs_in(folder):
 # %%
 # The fit. Hyperparameters and inducing points are learned from growing random samples, and one pass
 # over all rows gives the posterior. ``verbose=20`` prints every twentieth iteration: the passes
-# over the rows so far, the seconds, and the log density of rows that were held aside.
+# over the rows so far, the seconds, and the log density of held-out rows.
 
 
 def peak_memory():

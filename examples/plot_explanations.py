@@ -44,7 +44,7 @@ def print_table(model):
 
 # %%
 # Above: which columns matter, and what the two strongest do. Below: whether intervals of rows that
-# were held aside hold, how the fit converged, and what a column does that hardly matters.
+# were held out hold, how the fit converged, and what a column does that hardly matters.
 
 
 def draw(model, X, X_test, y_test):

@@ -94,7 +94,7 @@ def held(model, X, y):
 
 
 # %%
-# Turns: the best sites, then the best length scale with something held.
+# AlternatingUpdates: the best sites, then the best length scale with something held.
 
 
 def take_turns(X, y, name, turns=12):

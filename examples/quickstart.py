@@ -8,7 +8,7 @@ with a map, and with a second map that says how far the first one can be trusted
 
 An exact Gaussian process would need the inverse of a 10,000 x 10,000 matrix, again and again. The
 sparse one tries predictions from the nearest heights and from 500 inducing points, on heights that
-it holds aside, keeps what predicts them best, and takes some seconds on two cores.
+it holds out, keeps what predicts them best, and takes some seconds on two cores.
 
     python quickstart.py                      # this picture
     python quickstart.py --data table.npz     # your own table: arrays X (n, d) and y (n,)
@@ -68,12 +68,12 @@ def choose_rows(X, n_train, n_test, random_state=0):
 
 
 def fit(X, y, kernel=None):
-    """A fitted model; says how long it took, and what was tried on rows held aside."""
+    """A fitted model; says how long it took, and what was tried on held-out rows."""
     start = perf_counter()
     model = SparseGPRegressor(kernel, random_state=0).fit(X, y)
     print(f"Fitted {len(X)} rows in {perf_counter() - start:.1f} s.")
     for tried in model.selection_:
-        print(f"  {tried.name}: log density {tried.density:.2f} of rows held aside")
+        print(f"  {tried.name}: log density {tried.density:.2f} of held-out rows")
     print(f"Predictions: {model.posterior_}. Kernel: {model.kernel_}")
     return model
 

@@ -7,7 +7,7 @@ around Mount Everest, one every 90 metres. No number of inducing points holds so
 ``posterior="neighbors"`` every prediction is given the heights that are nearest to it, and
 hyperparameters come from a few thousand rows, each left out and predicted by its neighbours.
 
-``posterior="auto"``, the default, would also try inducing points on rows that are held aside, and
+``posterior="auto"``, the default, would also try inducing points on rows that are held out, and
 take what predicts them best.
 
     python terrain.py                 # all rows: half a minute on two cores

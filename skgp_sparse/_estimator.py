@@ -1,7 +1,7 @@
 """The base of all estimators: fits, streams, fitted attributes, progress, failing without a trace.
 
 `fit` is ``read -> jobs -> fits -> store``; `partial_fit` is ``read -> advance -> store``. What rows
-are is up to the `Family` of the estimator.
+are is up to the `ObservationModel` of the estimator.
 """
 
 from time import monotonic
@@ -26,13 +26,13 @@ from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
 from skgp_sparse._sobol_attributes import Relevance
 from skgp_sparse._typed_inputs import TypedInputs
-from skgp_sparse.families.constant_fits import warn_of_constant_fits
-from skgp_sparse.families.family import fit_all, inducing_points_of, selection_of
-from skgp_sparse.families.intervals import ScoredRows
-from skgp_sparse.families.kernel_bounds import warn_of_kernels_at_bounds
-from skgp_sparse.families.parameter_checks import check_parameters, check_restarts
-from skgp_sparse.families.streams import advance
-from skgp_sparse.inference.parameters import value_or_minus_inf
+from skgp_sparse.explain.constant_fits import warn_of_constant_fits
+from skgp_sparse.explain.intervals import ScoredRows
+from skgp_sparse.explain.kernel_bounds import warn_of_kernels_at_bounds
+from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
+from skgp_sparse.observations.observation_model import fit_all, inducing_points_of, selection_of
+from skgp_sparse.observations.streams import advance
+from skgp_sparse.parameters.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.rows.checks import check_groups
 from skgp_sparse.rows.door import as_passed, opened, read, read_chunk
 

@@ -5,10 +5,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._engine.moments import or_one
 from skgp_sparse._ground.typing import AnyArray, Array, MaybeArray
-from skgp_sparse.families.evidence_bounds import EvidenceBounds, evidence_bounds
-from skgp_sparse.families.intervals import scores_of
-from skgp_sparse.families.leave_one_out import LooPrediction, loo_prediction
-from skgp_sparse.families.parameter_checks import check_gaussian
+from skgp_sparse.explain.evidence_bounds import EvidenceBounds, evidence_bounds
+from skgp_sparse.explain.intervals import scores_of
+from skgp_sparse.explain.leave_one_out import LooPrediction, loo_prediction
+from skgp_sparse.parameters.parameter_checks import check_gaussian
 from skgp_sparse.rows.door import check_query
 
 

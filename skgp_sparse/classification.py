@@ -28,12 +28,12 @@ from skgp_sparse._ground.typing import (
     SolverName,
 )
 from skgp_sparse.bounds import Bound
-from skgp_sparse.families.labels import ClassLabels, announced_classes
-from skgp_sparse.families.leave_one_out import loo_probabilities
-from skgp_sparse.families.parameter_checks import can_learn_later
+from skgp_sparse.explain.leave_one_out import loo_probabilities
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.settings import Solver
 from skgp_sparse.likelihoods import Binary
+from skgp_sparse.observations.class_labels import ClassLabels, announced_classes
+from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.sources import Source
 
@@ -96,7 +96,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           and `multi_class` cannot be "softmax". Many rows cost little: a prediction takes the same
           time, however many there are. All rows are held in memory, also those of a source.
         - "auto": "exact" for few rows, see `n_inducing`, and "inducing" for up to 2000 distinct
-          rows. For more, "neighbors" or "inducing", whichever predicts rows that are held aside
+          rows. For more, "neighbors" or "inducing", whichever predicts rows that are held out
           with the higher log probability; see `selection_`. A near tie goes to "inducing". Of
           several binary problems, three try both, and all are given what wins in these. It is
           "inducing" as well if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto",
@@ -144,7 +144,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
         - "ard": not at all; the length scales of the kernel say how much each column matters.
         - "full": by a matrix (d, d), which predictions from neighbours learn for any posterior, and
-          which is kept if rows that are held aside are predicted better. The kernel must be
+          which is kept if rows that are held out are predicted better. The kernel must be
           stationary, and rows must be in memory.
         - an int: by a matrix (r, d) of this rank, r <= d, which is kept in any case, so that the
           covariance depends on r directions of X. Length scales of the kernel that have one value
@@ -160,8 +160,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         - None: none, so that a fit maximises the objective of the rows alone.
         - "scaled": length scales have a log-normal prior with a location that grows with the number
           of columns d, ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)``, where std is that of the
-          column. Correlations of several categories have ``PooledCorrelations()``, neutral values
-          of missing ones ``NeutralValues()``, and their noise ``NoiseOfMissingValues()``.
+          column. Correlations of several categories have ``CorrelationPrior()``, neutral values
+          of missing ones ``MissingValuePrior()``, and their noise ``MissingNoisePrior()``.
         - An object of `skgp_sparse.hyperpriors`, such as ``LogNormalLengthScales(variance=1.0)``,
           whose parameters a grid search sets as ``prior__variance``, or a list of such objects.
         - "auto": "scaled" if `kernel` is None and there are at most twenty rows per column, None
@@ -228,7 +228,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Controls the verbosity. If it is positive, which posterior is fitted or tried is printed
         first, and why, and then the bound every `verbose` iterations. With ``solver="stochastic"``,
         it is the number of passes over the rows, the seconds, and the log density of rows that are
-        held aside.
+        held out.
 
     Attributes
     ----------
@@ -269,7 +269,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         What was maximised, in each run of an optimiser that told its progress: named tuples
         ``(name, quantity, seconds, values)`` with arrays of an element for each iteration.
         `ConvergenceDisplay` draws them. The quantity is the bound, that of a sample, or a log
-        density of rows that are left out or held aside. Starts from few rows leave no trace, nor do
+        density of rows that are left out or held out. Starts from few rows leave no trace, nor do
         problems that other processes fit (`n_jobs`), nor an `optimizer` of your own. Not defined
         after `partial_fit`.
     feature_importances_ : ndarray of shape (n_features,)
@@ -288,7 +288,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         fraction of the mean of this diagonal. With several binary problems, it is the maximum over
         the problems.
     selection_ : Selection, or list of Selection
-        What was tried on rows that were held aside, in order: a tuple ``(name, density, rmse,
+        What was tried on held-out rows, in order: a tuple ``(name, density, rmse,
         seconds)`` for each posterior, with the mean log probability of the labels as `density` and
         nan as `rmse`. It is empty where there was nothing to choose by trial. Its attribute `plan`
         says which posterior was fitted or tried, and why. With several binary problems, it is a

@@ -31,11 +31,11 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
 from skgp_sparse.bounds import Bound
-from skgp_sparse.families.choices import resolve_bound
-from skgp_sparse.families.family import deadline_of
-from skgp_sparse.families.latent_fits import LatentSettings, LatentUnits, fit_latent, in_order
-from skgp_sparse.families.parameter_checks import check_latent
 from skgp_sparse.inference.latent_queries import LatentModel, locate
+from skgp_sparse.observations.latent_fits import LatentSettings, LatentUnits, fit_latent, in_order
+from skgp_sparse.observations.observation_model import deadline_of
+from skgp_sparse.parameters.choices import resolve_bound
+from skgp_sparse.parameters.parameter_checks import check_latent
 from skgp_sparse.rows import checks
 from skgp_sparse.solvers import warn_unless_converged
 

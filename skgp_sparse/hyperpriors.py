@@ -29,8 +29,8 @@ class HyperPrior(BaseEstimator, ABC):
 
     Examples
     --------
-    >>> from skgp_sparse.hyperpriors import HyperPrior, PooledCorrelations
-    >>> issubclass(PooledCorrelations, HyperPrior)
+    >>> from skgp_sparse.hyperpriors import HyperPrior, CorrelationPrior
+    >>> issubclass(CorrelationPrior, HyperPrior)
     True
     """
 
@@ -147,7 +147,7 @@ class LogNormalLengthScales(HyperPrior):
         return self.location if is_number else np.sqrt(2.0) + 0.5 * np.log(d)
 
 
-class PooledCorrelations(HyperPrior):
+class CorrelationPrior(HyperPrior):
     r"""Correlations of several columns are alike, unless the data say otherwise.
 
     The correlations :math:`\rho_j` of the columns of a `Categorical` or a `Missing` kernel are
@@ -166,9 +166,9 @@ class PooledCorrelations(HyperPrior):
     Examples
     --------
     >>> import numpy as np
-    >>> from skgp_sparse.hyperpriors import PooledCorrelations
+    >>> from skgp_sparse.hyperpriors import CorrelationPrior
     >>> from skgp_sparse.kernels import Categorical
-    >>> prior = PooledCorrelations().of(Categorical(correlation=np.array([0.5, 0.9])), np.ones(2))
+    >>> prior = CorrelationPrior().of(Categorical(correlation=np.array([0.5, 0.9])), np.ones(2))
     >>> prior.log_density(np.array([0.0, 2.0]))
     -1.0
     """
@@ -182,7 +182,7 @@ class PooledCorrelations(HyperPrior):
         return ThetaPrior(groups=tuple((one, float(self.variance)) for one in groups))
 
 
-class NeutralValues(HyperPrior):
+class MissingValuePrior(HyperPrior):
     r"""Missing values are seen near the mean of their column, unless the data say otherwise.
 
     The neutral values :math:`v_j` of a `Missing` kernel, in standard deviations from the mean of
@@ -202,10 +202,10 @@ class NeutralValues(HyperPrior):
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from skgp_sparse.hyperpriors import NeutralValues
+    >>> from skgp_sparse.hyperpriors import MissingValuePrior
     >>> from skgp_sparse.kernels import Missing
     >>> kernel = Missing(RBF(), columns=[0, 1])
-    >>> prior = NeutralValues().of(kernel, np.ones(2))
+    >>> prior = MissingValuePrior().of(kernel, np.ones(2))
     >>> prior.positions, prior.mean
     (array([3, 4]), array([0., 0.]))
     """
@@ -219,7 +219,7 @@ class NeutralValues(HyperPrior):
         return ThetaPrior(positions, np.zeros(len(positions)), float(self.variance))
 
 
-class NoiseOfMissingValues(HyperPrior):
+class MissingNoisePrior(HyperPrior):
     r"""Missing values leave a little noise, and as much in every column, unless the data say more.
 
     The variances :math:`s_j` of the noise of a `Missing` kernel have the prior
@@ -236,10 +236,10 @@ class NoiseOfMissingValues(HyperPrior):
     Examples
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from skgp_sparse.hyperpriors import NoiseOfMissingValues
+    >>> from skgp_sparse.hyperpriors import MissingNoisePrior
     >>> from skgp_sparse.kernels import Missing
     >>> kernel = Missing(RBF(), columns=[0, 1], noise=0.1)
-    >>> NoiseOfMissingValues().of(kernel, [1.0, 1.0]).positions
+    >>> MissingNoisePrior().of(kernel, [1.0, 1.0]).positions
     array([5, 6])
     """
 
@@ -254,7 +254,7 @@ class NoiseOfMissingValues(HyperPrior):
         return ThetaPrior(positions, means, float(self.variance))
 
 
-AnyPrior = LogNormalLengthScales | NeutralValues | NoiseOfMissingValues | PooledCorrelations
+AnyPrior = LogNormalLengthScales | MissingValuePrior | MissingNoisePrior | CorrelationPrior
 
 
 def joined(priors: Iterable[Any], kernel: Kernel, scale: Array) -> "ThetaPrior":

@@ -37,7 +37,7 @@ START_LABELS, LEAST_START_LABELS, START_SHARE = 250, 125, 8  # the same where ro
 # eighth of the rows within these limits, as a start should be cheap beside an evaluation
 LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing points know few of
 # them, and neighbours race also where rows are few
-ROWS_OF_A_METRIC = 5  # below, none can be held aside, and no metric is learned
+ROWS_OF_A_METRIC = 5  # below, none can be held out, and no metric is learned
 UNMIXED = "auto", "ard"  # metrics that mix no columns, unless neighbours see to it
 
 
@@ -93,7 +93,7 @@ class Plan(NamedTuple):
 
 
 def facts_of(rows: Any, kernel: Kernel, request: Request) -> Facts:
-    """The `Facts` of a `Table` and a kernel."""
+    """The `Facts` of a `Dataset` and a kernel."""
     distinct = rows.distinct(most=max(EXACT_QUIET, request.n_inducing or 0))
     codes = [] if distinct is None else [distinct[:, j] for j in _categories(rows, kernel)]
     return Facts(

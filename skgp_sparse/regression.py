@@ -36,18 +36,18 @@ from skgp_sparse._ground.typing import (
 from skgp_sparse._ground.validation import check_number
 from skgp_sparse._training_rows import TrainingRows
 from skgp_sparse.bounds import Bound
-from skgp_sparse.families.choices import is_gaussian
-from skgp_sparse.families.components import Components, components_of
-from skgp_sparse.families.gaussian_noise import GaussianNoise
-from skgp_sparse.families.gradients import check_question, gradients
-from skgp_sparse.families.intervals import check_interval, conformal_interval, interval_of_model
-from skgp_sparse.families.parameter_checks import can_learn_later, check_gaussian, check_quantiles
-from skgp_sparse.families.priors import prior_view
-from skgp_sparse.families.responses import Responses
-from skgp_sparse.families.uncertain_queries import at_uncertain_inputs
+from skgp_sparse.explain.components import Components, components_of
+from skgp_sparse.explain.gradients import check_question, gradients
+from skgp_sparse.explain.intervals import check_interval, conformal_interval, interval_of_model
+from skgp_sparse.explain.priors import prior_view
+from skgp_sparse.explain.uncertain_queries import at_uncertain_inputs
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.settings import Solver
 from skgp_sparse.likelihoods import Likelihood, domain_of
+from skgp_sparse.observations.gaussian_observations import GaussianObservations
+from skgp_sparse.observations.likelihood_observations import LikelihoodObservations
+from skgp_sparse.parameters.choices import is_gaussian
+from skgp_sparse.parameters.parameter_checks import can_learn_later, check_gaussian, check_quantiles
 from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.rows import checks
 from skgp_sparse.sources import Source
@@ -118,8 +118,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
           and O(m²) with its standard deviation.
         - "exact": all rows, exactly; see `Exact`. A fit takes O(n³) time, and a prediction O(n).
         - "rows": all rows by a solve, with hyperparameters of 3000 rows and calibrated variances;
-          see `AllRows`. A fit takes O(n²) time per iteration of the solve, and a prediction O(n)
-          time per query.
+          see `IterativeExact`. A fit takes O(n²) time per iteration of the solve, and a prediction
+          O(n) time per query.
         - "fourier": cosines and sines at random frequencies from the spectral density of the
           kernel, which has to be stationary; see `FourierFeatures`. A prediction takes O(m) time
           per query for m features, and O(m²) with its standard deviation.
@@ -127,7 +127,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
           is learned from rows which are left out; see `Neighbors`. The time of a fit hardly grows
           with the number of rows, and a prediction takes O(k³) time for k neighbours, 50 to 200.
         - "auto": "exact" for few rows; see `n_inducing`. Otherwise a race: "neighbors" or a rival,
-          whichever predicts rows that are held aside with the higher density. The rival is "exact"
+          whichever predicts rows that are held out with the higher density. The rival is "exact"
           for up to 5000 rows, with hyperparameters of fewer rows, and "inducing" for more. It is
           "inducing" if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto", for
           kernels without a derivative rule, for rows of large sources and clusters, and if
@@ -175,7 +175,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         - "learned": it is ``s exp(f(x))``, where f is the mean of a second process. That process
           follows the logarithms of squared errors of rows that are left out. The fit then goes on
           from where it ended, with s among the hyperparameters. `kernel_` ends in a
-          `skgp_sparse.kernels.VaryingNoise` in the place of the `WhiteKernel`.
+          `skgp_sparse.kernels.HeteroscedasticNoise` in the place of the `WhiteKernel`.
         - "auto": "learned" for the default kernel, from 100 rows on, where rows that are left out
           of both processes are more likely by 3 nats. Otherwise "constant", and always for rows
           that are not in memory or come by `partial_fit`.
@@ -212,7 +212,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
 
         - "ard": not at all; the length scales of the kernel say how much each column matters.
         - "full": by a matrix (d, d), which predictions from neighbours learn for any posterior, and
-          which is kept if rows that are held aside are predicted better. The kernel must be
+          which is kept if rows that are held out are predicted better. The kernel must be
           stationary, and rows must be in memory.
         - an int: by a matrix (r, d) of this rank, r <= d, which is kept in any case, so that the
           covariance depends on r directions of X. Length scales of the kernel that have one value
@@ -229,8 +229,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         - None: none, so that a fit maximises the objective of the rows alone.
         - "scaled": length scales have a log-normal prior with a location that grows with the number
           of columns d, ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)``, where std is that of the
-          column. Correlations of several categories have ``PooledCorrelations()``, neutral values
-          of missing ones ``NeutralValues()``, and their noise ``NoiseOfMissingValues()``.
+          column. Correlations of several categories have ``CorrelationPrior()``, neutral values
+          of missing ones ``MissingValuePrior()``, and their noise ``MissingNoisePrior()``.
         - An object of `skgp_sparse.hyperpriors`, such as ``LogNormalLengthScales(variance=1.0)``,
           whose parameters a grid search sets as ``prior__variance``, or a list of such objects.
         - "auto": "scaled" if `kernel` is None, `likelihood` is "gaussian" and there are at most
@@ -291,7 +291,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         Controls the verbosity. If it is positive, which posterior is fitted or tried is printed
         first, and why, and then the bound every `verbose` iterations. With ``solver="stochastic"``,
         it is the number of passes over the rows, the seconds, and the log density of rows that are
-        held aside.
+        held out.
 
     Attributes
     ----------
@@ -315,7 +315,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         None: X itself.
     variance_factor_ : float
         The number by which all predicted variances are multiplied, so that rows that were held
-        aside are most likely. It is 1 if `posterior_` is "exact", "inducing" or "fourier", or
+        out are most likely. It is 1 if `posterior_` is "exact", "inducing" or "fourier", or
         `optimizer` is None.
     posterior_ : {"exact", "inducing", "fourier", "neighbors", "rows"}
         What the posterior is given: all rows exactly, inducing points, random features, the rows
@@ -341,7 +341,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         What was maximised, in each run of an optimiser that told its progress: named tuples
         ``(name, quantity, seconds, values)`` with arrays of an element for each iteration.
         `ConvergenceDisplay` draws them. The quantity is the bound, that of a sample, or a log
-        density of rows that are left out or held aside. Starts from few rows leave no trace, nor do
+        density of rows that are left out or held out. Starts from few rows leave no trace, nor do
         problems that other processes fit (`n_jobs`), nor an `optimizer` of your own. Not defined
         after `partial_fit`.
     feature_importances_ : ndarray of shape (n_features,)
@@ -359,7 +359,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal.
     selection_ : Selection
-        What was tried on rows that were held aside, in order: a tuple ``(name, density, rmse,
+        What was tried on held-out rows, in order: a tuple ``(name, density, rmse,
         seconds)`` for each posterior. It is empty where there was nothing to choose by trial. Its
         attribute `plan` says which posterior was fitted or tried, and why.
     n_samples_seen_ : int or float
@@ -1046,7 +1046,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
 
     def _family(self):
-        kind = GaussianNoise if is_gaussian(self.likelihood) else Responses
+        kind = GaussianObservations if is_gaussian(self.likelihood) else LikelihoodObservations
         return kind(self, type(self).__name__)
 
     def _with_gradients(self, X, return_std, return_cov, latent, *known):

@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.posterior import Posterior, RowTerms
-from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.validation import check_number, require
@@ -25,7 +25,12 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import Conclusion, Model, Objective
 from skgp_sparse.inference.optimizers import climb
-from skgp_sparse.inference.parameters import VectorFunction, arithmetic, attempt, value_or_minus_inf
+from skgp_sparse.inference.parameter_vectors import (
+    VectorFunction,
+    arithmetic,
+    attempt,
+    value_or_minus_inf,
+)
 from skgp_sparse.inference.settings import Settings, Solver
 from skgp_sparse.inference.starts import drawn_starts, fit_exact
 
@@ -59,7 +64,7 @@ class Fit(NamedTuple):
         Which posterior was fitted or tried, and why. It is filled in by the estimator.
     method_name : str, default=""
         Name of the posterior method. It is filled in by the estimator.
-    given : Table or None, default=None
+    given : Dataset or None, default=None
         All rows of `fit`, where the objective has others. It is filled in by the estimator.
     refit : callable or None, default=None
         ``(job, fit, kernel, moves) -> Fit``, which goes on from the fit with a kernel of other
@@ -81,7 +86,7 @@ class Fit(NamedTuple):
     selection: tuple[Any, ...] = ()
     plan: str = ""
     method_name: str = ""
-    given: Table | None = None
+    given: Dataset | None = None
     refit: Callable[..., Any] | None = None
 
     @property
@@ -90,12 +95,12 @@ class Fit(NamedTuple):
         return self.method_name or self.posterior.name
 
     @property
-    def rows(self) -> Table | None:
+    def rows(self) -> Dataset | None:
         """Rows that `fit` was given, None where they are not known any more."""
         return self.used_rows if self.given is None else self.given
 
     @property
-    def used_rows(self) -> Table | None:
+    def used_rows(self) -> Dataset | None:
         """Rows that the objective is of."""
         return self.given if self.objective is None else self.objective.rows
 
@@ -220,7 +225,7 @@ class Stochastic(BaseEstimator, Solver):
 class Minibatches(Stochastic):
     """Random samples, as `Stochastic`, and then cycles of minibatches.
 
-    The cycles go on as long as they improve the density of rows that are held aside. They took more
+    The cycles go on as long as they improve the density of rows that are held out. They took more
     time than they were worth on every data set that was tried. With
     ``bound="gfitc-ep"`` or "pep" and a likelihood that is not Gaussian, there are no minibatches.
 

@@ -42,9 +42,9 @@ from tiers import (  # noqa: F401  # hooks of pytest
 )
 
 from skgp_sparse._engine import distinct_inputs
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
 from skgp_sparse.inference.site_loop import SiteUpdate
@@ -105,7 +105,7 @@ class Case(NamedTuple):
         """The table as the engine takes it."""
         y = self.y.reshape(len(self.y), -1)
         p = y.shape[1]
-        return Rows(self.X, y, self.noise, self.weight, np.zeros(p), np.ones(p))
+        return ArrayDataset(self.X, y, self.noise, self.weight, np.zeros(p), np.ones(p))
 
     def problem(self, bound, **options):
         """The question for the collapsed engine."""

@@ -19,8 +19,8 @@ from sklearn.gaussian_process.kernels import (
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.bounds import PEP
 from skgp_sparse.exceptions import ConstantFitWarning
-from skgp_sparse.families.choices import BOUNDS
 from skgp_sparse.inducing import BY_NAME
+from skgp_sparse.parameters.choices import BOUNDS
 from skgp_sparse.rows import part
 
 RNG = np.random.RandomState(0)

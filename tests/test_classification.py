@@ -24,10 +24,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, bounds, plan
-from skgp_sparse.families import family, multiclass
+from skgp_sparse.explain import multiclass
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Binary, Logit, Probit
+from skgp_sparse.observations import observation_model as family
 from skgp_sparse.rows.part import ArrayRecords, Part
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")

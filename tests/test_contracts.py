@@ -17,20 +17,20 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import skgp_sparse
 from skgp_sparse import bounds
-from skgp_sparse._engine import collapsed, table, visits
+from skgp_sparse._engine import collapsed, dataset, passes
 from skgp_sparse._engine.basis import Basis, Features
+from skgp_sparse._engine.dataset import ArrayDataset, Batch, Dataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.table import Block, Rows, Table
-from skgp_sparse.families.family import Family
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
-from skgp_sparse.inference.parameters import VectorFunction
+from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.inference.settings import Settings, Solver
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
 from skgp_sparse.likelihoods import Probit
+from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.posteriors import InducingPoints, PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, Points
@@ -64,7 +64,7 @@ def fitted(rows, kernel, model, initialise, is_exact=False, **settings):
 # -- a table that is never an array ----------------------------------------------------
 
 
-class Drawn(Table):
+class Drawn(Dataset):
     """Rows that a formula makes from their numbers, whenever a block is asked for."""
 
     n_features, n_targets, weight = 2, 1, None
@@ -82,7 +82,7 @@ class Drawn(Table):
         drawn = 4.0 * np.modf(1e4 * np.sin(index[:, None] * [1.1, 2.3, 3.7] + 1.0))[0]
         y = np.sin(2 * drawn[:, 0]) + drawn[:, 1] + 0.3 * drawn[:, 2]
         y = np.where(y > 0, 1.0, -1.0) if self.labels else y
-        return Block(drawn[:, :2], y[:, None], 0.0, 1.0)
+        return Batch(drawn[:, :2], y[:, None], 0.0, 1.0)
 
     def subset(self, rows):
         """A table in memory."""
@@ -91,13 +91,13 @@ class Drawn(Table):
 
 def as_array(drawn, rows=slice(None)):
     block = drawn.block(rows)
-    return Rows(block.X, block.y, 0.0, None, np.zeros(1), np.ones(1))
+    return ArrayDataset(block.X, block.y, 0.0, None, np.zeros(1), np.ones(1))
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 64 rows."""
-    monkeypatch.setattr(table, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1)
 
 
 @pytest.mark.parametrize("bound", ["titsias_new", "fitc"])
@@ -196,10 +196,10 @@ class FixedBumps(Features):
         pulled = (K_bar * self.raw(X))[:, :, None] * self._offsets(X)
         return -np.sum(pulled, axis=1) / self.kernel.k1.k2.length_scale
 
-    def rest(self, X, V, signal):
+    def residual_variance(self, X, V, signal):
         return np.zeros(len(X))
 
-    def rest_covariance(self, X, V):
+    def residual_covariance(self, X, V):
         return np.zeros((len(X), len(X)))
 
     def _offsets(self, X):
@@ -325,7 +325,7 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
     rng = np.random.RandomState(0)
     X = rng.uniform(-2, 2, (400, 1))
     y = np.sin(3 * X) + 0.2 * rng.normal(size=X.shape)
-    rows = Rows(X, y, 0.0, None, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(X, y, 0.0, None, np.zeros(1), np.ones(1))
     model = SiteModel(Variational(Gaussian(1.0, (1e-4, 1e2)), True))
     grid = np.linspace(-2, 2, 20)[:, None]
     how = {"is_exact": few, "max_iter": 100, "tol": 1e-4}
@@ -361,21 +361,21 @@ def test_what_waits_between_two_visits_travels(bound):
     problem = case.problem(BOUNDS[bound])
     features, layout = problem.features(), problem.layout()
     whole = collapsed.value_and_gradient(problem)
-    _, waiting = visits.first_visit(problem, features, layout, gradient=True)
+    _, waiting = passes.forward_pass(problem, features, layout, gradient=True)
     assert all(part is not None for part in waiting)
     travelled = pickle.loads(pickle.dumps(waiting))
-    evaluate = visits.first_visit
+    evaluate = passes.forward_pass
     try:
-        collapsed.first_visit = lambda *args, **others: (evaluate(*args, **others)[0], travelled)
+        collapsed.forward_pass = lambda *args, **others: (evaluate(*args, **others)[0], travelled)
         agree_evaluations(collapsed.value_and_gradient(problem), whole, 1e-14)
     finally:
-        collapsed.first_visit = evaluate
+        collapsed.forward_pass = evaluate
 
 
 # -- the contracts list what callers use -----------------------------------------------
 
 ROOT = Path(skgp_sparse.__file__).parent
-ROOMS = "", "inference", "families", "posteriors"
+ROOMS = "", "inference", "parameters", "explain", "observations", "posteriors"
 CALLERS = [path for room in ROOMS for path in (ROOT / room).glob("*.py")]
 CONTRACTS = {
     "objective": contracts.SparseFit,
@@ -383,7 +383,7 @@ CONTRACTS = {
     "method": contracts.Method,
     "solver": Solver,
     "posterior_method": PosteriorMethod,
-    "family": Family,
+    "family": ObservationModel,
     "records": Records,
     "minibatch_view": contracts.MinibatchView,
 }

@@ -41,11 +41,11 @@ from skgp_sparse.dask import (
     _partitions,
     _tasks,
 )
-from skgp_sparse.dask._distributed_rows import DaskTable
+from skgp_sparse.dask._distributed_rows import DaskDataset
 from skgp_sparse.inference import samples, stochastic
 from skgp_sparse.posteriors import FourierFeatures, Neighbors
 from skgp_sparse.rows import part
-from skgp_sparse.rows.part import Units
+from skgp_sparse.rows.part import TargetScaler
 from skgp_sparse.solvers import Minibatches
 
 pytestmark = [
@@ -529,20 +529,20 @@ def test_targets_of_a_slice_come_without_their_inputs(client, table, monkeypatch
     def refuse(*args):
         raise AssertionError("inputs travel")
 
-    monkeypatch.setattr(DaskTable, "subset", refuse)
+    monkeypatch.setattr(DaskDataset, "subset", refuse)
     y = np.arange(10.0)[:, None]
     sizes = [4, 1, 5]
     parts = [part.Part(np.zeros((len(own), 3)), own) for own in np.split(y, np.cumsum(sizes)[:-1])]
-    view = _tasks.View(Units(np.ones(1), np.full(1, 2.0)))
+    view = _tasks.View(TargetScaler(np.ones(1), np.full(1, 2.0)))
     futures = client.scatter(parts)
-    rows = DaskTable(_partitions.Partitions(client, futures), sizes, 3, 1, None, view)
+    rows = DaskDataset(_partitions.Partitions(client, futures), sizes, 3, 1, None, view)
     for start, stop in ((0, 10), (0, 4), (3, 5), (4, 5), (5, 10), (2, 9)):
         assert np.array_equal(rows.targets(slice(start, stop)), (y[start:stop] - 1.0) / 2.0)
     assert np.array_equal(rows.targets(), (y - 1.0) / 2.0)
 
 
 def test_samples_of_very_many_rows_are_drawn_in_little_memory(monkeypatch):
-    rows = DaskTable(None, [2**31, 2**31], 1, 1, None, None)
+    rows = DaskDataset(None, [2**31, 2**31], 1, 1, None, None)
     found = rows.sample(1000, np.random.RandomState(0))
     assert len(np.unique(found)) == 1000 and found.max() > 2**31 and list(found) == sorted(found)
 
@@ -592,13 +592,13 @@ def test_empty_partitions_and_unknown_sizes(client, on_workers, table):
 def test_a_partition_far_larger_than_the_rest_is_cut(client, on_workers, table, monkeypatch):
     X, _, y = table
     monkeypatch.setattr(_collections, "_FEWEST_ROWS", 60)
-    seen, layout = [], DaskTable.layout
+    seen, layout = [], DaskDataset.layout
 
     def look(self, *args):
         seen.append(self.sizes)
         return layout(self, *args)
 
-    monkeypatch.setattr(DaskTable, "layout", look)
+    monkeypatch.setattr(DaskDataset, "layout", look)
     local = SparseGPRegressor(**QUICK).fit(X, y)
     chunks = (10, 550, 40)
     dX, dy = da.from_array(X, chunks=(chunks, 2)), da.from_array(y, chunks=(chunks,))
@@ -611,7 +611,7 @@ def test_a_partition_far_larger_than_the_rest_is_cut(client, on_workers, table, 
 
 def at_visit(number, action, monkeypatch, halted=lambda function: function):
     """Do something when a fit begins its visit of that number, which may be a halted one."""
-    visits, visit = [], DaskTable.visit
+    visits, visit = [], DaskDataset.visit
 
     def act(self, function, *args, **kwargs):
         visits.append(len(visits))
@@ -620,7 +620,7 @@ def at_visit(number, action, monkeypatch, halted=lambda function: function):
             function = halted(function)
         return visit(self, function, *args, **kwargs)
 
-    monkeypatch.setattr(DaskTable, "visit", act)
+    monkeypatch.setattr(DaskDataset, "visit", act)
     return visits
 
 

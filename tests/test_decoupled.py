@@ -8,9 +8,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse._engine import collapsed, decoupled
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Problem
-from skgp_sparse._engine.table import Rows
 from skgp_sparse.posteriors import InducingPoints
 
 KERNEL = ConstantKernel(1.5) * Matern([0.7, 1.1], nu=2.5) + WhiteKernel(0.05)
@@ -21,7 +21,7 @@ def table(n=400, p=1, noise=0.0, weight=None):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(n, 2))
     y = np.sin(3 * X[:, :1]) + 0.1 * rng.normal(size=(n, p))
-    return Rows(X, y, noise, weight, np.zeros(p), np.ones(p))
+    return ArrayDataset(X, y, noise, weight, np.zeros(p), np.ones(p))
 
 
 def problems(rows, bound, kernel=KERNEL, m=15, M=60):

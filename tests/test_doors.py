@@ -14,7 +14,7 @@ from tiers import crossed
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor
-from skgp_sparse.posteriors import AllRows, Exact, InducingPoints
+from skgp_sparse.posteriors import Exact, InducingPoints, IterativeExact
 from skgp_sparse.rows import part
 from skgp_sparse.sources import Arrays
 
@@ -26,7 +26,7 @@ POSTERIORS = {
     "inducing": InducingPoints(),
     "larger mean": InducingPoints(n_mean=40),
     "exact": Exact(),
-    "rows": AllRows(),
+    "rows": IterativeExact(),
 }
 CLASSES = {"two classes": 2, "one_vs_rest": 3, "one_vs_one": 3, "softmax": 3}
 LIKELIHOODS = ("poisson", "negative_binomial", "gamma", "student_t")

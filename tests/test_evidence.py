@@ -16,11 +16,11 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine import collapsed, distinct_inputs, evidence, exact, rows_posterior
+from skgp_sparse._engine import collapsed, distinct_inputs, evidence, exact, iterative_posterior
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse._engine.evidence import certify
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.table import Rows
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.sources import Arrays
 
@@ -39,7 +39,7 @@ def table(n=700, p=1, seed=0, weight=None, noise=0.0):
     rng = np.random.RandomState(seed)
     X = rng.normal(size=(n, 2))
     y = np.sin(3 * X[:, :1]) + 0.1 * rng.normal(size=(n, p))
-    return Rows(X, y, noise, weight, np.zeros(p), np.ones(p))
+    return ArrayDataset(X, y, noise, weight, np.zeros(p), np.ones(p))
 
 
 def exact_evidence(kernel, rows):
@@ -119,10 +119,10 @@ def test_residual_neighbours_are_the_second_line_without_rows_and_dense_algebra_
     Z, D = np.random.RandomState(2).normal(size=(8, 2)), noise + 0.05
     at_once = found(kernel, rows, Z, tol=1e-12)
     monkeypatch.setattr(evidence, "_LEADING", 1)
-    monkeypatch.setattr(rows_posterior, "_NEAREST", 0)
+    monkeypatch.setattr(iterative_posterior, "_NEAREST", 0)
     without = found(kernel, rows, Z, tol=1e-12)
     assert without.residual_neighbours == pytest.approx(without.conjugate_gradients, rel=1e-12)
-    monkeypatch.setattr(rows_posterior, "_NEAREST", 60)
+    monkeypatch.setattr(iterative_posterior, "_NEAREST", 60)
     monkeypatch.setattr(evidence, "_GROWTH", 1.0)
     K, across = kernels.evaluate(kernel, rows.X, rows.X), kernels.evaluate(kernel, rows.X, Z)
     Q = across @ np.linalg.solve(kernels.evaluate(kernel, Z, Z) + 1.5e-8 * np.eye(8), across.T)
@@ -213,7 +213,7 @@ def test_what_cannot_be_bounded_is_refused():
         pickle.loads(pickle.dumps(model)).evidence_bounds()
     neighbors = SparseGPRegressor(posterior=Neighbors(20, 10), random_state=0).fit(X, y)
     for given in ((), (X, y)):
-        with pytest.raises(ValueError, match="posterior_ is 'neighbors'. Set posterior='exact'"):
+        with pytest.raises(ValueError, match="posterior_='neighbors'. Set posterior to 'exact'"):
             neighbors.evidence_bounds(*given)
     counts = SparseGPRegressor(likelihood="poisson", n_inducing=10, random_state=0)
     counts.fit(X, np.random.RandomState(0).poisson(2.0, size=len(X)))

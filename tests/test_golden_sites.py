@@ -16,10 +16,10 @@ from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import bounds
 from skgp_sparse._engine import collapsed_sites
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.per_row import PerRow, by_row
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
@@ -94,7 +94,7 @@ def objective_of(ref, method, inner=TIGHT):
     weight = ref.get("weight", np.ones(n))
     y = np.asarray(ref["y"], dtype=float)[:, None]
     offset = ref.get("offset", np.zeros(n))
-    rows = Rows(ref["X"], y, 0.0, weight, np.zeros(1), np.ones(1), offset=offset)
+    rows = ArrayDataset(ref["X"], y, 0.0, weight, np.zeros(1), np.ones(1), offset=offset)
     options = Options(jitter=Jitter(float(ref["jitter"]), relative=False))
     kernel = eval(str(ref["kernel"]), SCOPE)
     return SiteObjective(rows, method, InducingBasis(ref["Z"]), options, inner), kernel

@@ -6,7 +6,7 @@ from conftest import BOUNDS, KERNELS, NOISES, agree, make_case
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import collapsed, exact, table
+from skgp_sparse._engine import collapsed, dataset, exact
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.bounds import Bound
@@ -130,8 +130,8 @@ def test_absolute_jitter_has_no_derivative(bound):
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("bound", EVERY_BOUND)
 def test_gradient_of_many_blocks_recomputed_is_the_slope(bound, noise, monkeypatch):
-    monkeypatch.setattr(table, "_FEWEST_ROWS", 7)
-    monkeypatch.setattr(table, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(dataset, "_FEWEST_ROWS", 7)
+    monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1)
     case = make_case("sum", noise, weighted=True, targets=2)
     found = collapsed.value_and_gradient(case.problem(EVERY_BOUND[bound], memory=1.0))
     whole = collapsed.value_and_gradient(case.problem(EVERY_BOUND[bound]))

@@ -16,9 +16,9 @@ from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.hyperpriors import (
+    CorrelationPrior,
     LogNormalLengthScales,
-    NeutralValues,
-    PooledCorrelations,
+    MissingValuePrior,
     ThetaPrior,
     joined,
 )
@@ -323,7 +323,7 @@ def test_parameters_of_a_name_cannot_be_set():
 def test_pooled_correlations_are_normal_around_their_mean():
     kernel = Columns(Categorical(correlation=np.array([0.3, 0.6, 0.9])), [0, 1, 2])
     kernel = ConstantKernel() * kernel * Columns(Categorical(), 3) + WhiteKernel()
-    prior = PooledCorrelations(variance=2.0).of(kernel, np.ones(4))
+    prior = CorrelationPrior(variance=2.0).of(kernel, np.ones(4))
     t = np.log(-np.log([0.3, 0.6, 0.9]))
     assert prior.log_density(kernel.theta) == pytest.approx(-np.sum((t - t.mean()) ** 2) / 4.0)
     steps = 1e-6 * np.eye(len(kernel.theta))
@@ -332,15 +332,15 @@ def test_pooled_correlations_are_normal_around_their_mean():
         for e in steps
     ]
     np.testing.assert_allclose(prior.gradient(kernel.theta), expected, atol=1e-8)
-    both = joined([PooledCorrelations(), LogNormalLengthScales()], kernel * RBF(), np.ones(4))
+    both = joined([CorrelationPrior(), LogNormalLengthScales()], kernel * RBF(), np.ones(4))
     assert len(both.positions) == 1 and len(both.groups) == 1
 
 
 def test_neutral_values_are_near_the_mean():
     kernel = ConstantKernel() * Missing(RBF(), columns=[0, 2], neutral=np.exp([0.5, -1.0]))
-    prior = NeutralValues(variance=0.2).of(kernel, np.ones(3))
+    prior = MissingValuePrior(variance=0.2).of(kernel, np.ones(3))
     assert prior.log_density(kernel.theta) == pytest.approx(-0.5 * (0.25 + 1.0) / 0.2)
-    three = [LogNormalLengthScales(), NeutralValues(0.2), PooledCorrelations(2.0)]
+    three = [LogNormalLengthScales(), MissingValuePrior(0.2), CorrelationPrior(2.0)]
     joint, theta = joined(three, kernel, np.ones(3)), kernel.theta
     alone = [one.of(kernel, np.ones(3)) for one in three]
     assert joint.log_density(theta) == pytest.approx(sum(one.log_density(theta) for one in alone))

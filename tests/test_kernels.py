@@ -501,7 +501,7 @@ OWN = [
     Speckled(0.4),
     kernels.Columns(RBF([0.8, 1.3]), [0, 2]) + WhiteKernel(0.1),
     kernels.Categorical(0.4) * RBF(2.0, "fixed"),
-    kernels.VaryingNoise(np.sum, 0.3),
+    kernels.HeteroscedasticNoise(np.sum, 0.3),
 ]
 
 

@@ -68,7 +68,7 @@ def test_neighbors():
     check_against_refits(model, ALPHA)
 
 
-def test_all_rows_are_estimated():
+def test_iterative_exact_are_estimated():
     rng = np.random.RandomState(1)
     many = rng.uniform(-3, 3, size=(700, 2))
     y = np.sin(2 * many[:, 0]) + 0.2 * rng.normal(size=700)

@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse._engine.prior import Prior
 from skgp_sparse.bounds import DTC, PEP, Titsias, TitsiasNew
-from skgp_sparse.families.views import TargetView
+from skgp_sparse.explain.views import TargetView
 from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.metrics import log_predictive_density_scorer
 

@@ -15,7 +15,7 @@ from skgp_sparse._engine.left_out import LeaveOneOut
 from skgp_sparse._engine.local_sites import SiteRows
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
-from skgp_sparse.inference.parameters import VectorFunction
+from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.likelihoods import NegativeBinomial, Probit
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.posteriors._metric_starts import full, low_rank, of_columns

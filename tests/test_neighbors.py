@@ -18,12 +18,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgp_sparse import SparseGPRegressor, kernels
 from skgp_sparse._engine import kriging, left_out
+from skgp_sparse._engine.dataset import ArrayDataset, Batch
 from skgp_sparse._engine.left_out import LeaveOneOut
 from skgp_sparse._engine.nearest import NearestRows, distinct_rows
-from skgp_sparse._engine.table import Block, Rows
 from skgp_sparse._ground.small_matrices import back_substituted, whitened
 from skgp_sparse.posteriors import Neighbors
-from skgp_sparse.posteriors._aside import Aside, Judgement
+from skgp_sparse.posteriors._validation_set import ValidationScore, ValidationSet
 
 ORACLE = dict(np.load(Path(__file__).parent / "data" / "neighbors.npz"))
 CASES = [str(name) for name in ORACLE["cases"]]
@@ -182,7 +182,7 @@ def test_copies_are_one_row_of_their_weight():
     X[0] = -0.0
     y, weight = rng.normal(size=(40, 2)), rng.randint(0, 3, size=40)
     noise = rng.randint(1, 3, size=40)
-    found = distinct_rows(X, Block(X, y, noise, weight))
+    found = distinct_rows(X, Batch(X, y, noise, weight))
     keys = {}
     for x, row, w, v in zip(X, y, weight, noise):
         if w:
@@ -194,7 +194,7 @@ def test_copies_are_one_row_of_their_weight():
         assert w == total
         assert_allclose(mean, moment / total, atol=1e-14)
     assert np.array_equal(found.X[found.of(np.flatnonzero(weight), None)], X[weight > 0])
-    assert distinct_rows(X[:1], Block(X[:1], y[:1], 0.0, 1.0)).index is None
+    assert distinct_rows(X[:1], Batch(X[:1], y[:1], 0.0, 1.0)).index is None
 
 
 def table(n=150, d=2, p=1, seed=0, noise=0.1):
@@ -339,28 +339,33 @@ def test_a_lead_is_more_than_a_standard_error_of_paired_differences():
     gain -= gain.mean()
     error = np.sqrt(np.mean(gain**2) / 100)
     for lead in (0.9, 1.1):
-        ahead = Judgement(rows + gain + lead * error, count)
-        assert ahead.leads(Judgement(rows, count)) == (lead > 1)
-    twice = Judgement(np.tile(rows + gain + error, 2), np.ones(200))
-    assert twice.leads(Judgement(np.tile(rows, 2), np.ones(200)))
-    assert Judgement(rows + gain + error, 2 * count).leads(Judgement(rows, 2 * count))
+        ahead = ValidationScore(rows + gain + lead * error, count)
+        assert ahead.is_better_than(ValidationScore(rows, count)) == (lead > 1)
+    twice = ValidationScore(np.tile(rows + gain + error, 2), np.ones(200))
+    assert twice.is_better_than(ValidationScore(np.tile(rows, 2), np.ones(200)))
+    assert ValidationScore(rows + gain + error, 2 * count).is_better_than(
+        ValidationScore(rows, 2 * count)
+    )
 
 
 def test_copies_are_held_aside_one_by_one():
     X, y = table(400)
     weight = np.where(np.arange(400) < 40, 40.0, 1.0)
     weight[50:100] = 0.5
-    rows = Rows(X, y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
-    aside = Aside(rows, np.random.RandomState(0), has_sites=True)
-    chosen, count = aside.others(1000)
-    known = aside.table_of_others(1000)
+    rows = ArrayDataset(X, y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
+    validation = ValidationSet(rows, np.random.RandomState(0), has_sites=True)
+    chosen, count = validation.others(1000)
+    known = validation.training_rows(1000)
     assert_allclose(known.weight, count)
     held, left = np.zeros(400), np.zeros(400)
-    held[aside.chosen], left[chosen] = aside.count * np.minimum(weight[aside.chosen], 1), count
+    held[validation.chosen], left[chosen] = (
+        validation.count * np.minimum(weight[validation.chosen], 1),
+        count,
+    )
     assert_allclose(held + left, weight)
-    assert aside.count.sum() == 80 and np.all(aside.count == np.round(aside.count))
+    assert validation.count.sum() == 80 and np.all(validation.count == np.round(validation.count))
     assert 50 < held[:40].sum() < 75 and np.all(left[:40] > 0)  # 1,600 of 1,935 copies
-    assert np.all(left[aside.chosen[aside.chosen >= 40]] == 0)
+    assert np.all(left[validation.chosen[validation.chosen >= 40]] == 0)
 
 
 @pytest.mark.second

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, _estimator
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse._engine.nearest import distinct_rows
 from skgp_sparse._engine.posterior import float64
-from skgp_sparse._engine.table import Rows
 from skgp_sparse._engine.visited_rows import TableRows
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.sources import Arrays, Stream
@@ -158,15 +158,15 @@ def few_in_memory(monkeypatch):
     """Tables of a few hundred rows are too large for memory."""
     monkeypatch.setattr("skgp_sparse.rows.survey.is_small", lambda size: False)
     monkeypatch.setattr("skgp_sparse._engine.visited_rows._SHARE", 0.0)
-    monkeypatch.setattr("skgp_sparse._engine.table._BLOCK_BYTES", 8 * 70)
-    monkeypatch.setattr("skgp_sparse._engine.table._FEWEST_ROWS", 70)
+    monkeypatch.setattr("skgp_sparse._engine.dataset._BLOCK_BYTES", 8 * 70)
+    monkeypatch.setattr("skgp_sparse._engine.dataset._FEWEST_ROWS", 70)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_blocks_of_a_table_find_what_all_rows_do(few_in_memory, n_jobs):
     X, y, weight = large_table()
     noise = np.arange(600) % 2 * 0.1
-    rows = Rows(X, y[:, None], noise, weight, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(X, y[:, None], noise, weight, np.zeros(1), np.ones(1))
     known, Q = distinct_rows(X, rows.everything()), QUERIES.astype(float)
     chosen = np.flatnonzero(weight)[::3]
     for k in (7, 300):

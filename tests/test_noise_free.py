@@ -9,10 +9,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
 from skgp_sparse._ground.small_matrices import whitened
-from skgp_sparse.families import varying_noise
-from skgp_sparse.inference.parameters import if_possible
+from skgp_sparse.inference.parameter_vectors import if_possible
+from skgp_sparse.observations import heteroscedastic_noise as varying_noise
 from skgp_sparse.posteriors import _learned_metric
-from skgp_sparse.posteriors._local_search import LocalSearch
+from skgp_sparse.posteriors._neighbor_search import NearestNeighborSearch
 from skgp_sparse.posteriors._race import ExactRival, RivalOfPoints
 
 POSTERIORS = "auto", "exact", "inducing", "fourier", "neighbors", "rows"
@@ -124,20 +124,20 @@ def fail(*_, **__):
 @pytest.mark.second(share=0.38)
 @pytest.mark.parametrize("step", ["_mixed", "_of_smoothness"])
 def test_searches_of_neighbors_go_on_without_a_step(monkeypatch, step):
-    monkeypatch.setattr(LocalSearch, step, fail)
+    monkeypatch.setattr(NearestNeighborSearch, step, fail)
     assert check("neighbors", *table(2, 120)).posterior_ == "neighbors"
 
 
 def test_a_search_of_neighbors_needs_one_start(monkeypatch):
-    objective, calls = LocalSearch.objective, []
+    objective, calls = NearestNeighborSearch.objective, []
 
     def once(self, *given, **options):
         calls.append(given)
         return objective(self, *given, **options) if len(calls) > 1 else fail()
 
-    monkeypatch.setattr(LocalSearch, "objective", once)
+    monkeypatch.setattr(NearestNeighborSearch, "objective", once)
     check("neighbors", *table(2, 120))
-    monkeypatch.setattr(LocalSearch, "objective", fail)
+    monkeypatch.setattr(NearestNeighborSearch, "objective", fail)
     with pytest.raises(np.linalg.LinAlgError, match="no factor"):
         check("neighbors", *table(2, 120))
 
@@ -158,7 +158,7 @@ def test_a_search_of_neighbors_needs_one_start(monkeypatch):
 def test_who_fails_loses_the_race(monkeypatch, rival, failing, neighbors_win):
     for name in failing:
         who, step = name.split(".")
-        monkeypatch.setattr(LocalSearch if who == "neighbors" else rival, step, fail)
+        monkeypatch.setattr(NearestNeighborSearch if who == "neighbors" else rival, step, fail)
     monkeypatch.setattr("skgp_sparse.plan.EXACT_ROWS", 50)
     monkeypatch.setattr("skgp_sparse.plan.EXACT_QUIET", 50)
     limit = 5000 if rival is ExactRival else 50

@@ -14,11 +14,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from test_expectations import CASES, ORACLE, SCOPE
 
 from skgp_sparse._engine import collapsed, normal_inputs, normal_predictions
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.normal_inputs import Gaps, LatentProblem
 from skgp_sparse._engine.normal_predictions import Normals
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.latent_objective import LatentObjective
 
@@ -39,7 +39,9 @@ class Golden(NamedTuple):
 
 
 def table(y, noise=0.0, weight=None):
-    return Rows(np.empty((len(y), 0)), y, noise, weight, np.zeros(y.shape[1]), np.ones(y.shape[1]))
+    return ArrayDataset(
+        np.empty((len(y), 0)), y, noise, weight, np.zeros(y.shape[1]), np.ones(y.shape[1])
+    )
 
 
 @cache
@@ -147,7 +149,7 @@ def test_known_inputs_are_those_of_regression(bound):
     latent = problem(n=60, with_gaps=False)._replace(bound=BOUNDS[bound])
     X = latent.inputs.mean
     latent = latent._replace(inputs=Normals(X, np.zeros_like(X)))
-    rows = Rows(X, *[getattr(latent.rows, name) for name in ("y", "noise", "weight")],
+    rows = ArrayDataset(X, *[getattr(latent.rows, name) for name in ("y", "noise", "weight")],
                 latent.rows.y_mean, latent.rows.y_scale)  # fmt: skip
     exact = Problem(latent.kernel, latent.basis, rows, latent.bound, latent.options)
     found, expected = normal_inputs.value_and_gradient(latent), collapsed.value_and_gradient(exact)
@@ -158,7 +160,7 @@ def test_known_inputs_are_those_of_regression(bound):
 
 def test_neither_blocks_nor_threads_nor_memory_matter(monkeypatch):
     whole = normal_inputs.value_and_gradient(problem())
-    monkeypatch.setattr("skgp_sparse._engine.table._BLOCK_BYTES", 64 * 28 * 8)
+    monkeypatch.setattr("skgp_sparse._engine.dataset._BLOCK_BYTES", 64 * 28 * 8)
     latent = problem()
     assert len(latent.layout().blocks) > 3
     for options in (Options(n_jobs=2), Options(memory=1e5)):

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.kernels import Columns, Sphere
 from skgp_sparse.likelihoods import Logit, Probit
-from skgp_sparse.posteriors import AllRows, FourierFeatures, InducingPoints, Neighbors
+from skgp_sparse.posteriors import FourierFeatures, InducingPoints, IterativeExact, Neighbors
 
 skl2onnx = pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -206,7 +206,9 @@ REFUSALS = {
     "kernel has the part Sphere": lambda: regressor(kernel=Sphere(RBF())).fit(X, Y),
     "kernel has the part OwnKernel": lambda: regressor(kernel=OwnKernel()).fit(X, Y),
     "kernel has the part Matern.*nu=3": lambda: regressor(kernel=Matern(nu=3.0)).fit(X, Y),
-    "prediction is a RowsPosterior.*posterior": lambda: regressor(posterior=AllRows()).fit(X, Y),
+    "prediction is a IterativePosterior.*posterior": lambda: regressor(
+        posterior=IterativeExact()
+    ).fit(X, Y),
     "prediction is a NeighborsPosterior.*posterior": lambda: regressor(
         posterior=Neighbors(20, 10)
     ).fit(X, Y),

@@ -13,9 +13,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP, Bound
-from skgp_sparse.families import sites, streams
 from skgp_sparse.inference.reservoir import Reservoir
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
+from skgp_sparse.observations import site_observations as sites
+from skgp_sparse.observations import streams
 from skgp_sparse.posteriors import _moves
 from skgp_sparse.rows import part
 from skgp_sparse.solvers import Stochastic

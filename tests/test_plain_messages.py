@@ -57,9 +57,9 @@ PARTS = {  # objects of the user, and the parameter that takes them
         posteriors.InducingPoints(),
         posteriors.Neighbors(),
         posteriors.FourierFeatures(),
-        posteriors.AllRows(),
+        posteriors.IterativeExact(),
     ],
-    "prior": [hyperpriors.LogNormalLengthScales(), hyperpriors.PooledCorrelations()],
+    "prior": [hyperpriors.LogNormalLengthScales(), hyperpriors.CorrelationPrior()],
     "kernel": [
         kernels.Columns(RBF(), 0),
         kernels.Categorical(2),

@@ -7,15 +7,15 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, plan
-from skgp_sparse._engine.table import Rows
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.kernels import Categorical, Columns
 from skgp_sparse.plan import Facts
 from skgp_sparse.posteriors import (
-    AllRows,
     Exact,
     FourierFeatures,
     InducingPoints,
+    IterativeExact,
     Neighbors,
     PosteriorMethod,
 )
@@ -77,8 +77,8 @@ def test_methods_of_auto(facts, chosen, expected):
         (SOME, InducingPoints(), ExactIfQuiet),
         (SOME, LargerMean(1000), LargerMean),
         (FEW, LargerMean(1000), Exact),
-        (FEW, AllRows(), Exact),
-        (SOME, AllRows(), AllRows),
+        (FEW, IterativeExact(), Exact),
+        (SOME, IterativeExact(), IterativeExact),
         (FEW, Neighbors(), Neighbors),
         (FEW, Neighbors(n_neighbors=1000), Exact),
     ],
@@ -180,7 +180,7 @@ def table(n):
 
 def test_facts_of_a_table():
     X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [2.0, 0.0]])
-    rows = Rows(X, X[:, :1], 0.0, None, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(X, X[:, :1], 0.0, None, np.zeros(1), np.ones(1))
     kernel = Columns(Categorical(n_levels=3), [0])
     facts = plan.facts_of(rows, kernel, Request(Auto()))
     assert facts == Facts(n_rows=4, n_distinct=3, n_levels=3)

@@ -13,11 +13,11 @@ from sklearn.model_selection import GridSearchCV
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse._ground.validation import check_number
 from skgp_sparse.posteriors import (
-    AllRows,
     Exact,
     Fit,
     FourierFeatures,
     InducingPoints,
+    IterativeExact,
     Neighbors,
     NotAvailable,
     Posterior,
@@ -87,7 +87,14 @@ def subset(n_rows=60, **options):
 @pytest.mark.second
 @pytest.mark.parametrize(
     "method",
-    [Exact(), InducingPoints(), Neighbors(10), AllRows(), FourierFeatures(20), SubsetOfData(30)],
+    [
+        Exact(),
+        InducingPoints(),
+        Neighbors(10),
+        IterativeExact(),
+        FourierFeatures(20),
+        SubsetOfData(30),
+    ],
     ids=lambda method: type(method).__name__,
 )
 def test_every_method_passes_the_check(method):

@@ -16,13 +16,13 @@ from skgp_sparse._engine.feature_posterior import FeaturePosterior
 from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse._engine.independent_posteriors import IndependentPosteriors
 from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.iterative_posterior import IterativePosterior, leading_rows
 from skgp_sparse._engine.missing_values import PosteriorWithMissingValues
 from skgp_sparse._engine.nearest import distinct_rows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.posterior_in_metric import PosteriorInMetric
 from skgp_sparse._engine.prior import Prior
-from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._engine.tight_posterior import tightened
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.testing._posteriors import check_predictions
@@ -73,7 +73,7 @@ def _rows(factor=1.0):
     alpha = np.linalg.solve(kernels.evaluate(kernel, X, X) + np.diag(noise), y)
     features, _ = leading_rows(kernel, X[:10], noise[:10])
     rest, scale = np.arange(10, len(X)), np.ones(X.shape[1])
-    return RowsPosterior(kernel, X, noise, alpha, features, rest, scale, factor)
+    return IterativePosterior(kernel, X, noise, alpha, features, rest, scale, factor)
 
 
 def _neighbors(factor=1.0, metric=None):

@@ -10,14 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, plan
-from skgp_sparse._engine.table import Rows
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.hyperpriors import NO_PRIOR
 from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.posteriors import _race, _subsets
-from skgp_sparse.posteriors._aside import Judgement
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._local_search import LocalSearch
+from skgp_sparse.posteriors._neighbor_search import NearestNeighborSearch
+from skgp_sparse.posteriors._validation_set import ValidationScore
 
 
 def additive(n, noise=0.3, seed=0):
@@ -50,14 +50,14 @@ def test_the_exact_process_wins_where_near_rows_say_little(soon_many):
 def test_the_density_of_the_exact_rival_is_that_of_leaving_rows_out(soon_many, monkeypatch):
     X, y = additive(160)
     judged = []
-    judge = _race.Aside.judge
+    judge = _race.ValidationSet.score
 
     def keep(self, name, mean, variance):
         judged.append((self.block.X, mean[:, 0], variance))
         return judge(self, name, mean, variance)
 
-    monkeypatch.setattr(_race.Aside, "judge", keep)
-    monkeypatch.setattr(LocalSearch, "first", lambda *_: None)
+    monkeypatch.setattr(_race.ValidationSet, "score", keep)
+    monkeypatch.setattr(NearestNeighborSearch, "first", lambda *_: None)
     model = SparseGPRegressor(random_state=0, noise="constant").fit(X, y)
     held, mean, variance = judged[0]
     K = model.kernel_(X)
@@ -72,11 +72,11 @@ def test_the_density_of_the_exact_rival_is_that_of_leaving_rows_out(soon_many, m
 
 def test_the_exact_process_loses_ties_and_inducing_points_win_them():
     rows, count = np.zeros(100), np.ones(100)
-    tie = Judgement(rows, count), Judgement(rows, count)
+    tie = ValidationScore(rows, count), ValidationScore(rows, count)
     assert not _race.ExactRival.wins(*tie) and _race.RivalOfPoints.wins(*tie)
-    ahead = Judgement(rows + 1.0, count), Judgement(rows, count)
+    ahead = ValidationScore(rows + 1.0, count), ValidationScore(rows, count)
     assert _race.ExactRival.wins(*ahead) and not _race.RivalOfPoints.wins(*ahead[::-1])
-    both = Judgement.joined(ahead)
+    both = ValidationScore.joined(ahead)
     assert len(both.of_rows) == 200 and both.density == 0.5
 
 
@@ -115,7 +115,7 @@ def test_subsets_go_on_from_one_another():
 
 def test_noise_that_few_rows_put_at_nothing_is_raised():
     X, y = additive(300, noise=1.0)
-    rows = Rows(X, y[:, None] / y.std(), 0.0, None, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(X, y[:, None] / y.std(), 0.0, None, np.zeros(1), np.ones(1))
     objective = GaussianModel(Titsias()).exact(rows, job_of(RBF(), X, y).settings.options)
     quiet = ConstantKernel() * RBF(np.full(6, 4.0)) + WhiteKernel(1e-6, (1e-8, 10.0))
     raised = _subsets._with_likelier_noise(objective, quiet, NO_PRIOR)
@@ -164,6 +164,10 @@ def test_judgements_lead_by_standard_errors():
     rng = np.random.RandomState(0)
     gain, count = rng.normal(size=400), np.ones(400)
     gain = (gain - gain.mean()) / gain.std() + 2.0 / 20  # two standard errors
-    one, other = Judgement(gain, count), Judgement(np.zeros(400), count)
-    assert one.leads(other) and one.leads(other, 1.9) and not one.leads(other, 2.1)
+    one, other = ValidationScore(gain, count), ValidationScore(np.zeros(400), count)
+    assert (
+        one.is_better_than(other)
+        and one.is_better_than(other, 1.9)
+        and not one.is_better_than(other, 2.1)
+    )
     assert one.take(slice(100)).of_rows.shape == (100,)

@@ -41,23 +41,30 @@ from skgp_sparse.dask import (
 )
 from skgp_sparse.displays import ConvergenceDisplay
 from skgp_sparse.exceptions import TextColumnWarning
-from skgp_sparse.families import default_kernels
 from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.inference import (
+    alternating_updates,
     fixed_point,
     latent_queries,
     methods,
     minibatches,
     optimizers,
-    parameters,
+    parameter_vectors,
     site_objective,
-    site_turns,
     stochastic,
 )
-from skgp_sparse.kernels import Categorical, Columns, LogScale, Missing, Sphere, VaryingNoise
+from skgp_sparse.kernels import (
+    Categorical,
+    Columns,
+    HeteroscedasticNoise,
+    LogScale,
+    Missing,
+    Sphere,
+)
 from skgp_sparse.likelihoods import Gamma, Probit
 from skgp_sparse.likelihoods._softmax import Softmax
 from skgp_sparse.onnx import _response_formulas
+from skgp_sparse.parameters import default_kernels
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.rows import part
 from skgp_sparse.solvers import Minibatches
@@ -138,7 +145,7 @@ def collection(values=X):
 
 
 def overflows():
-    with parameters.arithmetic():
+    with parameter_vectors.arithmetic():
         return 10.0**400
 
 
@@ -196,8 +203,10 @@ OF_KERNELS = [
     ),
     ("distance of Sphere must be 'chord'", lambda: Sphere(RBF(), distance="arc")(X)),
     (
-        "of VaryingNoise has no gradient with respect to inputs",
-        lambda: kernels.diagonal(RBF() + VaryingNoise(len), X)[2](np.ones(30), np.ones(30), True),
+        "of HeteroscedasticNoise has no gradient with respect to inputs",
+        lambda: kernels.diagonal(RBF() + HeteroscedasticNoise(len), X)[2](
+            np.ones(30), np.ones(30), True
+        ),
     ),
     ("has no derivative", lambda: kernels.linearize(Plain(), X, X)[1](np.ones((30, 30)), True)),
 ]
@@ -299,7 +308,10 @@ OF_NUMBERS = [
         ),
     ),
     ("is too large or too small to compute with", overflows),
-    ("variance is negative or no number", lambda: site_turns.check_moments(*-np.ones((3, 2)))),
+    (
+        "variance is negative or no number",
+        lambda: alternating_updates.check_moments(*-np.ones((3, 2))),
+    ),
     ("objective is not finite at the start", lambda: start_of_search(np.nan, np.zeros(1))),
     ("gradient of the objective is not fin", lambda: start_of_search(0.0, np.full(1, np.nan))),
     ("The Nyström matrix is not finite", lambda: cholesky(np.full((2, 2), np.nan))),

@@ -19,11 +19,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _safeguards
 from skgp_sparse.bounds import PEP
-from skgp_sparse.families.choices import BOUNDS
-from skgp_sparse.families.kernel_bounds import warn_at_bounds
+from skgp_sparse.explain.kernel_bounds import warn_at_bounds
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.metrics import log_predictive_density_scorer
-from skgp_sparse.posteriors import AllRows, FourierFeatures, InducingPoints, Neighbors
+from skgp_sparse.parameters.choices import BOUNDS
+from skgp_sparse.posteriors import FourierFeatures, InducingPoints, IterativeExact, Neighbors
 from skgp_sparse.solvers import Minibatches
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -283,7 +283,7 @@ def test_parameters_of_posterior_and_solver_are_set_and_cloned():
     loaded = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
     with pytest.raises(ValueError, match="Invalid parameter 'n_mean'"):
-        model.set_params(posterior__n_mean=3, posterior=AllRows())
+        model.set_params(posterior__n_mean=3, posterior=IterativeExact())
 
 
 @pytest.mark.parametrize("owner, value", [("posterior", "inducing"), ("solver", "stochastic")])

@@ -23,11 +23,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine import collapsed, table
-from skgp_sparse._engine.chunked import ChunkedTable, Reader
+from skgp_sparse._engine import collapsed, dataset
+from skgp_sparse._engine.chunked_dataset import ChunkedDataset, Reader
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.table import Rows
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational
@@ -85,8 +85,8 @@ def large(monkeypatch):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 64 rows, and statistics of 100 rows at a time."""
-    monkeypatch.setattr(table, "_BLOCK_BYTES", 1)
-    monkeypatch.setattr(table, "_TOGETHER", 100)
+    monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(dataset, "_TOGETHER", 100)
 
 
 def regressor(**changes):
@@ -186,7 +186,7 @@ def test_every_kind_of_source_gives_the_fit_of_arrays(kind, targets, tmp_path, l
     source = KINDS[kind](X, y, tmp_path)
     assert is_source(source)
     actual, expected = regressor().fit(source), regressor().fit(X, y)
-    assert isinstance(actual._fits[0].objective.rows, ChunkedTable)
+    assert isinstance(actual._fits[0].objective.rows, ChunkedDataset)
     agree_fits(actual, expected, X[:40], 1e-10)
     assert actual.n_features_in_ == 2 and actual.predict(X[:3]).shape == y[:3].shape
 
@@ -350,7 +350,7 @@ def test_pairs_of_classes_skip_the_rows_of_others(ordered, size, weight, request
         agree(actual.predict_proba(X), expected.predict_proba(X), tolerance)
         if not tolerance:
             request.getfixturevalue("large")
-    assert isinstance(actual._fits[0].objective.rows, ChunkedTable)
+    assert isinstance(actual._fits[0].objective.rows, ChunkedDataset)
 
 
 @pytest.mark.second(share=0.14)
@@ -599,8 +599,8 @@ def chunked(chunks, **how):
         return chunks[k][0], chunks[k][1][:, None]
 
     nothing = {"noise": 0.0, "weight": None, "y_mean": np.zeros(1), "y_scale": np.ones(1)}
-    lazy = ChunkedTable(Reader(read, sizes), 2, 1, **nothing | how)
-    return lazy, Rows(columns[0], columns[1][:, None], **nothing | how), log
+    lazy = ChunkedDataset(Reader(read, sizes), 2, 1, **nothing | how)
+    return lazy, ArrayDataset(columns[0], columns[1][:, None], **nothing | how), log
 
 
 @pytest.mark.parametrize("sizes", [SIZES, (1,) * N, (N,)])
@@ -652,13 +652,13 @@ def test_subsets_read_each_chunk_once():
 
 @pytest.mark.second
 def test_memory_does_not_grow_with_the_number_of_chunks(monkeypatch):
-    monkeypatch.setattr(table, "_TOGETHER", 1000)
-    monkeypatch.setattr(table, "_BLOCK_BYTES", 1e5)
+    monkeypatch.setattr(dataset, "_TOGETHER", 1000)
+    monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1e5)
     rng, peaks = np.random.RandomState(0), []
     X, y = rng.normal(size=(1000, 20)), rng.normal(size=(1000, 1))
     for n_chunks in (50, 50, 100):  # the first one makes what is used again
         nothing = {"noise": 0.0, "weight": None, "y_mean": np.zeros(1), "y_scale": np.ones(1)}
-        lazy = ChunkedTable(Reader(lambda k: (X + k, y), [1000] * n_chunks), 20, 1, **nothing)
+        lazy = ChunkedDataset(Reader(lambda k: (X + k, y), [1000] * n_chunks), 20, 1, **nothing)
         problem = Problem(
             RBF(5.0) + WhiteKernel(),
             InducingBasis(X[:30]),
@@ -743,27 +743,27 @@ def test_chunks_may_share_their_memory(large, small_blocks):
 @pytest.mark.parametrize("weight", [None, weights()])
 def test_statistics_by_pieces_are_those_of_all_rows(weight, monkeypatch):
     X, y = rows()
-    few = Rows(X, 3.0 + y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
+    few = ArrayDataset(X, 3.0 + y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
     expected = few.target_variance()
-    monkeypatch.setattr(table, "_TOGETHER", 100)
+    monkeypatch.setattr(dataset, "_TOGETHER", 100)
     assert few.target_variance() == pytest.approx(expected, rel=1e-13)
-    huge = Rows(X, 1e160 * y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
+    huge = ArrayDataset(X, 1e160 * y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="overflow"):
         huge.target_variance()
-    constant = Rows(X, 0.0 * y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
+    constant = ArrayDataset(X, 0.0 * y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
     assert constant.target_variance() == 1.0
 
 
 def test_samples_of_many_rows(monkeypatch):
-    monkeypatch.setattr(table, "_TOGETHER", 100)
+    monkeypatch.setattr(dataset, "_TOGETHER", 100)
     X, y = rows()
-    plain = Rows(X, y[:, None], 0.0, None, np.zeros(1), np.ones(1))
+    plain = ArrayDataset(X, y[:, None], 0.0, None, np.zeros(1), np.ones(1))
     drawn = plain.sample(50, np.random.RandomState(0))
     assert len(np.unique(drawn)) == 50 and np.all(np.diff(drawn) > 0)
     np.testing.assert_array_equal(plain.sample(N, np.random.RandomState(0)), np.arange(N))
     weight = np.where(np.arange(N) % 3 == 0, 10.0, 1.0)
     weight[:100] = 0.0
-    weighted = Rows(X, y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
+    weighted = ArrayDataset(X, y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
     counts = np.zeros(N)
     for seed in range(2000):
         counts[weighted.sample(5, np.random.RandomState(seed))] += 1
@@ -777,11 +777,11 @@ def test_samples_of_many_rows(monkeypatch):
 def test_kinds_of_many_rows(monkeypatch):
     X, y = rows()
     labels = np.where(np.arange(N) < 590, -1.0, 1.0)[:, None]
-    few = Rows(X, labels, 0.0, None, np.zeros(1), np.ones(1))
+    few = ArrayDataset(X, labels, 0.0, None, np.zeros(1), np.ones(1))
     model = SiteModel(Variational(Probit(), False))
     expected = model.sample(few, 50, np.random.RandomState(0))
     assert np.sum(labels[expected] > 0) == 5
-    monkeypatch.setattr(table, "_TOGETHER", 100)
+    monkeypatch.setattr(dataset, "_TOGETHER", 100)
     found = model.sample(few, 50, np.random.RandomState(0))
     assert np.sum(labels[found] > 0) == 5 and len(np.unique(found)) == 50
 

@@ -11,8 +11,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine import table as engine_table
-from skgp_sparse._engine.table import Rows
+from skgp_sparse._engine import dataset as engine_table
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.samples import Samples
@@ -205,7 +205,7 @@ def test_rows_without_weight_are_not_there():
 
 def samples_of(weight=None, kinds=None, n=1000):
     X = np.arange(n, dtype=float)[:, None]
-    rows = Rows(X, X.copy(), 0.0, weight, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(X, X.copy(), 0.0, weight, np.zeros(1), np.ones(1))
     return Samples(rows, kinds, np.random.RandomState(0))
 
 
@@ -231,7 +231,7 @@ def test_samples_of_weighted_rows_are_copies(few):
     drawn = samples.draw(20_000)
     assert drawn.weight.sum() == 20_000
     expected = weight[drawn.X[:, 0].astype(int)]
-    expected *= 20_000 / np.delete(weight, samples.aside).sum()
+    expected *= 20_000 / np.delete(weight, samples.held_out).sum()
     assert_allclose(drawn.weight, expected, atol=6 * np.sqrt(expected.max()))
     assert np.all(weight[samples.batches(300)().X[:, 0].astype(int)] > 0)
 
@@ -260,7 +260,7 @@ def test_a_rare_class_is_learned(monkeypatch):
 
 
 def losing(monkeypatch, by=1.0, after=1):
-    """Every state after the first ones is worse by so much, as far as rows held aside tell."""
+    """Every state after the first ones is worse by so much, as far as held-out rows tell."""
     count = []
     log_densities = GaussianMinibatchView.log_densities
 

@@ -7,8 +7,8 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse._engine import distinct_inputs, exact
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.table import Rows
 from skgp_sparse._engine.tight_posterior import tightened
 from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.posteriors import InducingPoints
@@ -24,7 +24,7 @@ def table(n=80, noise=0.0, weight=None, spread=1.0):
     rng = np.random.RandomState(0)
     X = spread * rng.normal(size=(n, 2))
     y = np.sin(3 * X[:, :1]) + 0.1 * rng.normal(size=(n, 1))
-    return Rows(X, y, noise, weight, np.zeros(1), np.ones(1))
+    return ArrayDataset(X, y, noise, weight, np.zeros(1), np.ones(1))
 
 
 def objective_of(rows, bound, Z):
@@ -102,7 +102,7 @@ def test_whole_weights_are_copies():
     weight = np.random.RandomState(3).randint(1, 4, size=80)
     one = table(weight=weight.astype(float))
     X, y = (np.repeat(part, weight, axis=0) for part in (one.X, one.y))
-    copies = Rows(X, y, 0.0, None, np.zeros(1), np.ones(1))
+    copies = ArrayDataset(X, y, 0.0, None, np.zeros(1), np.ones(1))
     variances = [
         posteriors(rows, Z=one.X[:10])[1].mean_and_variance(AT)[1] for rows in (one, copies)
     ]

@@ -19,9 +19,9 @@ from skgp_sparse import (
     likelihoods,
     trusted_types,
 )
-from skgp_sparse.families import sites
 from skgp_sparse.kernels import _registry
 from skgp_sparse.kernels._sklearn_kernels import formulas
+from skgp_sparse.observations import site_observations as sites
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, _names
 
 RNG = np.random.RandomState(0)
@@ -29,14 +29,16 @@ X = RNG.normal(size=(60, 2))
 Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=60)
 LABELS, COUNTS = np.digitize(Y, [-0.5, 0.5]), np.exp(Y).round() + 1
 CODES = np.column_stack([X[:, 0], LABELS])
-VARYING = kernels.VaryingNoise(kernels.LogFactor(RBF(), np.zeros((1, 2)), np.ones(1), 0.0))
+VARYING = kernels.HeteroscedasticNoise(
+    kernels.LogNoiseFunction(RBF(), np.zeros((1, 2)), np.ones(1), 0.0)
+)
 OF_KERNELS = {  # what is fitted to CODES
     "Categorical": kernels.Columns(RBF(), 0) * kernels.Columns(kernels.Categorical(3), 1),
     "LogScale": kernels.LogScale(RBF(), [0]),
     "Missing": kernels.Missing(RBF()),
     "OrthogonalAdditive": kernels.OrthogonalAdditive(),
     "Sphere": kernels.Sphere(RBF()),
-    "VaryingNoise": RBF() + VARYING,
+    "HeteroscedasticNoise": RBF() + VARYING,
 }
 
 

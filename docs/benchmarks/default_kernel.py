@@ -23,7 +23,7 @@ import numpy as np
 import ours  # noqa: F401  # so that the package of this checkout is measured
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.hyperpriors import NO_PRIOR, NeutralValues
+from skgp_sparse.hyperpriors import NO_PRIOR, MissingValuePrior
 
 NUMBERS = "airfoil autompg autos breastcancer challenger concrete concreteslump energy fertility"
 NUMBERS = f"{NUMBERS} forest housing machine pendulum servo solar stock wine yacht".split()
@@ -66,7 +66,9 @@ def logarithms(folder, seeds):
             model = fitted(labels, X, y)
             if "LogScale" not in str(model.kernel_):
                 continue
-            with mock.patch("skgp_sparse.families.family.settled", lambda job, columns: job):
+            with mock.patch(
+                "skgp_sparse.observations.observation_model.settled", lambda job, columns: job
+            ):
                 plain = fitted(labels, X, y)
             pairs.append([density(one, X_test, y_test, unit) for one in (plain, model)])
         common.progress(name, *np.round(np.ravel(pairs), 3))
@@ -83,9 +85,9 @@ def gaps(folder, seeds):
         found = []
         for seed in seeds:
             X, y, X_test, y_test, _ = read(Path(folder), name, seed)
-            with mock.patch.object(NeutralValues, "of", lambda self, kernel, scale: NO_PRIOR):
+            with mock.patch.object(MissingValuePrior, "of", lambda self, kernel, scale: NO_PRIOR):
                 models = [fitted(labels, X, y)]
-            with mock.patch("skgp_sparse.families.default_kernels._OF_GAPS", 0.0):
+            with mock.patch("skgp_sparse.parameters.default_kernels._OF_GAPS", 0.0):
                 models.append(fitted(labels, X, y))
             models.append(fitted(labels, X, y))
             found.append([density(one, X_test, y_test, 1.0) for one in models])

@@ -60,7 +60,7 @@ def few(X, y, X_test, y_test, ratio, seed):
 
 
 def cases(folder, seeds):
-    """Table, ratio, seed, rows, and the function that scores a prior."""
+    """Dataset, ratio, seed, rows, and the function that scores a prior."""
     for name, seed in product(SMALL, seeds):
         yield name, ALL, seed, common.load(folder, name, seed), scores
     for name, ratio, seed in product(LARGE, PER_COLUMN, seeds):

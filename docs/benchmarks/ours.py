@@ -157,9 +157,9 @@ def as_in_fit():
 
 
 def table_rows(X, y):
-    from skgp_sparse._engine.table import Rows
+    from skgp_sparse._engine.dataset import ArrayDataset
 
-    return Rows(X, y.reshape(-1, 1), 0.0, None, np.zeros(1), np.ones(1))
+    return ArrayDataset(X, y.reshape(-1, 1), 0.0, None, np.zeros(1), np.ones(1))
 
 
 @contextlib.contextmanager
@@ -350,16 +350,16 @@ def inner_loop(model, theta):
     """Value, inner iterations, Newton steps of the means, and estimated error at a theta."""
     from unittest.mock import patch
 
-    from skgp_sparse.inference.site_turns import Turns
+    from skgp_sparse.inference.alternating_updates import AlternatingUpdates
 
     objective = model._fits[0].objective  # ADAPT: to how objectives say how they ended
-    climbed, steps = Turns._climbed, []
+    climbed, steps = AlternatingUpdates._climbed, []
 
     def counted(*args):
         steps.append(1)
         return climbed(*args)
 
-    with patch.object(Turns, "_climbed", counted):
+    with patch.object(AlternatingUpdates, "_climbed", counted):
         solution = objective.infer(model.kernel_.clone_with_theta(theta))[1]
     step = solution.step
     return f"{step.value:.6f}", solution.n_iter, len(steps), f"{step.gap:.0e}"
@@ -376,8 +376,8 @@ def site_objective(X, y, bound, Z):
 def objective_with(likelihood, X, y, bound, Z):
     """The objective of rows with any likelihood."""
     # ADAPT: to how methods and objectives are made.
-    from skgp_sparse.families.choices import resolve_method
     from skgp_sparse.inference.site_objective import SiteModel
+    from skgp_sparse.parameters.choices import resolve_method
 
     model = SiteModel(resolve_method(bound, likelihood, "a benchmark"))
     return model.sparse(table_rows(X, y), Z, options())
@@ -484,7 +484,7 @@ def gradient(model):
 def policy_of_streams(name):
     """`partial_fit` with another rule of when theta and Z move."""
     # ADAPT: to where the limits of the policy are.
-    from skgp_sparse.families import streams
+    from skgp_sparse.observations import streams
 
     limits = {
         "none": {"_GROWTH": np.inf, "_ERRORS": np.inf},
@@ -686,7 +686,7 @@ def gplvm(q, m, bound="auto", **options):
 def latent_starts():
     """A list to which each start of a fit in this context adds bound, iterations, CPU seconds."""
     # ADAPT: to who climbs from a start.
-    from skgp_sparse.families import latent_fits
+    from skgp_sparse.observations import latent_fits
 
     found, climb = [], latent_fits._climb_from
 

@@ -17,7 +17,7 @@ import numpy as np
 import ours  # noqa: F401  # so that the package of this checkout is measured
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.kernels import VaryingNoise
+from skgp_sparse.kernels import HeteroscedasticNoise
 
 SMALL = "airfoil autompg autos breastcancer concrete energy fertility forest housing machine mcycle"
 SMALL = f"{SMALL} pendulum servo solar stock wine yacht".split()
@@ -44,7 +44,7 @@ def scores(noise, X, y, X_test, y_test):
     unit = y.std()
     density = common.log_density(y_test / unit, mean / unit, std / unit)
     covered = np.mean(np.abs(y_test - mean) < 1.959964 * std)
-    varies = isinstance(getattr(model.kernel_, "k2", None), VaryingNoise)
+    varies = isinstance(getattr(model.kernel_, "k2", None), HeteroscedasticNoise)
     return density, common.rmse(y_test, mean) / unit, covered, seconds, varies
 
 

@@ -1,11 +1,11 @@
 """Everything that costs O(n): blocks of rows in, m×m matrices out.
 
-table
-    The contract of a training table, and the one way to visit its rows.
+dataset
+    The contract of a dataset, and the one way to visit its rows.
 per_row
     Numbers of every row, which wait between visits.
-chunked
-    The table whose rows are chunks that something else reads.
+chunked_dataset
+    The dataset whose rows are chunks that something else reads.
 moments
     Means and spreads of columns, which can be merged.
 scale_evidence
@@ -18,8 +18,8 @@ fourier_basis
     The basis of random Fourier features, and standard draws of their frequencies.
 problem
     What an evaluation is asked, and what it answers.
-visits
-    The two visits to the rows: sums, and the gradient.
+passes
+    The forward and the backward pass over the rows: sums, and the gradient.
 collapsed
     Value, gradient and posterior of the family of Gaussian objectives in `skgp_sparse.bounds`.
 minibatch
@@ -40,7 +40,7 @@ tight_posterior
     Smaller variances given inducing points, by an n × n matrix.
 kernel_product, preconditioner, conjugate_gradients
     ``k(X, X)`` times vectors in tiles, a matrix close to it, and linear systems with both.
-rows_posterior
+iterative_posterior
     Predictions given all rows: the mean by a solve, variances by neighbours.
 nearest, kriging
     The rows nearest to any points; predictions given a few rows each, many at once.

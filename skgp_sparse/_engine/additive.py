@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from skgp_sparse._engine.table import row_blocks
+from skgp_sparse._engine.dataset import row_blocks
 
 
 def sets_of_columns(d, order):

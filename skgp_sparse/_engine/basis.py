@@ -294,7 +294,7 @@ class Features(ABC):
         return 0.0, 0.0
 
     @abstractmethod
-    def rest(self, X: Array, V: Array, signal: Scalars) -> Array:
+    def residual_variance(self, X: Array, V: Array, signal: Scalars) -> Array:
         """Compute the variance of the process that V leaves unexplained.
 
         Parameters
@@ -313,7 +313,7 @@ class Features(ABC):
         """
 
     @abstractmethod
-    def rest_covariance(self, X: Array, V: Array) -> Array:
+    def residual_covariance(self, X: Array, V: Array) -> Array:
         """Compute the covariance of the process that V leaves unexplained.
 
         Parameters
@@ -326,5 +326,6 @@ class Features(ABC):
         Returns
         -------
         ndarray of shape (n, n)
-            Covariances, whose diagonal is that of `rest`. The caller may overwrite this array.
+            Covariances, whose diagonal is that of `residual_variance`. The caller may overwrite
+            this array.
         """

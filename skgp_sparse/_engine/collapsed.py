@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import visits
+from skgp_sparse._engine import passes
 from skgp_sparse._engine.feature_posterior import SparsePosterior
 from skgp_sparse._engine.problem import Evaluation
 from skgp_sparse._ground.linalg import cholesky, inverse_lower, log_det_from_cholesky
@@ -80,7 +80,7 @@ def value_and_gradient(problem, inputs=True):
     Evaluation
     """
     features, layout = problem.features(), problem.layout()
-    sums, waiting = visits.first_visit(problem, features, layout, gradient=True)
+    sums, waiting = passes.forward_pass(problem, features, layout, gradient=True)
     value, core, slope = solve(sums, problem)
     see = partial(_see, problem, features)
     probe = see(problem.rows.block(slice(0, 1)), None)
@@ -116,7 +116,7 @@ def gradient_at_sites(problem, features, layout, projections, sites, cores, boun
     def see(block, projection, site):
         seen = projection or problem.project(features, block.X)
         pairs = zip(problems, site.swapaxes(0, 1))
-        return [visits.forward_block(at, seen, block, one) for at, one in pairs]
+        return [passes.forward_block(at, seen, block, one) for at, one in pairs]
 
     probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
     kept = projections, list(sites)
@@ -135,7 +135,7 @@ def pull_back(
     features : Features
     layout : Layout
     see, kept
-        Of `second_visit`.
+        Of `backward_pass`.
     cores : sequence of Core
         One for each process.
     probe : list of Forward
@@ -153,14 +153,14 @@ def pull_back(
     learned = kernels.learns_noise(problem.kernel) and not problem.latent_noise
     by_row = learned and np.ndim(probe[0].precision) > 0  # h of every row is wanted
     cots = [
-        visits.cotangents(problem, features, core, None if by_row else tau, total_a, slope)
+        passes.cotangents(problem, features, core, None if by_row else tau, total_a, slope)
         for core, tau in zip(cores, taus)
     ]
     if held:
         means = (np.vdot(cot.Binv, sums.VaV) / sums.a for cot, sums in zip(cots, held))
         cots = [cot._replace(mean_h=mean) for cot, mean in zip(cots, means)]
     wants_gram = None in taus
-    theta_bar, basis_bar, VtV = visits.second_visit(
+    theta_bar, basis_bar, VtV = passes.backward_pass(
         problem, features, layout, see, cots, inputs, wants_gram, *kept
     )
     if features.complete:
@@ -168,7 +168,7 @@ def pull_back(
     elif not wants_gram:
         parts = zip(cots, taus, held or cores)
         VtV = sum(cot.n_targets * tau * sums.VaV for cot, tau, sums in parts)
-    of_theta, of_basis = visits.pull_whitening(cots, VtV, inputs, held)
+    of_theta, of_basis = passes.pull_whitening(cots, VtV, inputs, held)
     gradient = {"kernel": theta_bar + of_theta}
     return {**gradient, "basis": basis_bar + of_basis} if inputs else gradient
 
@@ -219,13 +219,13 @@ def mean_noise_and_residual(problem, rows):
 def solve_forward(problem):
     """The features of a problem, and the `Optimum` given its rows."""
     features = problem.features()
-    sums, _ = visits.first_visit(problem, features, problem.layout(), gradient=False)
+    sums, _ = passes.forward_pass(problem, features, problem.layout(), gradient=False)
     return features, solve(sums, problem)
 
 
 def _see(problem, features, block, forward):
     """What the second visit wants to know of a block, as a list of one."""
-    return [forward or visits.forward_block(problem, problem.project(features, block.X), block)]
+    return [forward or passes.forward_block(problem, problem.project(features, block.X), block)]
 
 
 def common_slope(problem, probe, reduce_slope):

@@ -22,10 +22,10 @@ import numpy as np
 from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.collapsed import core_of
+from skgp_sparse._engine.dataset import Layout
+from skgp_sparse._engine.passes import Sums
 from skgp_sparse._engine.per_row import PerRow, by_row
 from skgp_sparse._engine.problem import Observations, Problem
-from skgp_sparse._engine.table import Layout
-from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.linalg import product_norms, weighted_gram
 
 _NO_POSTERIOR = (

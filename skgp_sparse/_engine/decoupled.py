@@ -17,10 +17,10 @@ import numpy as np
 
 from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.basis import Features
+from skgp_sparse._engine.dataset import row_blocks
 from skgp_sparse._engine.feature_posterior import SparsePosterior
 from skgp_sparse._engine.posterior import Posterior, by_blocks
 from skgp_sparse._engine.problem import Evaluation, Problem
-from skgp_sparse._engine.table import row_blocks
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ class GroupMeans(NamedTuple):
 
 
 def group_rows(block):
-    """Collect the rows of a `Block` by distinct input.
+    """Collect the rows of a `Batch` by distinct input.
 
     Rows of weight zero count nowhere, their inputs neither; they are put to the first group.
     """

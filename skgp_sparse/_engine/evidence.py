@@ -22,9 +22,9 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.conjugate_gradients import solve
+from skgp_sparse._engine.iterative_posterior import IterativePosterior, leading_rows
 from skgp_sparse._engine.kernel_product import KernelProduct
 from skgp_sparse._engine.preconditioner import precision, preconditioner
-from skgp_sparse._engine.rows_posterior import RowsPosterior, leading_rows
 from skgp_sparse._ground.linalg import cholesky, log_det_from_cholesky
 from skgp_sparse._ground.normal import LOG_2PI
 
@@ -50,8 +50,8 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2
     kernel : sklearn kernel, its white noise included
     features : Features
         Of inducing points.
-    rows : Block
-        Of `Table.everything`.
+    rows : Batch
+        Of `Dataset.everything`.
     n_jobs : int
     tol : float
         Residual of the solve.
@@ -94,7 +94,7 @@ def certify(kernel, features, rows, n_jobs, *, tol, max_iter, scale, n_leading=2
 def _chain_of_residuals(kernel, features, X, D, scale, n_jobs):
     """``Σ log(1 + var(g_i | earlier rows)/D_i)``: leading ones, and the nearest of all."""
     known = min(_LEADING, len(X))
-    C = features.rest_covariance(X[:known], features.whiten(features.raw(X[:known])))
+    C = features.residual_covariance(X[:known], features.whiten(features.raw(X[:known])))
     C.flat[:: known + 1] += D[:known]
     first = log_det_from_cholesky(cholesky(C, n_jobs)) - np.log(D).sum()
     return first + _chain(kernel, features, 0, X, D, scale, n_jobs)
@@ -118,7 +118,7 @@ def _chain(kernel, features, others, X, D, scale, n_jobs):
     while known < n:
         stop = min(max(int(_GROWTH * known), known + 1), n)
         earlier = np.arange(others, known)
-        before = RowsPosterior(kernel, X[:known], D[:known], None, features, earlier, scale)
+        before = IterativePosterior(kernel, X[:known], D[:known], None, features, earlier, scale)
         new = X[known:stop]
         variance = before.variance(new, before.nearest(new, n_jobs), n_jobs)
         total += np.log(variance + D[known:stop]).sum()

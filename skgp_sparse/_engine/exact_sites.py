@@ -29,13 +29,13 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.collapsed_sites import Cores, observe
+from skgp_sparse._engine.dataset import Layout, row_blocks
 from skgp_sparse._engine.distinct_inputs import Groups
 from skgp_sparse._engine.exact import kernel_matrix, pull_back
 from skgp_sparse._engine.feature_posterior import ExactPosterior
 from skgp_sparse._engine.inducing_basis import InducingFeatures
 from skgp_sparse._engine.per_row import PerRow
 from skgp_sparse._engine.problem import Observations, Problem
-from skgp_sparse._engine.table import Layout, row_blocks
 from skgp_sparse._ground import linalg
 from skgp_sparse._ground.parallel import for_each, ordered_map
 

@@ -31,6 +31,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine import additive, normal_predictions, sampled_functions
 from skgp_sparse._engine import posterior as contract
 from skgp_sparse._engine.basis import Features
+from skgp_sparse._engine.dataset import row_blocks
 from skgp_sparse._engine.distinct_inputs import group_table, means_of
 from skgp_sparse._engine.posterior import (
     BOUNDS,
@@ -45,7 +46,6 @@ from skgp_sparse._engine.posterior import (
     Slopes,
     float64,
 )
-from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.linalg import (
     inverse_lower,
     product_norms,
@@ -97,7 +97,7 @@ class FeaturePosterior(Posterior):
         """Latent covariance (n, n)."""
         X = float64(X)
         V = self.features.whiten(self.features.raw(X))
-        cov = self._plus_weights(self.features.rest_covariance(X, V), V)
+        cov = self._plus_weights(self.features.residual_covariance(X, V), V)
         signal = kernels.diagonal(self.kernel, X)[0]
         cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
         return cov
@@ -176,7 +176,7 @@ class FeaturePosterior(Posterior):
         K = self.features.raw(X)
         mean, V = K @ self.u, self.features.whiten(K, K)
         signal = kernels.diagonal(self.kernel, X)[0]
-        variance = self.features.rest(X, V, signal) + self.weight_variance(V)
+        variance = self.features.residual_variance(X, V, signal) + self.weight_variance(V)
         return np.column_stack([mean, variance, np.broadcast_to(signal, len(X))])
 
     def _mean_and_rest(self, X):
@@ -184,7 +184,7 @@ class FeaturePosterior(Posterior):
         K = self.features.raw(X)
         V = self.features.whiten(K)
         signal = kernels.diagonal(self.kernel, X)[0]
-        return K @ self.u, V, np.maximum(self.features.rest(X, V, signal), 0.0)
+        return K @ self.u, V, np.maximum(self.features.residual_variance(X, V, signal), 0.0)
 
     def _by_blocks(self, function, X, n_jobs):
         return contract.by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)

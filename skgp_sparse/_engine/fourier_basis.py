@@ -157,10 +157,10 @@ class Harmonics(Features):
         cosine_bar, sine_bar = np.split(K_bar, 2, axis=-1)
         return (sine_bar * cosine - cosine_bar * sine) @ self.frequencies
 
-    def rest(self, X, V, signal):
+    def residual_variance(self, X, V, signal):
         """Nothing."""
         return np.zeros(len(X))
 
-    def rest_covariance(self, X, V):
+    def residual_covariance(self, X, V):
         """Nothing."""
         return np.zeros((len(X), len(X)))

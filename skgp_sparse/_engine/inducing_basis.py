@@ -156,10 +156,10 @@ class InducingFeatures(Features):
         theta_bar, Z_bar = self.pull_Kuu(K_bar, inputs=inputs)
         return theta_bar, 2.0 * Z_bar if inputs else 0.0  # both arguments of k(Z, Z) move
 
-    def rest(self, X, V, signal):
+    def residual_variance(self, X, V, signal):
         """``kff - diag VVᵀ``."""
         return signal - linalg.row_dots(V, V)
 
-    def rest_covariance(self, X, V):
+    def residual_covariance(self, X, V):
         """``Kff - VVᵀ``."""
         return kernels.evaluate(self.kernel, X, X) - V @ V.T

@@ -63,7 +63,7 @@ def left_out(distinct, block, rows, nearest, count):
     ----------
     distinct : DistinctRows
         Of the table.
-    block : Block
+    block : Batch
         Of the rows that are left out.
     rows : ndarray of shape (s,)
         Their numbers in the table.

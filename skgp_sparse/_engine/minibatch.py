@@ -23,13 +23,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine import visits
+from skgp_sparse._engine import passes
 from skgp_sparse._engine.collapsed import pull_back
 from skgp_sparse._engine.collapsed_sites import core_at_sites, observe
-from skgp_sparse._engine.visits import Sums
+from skgp_sparse._engine.passes import Sums
 
 
-class Batch(NamedTuple):
+class Minibatch(NamedTuple):
     """Some rows at one kernel and one basis, and what waits for their gradients."""
 
     features: object
@@ -57,22 +57,22 @@ def look(problem, view, keep=True):
     def run(read):
         block = read()
         forwards, totals = view(block, problem.project(features, block.X))
-        sums = chain.from_iterable(visits.posterior_sums(forward, block) for forward in forwards)
+        sums = chain.from_iterable(passes.posterior_sums(forward, block) for forward in forwards)
         totals = np.asarray(totals, dtype=float)
-        return (visits.sum_of(block.weight, block), totals, *sums), forwards if keep else None
+        return (passes.sum_of(block.weight, block), totals, *sums), forwards if keep else None
 
     kept = None if keep else [False] * len(layout.blocks)
     (n, totals, *parts), waiting = problem.rows.visit(run, layout, keep=kept)
     size = len(Sums._fields)
     sums = [Sums(*parts[k : k + size]) for k in range(0, len(parts), size)]
-    return Batch(features, layout, waiting, sums, n, totals)
+    return Minibatch(features, layout, waiting, sums, n, totals)
 
 
 def with_noise(problem):
     """The `look` at rows with Gaussian noise; adds up their penalties."""
 
     def view(block, seen):
-        forward = visits.forward_block(problem, seen, block)
+        forward = passes.forward_block(problem, seen, block)
         weight = np.broadcast_to(block.weight, len(block.X))
         return [forward], weight @ np.broadcast_to(forward.phi, len(block.X))
 
@@ -99,7 +99,7 @@ def with_sites(problem, cores, update, bounds):
         observed = observe(block, seen.residual)
         by_row, totals = update(observed, *cores.moments(seen.V))
         sites = np.stack([by_row.linear, by_row.precision], axis=1)
-        forwards = [visits.forward_block(p, seen, block, site) for p, site in zip(problems, sites)]
+        forwards = [passes.forward_block(p, seen, block, site) for p, site in zip(problems, sites)]
         weight = observed.weight
         of_residual = by_row.precision @ (weight * seen.residual)
         return forwards, [weight @ by_row.value, *of_residual, *totals]

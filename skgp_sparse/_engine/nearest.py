@@ -84,7 +84,7 @@ class DistinctRows(NamedTuple):
         return DistinctRows(*(column[rows] for column in self[:4]), None)
 
     def of(self, rows, block):
-        """The distinct rows of some rows, whose `Block` is not needed."""
+        """The distinct rows of some rows, whose `Batch` is not needed."""
         return rows if self.index is None else self.index[rows]
 
     def variances(self, kernel):
@@ -115,7 +115,7 @@ class PlaceSearch(NamedTuple):
 
 
 def distinct_rows(X, block):
-    """`DistinctRows` of a `Block`, whose inputs X are as the user passed them.
+    """`DistinctRows` of a `Batch`, whose inputs X are as the user passed them.
 
     Rows of weight zero are left out; they belong to the first distinct row.
     """

@@ -36,13 +36,13 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.collapsed import core_of
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.normal_predictions import (
     InducingPosterior,
     Normals,
 )
+from skgp_sparse._engine.passes import Sums
 from skgp_sparse._engine.problem import Evaluation, Options
-from skgp_sparse._engine.table import Table
-from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.linalg import row_dots, weighted_gram
 from skgp_sparse._ground.normal import LOG_2PI
 
@@ -84,7 +84,7 @@ class LatentProblem(NamedTuple):
 
     kernel: object  # white noise included
     basis: Basis
-    rows: Table
+    rows: Dataset
     bound: object
     inputs: Normals
     gaps: Gaps
@@ -136,7 +136,7 @@ def value_and_gradient(problem, inputs=True):
     features = problem.basis.at(problem.kernel, problem.options)
     value, posterior, slope, layout, seen = _solve(problem, features, gradient=True)
     outer = outer_products(posterior, problem.gaps)
-    run = partial(_second_visit, problem, posterior, outer, slope)
+    run = partial(_backward_pass, problem, posterior, outer, slope)
     (theta_bar, Z_bar, VtV), left = problem.rows.visit(
         run, layout, _parts(problem, layout), seen, spend=True
     )
@@ -178,7 +178,7 @@ def log_likelihoods(kernel, bound, posterior, outer, block, inputs, gaps):
     posterior : InducingPosterior
     outer : ndarray of shape (k, m, m)
         `outer_products` of the gaps.
-    block : Block
+    block : Batch
         New rows, whose inputs are not read.
     inputs : Normals
     gaps : Gaps
@@ -207,7 +207,7 @@ def _parts(problem, layout):
 def _solve(problem, features, gradient):
     """Bound, posterior, slope of the penalties' function, the layout, and blocks that wait."""
     layout, Kinv = problem.layout(), features.inverse()
-    run = partial(_first_visit, problem, features, Kinv)
+    run = partial(_forward_pass, problem, features, Kinv)
     keep = layout.whole if gradient else [False] * len(layout.blocks)
     (*sums, CaC), seen = problem.rows.visit(run, layout, _parts(problem, layout), keep=keep)
     sums = Sums(sums[0] + features.T @ CaC @ features.T.T, *sums[1:])
@@ -237,7 +237,7 @@ def _see(kernel, bound, features, Kinv, block, inputs):
     return LatentBlock(expected, V, residual, precision, *bound.penalty(residual * precision))
 
 
-def _first_visit(problem, features, Kinv, read, part):
+def _forward_pass(problem, features, Kinv, read, part):
     """Sums over the rows of a block: those of `Sums` for each group, and ``Σ a C``."""
     (inputs, gaps), block = part, read()
     seen = _see(problem.kernel, problem.bound, features, Kinv, block, inputs)
@@ -288,7 +288,7 @@ def _pull(posterior, outer, seen, row, reduce_slope):
     return seen.expected.pull(t, cross_bar, coef, matrices), t
 
 
-def _second_visit(problem, posterior, outer, reduce_slope, read, part, seen):
+def _backward_pass(problem, posterior, outer, reduce_slope, read, part, seen):
     """Gradients through the rows of a block, ``Σ t G``, and the gradient wrt the rows."""
     (inputs, gaps), block = part, read()
     seen = seen or _see(

@@ -12,7 +12,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.basis import Features
-from skgp_sparse._engine.table import row_blocks
+from skgp_sparse._engine.dataset import row_blocks
 from skgp_sparse._ground.linalg import inverse_from_triangle, row_dots
 from skgp_sparse._ground.parallel import ordered_map
 

@@ -17,7 +17,7 @@ from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.table import Table
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._ground.linalg import cholesky
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
@@ -149,17 +149,17 @@ class Posterior(ABC):
     factor: float = 1.0
     points: tuple[Array, Array] | None = None
 
-    def sees(self, rows: Table) -> Table:
+    def sees(self, rows: Dataset) -> Dataset:
         """Return a table as the posterior and its objective see it.
 
         Parameters
         ----------
-        rows : Table
+        rows : Dataset
             Rows as the family has them.
 
         Returns
         -------
-        Table
+        Dataset
             The same table, or that of ``W x`` where the posterior has a metric.
         """
         return rows
@@ -260,12 +260,14 @@ class Posterior(ABC):
         remedy = self.remedy or _REMEDIES.get(question, _REMEDY)
         return f"is not available for posterior_={self.name!r}. {remedy}"
 
-    def leave_one_out(self, rows: Table, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> LeftOut:
+    def leave_one_out(
+        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
+    ) -> LeftOut:
         """Predict training rows, each given all others.
 
         Parameters
         ----------
-        rows : Table
+        rows : Dataset
             All rows that the posterior was given.
         chosen : ndarray of shape (k,)
             Sorted numbers of the rows that are left out, whose weights are positive.

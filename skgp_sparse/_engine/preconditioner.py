@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.table import row_blocks
+from skgp_sparse._engine.dataset import row_blocks
 from skgp_sparse._ground.linalg import cholesky, inverse_lower, weighted_gram
 from skgp_sparse._ground.parallel import ordered_map
 
@@ -98,7 +98,7 @@ def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, dtype
 
     def see(rows):
         V = features.whiten(features.raw(X[rows]))
-        rest = features.rest(X[rows], V, kernels.diagonal(kernel, X[rows])[0])
+        rest = features.residual_variance(X[rows], V, kernels.diagonal(kernel, X[rows])[0])
         residual = np.maximum(rest, 0.0)
         lam = residual * with_residual + noise[rows]
         return V.astype(dtype), lam, residual, weighted_gram(V, 1.0 / lam)

@@ -6,7 +6,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.basis import Basis, Projection
-from skgp_sparse._engine.table import Table
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._ground.linalg import Jitter
 
 
@@ -39,7 +39,7 @@ class Problem(NamedTuple):
 
     kernel: object  # white noise included
     basis: Basis
-    rows: Table
+    rows: Dataset
     bound: object
     options: Options = Options()
     targets: float = 1.0  # factor of all of them
@@ -60,7 +60,9 @@ class Problem(NamedTuple):
         signal, noise, diagonal = kernels.diagonal(self.kernel, X)
         residual = np.zeros(len(X))
         if not features.complete:
-            residual = np.maximum(features.rest(X, V, signal + noise * self.latent_noise), 0.0)
+            residual = np.maximum(
+                features.residual_variance(X, V, signal + noise * self.latent_noise), 0.0
+            )
         elif self.latent_noise:
             residual += noise
         return Projection(V, residual, 0.0 if self.latent_noise else noise, Tape(cross, diagonal))

@@ -19,7 +19,7 @@ import numpy as np
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.collapsed import posterior_of, solve
 from skgp_sparse._engine.moments import or_one
-from skgp_sparse._engine.visits import Sums, block_sums, forward_block
+from skgp_sparse._engine.passes import Sums, block_sums, forward_block
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class RunningSums:
 
     @classmethod
     def of(cls, problem):
-        """Those of a problem whose rows are `Rows`; its units become the origin."""
+        """Those of a problem whose rows are `ArrayDataset`; its units become the origin."""
         features = problem.features().for_prediction()
         nothing = cls(None, features, problem.rows.y_mean, or_one(problem.rows.y_scale))
         return nothing.plus(problem)

@@ -20,11 +20,11 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Matern
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.dataset import row_blocks
 from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse._engine.metric import in_metric
 from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.table import row_blocks
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 
 _POWER = 10.0  # of uniform draws, of which small ones are high frequencies

@@ -23,9 +23,9 @@ from scipy.linalg import eigh
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import posterior as contract
+from skgp_sparse._engine.dataset import row_blocks
 from skgp_sparse._engine.feature_posterior import SparsePosterior
 from skgp_sparse._engine.posterior import JOINT_ROWS, Posterior, float64
-from skgp_sparse._engine.table import row_blocks
 
 _LEAST = 1e-8  # variance of a direction, as a share of that of the process, that is told from none
 
@@ -102,7 +102,7 @@ def tightened(plain, rows, bound):
     Parameters
     ----------
     plain : SparsePosterior
-    rows : Block
+    rows : Batch
         All training rows.
     bound : Bound
         A variational one, without a share of the residual in the noise.
@@ -111,7 +111,7 @@ def tightened(plain, rows, bound):
     signal, learned, _ = kernels.diagonal(plain.kernel, X)
     s2 = noise + learned
     V = plain.features.whiten(plain.features.raw(X))
-    residual = plain.features.rest_covariance(X, V)
+    residual = plain.features.residual_covariance(X, V)
     x = np.maximum(residual.diagonal(), 0.0) / s2
     root = np.sqrt(weight / s2)  # N^-½
     residual *= root

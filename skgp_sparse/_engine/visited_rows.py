@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.nearest import DistinctRows, distinct_rows, first_of
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.table import Table
 
 _SHARE = 1 / 4  # of the working memory, in which the rows of a source become arrays
 _LARGER = 2.0  # a piece that stays, in units of the one that comes
@@ -44,10 +44,10 @@ class TableRows:
 
     Parameters
     ----------
-    table : Table
+    table : Dataset
     """
 
-    table: Table
+    table: Dataset
 
     n_kept = 0
     n_features = property(lambda self: self.table.n_features)
@@ -133,7 +133,7 @@ class JoinedSearch(NamedTuple):
 class TableSearch(NamedTuple):
     """Finds the distinct rows nearest to any points, in one visit of a table."""
 
-    table: Table
+    table: Dataset
     see: object  # inputs (n, d) -> (n, r), in units in which near is near
 
     def around(self, Q, k, n_jobs=1):
@@ -196,7 +196,7 @@ class Nearest:
 
 
 def _nearest_of_block(Q, k, see, read):
-    """The `Nearest` rows of a block, as a sum of `Table.visit`."""
+    """The `Nearest` rows of a block, as a sum of `Dataset.visit`."""
     block = read()
     return (Nearest.of(distinct_rows(block.X, block).search(see), Q, k),), None
 

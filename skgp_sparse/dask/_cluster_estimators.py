@@ -9,12 +9,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse.classification import SparseGPClassifier
-from skgp_sparse.dask._distributed_rows import DaskTable
+from skgp_sparse.dask._distributed_rows import DaskDataset
 from skgp_sparse.dask._inherited import described, init_with_client
 from skgp_sparse.dask._lazy_predictions import lazy, of_arrays
 from skgp_sparse.dask._partitions import resolve_client
 from skgp_sparse.dask._records import read_partitions
-from skgp_sparse.families.parameter_checks import can_learn_later
+from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.rows.checks import is_lazy
 
@@ -62,7 +62,7 @@ class OnCluster:
                 held = self.__dict__.pop("_held")
             if any(getattr(fit.posterior, "table", None) is not None for fit in self._fits):
                 held.pop_all()  # the futures of its parts live as long as the posterior
-            if any(isinstance(fit.used_rows, DaskTable) for fit in self._fits):
+            if any(isinstance(fit.used_rows, DaskDataset) for fit in self._fits):
                 self._fits = [fit._replace(objective=None) for fit in self._fits]
         return self
 

@@ -12,8 +12,8 @@ from itertools import chain, pairwise
 
 import numpy as np
 
+from skgp_sparse._engine.dataset import Dataset, Layout, block_budget, row_blocks
 from skgp_sparse._engine.moments import merge, standardised
-from skgp_sparse._engine.table import Layout, Table, block_budget, row_blocks
 from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions
 from skgp_sparse.dask._tasks import View
@@ -23,7 +23,7 @@ _MOST_INPUTS = 1 << 27  # numbers (1 GB) of one kind for each row that the clien
 
 
 @dataclass(frozen=True, eq=False)
-class DaskTable(Table):
+class DaskDataset(Dataset):
     """A training table whose rows stay on the workers.
 
     Parameters
@@ -39,7 +39,7 @@ class DaskTable(Table):
     weighted, shifted : bool
         Whether rows have weights, and offsets.
     least_noise : float
-        As in `Rows`.
+        As in `ArrayDataset`.
     """
 
     parts: Partitions
@@ -87,7 +87,7 @@ class DaskTable(Table):
         return self._column("offset") if self.shifted else None
 
     def block(self, rows):
-        """The `Block` of some rows, which come to the client."""
+        """The `Batch` of some rows, which come to the client."""
         if isinstance(rows, slice):
             if rows == slice(0, 1):
                 return self._first
@@ -122,7 +122,7 @@ class DaskTable(Table):
         return layout
 
     def visit(self, function, layout, *kept, keep=None, spend=False, reads=None):
-        """Apply a function to every block where its rows are; see `Table.visit`."""
+        """Apply a function to every block where its rows are; see `Dataset.visit`."""
         starts = [block.start for block in layout.blocks]
         edges = np.searchsorted(starts, [*self._edges, len(self)]).tolist()
         own = [([items[i:j] for items in kept], keep and keep[i:j]) for i, j in pairwise(edges)]
@@ -134,7 +134,7 @@ class DaskTable(Table):
         return total, [*chain.from_iterable(left)] if leave else [None] * len(starts)
 
     def targets(self, rows=None):
-        """Standardised targets (n, p), which come to the client; see `Table.targets`."""
+        """Standardised targets (n, p), which come to the client; see `Dataset.targets`."""
         return standardised(self._column("y", rows or slice(None)), self.y_mean, self.y_scale)
 
     def spread(self):

@@ -7,11 +7,11 @@ import numpy as np
 from skgp_sparse._engine.moments import merge, or_one, spread_or_zero
 from skgp_sparse._ground.sklearn_compat import check_any_weight
 from skgp_sparse.dask import _collections, _tasks
-from skgp_sparse.dask._distributed_rows import DaskTable
+from skgp_sparse.dask._distributed_rows import DaskDataset
 from skgp_sparse.dask._partitions import Partitions
 from skgp_sparse.dask._tasks import View
 from skgp_sparse.rows.door import records_of
-from skgp_sparse.rows.part import Part, Records, Units, check_classes, is_small, joined
+from skgp_sparse.rows.part import Part, Records, TargetScaler, check_classes, is_small, joined
 
 
 def read_partitions(client, rules, held, X, **columns):
@@ -54,16 +54,16 @@ class PartRecords(Records):
             self.classes = check_classes(labels, weights, self.name)[0]
 
     def numbers(self, normalize):
-        """The `DaskTable` of numbers."""
+        """The `DaskDataset` of numbers."""
         summaries = self.parts.each(_tasks.summarise, View())
         check_any_weight(any(summary.inputs for summary in summaries))
         noise = max(summary.largest_noise for summary in summaries)
         moments = merge(summary.targets for summary in summaries)
-        return self._table(summaries, View(Units.of(moments, noise, normalize, self.name)))
+        return self._table(summaries, View(TargetScaler.of(moments, noise, normalize, self.name)))
 
     def labels(self, task):
-        """The `DaskTable` of a problem."""
-        view = View(Units.none(1), task=task, classes=self.classes)
+        """The `DaskDataset` of a problem."""
+        view = View(TargetScaler.none(1), task=task, classes=self.classes)
         return self._table(self.parts.each(_tasks.summarise, view), view)
 
     def _table(self, summaries, view):
@@ -77,4 +77,4 @@ class PartRecords(Records):
         spread = spread_or_zero(spread / unit, unit)
         shape = self.outline.n_features, view.units.n_varying
         has = self.outline.has_weight, self.outline.has_offset
-        return DaskTable(parts, sizes, *shape, spread, view, *has)
+        return DaskDataset(parts, sizes, *shape, spread, view, *has)

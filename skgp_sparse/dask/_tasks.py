@@ -11,11 +11,11 @@ from typing import NamedTuple
 import cloudpickle
 import numpy as np
 
+from skgp_sparse._engine.dataset import Layout, row_blocks
 from skgp_sparse._engine.moments import Moments, moments_of
-from skgp_sparse._engine.table import Layout, row_blocks
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.families.multiclass import Task
-from skgp_sparse.rows.part import Units
+from skgp_sparse.explain.multiclass import Task
+from skgp_sparse.rows.part import TargetScaler
 from skgp_sparse.rows.survey import Outline, about_rows
 
 SAME_ROWS = (
@@ -27,7 +27,7 @@ SAME_ROWS = (
 class View(NamedTuple):
     """How a part is read: the units of its targets, and the problem whose labels they are."""
 
-    units: Units | None = None
+    units: TargetScaler | None = None
     least_noise: float = 0.0
     task: Task | None = None  # of a classifier
     classes: np.ndarray | None = None
@@ -39,11 +39,11 @@ class View(NamedTuple):
         return part._replace(y=np.searchsorted(self.classes, part.y)).of_task(self.task)
 
     def table(self, part):
-        """The `Rows` of a `Part` of the problem."""
+        """The `ArrayDataset` of a `Part` of the problem."""
         return replace(part.table(self.units), least_noise=self.least_noise)
 
     def rows(self, part):
-        """The `Rows` of a part."""
+        """The `ArrayDataset` of a part."""
         return self.table(self.part(part))
 
 
@@ -111,7 +111,7 @@ def summarise(part, view):
 
 
 def visit(asked, part, own):
-    """Visit the blocks of a part in order, as `Table.visit` does.
+    """Visit the blocks of a part in order, as `Dataset.visit` does.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from ._display import Display
 
 
 class SelectionDisplay(Display):
-    """What a fit has tried: log densities of rows that were held aside or left out, and seconds.
+    """What a fit has tried: log densities of held-out rows or left out, and seconds.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ reservoir
 stochastic
     Training on parts of the rows: samples that grow, and cycles of minibatches.
 samples
-    Random rows: those held aside, samples of the rest, batches.
+    Random rows: those held out, samples of the rest, batches.
 minibatches
     Gradients from some rows, and a running posterior.
 objectives
@@ -22,13 +22,13 @@ site_objective
     Rows with a likelihood: their objective, and their model.
 site_loop
     The inner loop, which looks for the sites of all rows.
-site_turns
+alternating_updates
     The same where variances are large: means and precisions in turn.
 methods
     How sites are updated: variational inference, expectation propagation; their surrogates.
 fixed_point
     Anderson acceleration with a way back.
-parameters
+parameter_vectors
     Named blocks of parameters as one vector, an objective as a function of it.
 optimizers
     L-BFGS with a measured diagonal, which survives failed evaluations.

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._engine.basis import Basis
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.posterior import Posterior, RowTerms
-from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
 
 
@@ -48,14 +48,14 @@ class Objective(ABC):
     ----------
     inducing_points : ndarray of shape (m, d) or None
         None: there are none.
-    rows : Table
+    rows : Dataset
         The training rows.
     likelihood : Likelihood or None
         Likelihood of the rows, None where the noise is Gaussian.
     """
 
     inducing_points: Array | None
-    rows: Table
+    rows: Dataset
     likelihood: Any
 
     def terms(self, kernel: Kernel) -> RowTerms:
@@ -214,12 +214,12 @@ class SparseFit(Objective):
     basis: Basis
 
     @abstractmethod
-    def on(self, rows: Table) -> "SparseFit":
+    def on(self, rows: Dataset) -> "SparseFit":
         """Exchange the rows.
 
         Parameters
         ----------
-        rows : Table
+        rows : Dataset
             Such as a sample, in the same units.
 
         Returns
@@ -267,12 +267,12 @@ class Model(ABC):
     has_sites: bool = False
 
     @abstractmethod
-    def sample(self, rows: Table, size: int, random_state: np.random.RandomState) -> Ints:
+    def sample(self, rows: Dataset, size: int, random_state: np.random.RandomState) -> Ints:
         """Draw the rows of the small fit that comes first.
 
         Parameters
         ----------
-        rows : Table
+        rows : Dataset
             All training rows.
         size : int
             How many are wanted.
@@ -286,12 +286,12 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def exact(self, rows: Table, options: Any, rough: bool = False) -> ExactFit:
+    def exact(self, rows: Dataset, options: Any, rough: bool = False) -> ExactFit:
         """Make the objective of the exact process.
 
         Parameters
         ----------
-        rows : Table
+        rows : Dataset
             Few rows, which the objective keeps.
         options : Options
             How to compute.
@@ -305,12 +305,12 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def in_basis(self, rows: Table, basis: Basis, options: Any) -> SparseFit:
+    def in_basis(self, rows: Dataset, basis: Basis, options: Any) -> SparseFit:
         """Make the objective in a basis.
 
         Parameters
         ----------
-        rows : Table
+        rows : Dataset
             The training rows, which may be many and anywhere.
         basis : Basis
             Such as inducing points.
@@ -323,12 +323,12 @@ class Model(ABC):
             The objective.
         """
 
-    def sparse(self, rows: Table, Z: Array, options: Any) -> SparseFit:
+    def sparse(self, rows: Dataset, Z: Array, options: Any) -> SparseFit:
         """Make the objective at inducing points.
 
         Parameters
         ----------
-        rows : Table
+        rows : Dataset
             The training rows.
         Z : ndarray of shape (m, d)
             Inducing points.
@@ -343,12 +343,12 @@ class Model(ABC):
         return self.in_basis(rows, InducingBasis(Z), options)
 
     @abstractmethod
-    def kinds(self, rows: Table) -> AnyArray | None:
+    def kinds(self, rows: Dataset) -> AnyArray | None:
         """Say which kinds of rows there are.
 
         Parameters
         ----------
-        rows : Table
+        rows : Dataset
             All training rows.
 
         Returns
@@ -386,7 +386,7 @@ class Method(ABC):
     uses_last_site : bool
         Whether the next site of a row depends on its last one, beside its marginal.
     takes_turns : bool
-        Whether `site_turns.Turns` find its sites.
+        Whether `alternating_updates.AlternatingUpdates` find its sites.
     """
 
     likelihood: Any
@@ -568,7 +568,7 @@ class MinibatchView(ABC):
         Parameters
         ----------
         objective : Objective
-            Of rows that were held aside.
+            Of held-out rows.
         kernel : sklearn kernel
             White noise included.
         posterior : RunningPosterior

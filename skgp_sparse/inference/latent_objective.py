@@ -12,12 +12,12 @@ import numpy as np
 
 from skgp_sparse._engine import normal_inputs
 from skgp_sparse._engine.basis import Basis
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.normal_inputs import Gaps, LatentProblem
 from skgp_sparse._engine.normal_predictions import Normals
 from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Conclusion, Objective
-from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
+from skgp_sparse.inference.parameter_vectors import ParameterBlock, basis_block, kernel_block
 
 _FEW_ROWS = 200  # that tell noise and residual
 _LEAST_SPREAD = 1e-3  # of means, where all of them are alike
@@ -29,7 +29,7 @@ class LatentObjective(Objective):
 
     Parameters
     ----------
-    rows : Table
+    rows : Dataset
         Targets and noise; its inputs are not read.
     bound : Bound
         None that counts a residual as noise.
@@ -42,7 +42,7 @@ class LatentObjective(Objective):
     options : Options
     """
 
-    rows: Table
+    rows: Dataset
     bound: object
     basis: Basis
     prior: Normals

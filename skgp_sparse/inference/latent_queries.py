@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.dataset import Batch
 from skgp_sparse._engine.normal_inputs import Gaps, log_likelihoods, outer_products
 from skgp_sparse._engine.normal_predictions import (
     InducingPosterior,
@@ -24,7 +25,6 @@ from skgp_sparse._engine.normal_predictions import (
     explained,
     predict_blocks,
 )
-from skgp_sparse._engine.table import Block
 from skgp_sparse._ground.linalg import row_dots
 from skgp_sparse._ground.parallel import ordered_map, slices
 
@@ -151,7 +151,7 @@ def _bound(fitted, outer, y, gaps, x, rows):
     """The bounds of some rows at (μ, log s), and their gradient."""
     mean, log_variance = np.split(x, 2, axis=1)
     inputs = Normals(np.ascontiguousarray(mean), np.exp(log_variance))
-    block = Block(None, y[rows], 0.0, 1.0)
+    block = Batch(None, y[rows], 0.0, 1.0)
     value, gradient = log_likelihoods(
         fitted.kernel, fitted.bound, fitted.posterior, outer, block, inputs, gaps.of(rows)
     )

@@ -17,14 +17,14 @@ from functools import cached_property, partial
 import numpy as np
 
 from skgp_sparse._engine import left_out
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.local_sites import SiteRows
 from skgp_sparse._engine.posterior import Posterior, RowTerms
 from skgp_sparse._engine.problem import Evaluation
-from skgp_sparse._engine.table import Table
 from skgp_sparse._ground.parallel import slices
 from skgp_sparse.inference.contracts import Conclusion, Objective
 from skgp_sparse.inference.neighbors_objective import MetricPrior
-from skgp_sparse.inference.parameters import ParameterBlock, kernel_block
+from skgp_sparse.inference.parameter_vectors import ParameterBlock, kernel_block
 
 _TOGETHER = 1 << 14  # rows of a sweep that are predicted together
 _LEAST_GAIN = 1e-6  # precision of a site, in units of 1/v
@@ -44,7 +44,7 @@ class LocalSiteObjective(Objective):
     sites : ndarray of shape (2, n)
         Natural parameters of all rows.
     likelihood : Likelihood
-    rows : Table
+    rows : Dataset
         All of them, for users.
     chosen : ndarray or None
         Rows that are left out; None: all of them.
@@ -63,7 +63,7 @@ class LocalSiteObjective(Objective):
     near: SiteRows
     sites: np.ndarray
     likelihood: object
-    rows: Table | None
+    rows: Dataset | None
     chosen: np.ndarray | None
     total: float
     metric: np.ndarray | None = None

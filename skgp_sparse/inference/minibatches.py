@@ -19,7 +19,7 @@ from skgp_sparse._engine import minibatch
 from skgp_sparse._engine.collapsed_sites import Cores
 from skgp_sparse._engine.feature_posterior import SparsePosterior, noise_variance
 from skgp_sparse._engine.independent_posteriors import IndependentPosteriors
-from skgp_sparse._engine.visits import Sums
+from skgp_sparse._engine.passes import Sums
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Conclusion, MinibatchView

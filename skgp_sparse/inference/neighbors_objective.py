@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine import left_out
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.left_out import LeaveOneOut
 from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._engine.problem import Evaluation
-from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Conclusion, Objective
-from skgp_sparse.inference.parameters import ParameterBlock, kernel_block
+from skgp_sparse.inference.parameter_vectors import ParameterBlock, kernel_block
 
 
 class MetricPrior(NamedTuple):
@@ -35,7 +35,7 @@ class NeighborsObjective(Objective):
     """
 
     left: LeaveOneOut
-    rows: Table | None  # all of them, for users
+    rows: Dataset | None  # all of them, for users
     total: float  # how many they are, counted by weight
     metric: np.ndarray | None = None  # (r, d) W; None: inputs as they are
     prior: MetricPrior | None = None  # of the metric, where it is learned

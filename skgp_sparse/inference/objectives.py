@@ -6,13 +6,13 @@ import numpy as np
 
 from skgp_sparse._engine import collapsed, decoupled, distinct_inputs, exact
 from skgp_sparse._engine.basis import Basis
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.distinct_inputs import Groups
 from skgp_sparse._engine.posterior import RowTerms
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.table import Table
 from skgp_sparse.inference.contracts import Conclusion, ExactFit, Model, Objective, SparseFit
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
-from skgp_sparse.inference.parameters import basis_block, kernel_block
+from skgp_sparse.inference.parameter_vectors import basis_block, kernel_block
 
 _FEW_ROWS = 2000  # that tell noise and residual
 
@@ -23,7 +23,7 @@ class ExactObjective(ExactFit):
 
     groups: Groups
     n_jobs: int = 1
-    rows: Table | None = None  # that the groups are made of
+    rows: Dataset | None = None  # that the groups are made of
 
     likelihood = None
 
@@ -70,7 +70,7 @@ class ExactObjective(ExactFit):
 class CollapsedObjective(SparseFit):
     """A collapsed bound of a process in some basis."""
 
-    rows: Table
+    rows: Dataset
     bound: object
     basis: Basis
     options: Options = Options()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse.inference.parameters import value_or_minus_inf
+from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
 
 _FINEST = 0.01  # of the smallest gap: spacings of which gaps may be multiples
 _SAME_GAP = 1e-6  # of the spacing, by which a gap may miss a multiple of it

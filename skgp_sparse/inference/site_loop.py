@@ -20,9 +20,9 @@ from skgp_sparse._engine.collapsed_sites import Cores
 from skgp_sparse._engine.per_row import Bundles, PerRow, by_row
 from skgp_sparse._engine.problem import Observations
 from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse.inference.alternating_updates import FEW_ROWS, AlternatingUpdates, check_moments
 from skgp_sparse.inference.contracts import Method
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
-from skgp_sparse.inference.site_turns import FEW_ROWS, Turns, check_moments
 
 SMALLEST = 1e-30  # precision of a site that says nothing
 _MOST_ITERATIONS = 100
@@ -102,7 +102,7 @@ class SiteLoop:
 
     @property
     def takes_turns(self):
-        """Whether `Turns` find the sites wherever the plain map does not.
+        """Whether `AlternatingUpdates` find the sites wherever the plain map does not.
 
         With several latent values they are slow, and for users' evaluations only.
         """
@@ -180,14 +180,14 @@ class SiteLoop:
     def _solve_from(self, sites, history=()):
         """The `Solution` from given sites: by the plain map, and by turns where it oscillates."""
         if self.inner.exactly and self.takes_turns and self.is_small:
-            return Turns(self).solve(sites)
+            return AlternatingUpdates(self).solve(sites)
         most = self.inner.max_iter
         few = min(most, _MOST_PLAIN) if self.takes_turns else most
         plain = self._solve_plainly(sites, history, few)
         if plain.converged or plain.n_iter >= most or not self.takes_turns:
             return plain
         rest = self.inner._replace(max_iter=most - plain.n_iter)
-        turned = Turns(replace(self, inner=rest)).solve(plain.state)
+        turned = AlternatingUpdates(replace(self, inner=rest)).solve(plain.state)
         return turned._replace(n_iter=plain.n_iter + turned.n_iter)
 
     def _solve_plainly(self, sites, history, max_iter):

@@ -15,17 +15,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine import collapsed_sites, exact_sites
 from skgp_sparse._engine.basis import Basis
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.distinct_inputs import group_table
 from skgp_sparse._engine.independent_posteriors import IndependentPosteriors
 from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.passes import Sums
 from skgp_sparse._engine.posterior import RowTerms
 from skgp_sparse._engine.problem import Evaluation, Options, Problem
-from skgp_sparse._engine.table import Table
-from skgp_sparse._engine.visits import Sums
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Conclusion, ExactFit, Method, Model, SparseFit
 from skgp_sparse.inference.minibatches import SiteMinibatchView
-from skgp_sparse.inference.parameters import ParameterBlock, basis_block, kernel_block
+from skgp_sparse.inference.parameter_vectors import ParameterBlock, basis_block, kernel_block
 from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, as_the_basis_sees
 
 _NUMBERS = 50  # of every site that the inner loop holds
@@ -60,7 +60,7 @@ class SiteObjective(ExactFit, SparseFit):
 
     Parameters
     ----------
-    rows : Table
+    rows : Dataset
         Observations, not scaled.
     method : Method
     basis : Basis
@@ -74,7 +74,7 @@ class SiteObjective(ExactFit, SparseFit):
         Those of users' evaluations.
     """
 
-    rows: Table
+    rows: Dataset
     method: Method
     basis: Basis
     options: Options

@@ -11,7 +11,7 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse.inference import periods
 from skgp_sparse.inference.optimizers import STOPPED, STUCK, climb, limit_reached
-from skgp_sparse.inference.parameters import VectorFunction
+from skgp_sparse.inference.parameter_vectors import VectorFunction
 
 _SOME_ROWS = 10_000  # that tell how far apart places on a sphere are
 _NEAR, _NEAR_NATS = 0.3, 0.1  # of an end: in logarithms of hyperparameters, and in nats

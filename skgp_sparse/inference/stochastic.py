@@ -11,7 +11,7 @@ posterior. What precedes it costs what the rows of the samples cost, however man
    than the tolerance; the steps of Z are a fifth after a cycle that is undone.
 3. The posterior given all rows.
 
-Stages and cycles are judged by the log density of rows that were held aside. One that loses by more
+Stages and cycles are judged by the log density of held-out rows. One that loses by more
 than two standard errors is undone.
 """
 
@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import Objective
 from skgp_sparse.inference.optimizers import climb
-from skgp_sparse.inference.parameters import VectorFunction, arithmetic
+from skgp_sparse.inference.parameter_vectors import VectorFunction, arithmetic
 from skgp_sparse.inference.samples import MOST, Samples
 
 _CLEAR = 2.0  # standard errors of a loss that counts
@@ -64,7 +64,7 @@ class State(NamedTuple):
     objective: Objective  # of all rows
     kernel: object
     posterior: object = None  # `RunningPosterior`, from a sample
-    densities: np.ndarray | float = -np.inf  # log densities of the rows held aside
+    densities: np.ndarray | float = -np.inf  # log densities of the held-out rows
     ascent: tuple | None = None  # function of a vector and `Maximum`, of rows that stand for all
 
     def gain_on(self, other):
@@ -143,8 +143,8 @@ class Search:
         density = np.mean(state.densities)
         passes, seconds = self.seen / len(self.rows), time.perf_counter() - self.started
         note = f"{passes:.2f} passes over the rows, {seconds:.1f} s"
-        note += f", log density of rows held aside {density:.4f}"
-        quantity, per_row = "log density of rows held aside", density
+        note += f", log density of held-out rows {density:.4f}"
+        quantity, per_row = "log density of held-out rows", density
         if bound is not None:
             quantity, per_row = "bound of a sample", bound
         total = per_row * self.rows.total_weight()

@@ -26,8 +26,8 @@ kernels without a rule. `_sklearn_kernels` has the rules of scikit-learn's kerne
 A kernel is one file. `_mapped` is the base class of kernels of transformed inputs: `Columns` is in
 `_columns`, `Sphere` in `_sphere`, `LogScale`, for skewed columns, in `_log_scale`, and `Missing`,
 for inputs with missing values, in `_missing`. `_categorical` has the kernel of levels,
-`_orthogonal` the additive kernel, and `_varying_noise` has noise whose variance varies with the
-inputs. `_levels` says how much rows of levels agree.
+`_orthogonal` the additive kernel, and `_heteroscedastic_noise` has noise whose variance varies with
+the inputs. `_levels` says how much rows of levels agree.
 
 `_near` makes inputs in which rows are near that a kernel finds near, `_one_column` replaces one
 column of rows, and `_single` makes tiles in single precision. `_spectra` draws the frequencies of
@@ -57,6 +57,7 @@ from ._functions import (
     stacked,
     touched,
 )
+from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction, without_noise
 from ._log_scale import LogScale
 from ._missing import Missing, bare, has_missing, missing_parts, with_gaps
 from ._near import in_units
@@ -68,19 +69,18 @@ from ._single import single
 from ._spectra import spectrum
 from ._sphere import Sphere, spheres, theta_of_spread
 from ._theta import moved
-from ._varying_noise import LogFactor, VaryingNoise, without_noise
 
 __all__ = [
     "Categorical",
     "Columns",
     "DifferentiableKernel",
     "KernelRule",
-    "LogFactor",
+    "LogNoiseFunction",
     "LogScale",
     "Missing",
     "OrthogonalAdditive",
     "Sphere",
-    "VaryingNoise",
+    "HeteroscedasticNoise",
     "diagonal",
     "differentiable",
     "evaluate",

@@ -25,9 +25,9 @@ from sklearn.gaussian_process import kernels as _sk
 from sklearn.gaussian_process.kernels import Kernel
 
 from ._columns import Columns
+from ._heteroscedastic_noise import HeteroscedasticNoise
 from ._rules import Array, Ints
 from ._theta import assemble
-from ._varying_noise import VaryingNoise
 
 _STEP = 1e-3  # of log alpha
 
@@ -208,7 +208,7 @@ _EXPANSIONS = {
     **dict.fromkeys(_RADII, _of_leaf),
     _sk.ConstantKernel: _of_constant,
     _sk.WhiteKernel: lambda kernel, start: [],
-    VaryingNoise: lambda kernel, start: [],
+    HeteroscedasticNoise: lambda kernel, start: [],
     _sk.Sum: _of_sum,
     _sk.Product: _of_product,
     _sk.Exponentiation: _of_power,

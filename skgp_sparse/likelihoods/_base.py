@@ -282,7 +282,7 @@ class Likelihood(BaseEstimator, ABC):
     def log_density(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the log predictive density ``log E[p(y | f)]`` for ``f ~ N(mean, variance)``.
 
-        The stochastic solver judges rows that it held aside by it. By default, it is the value of
+        The stochastic solver judges rows that it held out by it. By default, it is the value of
         `tilted`. Likelihoods without `tilted`, or of several latent values per row, override it.
 
         Parameters

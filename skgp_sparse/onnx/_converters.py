@@ -9,7 +9,7 @@ from skl2onnx.proto import onnx_proto
 
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse.classification import SparseGPClassifier
-from skgp_sparse.families.views import ResponseView
+from skgp_sparse.explain.views import ResponseView
 from skgp_sparse.onnx import _response_formulas
 from skgp_sparse.onnx._operators import Operators
 from skgp_sparse.onnx._process_formulas import PosteriorGraph

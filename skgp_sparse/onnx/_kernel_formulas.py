@@ -29,8 +29,8 @@ def noise(ops, kernel, X, place):
 
 def _varies(kernel):
     """Whether noise that varies as a fit has learned it is added to the other kernels."""
-    is_added = type(kernel) is sk.Sum and type(kernel.k2) is kernels.VaryingNoise
-    return is_added and type(kernel.k2.log_factor) is kernels.LogFactor
+    is_added = type(kernel) is sk.Sum and type(kernel.k2) is kernels.HeteroscedasticNoise
+    return is_added and type(kernel.k2.log_factor) is kernels.LogNoiseFunction
 
 
 def check(kernel, name):
@@ -39,7 +39,7 @@ def check(kernel, name):
         check(kernel.k2.log_factor.kernel, name)
         kernel = kernel.k1
     for part in _leaves(kernel):
-        is_known = type(part) in _FORMULAS and type(part) is not kernels.VaryingNoise
+        is_known = type(part) in _FORMULAS and type(part) is not kernels.HeteroscedasticNoise
         if not is_known or getattr(part, "nu", 0.5) not in _OF_MATERN:
             raise NotImplementedError(
                 f"A {name} whose kernel has the part {part} cannot be converted to ONNX. "
@@ -135,7 +135,7 @@ _OF_MATERN = {
 _FORMULAS = {  # by exact type: a subclass may have another formula
     sk.ConstantKernel: lambda ops, kernel, X, Z: float(kernel.constant_value),
     sk.WhiteKernel: lambda ops, kernel, X, Z: 0.0,
-    kernels.VaryingNoise: lambda ops, kernel, X, Z: 0.0,
+    kernels.HeteroscedasticNoise: lambda ops, kernel, X, Z: 0.0,
     sk.RBF: _rbf,
     sk.Matern: _matern,
     sk.RationalQuadratic: _rational_quadratic,

@@ -14,11 +14,11 @@ as ``posterior__n_mean``. Each method is one file. It fits a job and returns a `
 - `_fourier_features`: random features
 - `_larger_mean`: inducing points, and more of them for the mean
 - `_tight_variance`: inducing points, and the smaller variances of the bound that was maximised
-- `_all_rows`: all rows, by a solve
+- `_iterative_exact`: all rows, by a solve
 - `_neighbors`: the rows that are nearest to a query
-- `_local_search`: the search for its hyperparameters, metric and smoothness
+- `_neighbor_search`: the search for its hyperparameters, metric and smoothness
 - `_metric_starts`: where the search for a metric begins
-- `_aside`, `_calibration`: rows held aside, which judge models; one factor for all variances
+- `_validation_set`, `_calibration`: held-out rows, which compare models; a factor of variances
 - `_learned_metric`: a metric that neighbours learn, for another posterior
 - `_subsets`: hyperparameters of exact fits to more and more rows
 - `_race`: which posterior predicts these rows best
@@ -29,13 +29,13 @@ as ``posterior__n_mean``. Each method is one file. It fits a job and returns a `
 """
 
 from skgp_sparse._engine.posterior import NotAvailable, Posterior
-from skgp_sparse.posteriors._all_rows import AllRows
 from skgp_sparse.posteriors._contract import Candidate, PosteriorMethod, Selection
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
+from skgp_sparse.posteriors._iterative_exact import IterativeExact
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.solvers import Fit
 
-__all__ = ["AllRows", "Candidate", "Exact", "Fit", "FourierFeatures", "InducingPoints"]
+__all__ = ["IterativeExact", "Candidate", "Exact", "Fit", "FourierFeatures", "InducingPoints"]
 __all__ += ["Neighbors", "NotAvailable", "Posterior", "PosteriorMethod", "Selection"]

@@ -16,7 +16,7 @@ from skgp_sparse.solvers import Fit, begins_small
 
 
 class Candidate(NamedTuple):
-    """What became of a posterior that was tried, on rows that were held aside.
+    """What became of a posterior that was tried, on held-out rows.
 
     Parameters
     ----------

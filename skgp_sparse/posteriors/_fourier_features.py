@@ -10,7 +10,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import check_number, is_auto, require
-from skgp_sparse.inference.parameters import value_or_minus_inf
+from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._job import Job, begin, best_start
 from skgp_sparse.solvers import Fit

@@ -6,7 +6,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._ground.typing import Array
-from skgp_sparse.inference.parameters import raise_noise
+from skgp_sparse.inference.parameter_vectors import raise_noise
 from skgp_sparse.posteriors import _moves
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
 from skgp_sparse.inference.contracts import Model
-from skgp_sparse.inference.parameters import value_or_minus_inf
+from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
 from skgp_sparse.inference.settings import CheapSearch, Settings
 from skgp_sparse.inference.starts import fit_exact
 
@@ -31,7 +31,7 @@ class Job(NamedTuple):
     """What is fitted: plain data, which may travel to another thread or process."""
 
     name: str  # for messages; "" if there is no other job
-    rows: Any  # a `Table`, with the units of its targets
+    rows: Any  # a `Dataset`, with the units of its targets
     kernel: Kernel  # to start with
     model: Model
     posterior_method: Any  # a `PosteriorMethod`

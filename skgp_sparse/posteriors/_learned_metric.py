@@ -4,19 +4,19 @@ from functools import partial
 
 from skgp_sparse._engine.posterior_in_metric import PosteriorInMetric
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse.inference.parameters import if_possible
-from skgp_sparse.posteriors._aside import Aside
+from skgp_sparse.inference.parameter_vectors import if_possible
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._job import begin
-from skgp_sparse.posteriors._local_search import FEW, FIT, LocalSearch
 from skgp_sparse.posteriors._metric_starts import rank
+from skgp_sparse.posteriors._neighbor_search import FEW, FIT, NearestNeighborSearch
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
+from skgp_sparse.posteriors._validation_set import ValidationSet
 
 
 class InLearnedMetric(PosteriorMethod):
     """Another method, whose inputs are seen in a metric.
 
-    The metric is that of predictions from neighbours: a full one if rows held aside gain by it, one
+    The metric is that of predictions from neighbours: a full one if rows held out gain by it, one
     of a rank in any case.
 
     Parameters
@@ -53,11 +53,14 @@ class InLearnedMetric(PosteriorMethod):
 
 
 def _learned(job, random_state):
-    """The model of neighbours that predicts rows held aside best, its kernel and metric."""
-    aside, begun = Aside(job.rows, random_state, job.model.has_sites), begin(job, random_state)
+    """The model of neighbours that predicts rows held out best, its kernel and metric."""
+    validation, begun = (
+        ValidationSet(job.rows, random_state, job.model.has_sites),
+        begin(job, random_state),
+    )
     if job.model.has_sites:
-        return SiteSearch(begun, FEW, FIT, random_state, aside).trial().local
-    return LocalSearch(job, aside).learn([job.kernel, begun.kernel]).local
+        return SiteSearch(begun, FEW, FIT, random_state, validation).trial().local
+    return NearestNeighborSearch(job, validation).learn([job.kernel, begun.kernel]).local
 
 
 def _seen_in(job, metric, kernel):

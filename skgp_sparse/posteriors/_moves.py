@@ -2,7 +2,7 @@
 
 A move is a fit of few iterations on a sample of the rows that came, from where the last one ended.
 Rows that come without a move cost one visit. When it pays to move is a question to the stream
-(`skgp_sparse.families.streams`).
+(`skgp_sparse.observations.streams`).
 
 As long as there are no more distinct rows than inducing points are wanted, all of them are inducing
 points. A move is then a fit from the start, which costs little.
@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._ground.warnings import collected, warn
-from skgp_sparse.inference.parameters import raise_noise, value_or_minus_inf
+from skgp_sparse.inference.parameter_vectors import raise_noise, value_or_minus_inf
 from skgp_sparse.inference.settings import Solver
 from skgp_sparse.posteriors._job import fit_few
 from skgp_sparse.posteriors._scales import begun_at_likely_scale

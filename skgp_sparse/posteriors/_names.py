@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.base import clone
 
 from skgp_sparse._ground.validation import BOOLS, check_number, require
-from skgp_sparse.posteriors._all_rows import AllRows
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
+from skgp_sparse.posteriors._iterative_exact import IterativeExact
 from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._neighbors import Neighbors
@@ -47,7 +47,7 @@ BY_NAME = {
     "fourier": FourierFeatures,
     "inducing": InducingPoints,
     "neighbors": Neighbors,
-    "rows": AllRows,
+    "rows": IterativeExact,
 }
 
 

@@ -6,12 +6,17 @@ from typing import Literal
 import numpy as np
 
 from skgp_sparse._ground.validation import check_number, is_auto
-from skgp_sparse.posteriors._aside import Aside
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._job import Job, begin
-from skgp_sparse.posteriors._local_search import FEW, FIT, LocalModel, LocalSearch
 from skgp_sparse.posteriors._metric_starts import wants_full
+from skgp_sparse.posteriors._neighbor_search import (
+    FEW,
+    FIT,
+    NearestNeighborModel,
+    NearestNeighborSearch,
+)
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
+from skgp_sparse.posteriors._validation_set import ValidationSet
 from skgp_sparse.solvers import Fit
 
 
@@ -59,14 +64,17 @@ class Neighbors(PosteriorMethod):
             search = SiteSearch(*given)
             if not (wants_full(job) and job.settings.solver.moves):
                 return search.conclude(search.learn(job.rows))
-            aside = Aside(job.rows, random_state, job.model.has_sites)
-            search = SiteSearch(*given, aside)
+            validation = ValidationSet(job.rows, random_state, job.model.has_sites)
+            search = SiteSearch(*given, validation)
             fit = search.conclude(search.trial().local)
-            return fit._replace(selection=tuple(aside.candidates))
-        aside, starts = Aside(job.rows, random_state, job.model.has_sites), [job.kernel]
-        local = LocalSearch(job, aside, self._k, self.n_neighbors_fit)
+            return fit._replace(selection=tuple(validation.candidates))
+        validation, starts = (
+            ValidationSet(job.rows, random_state, job.model.has_sites),
+            [job.kernel],
+        )
+        local = NearestNeighborSearch(job, validation, self._k, self.n_neighbors_fit)
         if not job.settings.solver.moves:
-            return local.conclude(LocalModel(job.kernel, k=self.rows_of_a_prediction))
+            return local.conclude(NearestNeighborModel(job.kernel, k=self.rows_of_a_prediction))
         if job.settings.solver.begins_small:
             starts.append(begin(job, random_state).kernel)
         return local.conclude(local.learn(starts).local)

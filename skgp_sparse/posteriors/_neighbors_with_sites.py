@@ -4,7 +4,7 @@
 2. In turn, sweeps over at most 20,000 rows find their sites, and some iterations maximise the
    density of rows that are left out, with sites and neighbours held.
 3. Where columns may be mixed, the same in a metric. One of a rank that the user asks for is kept in
-   any case, a full one if it predicts rows that are held aside better.
+   any case, a full one if it predicts rows that are held out better.
 4. Sweeps over all rows find the sites that predictions are given. Those of many rows begin where
    the sites of the 20,000 predict them.
 """
@@ -22,8 +22,7 @@ from skgp_sparse._engine.nearest import DistinctRows
 from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
 from skgp_sparse.inference.optimizers import STOPPED, climb
-from skgp_sparse.inference.parameters import VectorFunction, arithmetic, if_possible
-from skgp_sparse.posteriors._local_search import LEAVE_ONE_OUT, Trial, density_of, name_of
+from skgp_sparse.inference.parameter_vectors import VectorFunction, arithmetic, if_possible
 from skgp_sparse.posteriors._metric_starts import (
     NATS_WITH_SITES,
     full,
@@ -32,6 +31,7 @@ from skgp_sparse.posteriors._metric_starts import (
     rank,
     wants_full,
 )
+from skgp_sparse.posteriors._neighbor_search import LEAVE_ONE_OUT, Trial, density_of, name_of
 from skgp_sparse.solvers import Fit
 
 _TRAINED = 20_000  # rows whose sites training knows
@@ -72,14 +72,14 @@ class SiteSearch:
     k, k_fit : int
         Neighbours of predictions, and of rows that are left out.
     random_state : RandomState
-    aside : Aside or None
-        Rows that judge, None where no model is compared with another one.
+    validation : ValidationSet or None
+        Validation set, None where no model is compared with another one.
     """
 
-    def __init__(self, job, k, k_fit, random_state, aside=None):
+    def __init__(self, job, k, k_fit, random_state, validation=None):
         self.job, self.random_state = job.within(_SEARCH), random_state
         self.k, self.k_fit = k, k_fit
-        self.aside = aside
+        self.validation = validation
         self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
         self.stopped, self.prior = False, prior_of(job)
         self.effort = Effort(2, 8, 1000) if job.rows.n_features > _WIDE else Effort()
@@ -98,18 +98,18 @@ class SiteSearch:
             return self._mixed(local) if rank(self.job) else local
 
     def trial(self):
-        """The best `Trial` of what it learns from the rows that are not held aside."""
+        """The best `Trial` of what it learns from the rows that are not held out."""
         return self.refined(self.first())
 
     def first(self, starts=()):
         """The `Trial` without a metric that is learned, unless one of some rank is wanted."""
-        return self._judged(self.learn(self.aside.table_of_others(_TRAINED)))
+        return self._scored(self.learn(self.validation.training_rows(_TRAINED)))
 
     def refined(self, best):
         """The best `Trial`, in a full metric or without."""
         if not wants_full(self.job) or self.is_over():
             return best
-        mixed = if_possible(lambda: self._judged(self._mixed(best.local)))
+        mixed = if_possible(lambda: self._scored(self._mixed(best.local)))
         return max(best, mixed or best, key=density_of)
 
     def with_neighbors(self, best):
@@ -156,13 +156,13 @@ class SiteSearch:
             objective = replace(objective, metric=prior.start, prior=prior)
             return self._climbed(LocalSites(self._seen_from(objective, kernel, _NEXT), kernel))
 
-    def _judged(self, local):
+    def _scored(self, local):
         """The `Trial` of sites and hyperparameters."""
         objective, kernel = local
         name = f"neighbors ({name_of(objective.metric)}{self.k} neighbors)"
         process = posterior_of(objective, kernel, objective.near.X, self.k)
-        judge = self.aside.judge_process
-        return Trial(local, judge(name, process, self.n_jobs, objective.likelihood))
+        score = self.validation.score_posterior
+        return Trial(local, score(name, process, self.n_jobs, objective.likelihood))
 
     def _climbed(self, local):
         """The `LocalSites` after some runs, with sites at the kernel of the last one."""

@@ -1,11 +1,11 @@
-"""The race of "auto": which posterior predicts rows best that were held aside or left out.
+"""The race of "auto": which posterior predicts rows best that were held out or left out.
 
 Neighbours race against the exact process up to some thousand rows, against inducing points above
-and wherever rows have a likelihood, whose log predictive density judges. Everybody begins with the
+and wherever rows have a likelihood, whose log predictive density decides. Everybody begins with the
 same hyperparameters of few rows, and the winner goes on from its trial. Who is far behind after the
 first trial leaves, so that no one looks for a better metric in vain. The exact process needs no fit
 of its own: its trial is one factorisation, whose leave-one-out densities are those of the rows held
-aside, and it is the fit. It loses ties, as its predictions cost more; inducing points win them, as
+out, and it is the fit. It loses ties, as its predictions cost more; inducing points win them, as
 they gain by the iterations that follow. No rule asks how long something took.
 
 Of several binary problems some hold one race for all: a few rows of one problem tell little.
@@ -17,16 +17,16 @@ import numpy as np
 
 from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse._ground.warnings import collected
-from skgp_sparse.inference.parameters import arithmetic, if_possible
-from skgp_sparse.posteriors._aside import Aside, Judgement
+from skgp_sparse.inference.parameter_vectors import arithmetic, if_possible
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import begin
-from skgp_sparse.posteriors._local_search import FEW, FIT, LocalSearch, density_of
+from skgp_sparse.posteriors._neighbor_search import FEW, FIT, NearestNeighborSearch, density_of
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
 from skgp_sparse.posteriors._subsets import begun_on_subsets
+from skgp_sparse.posteriors._validation_set import ValidationScore, ValidationSet
 from skgp_sparse.solvers import KeepParameters
 
 _SHARES = 3  # of the time that is left, one of which is for the hyperparameters of few rows
@@ -104,14 +104,14 @@ def agreed(jobs, random_states, run):
         return one
 
     races = list(run(raced, some))
-    neighbors = Judgement.joined(one.of_neighbors for one in races)
-    rivals = Judgement.joined(one.of_rival for one in races)
+    neighbors = ValidationScore.joined(one.of_neighbors for one in races)
+    rivals = ValidationScore.joined(one.of_rival for one in races)
     method = InducingPoints() if races[0].rival.wins(rivals, neighbors) else Neighbors()
     return method, {k: one.candidates for k, one in zip(some, races)}
 
 
 class Race:
-    """Neighbours and their rival, who predict rows of a `Job` that are held aside.
+    """Neighbours and their rival, who predict rows of a `Job` that are held out.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Race:
 
     Attributes
     ----------
-    of_neighbors, of_rival : Judgement
+    of_neighbors, of_rival : ValidationScore
         Of the same rows, after `run`.
     candidates : tuple of Candidate
         So far.
@@ -138,36 +138,38 @@ class Race:
         else:
             begun, _ = begun_on_subsets(first, random_state)
         begun = begun.with_settings(deadline=deadline)
-        self.aside = aside = Aside(job.rows, random_state, job.model.has_sites)
+        self.validation = validation = ValidationSet(job.rows, random_state, job.model.has_sites)
         is_exact = isinstance(job.posterior_method.rival, Exact)
-        self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, aside, random_state)
+        self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, validation, random_state)
         if job.model.has_sites:
-            self.search = SiteSearch(begun, FEW, FIT, random_state, aside)
+            self.search = SiteSearch(begun, FEW, FIT, random_state, validation)
         else:
-            self.search = LocalSearch(job, aside)
+            self.search = NearestNeighborSearch(job, validation)
         starts = [begun.kernel, job.kernel]
-        failed = Judgement.of_failure(aside.count)
+        failed = ValidationScore.of_failure(validation.count)
         self.best = if_possible(self.search.first, starts)
-        self.of_neighbors = self.best.judgement if self.best else failed
+        self.of_neighbors = self.best.score if self.best else failed
         has_time = deadline.allows(_OF_RIVAL) or not self.best
         tried = if_possible(self.rival.first) if has_time else None
         self.of_rival = tried or failed
-        if self.best and not self.of_rival.leads(self.of_neighbors, _BEHIND):
+        if self.best and not self.of_rival.is_better_than(self.of_neighbors, _BEHIND):
             self._go_on()
 
     def _go_on(self):
         """Hold the trials after the first ones."""
         refined = if_possible(self.search.refined, self.best) or self.best
         self.best = max(self.best, refined, key=density_of)
-        is_open = not (self.search.is_over() or self.best.judgement.leads(self.of_rival, _BEHIND))
+        is_open = not (
+            self.search.is_over() or self.best.score.is_better_than(self.of_rival, _BEHIND)
+        )
         if is_open:
             self.of_rival = if_possible(self.rival.again, self.best.local) or self.of_rival
         found = if_possible(self.search.with_neighbors, self.best)
         if found is None:
-            self.of_neighbors = self.best.judgement
+            self.of_neighbors = self.best.score
         else:
             self.best, rows = found
-            self.of_neighbors, self.of_rival = self.best.judgement, self.of_rival.take(rows)
+            self.of_neighbors, self.of_rival = self.best.score, self.of_rival.take(rows)
 
     def fit(self, rival_wins):
         """The `Fit` of the winner; that of the other one if it cannot be computed."""
@@ -178,7 +180,7 @@ class Race:
             fit = fit or self.search.conclude(self.best.local)
         return fit._replace(selection=self.candidates)
 
-    candidates = property(lambda self: tuple(self.aside.candidates))
+    candidates = property(lambda self: tuple(self.validation.candidates))
 
 
 class ExactRival:
@@ -188,28 +190,28 @@ class ExactRival:
     ----------
     job : Job
         With hyperparameters that were learned from fewer rows.
-    aside : Aside
+    validation : ValidationSet
     random_state : RandomState
     """
 
-    def __init__(self, job, aside, random_state):
-        self.job, self.aside, self.random_state = job, aside, random_state
-        self.best = None  # judgement and fit
+    def __init__(self, job, validation, random_state):
+        self.job, self.validation, self.random_state = job, validation, random_state
+        self.best = None  # score and fit
 
     def first(self):
-        """The `Judgement` of the process."""
+        """The `ValidationScore` of the process."""
         return self._tried(self.job.kernel, "exact")
 
     def again(self, local):
-        """The best `Judgement`, also with the hyperparameters of neighbours."""
+        """The best `ValidationScore`, also with the hyperparameters of neighbours."""
         if local.metric is None:
             if_possible(self._tried, local.kernel, "exact (hyperparameters of neighbors)")
         return self.best and self.best[0]
 
     @staticmethod
-    def wins(judgement, neighbors):
+    def wins(score, neighbors):
         """Whether it leads: it loses ties."""
-        return judgement.leads(neighbors)
+        return score.is_better_than(neighbors)
 
     def fit(self):
         """The `Fit` of the best trial."""
@@ -218,16 +220,16 @@ class ExactRival:
         return self.best[1]
 
     def _tried(self, kernel, name):
-        job, aside = self.job, self.aside
+        job, validation = self.job, self.validation
         objective = job.model.exact(job.rows, job.settings.options)
         fit = KeepParameters().solve(objective, kernel, job.settings, self.random_state)
         with arithmetic():
-            left = fit.posterior.leave_one_out(job.rows, aside.chosen, fit.terms)
-        variance = left.variance + noise_variance(kernel, aside.block.X)
-        judgement = aside.judge(name, left.mean, variance + aside.noise)
-        if self.best is None or judgement.density > self.best[0].density:
-            self.best = judgement, fit
-        return judgement
+            left = fit.posterior.leave_one_out(job.rows, validation.chosen, fit.terms)
+        variance = left.variance + noise_variance(kernel, validation.block.X)
+        score = validation.score(name, left.mean, variance + validation.noise)
+        if self.best is None or score.density > self.best[0].density:
+            self.best = score, fit
+        return score
 
 
 class RivalOfPoints:
@@ -237,35 +239,35 @@ class RivalOfPoints:
     ----------
     job : Job
         With hyperparameters that were learned from fewer rows.
-    aside : Aside
+    validation : ValidationSet
     random_state : RandomState
     """
 
-    def __init__(self, job, aside, random_state):
-        self.job, self.aside, self.random_state = job, aside, random_state
+    def __init__(self, job, validation, random_state):
+        self.job, self.validation, self.random_state = job, validation, random_state
         self.points = InducingPoints()
         self.others = self.objective = None
 
     def first(self):
-        """The `Judgement` where the initialiser puts the points."""
-        job = self.others = self.job._replace(rows=self.aside.table_of_others(_ROWS_OF_POINTS))
+        """The `ValidationScore` where the initialiser puts the points."""
+        job = self.others = self.job._replace(rows=self.validation.training_rows(_ROWS_OF_POINTS))
         self.objective = self.points.objective(job, self.random_state)
         solve = KeepParameters().solve
         fit = solve(self.objective, job.kernel, job.settings, self.random_state)
-        return self._judged("at the start", fit)
+        return self._scored("at the start", fit)
 
     def again(self, local):
-        """The `Judgement` after some iterations."""
+        """The `ValidationScore` after some iterations."""
         most = min(_ITERATIONS, self.job.settings.max_iter)
         few = self.others.with_settings(max_iter=most)
         with collected():  # it need not converge
             fit = self.points.go_on(few, self.objective, self.random_state)
-        return self._judged(f"{_ITERATIONS} iterations", fit)
+        return self._scored(f"{_ITERATIONS} iterations", fit)
 
     @staticmethod
-    def wins(judgement, neighbors):
+    def wins(score, neighbors):
         """Whether neighbours do not lead: it wins ties, as it goes on to gain."""
-        return not neighbors.leads(judgement)
+        return not neighbors.is_better_than(score)
 
     def fit(self):
         """The `Fit` to all rows, after most of the iterations on some of them."""
@@ -281,7 +283,7 @@ class RivalOfPoints:
                 job = last.with_settings(max_iter=min(_ON_ALL, most))
             return self.points.go_on(job, objective, self.random_state)
 
-    def _judged(self, name, fit):
+    def _scored(self, name, fit):
         n_jobs = self.job.settings.options.n_jobs
         name = f"inducing ({name})"
-        return self.aside.judge_process(name, fit.posterior, n_jobs, fit.likelihood)
+        return self.validation.score_posterior(name, fit.posterior, n_jobs, fit.likelihood)

@@ -37,7 +37,7 @@ def skew_of(rows, columns):
 
     Parameters
     ----------
-    rows : Table
+    rows : Dataset
     columns : ColumnTable
     """
     codes = columns.codes()

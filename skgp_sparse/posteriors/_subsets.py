@@ -9,7 +9,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse.inference.optimizers import climb
-from skgp_sparse.inference.parameters import VectorFunction, value_or_minus_inf
+from skgp_sparse.inference.parameter_vectors import VectorFunction, value_or_minus_inf
 from skgp_sparse.inference.starts import fit_exact
 
 _SUBSETS = (1, 100), (2, 40)  # rows, in units of those of a start, and iterations at most

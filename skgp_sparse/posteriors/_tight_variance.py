@@ -4,7 +4,7 @@ import numpy as np
 
 from skgp_sparse._engine.tight_posterior import tightened
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse.inference.parameters import arithmetic
+from skgp_sparse.inference.parameter_vectors import arithmetic
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.chunked import ChunkedTable
+from skgp_sparse._engine.chunked_dataset import ChunkedDataset
 from skgp_sparse._engine.moments import merge
-from skgp_sparse.rows.part import Records, Units, check_classes
+from skgp_sparse.rows.part import Records, TargetScaler, check_classes
 from skgp_sparse.rows.survey import about_chunk, as_chunk
 
 _SAME = "in the first pass. Give the same chunks each time."
@@ -36,23 +36,25 @@ class SourceRecords(Records):
         self.reader = source.reads(chunks, survey.sizes)
 
     def numbers(self, normalize):
-        """The `ChunkedTable` of numbers."""
+        """The `ChunkedDataset` of numbers."""
         survey = self.survey
-        units = Units.of(merge(survey.notes), survey.noise, normalize, self.name)
+        units = TargetScaler.of(merge(survey.notes), survey.noise, normalize, self.name)
         offset = None if survey.offset is None else survey.offset / units.scale[0]
         return self._table(units, survey.weight, noise=survey.noise, offset=offset)
 
     def labels(self, task):
-        """The `ChunkedTable` of a problem; that of a pair of classes skips the rows of others."""
+        """The `ChunkedDataset` of a problem; that of a pair of classes skips the rows of others."""
         index, weight = None, self.survey.weight
         if task.negative is not None:
             index = task.labels(self._index_of_labels())[0]
             weight = None if weight is None else weight[index]
-        return self._table(Units.none(1), weight, relabel=partial(_labels_of, task), index=index)
+        return self._table(
+            TargetScaler.none(1), weight, relabel=partial(_labels_of, task), index=index
+        )
 
     def _table(self, units, weight, noise=0.0, **columns):
         shape = self.survey.n_features, units.n_varying
-        return ChunkedTable(self.reader, *shape, noise, weight, *units, **columns)
+        return ChunkedDataset(self.reader, *shape, noise, weight, *units, **columns)
 
     def _index_of_labels(self):
         """Index of the class of every row, a byte or two each."""

@@ -11,7 +11,7 @@ from contextlib import closing, nullcontext
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.chunked import Reader
+from skgp_sparse._engine.chunked_dataset import Reader
 from skgp_sparse.rows.checks import check_in_memory, is_lazy
 from skgp_sparse.rows.chunks import SourceRecords
 from skgp_sparse.rows.columns import as_table

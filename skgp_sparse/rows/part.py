@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse._engine.moments import moments_of, root_mean_square, rounding_of
-from skgp_sparse._engine.table import Rows
 from skgp_sparse._ground.distinct import unique_rows
 
 _SMALL_TABLE = 1_000_000  # numbers in X: 8 MB, sorted in less than 0.1 s
 FEW_ROWS = 2  # that differ, up to which equal targets have no known scale
 
 
-class Units(NamedTuple):
+class TargetScaler(NamedTuple):
     """Those of the targets, which are standardised as ``(y - mean) / scale``.
 
     One that is constant beside others has the scale 0, and is predicted as that constant.
@@ -122,7 +122,7 @@ class Part(NamedTuple):
         return self._replace(weight=None).take(first)._replace(weight=weight), index.ravel()
 
     def table(self, units, original=None, merged=False, places=None):
-        """The `Rows` in these units.
+        """The `ArrayDataset` in these units.
 
         `original` is the part before it was brought into its form, and `places` are the numbers of
         its rows in this one.
@@ -130,7 +130,7 @@ class Part(NamedTuple):
         if original is self:
             original = None
         offset = None if self.offset is None else self.offset / units.scale[0]
-        return Rows(
+        return ArrayDataset(
             self.X,
             self.y,
             self.noise,
@@ -175,11 +175,11 @@ class Records(ABC):
 
     @abstractmethod
     def numbers(self, normalize):
-        """The `Table` of rows with numbers as targets; `normalize` says whether in units of y."""
+        """The `Dataset` of rows with numbers as targets; `normalize` says whether in units of y."""
 
     @abstractmethod
     def labels(self, task):
-        """The `Table` of a problem, a `Task`, with its labels as targets."""
+        """The `Dataset` of a problem, a `Task`, with its labels as targets."""
 
 
 class ArrayRecords(Records):
@@ -207,17 +207,17 @@ class ArrayRecords(Records):
         return np.isnan(self.part.X).any(axis=0)
 
     def numbers(self, normalize, one_form=True):
-        """The `Rows`; small tables come in the one form of all equal ones, if wanted."""
+        """The `ArrayDataset`; small tables come in the one form of all equal ones, if wanted."""
         part, places = self.part.in_one_form() if one_form else (self.part, None)
         few = has_few_rows(part.X)
-        units = Units.of(part.moments(), part.noise, normalize, self.name, few=few)
+        units = TargetScaler.of(part.moments(), part.noise, normalize, self.name, few=few)
         return part.table(units, self.part, self.part.weight is None, places)
 
     def labels(self, task, one_form=True):
-        """The `Rows` of a problem; see `numbers`."""
+        """The `ArrayDataset` of a problem; see `numbers`."""
         original = self.part.of_task(task)
         part, places = original.in_one_form() if one_form else (original, None)
-        return part.table(Units.none(1), original, original.weight is None, places)
+        return part.table(TargetScaler.none(1), original, original.weight is None, places)
 
 
 def joined(parts):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from sklearn.gaussian_process import kernels as _sk
 
-from .._varying_noise import VaryingNoise
+from .._heteroscedastic_noise import HeteroscedasticNoise
 from .normal_nodes import NodeExpectations, rule_of
 from .normal_terms import ClosedExpectations
 
@@ -108,7 +108,7 @@ def _terms(kernel, start):
         if type(kernel) is _sk.Sum:
             return left + right
         return [one.times(other) for one in left for other in right]
-    if type(kernel) in (_sk.WhiteKernel, VaryingNoise):
+    if type(kernel) in (_sk.WhiteKernel, HeteroscedasticNoise):
         return []
     if type(kernel) is _sk.ConstantKernel:
         free = () if kernel.hyperparameter_constant_value.fixed else (start,)

@@ -1,0 +1,144 @@
+"""The table whose rows are chunks that something else reads: files, a stream, anything.
+
+A block of rows is cut out of the chunks that overlap it. Only the last of these stays in memory.
+Chunks are read in order as far as the visits are in order, and by the thread that visits: threads
+that compute are given blocks.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skgp_sparse._engine.dataset import ArrayDataset, Dataset, at
+
+_INPUTS = 100_000  # rows that a user's own function sees
+
+
+class Reader:
+    """Chunks on demand, of which the last one waits in memory.
+
+    Parameters
+    ----------
+    read : callable
+        ``k -> (X, y)``: inputs (n_k, d) and targets (n_k, p) of a chunk.
+    sizes : sequence of int
+        Rows of all chunks.
+    """
+
+    def __init__(self, read, sizes):
+        self.read = read
+        self.edges = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        self.forget()
+
+    def __reduce__(self):
+        return Reader, (self.read, np.diff(self.edges))
+
+    def __len__(self):
+        return int(self.edges[-1])
+
+    def forget(self):
+        """Give back the chunk that waits."""
+        self._last = None, None  # its number and its columns
+
+    def at(self, index):
+        """Yield (X, y) of rows whose sorted indices are given, piece by piece."""
+        chunks = np.searchsorted(self.edges, index, "right") - 1
+        chunks, first = np.unique(chunks, return_index=True)
+        for number, rows in zip(chunks.tolist(), np.split(index, first[1:])):
+            yield tuple(column[rows - self.edges[number]] for column in self.chunk(number))
+
+    def chunk(self, number):
+        """(X, y) of a chunk."""
+        if number != self._last[0]:
+            self.forget()
+            self._last = number, self.read(number)
+        return self._last[1]
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkedDataset(Dataset):
+    """A training table that is read chunk by chunk.
+
+    Parameters
+    ----------
+    reader : Reader
+    n_features, n_targets : int
+    noise : float or ndarray of shape (n,)
+        Known noise variance in units of y².
+    weight : ndarray of shape (n,) or None
+        A row of weight w counts as w rows.
+    y_mean, y_scale : ndarray of shape (p,)
+        Targets are standardised as ``(y - y_mean) / y_scale``.
+    least_noise : float
+        Known noise variance of the standardised targets is at least this.
+    offset : ndarray of shape (n,) or None
+        Known offsets of the latent values, for likelihoods.
+    relabel : callable or None
+        From the targets of the reader to those of the table: numbers (n, p) for numbers (n, p).
+    index : ndarray of shape (n,) or None
+        Sorted numbers of the rows of the reader that are those of the table; None: all of them.
+    known : dict
+        What all rows had to be read for.
+    """
+
+    reader: Reader
+    n_features: int
+    n_targets: int
+    noise: float | np.ndarray
+    weight: np.ndarray | None
+    y_mean: np.ndarray
+    y_scale: np.ndarray
+    least_noise: float = 0.0
+    offset: np.ndarray | None = None
+    relabel: Callable | None = None
+    index: np.ndarray | None = None
+    known: dict = field(default_factory=dict)
+
+    def __len__(self):
+        return len(self.reader) if self.index is None else len(self.index)
+
+    def block(self, rows):
+        """Rows selected by a slice or an index array, as a `Batch`."""
+        return self.subset(rows).everything()
+
+    def block_reader(self, rows):
+        """Rows are read here, by the thread that visits; see `Dataset.block_reader`."""
+        return self.subset(rows).everything
+
+    def subset(self, rows):
+        """The table of some rows, selected by a slice or an index array, in memory."""
+        X, y = self._taken(rows)
+        y = y if self.relabel is None else self.relabel(y)
+        columns = self.noise, self.weight, self.offset
+        noise, weight, offset = (at(column, rows) for column in columns)
+        return ArrayDataset(
+            X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset
+        )
+
+    def inputs(self):
+        """Inputs of at most 100,000 rows, drawn by weight."""
+        return self.subset(self.sample(_INPUTS, np.random.RandomState(0))).X
+
+    def spread(self):
+        """As of all tables, read once."""
+        return self._once("spread", super().spread)
+
+    def target_variance(self):
+        """As of all tables, read once."""
+        return self._once("target_variance", super().target_variance)
+
+    def _once(self, name, find):
+        if name not in self.known:
+            self.known[name] = find()
+        return self.known[name]
+
+    def _taken(self, rows):
+        """Inputs and targets as the reader has them."""
+        rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
+        index = rows if self.index is None else self.index[rows]
+        order = np.argsort(index, kind="stable")
+        pieces = list(self.reader.at(index[order]))
+        if not pieces:
+            return np.empty((0, self.n_features)), np.empty((0, len(self.y_mean)))
+        return (np.concatenate(column)[np.argsort(order)] for column in zip(*pieces))

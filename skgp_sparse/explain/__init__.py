@@ -1,0 +1,14 @@
+"""Answers about a fitted model, in the units of y, which are the same for every posterior.
+
+- `views`: between a process and the user's y
+- `priors`: the view before anything is fitted
+- `multiclass`: classes become problems, and their answers become one
+- `leave_one_out`: predictions of training rows, each given all others
+- `intervals`: conformal intervals, from rows that were left out
+- `gradients`: gradients of predictions with respect to the query
+- `components`: parts of an additive fit
+- `uncertain_queries`: predictions at inputs that are known up to their errors
+- `evidence_bounds`: bounds of the exact evidence
+- `kernel_bounds`: hyperparameters that end close to a bound
+- `constant_fits`: fits that explain no more than a constant
+"""

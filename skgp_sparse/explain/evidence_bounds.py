@@ -1,0 +1,133 @@
+"""Bounds of the exact evidence of a fitted regressor, and what they say of its inducing points."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skgp_sparse._engine.evidence import certify
+from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.posterior import BOUNDS, require
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.warnings import warn
+from skgp_sparse.inference.objectives import GaussianModel
+from skgp_sparse.inference.parameter_vectors import arithmetic
+from skgp_sparse.parameters.choices import resolve_bound, with_noise_floor
+from skgp_sparse.parameters.requests import tolerance
+from skgp_sparse.rows.checks import check_columns
+
+_RESIDUAL = 1e-3  # of the solve: it costs the bounds about its square over the noise
+
+
+class EvidenceBounds(NamedTuple):
+    """Bounds of the exact log marginal likelihood at the fitted hyperparameters.
+
+    Values are those of the normalised targets, in nats, for all rows together. The method
+    `SparseGPRegressor.evidence_bounds` returns them.
+
+    Parameters
+    ----------
+    own : float
+        The collapsed bound at the inducing points, minus infinity if it is no lower bound.
+    conjugate_gradients, residual_neighbours, nearest_neighbours : float
+        Lower bounds with closer log-determinants and a quadratic term from conjugate gradients.
+    upper : float
+        The upper bound.
+    gap_per_row : float
+        The difference of `upper` and the largest lower bound, per row and target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> X = np.random.RandomState(0).uniform(-3, 3, size=(300, 1))
+    >>> y = np.sin(3 * X[:, 0]) + 0.1 * np.cos(50 * X[:, 0])
+    >>> bounds = SparseGPRegressor(n_inducing=10, random_state=0).fit(X, y).evidence_bounds()
+    >>> bool(bounds.own < bounds.upper)
+    True
+    """
+
+    own: float
+    conjugate_gradients: float
+    residual_neighbours: float
+    nearest_neighbours: float
+    upper: float
+    gap_per_row: float
+
+
+def evidence_bounds(fit, parameters, records, units, name):
+    """Bounds of the evidence of the rows of a fit, or of others.
+
+    Parameters
+    ----------
+    fit : Fit
+    parameters : SparseGPRegressor
+    records : Records or None
+        Other rows; None: those of the fit.
+    units : TargetScaler
+        Of the targets.
+    name : str
+        For errors.
+    """
+    rows = fit.rows
+    if rows is not None and rows.X_std is not None:
+        raise ValueError(
+            f"{name} takes inputs as known, but fit was given X_std. Judge the fit by the density "
+            "of rows that it has not seen."
+        )
+    require(fit.posterior, BOUNDS, name)
+    bound = resolve_bound(parameters.bound, name)
+    if records is not None:
+        rows = replace(records.numbers(False), y_mean=units.mean, y_scale=units.scale)
+        check_columns(rows.y, len(units.scale), name)
+        return _bounds(fit, parameters, with_noise_floor(rows, fit.kernel), bound, None)
+    value = None if fit.given is not None else fit.value
+    if fit.posterior.is_exact and value is not None:
+        return EvidenceBounds(*5 * [float(fit.value)], 0.0)
+    if rows is None or not rows.in_memory:
+        raise ValueError(
+            f"{name}: this estimator does not contain the training rows, because it was fitted on "
+            "a cluster or from a large source, or loaded from a pickle. Pass X and y."
+        )
+    return _bounds(fit, parameters, rows, bound, value)
+
+
+def _bounds(fit, parameters, rows, bound, value):
+    """The bounds of some rows; `value` is that of the objective, if it is known."""
+    kernel, n_jobs = fit.kernel, resolve_n_jobs(parameters.n_jobs)
+    basis = InducingBasis(parameters.inducing_points_)
+    options = Options(n_jobs=n_jobs)
+    tol = min(_RESIDUAL, tolerance(parameters.tol))
+    start = f"[{type(parameters).__name__}] bounds, iteration"
+
+    def report(iteration, residual):
+        if parameters.verbose and iteration % int(parameters.verbose) == 0:
+            print(f"{start} {iteration}: residual {residual:.2e}, until {tol:.0e}")
+
+    with single_threaded_blas(), arithmetic():
+        if value is None:
+            model, Z = GaussianModel(bound), basis.parameters
+            value = model.sparse(rows, Z, options).value(kernel)
+        certificate = certify(
+            kernel,
+            basis.at(kernel, options).for_prediction(),
+            rows.everything(),
+            n_jobs,
+            tol=tol,
+            max_iter=parameters.max_iter,
+            scale=rows.scale(),
+            report=report,
+        )
+    if certificate.residual > _RESIDUAL:
+        warn(
+            f"The solve for the bounds ended with a residual of {certificate.residual:.1e}, not "
+            f"{_RESIDUAL:.0e}. The bounds hold, but could be closer. Raise max_iter (now "
+            f"{parameters.max_iter}).",
+            ConvergenceWarning,
+        )
+    own = value if bound.is_lower_bound else -np.inf
+    lower = own, *certificate[:3]
+    gap = (certificate.upper - max(lower)) / (rows.total_weight() * rows.n_targets)
+    return EvidenceBounds(*map(float, (*lower, certificate.upper, gap)))

@@ -1,0 +1,199 @@
+"""What the other rows say of every training row, hyperparameters held: in units of y."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse._engine.feature_posterior import noise_variance
+from skgp_sparse._engine.moments import among_constants
+from skgp_sparse._engine.posterior import LEAVE_ONE_OUT, LeftOut
+from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse.explain.views import centre_and_scale
+
+
+class LooPrediction(NamedTuple):
+    """Predictions of training rows, each given all others; see `SparseGPRegressor.loo_predict`.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        In units of y.
+    std : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Standard deviations, the noise included.
+    log_density : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Log densities of the targets, in nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> X = np.linspace(0, 10, 50)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> y[20] += 1.0
+    >>> loo = SparseGPRegressor(random_state=0).fit(X, y).loo_predict()
+    >>> int(loo.log_density.argmin())
+    20
+    """
+
+    mean: np.ndarray
+    std: np.ndarray
+    log_density: np.ndarray
+
+
+class RowPredictions(NamedTuple):
+    """What the others say of chosen rows, in units of the standardised targets."""
+
+    y: np.ndarray  # (k, p)
+    mean: np.ndarray  # (k, p)
+    variance: np.ndarray  # (k, 1) the learned noise included
+    centre: np.ndarray  # (k, p) what intervals are around, ...
+    scale: np.ndarray  # (k, 1) ... and in units of: mean and standard deviation, if these exist
+    known: np.ndarray  # (k, 1) noise variance that is known
+    log_density: np.ndarray  # (k, p)
+
+
+def loo_prediction(fit, parameters, name):
+    """The `LooPrediction` of the user's own rows, in their order; raises where it is not known.
+
+    Parameters
+    ----------
+    fit : Fit
+    parameters : SparseGPRegressor
+    name : str
+        Of the method, for errors.
+    """
+    rows = _rows_of(fit, name)
+    found = predicted(fit, resolve_n_jobs(parameters.n_jobs), np.arange(len(rows)))
+    scale = rows.y_scale
+    mean = among_constants(found.mean, scale) * scale + rows.y_mean
+    std = np.broadcast_to(np.sqrt(found.variance + found.known) * scale, mean.shape)
+    with np.errstate(divide="ignore"):  # infinite where targets are constant
+        density = among_constants(found.log_density, scale) - np.log(scale)
+    columns = [_in_order(column, rows) for column in (mean, std, density)]
+    return LooPrediction(*(column[:, 0] if len(scale) == 1 else column for column in columns))
+
+
+def loo_probabilities(fits, view, parameters, name):
+    """Probabilities (n, n_classes) of the user's own rows, in their order.
+
+    Parameters
+    ----------
+    fits : list of Fit
+        Of all problems.
+    view : LabelView
+    parameters : SparseGPClassifier
+    name : str
+        Of the method, for errors.
+    """
+    if view.n_classes > 2 and view.multi_class == "one_vs_one":
+        raise ValueError(
+            f"{name} needs problems that have all rows. Got multi_class='one_vs_one'. Set it to "
+            "'one_vs_rest' or 'softmax'."
+        )
+    columns, n_jobs = [], resolve_n_jobs(parameters.n_jobs)
+    for fit in fits:
+        rows = _rows_of(fit, name)
+        with np.errstate(all="ignore"), single_threaded_blas():
+            left = _left_out(fit, np.arange(len(rows)), n_jobs)
+        moments = (np.squeeze(column.T) for column in left)
+        columns.append(_in_order(fit.likelihood.probability(*moments).T, rows))
+    return view.of_classes(np.column_stack(columns))
+
+
+def _rows_of(fit, name):
+    """The table of a fit, all rows of which can be left out; raises otherwise."""
+    reason = why_unknown(fit)
+    if reason is not None:
+        raise ValueError(f"{name} {reason}")
+    rows = fit.rows
+    if np.any(rows.places == -1) or (rows.weight is not None and not rows.weight.all()):
+        raise ValueError(
+            f"{name} cannot leave out rows of weight zero, which were not in the fit. Fit without "
+            "them, and predict these rows."
+        )
+    return rows
+
+
+def _in_order(column, rows):
+    """Of the rows of a table, for the user's rows."""
+    return column if rows.places is None else column[rows.places]
+
+
+def why_unknown(fit):
+    """Why rows cannot be left out of a fit, as part of an error; None: they can."""
+    rows = fit.rows
+    if rows is None or not rows.in_memory:
+        return (
+            "needs the training rows, which this estimator does not contain, because it was fitted "
+            "on a cluster or from a large source, or loaded from a pickle. Fit it to arrays."
+        )
+    if rows.X_std is not None:
+        return "takes inputs as known, but fit was given X_std. Call fit without it."
+    if fit.terms.are_unknown:
+        return (
+            "needs the sites of all rows, which solvers of minibatches do not keep. Set solver to "
+            "'lbfgs'."
+        )
+    return fit.posterior.why_not(LEAVE_ONE_OUT)
+
+
+def predicted(fit, n_jobs, chosen):
+    """`RowPredictions` of some rows of a fit that `why_unknown` has nothing against.
+
+    Parameters
+    ----------
+    fit : Fit
+    n_jobs : int
+    chosen : ndarray of shape (k,)
+        Their numbers in the table, sorted. Their weights are positive.
+    """
+    with single_threaded_blas():
+        left = _left_out(fit, chosen, n_jobs)
+        if fit.likelihood is not None:
+            return _of_responses(left, fit, chosen)
+        return _of_numbers(left, fit, chosen)
+
+
+def _left_out(fit, chosen, n_jobs):
+    """`LeftOut` of chosen rows; those that the posterior was not given are predicted."""
+    posterior, used, given = fit.posterior, fit.used_rows, fit.rows
+    if used is given:
+        return posterior.leave_one_out(used, chosen, fit.terms, n_jobs)
+    block = given.block(chosen)
+    place = _places_among(used.everything(), block)
+    known = np.unique(place[place >= 0])
+    mean, variance = posterior.mean_and_variance(block.X, n_jobs)
+    left = posterior.leave_one_out(used, known, fit.terms, n_jobs)
+    of_row = np.searchsorted(known, place[place >= 0])
+    mean[place >= 0], variance[place >= 0] = left.mean[of_row], left.variance[of_row]
+    return LeftOut(mean, variance)
+
+
+def _places_among(rows, others):
+    """Numbers (k,) of the rows of a `Batch` that equal those of another one, -1 where none does."""
+    both = [np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others)]
+    same = np.unique(np.vstack(both), axis=0, return_inverse=True)[1].ravel()
+    first = np.full(same.max() + 1, -1)
+    first[same[: len(rows.X)][::-1]] = np.arange(len(rows.X))[::-1]
+    return first[same[len(rows.X) :]]
+
+
+def _of_numbers(left, fit, chosen):
+    block = fit.rows.block(chosen)
+    noise = np.broadcast_to(noise_variance(fit.posterior.kernel, block.X), len(chosen))
+    known = np.broadcast_to(block.noise, len(chosen))[:, None]
+    variance = np.maximum(left.variance + noise, np.finfo(float).tiny)[:, None]
+    density = log_normal_density(block.y, left.mean, np.sqrt(variance + known))
+    units = left.mean, np.sqrt(variance)
+    return RowPredictions(block.y, left.mean, variance, *units, known, density)
+
+
+def _of_responses(left, fit, chosen):
+    block, likelihood = fit.rows.block(chosen), fit.likelihood
+    latent, y = left.mean[:, 0] + block.offset, block.y[:, 0]
+    mean, variance = likelihood.response(latent, left.variance)
+    density = likelihood.tilted(y, latent, left.variance)[0]
+    units = centre_and_scale(likelihood, latent, left.variance)
+    columns = mean, variance, *units, np.zeros(len(y)), density
+    return RowPredictions(block.y, *(one[:, None] for one in columns))

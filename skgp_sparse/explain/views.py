@@ -1,0 +1,364 @@
+"""Between a process and the user's y: units and shapes, links and classes.
+
+A view has the methods of a fitted estimator. Every posterior predicts alike to it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from skgp_sparse._engine import sampled_functions
+from skgp_sparse._engine.dataset import row_blocks
+from skgp_sparse._engine.feature_posterior import noise_variance
+from skgp_sparse._engine.moments import among_constants, log_densities_of_targets
+from skgp_sparse._engine.posterior import FUNCTIONS, require
+from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.warnings import warn
+from skgp_sparse.explain import multiclass
+
+
+class TargetView(NamedTuple):
+    """A process with Gaussian noise, in the units and the shape of y."""
+
+    process: object
+    y_mean: np.ndarray
+    y_scale: np.ndarray
+    one_column: bool
+    n_jobs: int | None = None
+
+    takes_offset = False
+    has_covariance = True
+    takes_normals = True
+
+    def check(self, y, name):
+        """Any number may be a target."""
+
+    def centre_and_scale(self, X, offset=None):
+        """What intervals are in units of: mean and standard deviation, both (n,) or (n, p)."""
+        return self.mean_and_std(X, False)
+
+    def within_domain(self, values):
+        """Ends of intervals that a target can have: all of them."""
+        return values
+
+    def on_threads(self, n_jobs):
+        """The same view, whose blocks of rows so many threads process."""
+        return self._replace(n_jobs=n_jobs)
+
+    def seen_through(self, change):
+        """The same view of what a function makes of its process."""
+        return self._replace(process=change(self.process))
+
+    def of_latent(self):
+        """The view of latent values, which are those of y."""
+        return self
+
+    def mean(self, X, latent=False, offset=None):
+        """Mean (n,) or (n, p)."""
+        return self._shaped(_finite(self._mean(X)))
+
+    def mean_and_std(self, X, latent, offset=None):
+        """Mean and standard deviation, both (n,) or (n, p)."""
+        mean, std = self._mean_and_std(X, latent)
+        return self._shaped(mean), self._shaped(std)
+
+    def expected_mean_and_std(self, X, X_std, latent):
+        """The same where inputs are known up to their standard deviations."""
+        with np.errstate(all="ignore"), single_threaded_blas():
+            mean, variance = self.process.predict_normals(X, X_std, resolve_n_jobs(self.n_jobs))
+            if not latent:
+                variance = variance + _noise(self.process.kernel, X)[:, None]
+            mean, std = self.mean_of_targets(mean), np.sqrt(variance) * self.y_scale
+        return self._shaped(_finite(mean)), self._shaped(_finite(std))
+
+    def functions(self, k, n_frequencies, random_state, check, name):
+        """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
+        require(self.process, FUNCTIONS, name)
+        drawn = self.process.sample_functions(k, n_frequencies, random_state)
+        return sampled_functions.in_units(drawn, self.y_mean, self.y_scale, self.one_column, check)
+
+    def noise_std(self, X):
+        """Standard deviation of the learned noise, (n,) or (n, p)."""
+        std = np.sqrt(_noise(self.process.kernel, X))[:, None] * self.y_scale
+        return self._shaped(_finite(std))
+
+    def covariance(self, X, latent):
+        """Joint covariance (n, n) or (n, n, p)."""
+        with np.errstate(all="ignore"):
+            cov = self.process.covariance(X)
+            if not latent:
+                cov.flat[:: len(cov) + 1] += _noise(self.process.kernel, X)
+            return self._shaped(_finite(cov[:, :, None] * self.y_scale**2))
+
+    def quantiles(self, X, q, offset=None):
+        """Quantiles (n, k) or (n, p, k) for probabilities (k,)."""
+        mean, std = self._mean_and_std(X, False)
+        values = mean[:, :, None] + std[:, :, None] * ndtri(q)
+        return values[:, 0] if self.one_column else values
+
+    def log_density(self, X, y, offset=None):
+        """Log density of y, in its shape."""
+        mean, std = self._mean_and_std(X, False)
+        if not np.all(std[:, self.y_scale > 0] > 0):
+            raise ValueError(
+                f"A predicted standard deviation is {std.min():.1e}, so that there is no log "
+                "density. Add a WhiteKernel to the kernel, because predictions do not include the "
+                "known noise of alpha."
+            )
+        return self._shaped(log_densities_of_targets(np.reshape(y, mean.shape), mean, std))
+
+    def sample(self, X, n_samples, random_state, latent=False, offset=None):
+        """Samples (n, n_samples) or (n, p, n_samples).
+
+        The first target's are those that it would have alone.
+        """
+        with np.errstate(all="ignore"):
+            return _finite(self._draws(X, n_samples, random_state, latent))
+
+    def moments(self, X, noise=True):
+        """Mean (n, p) and variance, (n,) or (n, k), of the process in its own units.
+
+        The variance includes that of the kernel's white noise, if wanted.
+        """
+        mean, variance = self._by_blocks(self.process.mean_and_variance, X)
+        if noise:
+            own = _noise(self.process.kernel, X)
+            variance = variance + (own if variance.ndim == 1 else own[:, None])
+        return _finite(mean), _finite(variance)
+
+    def _mean_and_std(self, X, latent):
+        mean, variance = self.moments(X, noise=not latent)
+        std = _finite(np.sqrt(variance)[:, None] * self.y_scale)
+        return _finite(self.mean_of_targets(mean)), std
+
+    def _draws(self, X, n_samples, random_state, latent):
+        n_targets = np.count_nonzero(self.y_scale)
+        of_noise = np.random.RandomState(random_state.randint(2**31))
+        draws = self.process.deviations(X, n_targets * n_samples, random_state)
+        noise = np.sqrt(_noise(self.process.kernel, X))
+        if noise.any() and not latent:
+            draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
+        draws = among_constants(draws.reshape(len(X), n_targets, n_samples), self.y_scale)
+        draws = draws * self.y_scale[:, None] + self._mean(X)[:, :, None]
+        return draws[:, 0] if self.one_column else draws
+
+    def _mean(self, X):
+        return self.mean_of_targets(self._by_blocks(self.process.mean, X))
+
+    def mean_of_targets(self, mean):
+        """Means (n, p) in units of y, from those (n, q) of the standardised targets that vary."""
+        return among_constants(mean, self.y_scale) * self.y_scale + self.y_mean
+
+    def _by_blocks(self, method, X):
+        """One thread per block of rows and one BLAS thread each; all of BLAS's for one block."""
+        with np.errstate(all="ignore"):
+            if len(row_blocks(len(X), self.process.width)) == 1:
+                return method(X, 1)
+            n_jobs = resolve_n_jobs(self.n_jobs)
+            with single_threaded_blas():
+                return method(X, n_jobs)
+
+    def _shaped(self, values):
+        return values[..., 0] if self.one_column else values
+
+
+class ResponseView(NamedTuple):
+    """A process with a likelihood, in the units of y; it has the methods of `TargetView`.
+
+    The link scale is that of ``f + level + offset``, which the likelihood sees.
+    """
+
+    latent: TargetView  # the process, in its own units
+    likelihood: object
+    y_mean: np.ndarray  # (1,)
+    y_scale: np.ndarray  # (1,)
+
+    takes_offset = True
+    has_covariance = False
+    takes_normals = False
+
+    def check(self, y, name):
+        """Raise if a target is outside the domain of the likelihood."""
+        self.likelihood.check(y, name)
+
+    def centre_and_scale(self, X, offset=None):
+        """What intervals are in units of; see `centre_and_scale`."""
+        centre, scale = centre_and_scale(self.likelihood, *self._moments(X, offset))
+        return centre * self.y_scale + self.y_mean, scale * self.y_scale
+
+    def within_domain(self, values):
+        """Ends of intervals that a target can have."""
+        return np.maximum(values, 0.0) if self.likelihood.domain.is_never_negative else values
+
+    def on_threads(self, n_jobs):
+        """The same view, whose blocks of rows so many threads process."""
+        return self._replace(latent=self.latent.on_threads(n_jobs))
+
+    def seen_through(self, change):
+        """The same view of what a function makes of its process."""
+        return self._replace(latent=self.latent.seen_through(change))
+
+    def of_latent(self):
+        """The `TargetView` of latent values on the link scale, without offsets."""
+        level = self.y_mean + self.likelihood.intercept * self.y_scale
+        return self.latent._replace(y_mean=level, y_scale=self.y_scale)
+
+    def mean(self, X, latent=False, offset=None):
+        """Mean (n,) of the response, or on the link scale."""
+        return self.mean_and_std(X, latent, offset)[0]
+
+    def mean_and_std(self, X, latent, offset=None):
+        """Mean and standard deviation (n,) of the response, or on the link scale."""
+        mean, variance = self._moments(X, offset)
+        if latent:
+            mean = mean + self.likelihood.intercept
+        else:
+            with np.errstate(all="ignore"):
+                mean, variance = self.likelihood.response(mean, variance)
+            _warn_of_infinity(mean, variance)
+        return mean * self.y_scale + self.y_mean, np.sqrt(variance) * self.y_scale
+
+    def covariance(self, X, latent):
+        """Joint covariance (n, n) on the link scale, the only one there is."""
+        return self.latent.covariance(X, latent=False) * self.y_scale**2
+
+    def quantiles(self, X, q, offset=None):
+        """Quantiles (n, k) of the response for probabilities (k,)."""
+        latent = self._moments(X, offset)
+        with np.errstate(all="ignore"):
+            values = np.column_stack([self.likelihood.quantile(p, *latent) for p in q])
+        return values * self.y_scale + self.y_mean
+
+    def log_density(self, X, y, offset=None):
+        """Log density of y (n,)."""
+        y = (y - self.y_mean) / self.y_scale
+        with np.errstate(all="ignore"):
+            density = self.likelihood.tilted(y, *self._moments(X, offset))[0]
+        return density - np.log(self.y_scale)
+
+    def sample(self, X, n_samples, random_state, latent=False, offset=None):
+        """Samples (n, n_samples) of the response, or on the link scale."""
+        of_response = np.random.RandomState(random_state.randint(2**31))
+        draws = self.latent.sample(X, n_samples, random_state)
+        draws = draws + np.reshape(self._offset(offset), (-1, 1))
+        if latent:
+            draws = draws + self.likelihood.intercept
+        else:
+            draws = self.likelihood.sample(draws, of_response)
+        return draws * self.y_scale + self.y_mean
+
+    def _moments(self, X, offset):
+        """Mean and variance (n,) of ``f + offset``."""
+        mean, variance = self.latent.moments(X)
+        return mean[:, 0] + self._offset(offset), variance
+
+    def _offset(self, offset):
+        return 0.0 if offset is None else offset / self.y_scale
+
+
+def centre_and_scale(likelihood, mean, variance):
+    """Mean and standard deviation (n,) of responses to latent values with these moments.
+
+    Where there is no variance, they are the median, and half of the central 68 %.
+    """
+    with np.errstate(all="ignore"):
+        centre, squared = likelihood.response(mean, variance)
+        if np.all(np.isfinite(centre) & np.isfinite(squared)):
+            return centre, np.sqrt(squared)
+        low, median, high = (likelihood.quantile(ndtr(z), mean, variance) for z in (-1.0, 0.0, 1.0))
+        return median, 0.5 * (high - low)
+
+
+class LabelView(NamedTuple):
+    """The processes of a classifier: one for each problem, or those of a softmax together."""
+
+    latent: list  # of `TargetView`, in their own units
+    likelihoods: list
+    n_classes: int
+    multi_class: str
+
+    def on_threads(self, n_jobs):
+        """The same view, whose blocks of rows so many threads process."""
+        return self._replace(latent=[view.on_threads(n_jobs) for view in self.latent])
+
+    def seen_through(self, change):
+        """The same view of what a function makes of its processes."""
+        return self._replace(latent=[view.seen_through(change) for view in self.latent])
+
+    def decide(self, X):
+        """Index of the class (n,) of every row."""
+        if self.n_classes == 2:
+            return (self.latent[0].mean(X) > 0).astype(int)
+        probabilities = self._by_problem(X)
+        if self.multi_class == "one_vs_one":
+            return multiclass.votes(probabilities, self.n_classes)
+        return np.argmax(probabilities, axis=1)
+
+    def probabilities(self, X):
+        """Those of all classes (n, n_classes)."""
+        return self.of_classes(self._by_problem(X))
+
+    def of_classes(self, probabilities):
+        """Those of all classes (n, n_classes) from those of the problems; see `_by_problem`."""
+        if self.n_classes == 2:
+            return np.hstack([1.0 - probabilities, probabilities])
+        if self.multi_class == "one_vs_one":
+            return multiclass.coupled(probabilities, self.n_classes)
+        return (
+            probabilities if self.multi_class == "softmax" else multiclass.normalised(probabilities)
+        )
+
+    def latent_moments(self, X):
+        """Mean and variance of the latent process (n,), or of those of a softmax (n, n_classes)."""
+        if self.multi_class == "softmax":
+            return self.latent[0].moments(X)
+        mean, std = self.latent[0].mean_and_std(X, latent=False)
+        return mean, std**2
+
+    def _by_problem(self, X):
+        """Of the classes (n, n_classes) by softmax, otherwise of the positive class (n, problems).
+
+        The latter has one column for each binary problem.
+        """
+        if self.multi_class == "softmax":
+            mean, variance = self.latent[0].moments(X)
+            return self.likelihoods[0].probability(mean.T, variance.T).T
+        columns = []
+        for view, likelihood in zip(self.latent, self.likelihoods):
+            mean, std = view.mean_and_std(X, latent=False)
+            columns.append(likelihood.probability(mean, std**2))
+        return np.column_stack(columns)
+
+
+def _finite(predicted):
+    """The predictions, all of which must be numbers."""
+    rows = np.flatnonzero(~np.isfinite(predicted).reshape(len(predicted), -1).all(axis=1))
+    if len(rows):
+        raise ValueError(
+            f"Predictions overflow float64 at {len(rows)} rows of X, first at row {rows[0]}. The "
+            "values of X in these rows are too large for the kernel, or y is too large for a "
+            "covariance. Rescale X or y, or remove these rows."
+        )
+    return predicted
+
+
+def _noise(kernel, X):
+    """Learned noise variance (n,), X read in blocks."""
+    blocks = row_blocks(len(X), X.shape[1])
+    with np.errstate(all="ignore"):
+        parts = [np.broadcast_to(noise_variance(kernel, X[b]), b.stop - b.start) for b in blocks]
+    return np.concatenate(parts)
+
+
+def _warn_of_infinity(mean, variance):
+    """Warn where the moments of a response are infinite: quantiles never are."""
+    rows = np.flatnonzero(np.isinf(mean) | np.isinf(variance))
+    if len(rows):
+        what = "mean" if np.isinf(mean).any() else "standard deviation"
+        warn(
+            f"The {what} of the response is infinite in {len(rows)} rows of X, first in row "
+            f"{rows[0]}, because the latent variance is large there, or because a Student-t "
+            "distribution with df <= 2 has no variance. Use predict_quantiles, or lower the upper "
+            "bound of the kernel's variance."
+        )

@@ -1,0 +1,242 @@
+"""Labels of classes: one problem, several binary ones, or one with a process for every class.
+
+A class of a stream may be announced before its first row comes. Until a problem has rows of two
+kinds, nothing is learned from it: its kernel is the initial one.
+"""
+
+from copy import deepcopy
+
+import numpy as np
+from sklearn.utils.multiclass import unique_labels
+
+from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse.explain import multiclass
+from skgp_sparse.explain.views import LabelView, TargetView
+from skgp_sparse.inference.site_loop import Inner
+from skgp_sparse.inference.site_objective import SiteModel
+from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.observations import shared_classes
+from skgp_sparse.observations.site_observations import SiteObservations
+from skgp_sparse.observations.streams import new_stream
+from skgp_sparse.parameters.choices import (
+    resolve_latent_kernel,
+    resolve_method,
+    resolve_multi_class,
+    resolve_sigmoid,
+)
+from skgp_sparse.parameters.parameter_checks import check_sites_of_solver
+from skgp_sparse.parameters.requests import check_posterior_method, tolerance
+from skgp_sparse.posteriors._moves import knowledge_of
+from skgp_sparse.posteriors._names import resolve_posterior
+from skgp_sparse.rows.checks import Rules
+from skgp_sparse.rows.part import ArrayRecords, Part, TargetScaler
+
+_LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not decide them
+_NOTHING = 1e-12  # weight of a row that only shows where rows are
+
+
+class ClassLabels(SiteObservations):
+    """Labels of classes.
+
+    Parameters
+    ----------
+    parameters : estimator
+    name : str
+    classes : ndarray or None
+        Sorted labels, where they are known before the rows.
+    """
+
+    rows_with_prior = 20
+    job_of_all = None  # where several classes begin together
+
+    def __init__(self, parameters, name, classes=None):
+        self.parameters, self.name = parameters, name
+        self.posterior_method = resolve_posterior(parameters.posterior, name)
+        self.sigmoid = resolve_sigmoid(parameters.likelihood, name)
+        self.rules = Rules(name, parameters.kernel, labels=True)
+        if classes is not None:
+            self._know(classes)
+
+    def _know(self, classes):
+        """The problems of these classes."""
+        self.classes = classes
+        self.multi_class = resolve_multi_class(self.parameters.multi_class, len(classes), self.name)
+        self.tasks = multiclass.tasks(len(classes), self.multi_class)
+        self.several = multiclass.problems_of_a_row(len(classes), self.multi_class)
+        is_softmax = self.multi_class == "softmax"
+        self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
+        self.method = resolve_method(self.parameters.bound, self.likelihood, self.name)
+        check_sites_of_solver(self.parameters, self.method, self.name)
+        check_posterior_method(self)
+
+    def random_states(self, random_state):
+        """The same one for every problem."""
+        seed = random_state.randint(2**31 - 1)
+        return [np.random.RandomState(seed) for _ in self.tasks]
+
+    def jobs(self, records, earlier):
+        """A job for each task; a warm start goes on from the earlier fit of the same task."""
+        self._know(records.classes)
+        pairs = zip(self.tasks, self._usable(earlier))
+        jobs = [self._job(records.labels(task), task, fit) for task, fit in pairs]
+        if shared_classes.begin_together(self, jobs):
+            self.job_of_all = shared_classes.job_of_all(jobs[0], records, len(jobs))
+        return jobs
+
+    def settled(self, jobs, random_states):
+        """The jobs of a fit, which have begun together where there are several classes."""
+        if self.job_of_all is None:
+            return super().settled(jobs, random_states)
+        (job_of_all,) = super().settled([self.job_of_all], random_states)
+        with single_threaded_blas():
+            return shared_classes.begun(jobs, job_of_all, deepcopy(random_states[0]))
+
+    def jobs_of_part(self, part, one_form=False):
+        """The same of rows in memory, some of whose problems may lack rows."""
+        return [self._job_of_part(part, task, one_form) for task in self.tasks]
+
+    def counts(self, part):
+        """How many rows of a part each of the problems has."""
+        rows = [task.labels(part.y)[0] for task in self.tasks]
+        return [len(part.X) if some is None else len(some) for some in rows]
+
+    def units_of(self, rows):
+        """Labels have none."""
+        return None
+
+    def view(self, fits, units):
+        """All problems together."""
+        latent = [TargetView(fit.posterior, *TargetScaler.none(1), one_column=True) for fit in fits]
+        likelihoods = [fit.likelihood for fit in fits]
+        return LabelView(latent, likelihoods, len(self.classes), self.multi_class)
+
+    def attributes(self, fits, units):
+        """The classes, and what the posteriors were given."""
+        processes = [fit.posterior for fit in fits]
+        learned = {
+            "posterior_": [fit.name for fit in fits],
+            "metric_": [process.metric for process in processes],
+        }
+        if len(fits) == 1:
+            learned = {name: one for name, (one,) in learned.items()}
+        return {"classes_": self.classes, "n_classes_": len(self.classes), **learned}
+
+    def log_densities(self, view, part):
+        """Logarithms of the probabilities of the labels (n,)."""
+        probabilities = view.probabilities(part.X)[np.arange(len(part.X)), part.y]
+        return np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
+
+    def new_stream(self, part, random_state):
+        """A stream to which no row has come, but whose classes are known."""
+        return new_stream(part, random_state, len(self.tasks), first=self.classes)
+
+    def stream_of(self, fits, n_iter, random_state):
+        """The `StreamState` of the rows of a fit."""
+        part = self._rows_of(fits)
+        knowledge = tuple(knowledge_of(f, self.job(f.rows, f.kernel, None)) for f in fits)
+        stream = self.new_stream(part, random_state)
+        return stream._replace(knowledge=knowledge, n_iter=n_iter).seeded(part)
+
+    def accept(self, part, stream):
+        """The part with indices of classes in the place of labels, all of which are known."""
+        unknown = np.setdiff1d(part.y, self.classes)
+        if len(unknown):
+            raise ValueError(
+                f"{self.name}.partial_fit: y contains the label '{unknown[0]}', which is not in "
+                f"classes ({list(map(str, self.classes))}). Pass all labels that may come as "
+                "classes in the first call."
+            )
+        return part._replace(y=np.searchsorted(self.classes, part.y))
+
+    def target_name(self, number):
+        """What users call one of the classes of a softmax."""
+        return f"class {self.classes[number]}"
+
+    def _job(self, rows, task, fit=None):
+        kernel = resolve_latent_kernel(self.given_kernel(), self.likelihood, rows, self.columns())
+        tol, most = tolerance(self.parameters.tol), self.parameters.max_iter_predict
+        inner = Inner.within(tol, most, "max_iter_predict")
+        name = task.name(self.classes) if len(self.tasks) > 1 else ""
+        before = None if fit is None else _start_at(fit, kernel)
+        job = self.job(rows, kernel, SiteModel(self.method, inner), name, before)
+        return job.with_settings(tol=tol / self.several)
+
+    def _job_of_part(self, part, task, one_form):
+        """A pair of classes without rows has those of the others, with weights that say nothing."""
+        rows, label = task.labels(part.y)
+        if rows is not None and len(rows) == 0:
+            index, weight = np.full_like(part.y, task.negative), _NOTHING * part.weights()
+            part = part._replace(y=index, weight=weight)
+        table = ArrayRecords(part, self.name).labels(task, one_form)
+        is_complete = len(label) > 0 and np.ptp(label) > 0
+        return self._job(table, task)._replace(is_complete=is_complete)
+
+    def _usable(self, earlier):
+        """Earlier fits of the same problems, None where there are none."""
+        nothing = [None] * len(self.tasks)
+        if earlier is None or not (self.parameters.warm_start and self.moves()):
+            return nothing
+        classes, multi_class, fits = earlier
+        same = np.array_equal(classes, self.classes) and multi_class == self.multi_class
+        return fits if same else nothing
+
+    def _rows_of(self, fits):
+        """The rows of a classifier from the tables of its problems, class by class."""
+        parts = [self._rows_of_class(k, fits) for k in range(len(self.classes))]
+        X, weight = (np.concatenate(columns) for columns in zip(*parts))
+        index = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
+        return Part(X, index, weight).counting()
+
+    def _rows_of_class(self, k, fits):
+        """Inputs and weights of a class, from the first problem that tells it from the others."""
+        for fit, task in zip(fits, self.tasks):
+            label = task.label_of(k, len(self.tasks))
+            if label is not None:
+                rows = fit.rows
+                weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+                is_here = rows.y[:, 0] == label
+                return rows.X[is_here], weight[is_here]
+        raise AssertionError(k)
+
+
+def announced_classes(classes, before, name):
+    """Sorted labels of a stream, announced now or before; None: there is no before."""
+    if classes is None:
+        if before is None:
+            raise ValueError(
+                f"classes must be passed on the first call to {name}.partial_fit, because the "
+                "first chunk need not have rows of all classes. Pass all labels that may come, "
+                "such as classes=np.unique(y_all)."
+            )
+        return before
+    classes = unique_labels(classes)
+    if before is not None and not np.array_equal(classes, before):
+        raise ValueError(
+            f"{name}.partial_fit: classes={as_text(classes)} is not the same as on the last call, "
+            f"which had {as_text(before)}. Leave it out, or call fit with all rows to begin anew."
+        )
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} requires 2 or more distinct classes; got {len(classes)} class in classes."
+        )
+    return classes
+
+
+def _start_at(fit, kernel):
+    """Kernel and inducing points, if any, of an earlier fit whose kernel had this structure."""
+    if not _have_same_structure(kernel, fit.kernel):
+        return None
+    theta = np.clip(fit.kernel.theta, *np.reshape(kernel.bounds, (-1, 2)).T)
+    features = getattr(fit.posterior, "features", None)
+    return kernel.clone_with_theta(theta), getattr(features, "Z", None)
+
+
+def _have_same_structure(kernel, other):
+    """Whether two kernels have the same hyperparameters, whatever their values."""
+
+    def outline(of):
+        free = [(hyper.name, hyper.n_elements, hyper.fixed) for hyper in of.hyperparameters]
+        return type(of), free
+
+    return outline(kernel) == outline(other)

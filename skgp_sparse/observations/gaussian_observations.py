@@ -1,0 +1,238 @@
+"""Numbers with Gaussian noise, which is part of the kernel.
+
+Of rows that arrive later, sums over all rows are kept, and rows that come are added to them: at
+given theta and Z, nothing is lost. Where predictions come from neighbours, all rows are kept.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.moments import Moments, moments_of, or_one
+from skgp_sparse._engine.posterior import LATER_ROWS
+from skgp_sparse._engine.problem import Problem
+from skgp_sparse._engine.running_sums import RunningSums
+from skgp_sparse._engine.visited_rows import known_rows
+from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._ground.validation import is_auto
+from skgp_sparse.explain.views import TargetView
+from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
+from skgp_sparse.observations.heteroscedastic_noise import (
+    check_learned_noise,
+    with_heteroscedastic_noise,
+)
+from skgp_sparse.observations.observation_model import ObservationModel
+from skgp_sparse.observations.streams import joined, new_stream
+from skgp_sparse.parameters.choices import (
+    cheap_search,
+    resolve_bound,
+    resolve_kernel,
+    with_noise_floor,
+)
+from skgp_sparse.parameters.requests import check_posterior_method
+from skgp_sparse.posteriors._moves import Action, Knowledge, knowledge_of, next_action
+from skgp_sparse.posteriors._names import resolve_posterior
+from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.rows.checks import Rules
+from skgp_sparse.rows.part import FEW_ROWS, TargetScaler, has_few_rows, part_of, scale_of
+from skgp_sparse.solvers import Fit, KeepParameters
+
+
+class GaussianObservations(ObservationModel):
+    """Numbers with Gaussian noise."""
+
+    likelihood = None
+    has_sites = False
+    rows_with_prior = 3
+
+    def __init__(self, parameters, name):
+        self.parameters, self.name = parameters, name
+        self.bound = resolve_bound(parameters.bound, name)
+        self.posterior_method = resolve_posterior(parameters.posterior, name)
+        check_posterior_method(self)
+        self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
+
+    def jobs(self, records, earlier):
+        """The one job there is."""
+        rows = records.numbers(self.parameters.normalize_y)
+        job = self._job(rows)
+        check_learned_noise(job, self.parameters, self.name)
+        return [job]
+
+    def refined(self, jobs, fits, random_states):
+        """The fit whose noise varies with the inputs, where that is wanted and pays."""
+        if self.parameters.noise == "constant" or not self.moves():
+            return fits
+        return [with_heteroscedastic_noise(jobs[0], fits[0], self, random_states[0])]
+
+    def view(self, fits, units):
+        """The process in units of y."""
+        return TargetView(fits[0].posterior, *units, one_column=len(units.mean) == 1)
+
+    def attributes(self, fits, units):
+        """What the posterior was given."""
+        process = fits[0].posterior
+        learned = {"metric_": process.metric, "variance_factor_": process.factor}
+        return {"posterior_": fits[0].name, "likelihood_": None, **learned}
+
+    def log_densities(self, view, part):
+        """Mean log densities of the targets (n,), with the known noise."""
+        mean, std = view._replace(one_column=False).mean_and_std(part.X, False)
+        variance = std**2 + np.reshape(part.noise, (-1, 1)) + np.finfo(float).tiny
+        density = log_normal_density(part.y, mean, np.sqrt(variance))
+        return density[:, view.y_scale > 0].mean(axis=1)
+
+    def accept(self, part, stream):
+        """The part, whose targets are as many as before."""
+        return part if stream is None else stream.accepted(part, self.name)
+
+    def new_stream(self, part, random_state):
+        """A stream to which no row has come, but whose targets have a unit."""
+        if self.parameters.noise == "learned":
+            raise ValueError(
+                f"{self.name}: noise='learned' needs all rows at once. Call fit first, whose noise "
+                "partial_fit goes on with, or set noise to 'auto'."
+            )
+        normalize, varies = self.parameters.normalize_y, np.ndim(self.parameters.alpha) > 0
+        given, few = (part.moments(), part.noise, normalize, self.name), has_few_rows(part.X)
+        units = TargetScaler.of(*given, shared=varies, few=few)
+        return new_stream(part, random_state, 1, first=or_one(units.scale))
+
+    def stream_of(self, fits, n_iter, random_state):
+        """The `StreamState` of the rows of a fit."""
+        rows, kernel = fits[0].rows, fits[0].kernel
+        part, units = part_of(rows).counting(), TargetScaler(rows.y_mean, rows.y_scale)
+        stream = new_stream(part, random_state, 1, first=or_one(units.scale)).seeded(part)
+        moments = moments_of(part.y / stream.first, part.weight)
+        stream = stream._replace(units=units, moments=moments, n_iter=n_iter)
+        if self.posterior_method.keeps_rows or LATER_ROWS in fits[0].posterior.answers:
+            return _with_fit(stream._replace(rows=joined(None, part)), fits[0])
+        job = self._job(rows, kernel)
+        knowledge = knowledge_of(fits[0], job)
+        stream = stream._replace(knowledge=(knowledge,))
+        if knowledge.Z is None:
+            return stream
+        return stream._replace(sums=RunningSums.of(self._problem(rows, knowledge, job)))
+
+    def learn(self, stream, part, due):
+        """Sums of all rows at the theta and Z of now, or at others."""
+        stream = stream._replace(moments=_moments(stream, part))
+        if self.posterior_method.keeps_rows or stream.rows is not None:
+            return self._learn_neighbors(stream, part, due)
+        latest, knowledge = self._latest_units(stream), stream.knowledge[0]
+        # the reservoir may not hold all rows of the first call
+        everything = part if stream.calls == 0 else stream.part()
+        known = None if knowledge is None or knowledge.few else knowledge.kernel
+        job = self._job(self._table(everything, stream.units or latest), known)
+        action = next_action(job, knowledge, due)
+        if action in (Action.START, Action.MOVE) or not self.moves():
+            stream = stream._replace(units=latest)
+        if action is Action.HOLD:
+            problem = self._problem(self._table(part, stream.units), knowledge, job)
+            return self._fitted(stream, stream.sums.plus(problem), problem, 0)
+        job = self._job(self._table(everything, stream.units))
+        random_state = stream.random_state()
+        fit, knowledge = self.posterior_method.resume(job, knowledge, action, random_state)
+        problem = self._problem(job.rows, knowledge, job)
+        stream = stream._replace(knowledge=(knowledge,))
+        return self._fitted(stream, RunningSums.of(problem), problem, fit.n_iter)
+
+    def _learn_neighbors(self, stream, part, due):
+        """All rows, which are neighbours at once; a move is a fit from the start."""
+        stream = stream._replace(rows=joined(stream.rows, part))
+        fit, units = stream.fit, stream.units
+        if fit is not None and LATER_ROWS in fit.posterior.answers and not due:
+            fit = self._with_neighbors(fit, stream, part)
+            return _with_fit(stream, fit), [fit]
+        if fit is None or due or not self.moves():
+            units = self._latest_units(stream)
+        kernel = None if fit is None or due else fit.kernel
+        posterior = self.posterior_method if self.posterior_method.keeps_rows else Neighbors()
+        job = self._job(self._table(stream.rows, units), kernel, posterior)
+        if kernel is not None:
+            job = job.with_settings(solver=KeepParameters())
+        fit = job.posterior_method.fit(job, stream.random_state())
+        return _with_fit(stream._replace(units=units), fit), [fit]
+
+    def _with_neighbors(self, fit, stream, part):
+        """The fit with new neighbours; its value is that of the rows before, for all of them."""
+        new, rows = (
+            with_noise_floor(self._table(one, stream.units), fit.kernel)
+            for one in (part, stream.rows)
+        )
+        posterior = fit.posterior.plus(known_rows(new))
+        total = rows.total_weight()
+        value = fit.value * total / fit.objective.total
+        objective = replace(fit.objective, rows=rows, total=total, posterior=posterior)
+        return fit._replace(objective=objective, posterior=posterior, value=value, n_iter=0)
+
+    def _job(self, rows, kernel=None, posterior=None):
+        """The `Job` of a table, begun at a kernel or at the initial one."""
+        cheap = None
+        if kernel is None:
+            given, alpha = self.given_kernel(), self.parameters.alpha
+            kernel = resolve_kernel(given, alpha, rows, self.columns())
+            cheap = cheap_search(kernel, self.parameters, rows)
+        rows = with_noise_floor(rows, kernel)
+        job = self.job(rows, kernel, GaussianModel(self.bound), posterior=posterior)
+        if self.parameters.normalize_y and _has_no_scale(rows):
+            job = job.with_settings(solver=KeepParameters())
+        return job._replace(cheap=cheap) if is_auto(self.parameters.tol) else job
+
+    def _table(self, part, units):
+        """The rows of a part by reference; the same noise for all of them is a number."""
+        alpha, weight = self.parameters.alpha, part.weights()
+        noise = float(alpha or 0.0) if np.ndim(alpha) == 0 else part.noise
+        weight = None if np.all(weight == 1) else weight
+        return part._replace(weight=weight, noise=noise).table(units)
+
+    def _latest_units(self, stream):
+        """Mean and scale of all targets; with known noise, the scale of the first rows."""
+        moments, unit = stream.moments, stream.first
+        if not self.parameters.normalize_y:
+            return TargetScaler.none(len(unit))
+        mean, scale = moments.mean * unit, scale_of(moments.mean, moments.spread)
+        alpha = self.parameters.alpha
+        if np.ndim(alpha) or alpha:  # an array may be 0 in one call, and not in the next
+            return TargetScaler(mean, np.where(scale > 0, unit, 0.0))
+        return TargetScaler(mean, unit * scale)
+
+    def begins_to_vary(self, stream, part):
+        """Whether a target has another value that was constant in the units of before."""
+        if stream.units is None:
+            return False
+        latest = self._latest_units(stream._replace(moments=_moments(stream, part)))
+        return bool(np.any((latest.scale > 0) & (stream.units.scale == 0)))
+
+    def _problem(self, rows, knowledge, job):
+        rows = with_noise_floor(rows, knowledge.kernel)
+        basis, options = InducingBasis(knowledge.Z), job.settings.options
+        return Problem(knowledge.kernel, basis, rows, self.bound, options)
+
+    def _fitted(self, stream, sums, problem, n_iter):
+        """The stream with other sums, and the fits that follow from them."""
+        value, posterior, jitter = sums.solved(problem, *stream.units)
+        rows = with_noise_floor(self._table(stream.part(), stream.units), problem.kernel)
+        objective = CollapsedObjective(rows, problem.bound, problem.basis, problem.options)
+        fit = Fit(problem.kernel, objective, posterior, value, n_iter, jitter)
+        return stream._replace(sums=sums), [fit]
+
+
+def _moments(stream, part):
+    """`Moments` of all targets that came, those of a part included, in units of the first ones."""
+    moments = moments_of(part.y / stream.first, part.weight)
+    return (stream.moments or Moments()).merged(moments)
+
+
+def _with_fit(stream, fit):
+    """The stream after a fit to all of its rows."""
+    few = LATER_ROWS not in fit.posterior.answers
+    return stream._replace(fit=fit, knowledge=(Knowledge(fit.kernel, None, few=few),))
+
+
+def _has_no_scale(rows):
+    """Whether rows are so few, and their targets so equal, that these say nothing of a scale."""
+    return (
+        rows.in_memory and rows.distinct(most=FEW_ROWS) is not None and not np.any(rows.targets())
+    )

@@ -1,0 +1,110 @@
+"""Numbers that a likelihood follows: counts, positive numbers, numbers with heavy tails."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from skgp_sparse.explain.views import ResponseView, TargetView
+from skgp_sparse.inference.site_loop import Inner
+from skgp_sparse.inference.site_objective import SiteModel
+from skgp_sparse.observations.site_observations import SiteObservations
+from skgp_sparse.observations.streams import new_stream
+from skgp_sparse.parameters.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
+from skgp_sparse.parameters.parameter_checks import (
+    check_no_alpha,
+    check_sites_of_solver,
+)
+from skgp_sparse.parameters.requests import check_posterior_method, tolerance
+from skgp_sparse.posteriors._moves import knowledge_of
+from skgp_sparse.posteriors._names import resolve_posterior
+from skgp_sparse.rows.checks import Rules
+from skgp_sparse.rows.part import ArrayRecords, TargetScaler, part_of
+
+_MANY = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
+
+
+class LikelihoodObservations(SiteObservations):
+    """Numbers with a likelihood."""
+
+    def __init__(self, parameters, name):
+        self.parameters, self.name = parameters, name
+        self.likelihood = resolve_likelihood(parameters.likelihood, name)
+        self.posterior_method = resolve_posterior(parameters.posterior, name)
+        method = resolve_method(parameters.bound, self.likelihood, name)
+        check_posterior_method(self)
+        check_sites_of_solver(parameters, method, name)
+        check_no_alpha(parameters, name)
+        given = {"likelihood": self.likelihood, "n_targets": parameters.n_targets}
+        self.rules = Rules(name, parameters.kernel, **given)
+        self.normalizes = parameters.normalize_y and self.likelihood.standardises
+
+    def jobs(self, records, earlier):
+        """The one job there is."""
+        return [self._job(records.numbers(self.normalizes))]
+
+    def jobs_of_part(self, part, one_form=False):
+        """The same of rows in memory."""
+        return [self._job(ArrayRecords(part, self.name).numbers(self.normalizes, one_form))]
+
+    def counts(self, part):
+        """All rows of the part."""
+        return [len(part.X)]
+
+    def view(self, fits, units):
+        """The response in units of y."""
+        latent = TargetView(fits[0].posterior, *TargetScaler.none(1), one_column=True)
+        return ResponseView(latent, fits[0].likelihood, *units)
+
+    def attributes(self, fits, units):
+        """What the posterior was given, and the likelihood in units of y."""
+        mean, scale = units.mean[0], units.scale[0]
+        likelihood = fits[0].likelihood.rescaled(-mean / scale, 1.0 / scale)
+        process = fits[0].posterior
+        learned = {"metric_": process.metric, "variance_factor_": process.factor}
+        return {"posterior_": fits[0].name, "likelihood_": likelihood, **learned}
+
+    def log_densities(self, view, part):
+        """Log densities of the targets (n,)."""
+        return view.log_density(part.X, part.y[:, 0], part.offset)
+
+    def accept(self, part, stream):
+        """The part, whose targets are as many as before."""
+        return part if stream is None else stream.accepted(part, self.name)
+
+    def new_stream(self, part, random_state):
+        """A stream to which no row has come."""
+        return new_stream(part, random_state, 1)
+
+    def stream_of(self, fits, n_iter, random_state):
+        """The `StreamState` of the rows of a fit."""
+        rows, kernel = fits[0].rows, fits[0].kernel
+        part = part_of(rows).counting()
+        job = self.job(rows, kernel, None)
+        stream = new_stream(part, random_state, 1).seeded(part)
+        knowledge = (knowledge_of(fits[0], job),)
+        return stream._replace(knowledge=knowledge, units=self.units_of(rows), n_iter=n_iter)
+
+    def in_units(self, rows, units):
+        """A table whose targets have other units."""
+        offset = rows.offset
+        if offset is not None:
+            offset = offset * (rows.y_scale[0] / units.scale[0])
+        return replace(rows, y_mean=units.mean, y_scale=units.scale, offset=offset)
+
+    def _job(self, rows):
+        """The `Job` of a table; the parameters of the likelihood start from the data."""
+        likelihood = self.likelihood.rescaled(rows.y_mean[0], rows.y_scale[0])
+        likelihood = likelihood.started(*_observations(rows))
+        method = resolve_method(self.parameters.bound, likelihood, self.name)
+        kernel = resolve_latent_kernel(self.given_kernel(), likelihood, rows, self.columns())
+        inner = Inner.within(tolerance(self.parameters.tol))
+        return self.job(rows, kernel, SiteModel(method, inner))
+
+
+def _observations(rows):
+    """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
+    if len(rows) > _MANY:
+        rows = rows.sampled(rows.sample(_MANY, np.random.RandomState(0)))
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
+    return rows.targets()[:, 0], weight, offset

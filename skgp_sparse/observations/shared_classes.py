@@ -1,0 +1,116 @@
+"""Several classes that begin together, with hyperparameters and inducing points in common.
+
+1. A small exact fit has a latent value for each class. Its objective is the sum of those of the
+   problems, one class against all others, at common hyperparameters.
+2. Each problem goes on from there for a few iterations of its own, inducing points included.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgp_sparse._ground.typing import Array
+from skgp_sparse.explain.multiclass import SomeClasses
+from skgp_sparse.inference.contracts import Model
+from skgp_sparse.inference.methods import Variational
+from skgp_sparse.inference.optimizers import climb
+from skgp_sparse.inference.parameter_vectors import VectorFunction
+from skgp_sparse.inference.site_loop import Inner
+from skgp_sparse.likelihoods._each_class import EachClass
+from skgp_sparse.posteriors._inducing_points import InducingPoints
+from skgp_sparse.posteriors._job import Job, begin
+from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.posteriors._race import PosteriorRace
+from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
+
+_CLASSES = 8  # that have a latent value in the small fit
+_ROWS = 250  # of the small fit
+_ITERATIONS = 5  # of each problem
+_TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
+
+
+class KnownPoints(NamedTuple):
+    """Inducing points to begin with."""
+
+    Z: Array
+
+    def __call__(self, rows: Any, kernel: Kernel, random_state: np.random.RandomState) -> Array:
+        """These."""
+        return self.Z
+
+
+class FewIterations(LBFGS):
+    """L-BFGS that began near an optimum, and ends early; until then, sites need not be exact.
+
+    Parameters
+    ----------
+    max_iter : int
+        Iterations that the user allows: a search that has used them has not converged.
+    """
+
+    def __init__(self, max_iter: int) -> None:
+        self.max_iter = max_iter
+
+    def solve(
+        self,
+        objective: Any,
+        kernel: Kernel,
+        settings: Any,
+        random_state: np.random.RandomState,
+        model: Model | None = None,
+    ) -> Fit:
+        """Hyperparameters and inducing points, and then exact sites."""
+        rough = replace(objective, inner=_roughly(objective.inner))
+        function = VectorFunction(rough, kernel, settings.move_basis, settings.prior)
+        maximum = climb(function, settings)
+        if maximum.n_iter >= self.max_iter:
+            warn_unless_converged(maximum, settings)
+        rough, kernel = function.at(maximum.x)
+        found = replace(rough, inner=objective.inner)
+        return fit_at(found, kernel, maximum.n_iter, function.inner_state)
+
+
+def begin_together(family: Any, jobs: list[Job]) -> bool:
+    """Whether the problems of a family begin together."""
+    job, is_free = jobs[0], family.parameters.kernel is None
+    are_several = family.multi_class == "one_vs_rest" and len(jobs) > 2
+    has_start = type(job.posterior_method) in (PosteriorRace, InducingPoints, Neighbors)
+    has_start = has_start and type(job.settings.solver) is LBFGS
+    has_sum = isinstance(family.method, Variational) and not len(family.sigmoid.theta)
+    return is_free and are_several and has_start and has_sum
+
+
+def job_of_all(job: Job, records: Any, n_classes: int) -> Job:
+    """The `Job` of all classes, of some where they are many, from that of one problem."""
+    some = np.linspace(0, n_classes - 1, min(n_classes, _CLASSES)).round().astype(int)
+    method = job.model.method
+    method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
+    model = replace(job.model, method=method, inner=_roughly(job.model.inner))
+    rows = records.labels(SomeClasses(tuple(some.tolist())))
+    job = job._replace(name="", rows=rows, model=model)
+    return job.with_settings(tol=n_classes * job.settings.tol)
+
+
+def begun(jobs: list[Job], job_of_all: Job, random_state: np.random.RandomState) -> list[Job]:
+    """The jobs of all problems, with what the small fit has found."""
+    start = begin(job_of_all.with_settings(start_rows=_ROWS), random_state)
+    Z = start.points.initialise(start.rows, start.kernel, random_state)
+    most = jobs[0].settings.max_iter
+    settings: Any = {"n_restarts": 0, "find_periods": False, "max_iter": min(_ITERATIONS, most)}
+    return [
+        _begun(job, start, Z).with_settings(solver=FewIterations(most), **settings) for job in jobs
+    ]
+
+
+def _begun(job: Job, start: Job, Z: Array) -> Job:
+    """The job of a problem with the hyperparameters and the inducing points of a start."""
+    points = job.points._replace(initialise=KnownPoints(Z))
+    job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_begun=True)
+    return job.with_priors(job.priors)
+
+
+def _roughly(inner: Inner) -> Inner:
+    """An inner loop that ends where an outer one does not see what is left."""
+    return inner._replace(tol=max(inner.tol, _TOL))

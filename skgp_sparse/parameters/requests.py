@@ -1,0 +1,127 @@
+"""What is asked of a fit: the `Request` of an estimator, and the `Job` of its plan."""
+
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+from sklearn import get_config
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgp_sparse._engine.moments import NO_EFFECT
+from skgp_sparse._engine.problem import Options
+from skgp_sparse._ground.parallel import resolve_n_jobs
+from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import is_auto
+from skgp_sparse.inference.contracts import Model
+from skgp_sparse.inference.settings import Settings
+from skgp_sparse.plan import UNMIXED, facts_of, plan
+from skgp_sparse.posteriors._contract import PosteriorMethod, Request
+from skgp_sparse.posteriors._inducing_points import InducingPoints
+from skgp_sparse.posteriors._job import Job, Points
+from skgp_sparse.posteriors._names import Auto
+from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
+from skgp_sparse.solvers import resolve_solver
+
+_TOL = 1e-3  # the tolerance of "auto", in nats per row
+
+
+def request_of(family: Any, posterior: PosteriorMethod) -> Request:
+    """What the parameters of the estimator of an `ObservationModel` ask for."""
+    given = family.parameters
+    return Request(
+        posterior=posterior,
+        kernel=given.kernel,
+        likelihood=given.likelihood,
+        has_sites=family.has_sites,
+        n_latent=family.likelihood.n_latent if family.has_sites else 1,
+        bound=given.bound,
+        resolved_bound=None if family.has_sites else family.bound,
+        n_inducing=None if is_auto(given.n_inducing) else given.n_inducing,
+        inducing_init=given.inducing_init,
+        solver=given.solver,
+        optimizer=given.optimizer,
+        metric=given.metric,
+    )
+
+
+def check_posterior_method(family: Any) -> None:
+    """Raise if the posterior cannot be given what is asked for."""
+    given, chosen = family.parameters, family.posterior_method
+    reason = chosen.refuses(request_of(family, chosen))
+    if reason is None and not (chosen.uses_bound or is_auto(given.bound)):
+        reason = f"has no bound, so that none can be chosen. Got bound={as_text(given.bound)}"
+    if reason is not None:
+        raise ValueError(
+            f"{family.name}: posterior={as_text(given.posterior)} {reason}. Change this, or set "
+            "posterior='inducing'."
+        )
+
+
+def job_of(
+    family: Any, rows: Any, kernel: Kernel, model: Model, name: str, posterior: PosteriorMethod
+) -> Job:
+    """The `Job` of a table, by its plan."""
+    _check_metric(family, rows.n_features)
+    if rows.X_std is not None:
+        _check_uncertain_inputs(family)
+    request, given = request_of(family, posterior), family.parameters
+    planned = plan(request, facts_of(rows, kernel, request))
+    size, n = planned.n_inducing, len(rows)
+    initialise, are_given = family.initialiser(size, rows.n_features)
+    width = len(given.inducing_init) if are_given else size
+    memory = get_config()["working_memory"] * 2**20
+    return Job(
+        name=name,
+        rows=rows,
+        kernel=kernel,
+        model=model,
+        posterior_method=planned.posterior_method,
+        points=Points(size, initialise, is_auto(given.n_inducing), are_given),
+        settings=Settings(
+            solver=resolve_solver(given.solver, given.optimizer, n, width),
+            n_restarts=given.n_restarts_optimizer,
+            max_iter=given.max_iter,
+            tol=tolerance(given.tol),
+            start_rows=planned.start_rows,
+            options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
+            move_basis=given.optimize_inducing,
+            deadline=family.deadline,
+            progress=family.progress and partial(family.progress, about=name),
+        ),
+        is_free=given.kernel is None,
+        tries_logarithms=planned.tries_logarithms,
+        plan=planned.summary,
+        metric=given.metric,
+        spreads=rows.scale(NO_EFFECT if given.kernel is None else 1.0),
+    )
+
+
+def tolerance(tol: float | str) -> float:
+    """The number that `tol` stands for, in nats per row."""
+    return _TOL if is_auto(tol) else tol
+
+
+def _check_metric(family: Any, d: int) -> None:
+    """Raise where a metric has more rows than there are columns, or a row has several values."""
+    metric, name = family.parameters.metric, family.name
+    if metric not in UNMIXED and family.has_sites and family.likelihood.n_latent > 1:
+        raise ValueError(
+            f"{name}: metric={as_text(metric)} needs one latent value per row, and a softmax has "
+            "one per class. Set metric to 'ard', or multi_class to 'one_vs_rest'."
+        )
+    if isinstance(metric, Integral) and metric > d:
+        raise ValueError(
+            f"{name}: metric={metric} is the rank of a matrix with a column for each of the {d} "
+            f"features of X. Set metric to at most {d}, or to 'ard'."
+        )
+
+
+def _check_uncertain_inputs(family: Any) -> None:
+    """Raise where `X_std` is given, and something else needs inputs that are known."""
+    needs = UncertainInputs().refuses(request_of(family, UncertainInputs()))
+    if type(family.posterior_method) not in (Auto, InducingPoints):
+        needs = (
+            f"posterior='inducing', without parameters. Got {as_text(family.parameters.posterior)}"
+        )
+    if needs is not None:
+        raise ValueError(f"{family.name}: X_std needs {needs}. Change this, or leave X_std out.")

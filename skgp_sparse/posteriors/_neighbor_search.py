@@ -1,0 +1,342 @@
+"""The search for a model of neighbours: its hyperparameters, metric and smoothness.
+
+1. Hyperparameters maximise the density of rows that are left out, each given its neighbours: from
+   the likeliest of some starts around the initial ones and around those of a small exact fit.
+2. Columns may be mixed: a metric has a penalty on its distance from where it begins. Neighbours
+   are looked for again between two runs, as near has changed.
+3. Where the kernel is the default one, it may be smoother or else rougher.
+4. The best model so far goes on with more rows.
+5. One factor of all variances makes the rows held out most likely.
+
+Models are compared by rows held out, with few rows and iterations in a run. A full metric has to
+lead by a standard error; one of a rank that the user asks for is kept in any case.
+"""
+
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from skgp_sparse import kernels
+from skgp_sparse._engine import left_out
+from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
+from skgp_sparse._engine.visited_rows import known_rows
+from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
+from skgp_sparse.inference.optimizers import STOPPED, climb
+from skgp_sparse.inference.parameter_vectors import (
+    VectorFunction,
+    arithmetic,
+    if_possible,
+    value_or_minus_inf,
+)
+from skgp_sparse.posteriors._calibration import variance_factor
+from skgp_sparse.posteriors._metric_starts import full, low_rank, prior_of, rank, wants_full
+from skgp_sparse.posteriors._validation_set import ValidationScore
+from skgp_sparse.solvers import Fit
+
+FEW, MANY = 100, 200  # neighbours of a prediction, by default
+LEAVE_ONE_OUT = "leave-one-out log density"  # what is maximised
+FIT = 30  # neighbours of rows that are left out, by default
+_SEARCH = 1.25  # time that is left, in units of that of the search: others follow
+_ROUGHLY = 50  # neighbours of predictions by which models are compared
+_AT_FIRST, _SMOOTHNESS = 1.5, (2.5, 0.5)  # of a Matérn kernel: to begin with, and afterwards
+_SCALES, _QUIETER = (1.0, 0.4), (0.0, 2.0, 4.6)  # of starts: factors, and logarithms of noise
+_SEVERAL = 600  # rows held out that say how many neighbours pay
+_CENTRAL = 0.93  # of the rows held out, at least, are in intervals of 95 %
+_LEAST_FACTOR = 1e-6  # of all variances: noise may be next to nothing
+_WORTH = 0.005  # nats per row that twice as many neighbours have to gain
+
+
+class Budget(NamedTuple):
+    """What a run of the search costs at most."""
+
+    rows: int  # that are left out
+    iterations: int
+
+
+_FIRST = Budget(1000, 30)  # from the likeliest start
+_STARTS = 500  # rows that tell which one that is
+_OF_METRIC = Budget(4000, 20)
+_OF_SMOOTHNESS = Budget(1000, 6)
+_LAST = Budget(4000, 20)  # of the best model
+_OF_NOISE = 6  # iterations with another noise
+_CONCLUDED = 4000  # rows that the value of the fit is of
+
+
+class NearestNeighborModel(NamedTuple):
+    """What predictions from neighbours need beside the rows."""
+
+    kernel: object
+    metric: np.ndarray | None = None
+    prior: MetricPrior | None = None  # of the metric
+    k: int = FEW
+    factor: float = 1.0
+    curvature: object = None  # that the last run found, for `maximise`
+
+
+class Trial(NamedTuple):
+    """A model, and how likely it makes the rows held out."""
+
+    local: NearestNeighborModel
+    score: ValidationScore
+
+    density = property(lambda self: self.score.density)
+
+
+class NearestNeighborSearch:
+    """Looks for the best `NearestNeighborModel` of a job.
+
+    Parameters
+    ----------
+    job : Job
+    validation : ValidationSet
+    k : int or None
+        Neighbours of predictions; None: as many as pay.
+    k_fit : int
+        Neighbours of rows that are left out in training.
+    """
+
+    def __init__(self, job, validation, k=None, k_fit=FIT):
+        self.job, self.validation, self.k, self.k_fit = (
+            job.within(_SEARCH),
+            validation,
+            k,
+            k_fit,
+        )
+        self.known, self.n_iter = known_rows(job.rows, job.settings.options.memory), 0
+        self.n_jobs, self.stopped = job.settings.options.n_jobs, False
+
+    def learn(self, starts):
+        """The best `Trial`, with the neighbours of a prediction."""
+        return self.with_neighbors(self.refined(self.first(starts)))[0]
+
+    def first(self, starts):
+        """The `Trial` of the best of some kernels to begin with."""
+        local = self._started(starts)
+        return self.scored(self.climbed(local, _FIRST))
+
+    def refined(self, best):
+        """The best `Trial` of other metrics and smoothness, after a last run."""
+        if rank(self.job):
+            best = self._mixed(best.local)
+        elif wants_full(self.job) and not self.is_over():
+            mixed = if_possible(self._mixed, best.local) or best
+            best = mixed if mixed.score.is_better_than(best.score) else best
+        if self.job.is_free:
+            first = best.local
+            for nu in _SMOOTHNESS:
+                if self.is_over() or best.local is not first:
+                    break
+                other = if_possible(self._of_smoothness, first, nu) or best
+                best = max(best, other, key=density_of)
+        if self.is_over():
+            return best
+        last = if_possible(lambda: self.scored(self.climbed(best.local, _LAST))) or best
+        return max(best, last, key=density_of)
+
+    def with_neighbors(self, best):
+        """The `Trial` with as many neighbours of a prediction as pay, and places of its rows.
+
+        Few of the rows that are held out say how many pay.
+        """
+        if self.k is not None:
+            return self.scored(best.local, self.k), slice(None)
+        if self.is_over():
+            return best, slice(None)
+        few, places = self.validation.some(_SEVERAL)
+        best = self.scored(best.local, _ROUGHLY, few)
+        for k in (FEW, MANY):
+            more = None if self.is_over() else if_possible(self.scored, best.local, k, few)
+            if more is None or not more.density > best.density + _WORTH:
+                break
+            best = more
+        return best, places
+
+    def is_over(self):
+        """Whether a callback or the deadline has asked to end the search."""
+        return self.stopped or self.job.settings.deadline.is_over()
+
+    def climbed(self, local, budget):
+        """The model after some iterations with neighbours held."""
+        if self.is_over():
+            return local
+        objective = self.objective(local, *self.validation.others(budget.rows), learn_metric=True)
+        function = VectorFunction(objective, local.kernel, prior=prior_of(self.job))
+        most = min(budget.iterations, self.job.settings.max_iter)
+        options = {"max_iter": most, "callback": self._progress, "alike": True}
+        options["curvature"] = deepcopy(local.curvature)
+        maximum = climb(function, self.job.settings, **options)
+        self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.message == STOPPED
+        objective, kernel = function.at(maximum.x)
+        metric, curvature = objective.metric, maximum.curvature
+        return local._replace(kernel=kernel, metric=metric, curvature=curvature)
+
+    def scored(self, local, k=_ROUGHLY, validation=None):
+        """The `Trial` of a model, calibrated by the rows held out, given k neighbours."""
+        validation, local = (
+            validation or self.validation,
+            local._replace(k=k, factor=1.0),
+        )
+        left = self._left(validation.chosen, validation.count, local, k)
+        with arithmetic():
+            mean, variance = left_out.moments(local.kernel, left, local.metric, self.n_jobs)
+        variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
+        errors, known = (validation.block.y - mean) ** 2, validation.noise
+        factor = variance_factor(errors, variance, known, validation.count, _CENTRAL, _LEAST_FACTOR)
+        score = validation.score(_name(local), mean, factor * variance + known)
+        return Trial(local._replace(factor=factor), score)
+
+    def conclude(self, local):
+        """The `Fit` of a model; its value is that of random rows."""
+        objective = self.objective(local, *self.validation.sample(_CONCLUDED))
+        posterior = posterior_of(self.known, local)
+        with arithmetic():
+            value = objective.value(local.kernel)
+        objective = replace(objective, posterior=posterior)
+        selection, n_iter = tuple(self.validation.candidates), max(self.n_iter, 1)
+        found = Fit(local.kernel, objective, posterior, value, n_iter, selection=selection)
+        return found._replace(refit=with_other_noise)
+
+    def objective(self, local, chosen, count, learn_metric=False):
+        """`NeighborsObjective` of some rows, whose neighbours are those of a model."""
+        left, rows = self._left(chosen, count, local, self.k_fit), self.job.rows
+        given = {"metric": local.metric, "n_jobs": self.n_jobs}
+        if learn_metric:
+            given["prior"] = local.prior
+        return NeighborsObjective(left, rows, rows.total_weight(), **given)
+
+    def _left(self, chosen, count, local, k):
+        """Rows that are left out, and their neighbours in a model."""
+        block = self.job.rows.block(chosen)
+        near = posterior_of(self.known, local._replace(k=k + 1))
+        places, nearest = near.around(block.X, self.n_jobs)
+        return left_out.left_out(places, block, chosen, nearest, count)
+
+    def _started(self, starts):
+        """The model at the likeliest of some kernels, unless all of them fail.
+
+        Around each of them some scales and less noise are looked at, values alone: a fit of few
+        rows takes structure that it cannot see for noise.
+        """
+        rows, found, prior = self.validation.others(_STARTS), [], prior_of(self.job)
+        for kernel in map(self._of_the_search, starts):
+            try:
+                objective = self.objective(NearestNeighborModel(kernel), *rows)
+                for one in _around(kernel, self.job.rows.n_features):
+                    value = value_or_minus_inf(objective, one, False, prior=prior)
+                    found.append((value, one))
+            except np.linalg.LinAlgError as failure:
+                error = failure
+        if not found:
+            raise error
+        return NearestNeighborModel(max(found, key=lambda pair: pair[0])[1])
+
+    def _of_the_search(self, kernel):
+        """The kernel with the bounds and the smoothness with which the search begins."""
+        if self.job.cheap:  # whose noise may be next to nothing
+            kernel = self.job.cheap.kernel.clone_with_theta(kernel.theta)
+        return with_nu(kernel, _AT_FIRST) if self.job.is_free else kernel
+
+    def _mixed(self, local):
+        """The `Trial` of a metric that is learned."""
+        return self.scored(self.climbed(self._with_metric(local), _OF_METRIC))
+
+    def _of_smoothness(self, local, nu):
+        """The `Trial` of another smoothness."""
+        other = local._replace(kernel=with_nu(local.kernel, nu))
+        return self.scored(self.climbed(other, _OF_SMOOTHNESS))
+
+    def _with_metric(self, local):
+        """The model whose metric may be learned."""
+        if not rank(self.job):
+            kernel, prior = full(local.kernel, self.job.rows.n_features)
+        else:
+            left = self._left(*self.validation.others(_FIRST.rows), local, self.k_fit)
+            with arithmetic():
+                kernel, prior = low_rank(local.kernel, left, rank(self.job), self.n_jobs)
+        return local._replace(kernel=kernel, metric=prior.start, prior=prior, curvature=None)
+
+    def _progress(self, iteration, value):
+        """Tell the user's callbacks; returns whether to stop."""
+        progress, n = self.job.settings.progress, self.job.rows.total_weight()
+        if progress is None:
+            return False
+        note = f"leave-one-out density {value / n:.4f}"
+        return progress(iteration, value, note=note, quantity=LEAVE_ONE_OUT)
+
+
+def with_other_noise(job, fit, kernel, moves):
+    """The `Fit` that goes on from another one with a kernel of other noise, its metric held.
+
+    The kernel is held, too, unless it `moves`.
+
+    Its variances have the factor that makes the rows most likely that are left out.
+    """
+    objective, n_iter = fit.objective, fit.n_iter
+    if moves:
+        function = VectorFunction(objective, kernel, prior=prior_of(job))
+        most = min(_OF_NOISE, job.settings.max_iter)
+        tell = job.settings.progress and partial(job.settings.progress, quantity=LEAVE_ONE_OUT)
+        maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
+        (objective, kernel), n_iter = function.at(maximum.x), n_iter + maximum.n_iter
+    before, left = fit.posterior, objective.left
+    posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric)
+    with arithmetic():
+        n_jobs = job.settings.options.n_jobs
+        value = objective.value(kernel)
+        mean, variance = left_out.moments(kernel, left, before.metric, n_jobs)
+    given = (left.y - mean) ** 2, np.maximum(variance - left.noise, 0.0), left.noise, left.count
+    posterior = replace(posterior, factor=variance_factor(*given, _CENTRAL, _LEAST_FACTOR))
+    return fit._replace(
+        kernel=kernel,
+        objective=replace(objective, posterior=posterior),
+        posterior=posterior,
+        value=value,
+        n_iter=n_iter,
+    )
+
+
+def _around(kernel, d):
+    """A kernel, and the same at some scales and with less noise."""
+    of_length = [place for places, _ in kernels.length_scale_places(kernel, d) for place in places]
+    of_noise = [place for places in kernels.positions_of(kernel, "noise_level") for place in places]
+    for scale, quieter in product(_SCALES, _QUIETER if of_noise else (0.0,)):
+        theta = kernel.theta
+        theta[of_length] += np.log(scale)
+        theta[of_noise] -= quieter
+        yield kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+
+
+def posterior_of(known, local):
+    """`NeighborsPosterior` of a model given the known rows."""
+    return NeighborsPosterior.of(local.kernel, known, local.k, local.metric, local.factor)
+
+
+def with_nu(kernel, nu):
+    """The kernel with another smoothness of its Matérn kernels."""
+    names = [name for name in kernel.get_params() if name.split("__")[-1] == "nu"]
+    return clone(kernel).set_params(**dict.fromkeys(names, nu))
+
+
+def density_of(trial):
+    """How likely a `Trial` makes the rows held out; -inf where its numbers are none."""
+    return trial.density if np.isfinite(trial.density) else -np.inf
+
+
+def _name(local):
+    """What a user calls a model."""
+    nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
+    smoothness = f"nu={nus[0]}, " if nus else ""
+    return f"neighbors ({smoothness}{name_of(local.metric)}{local.k} neighbors)"
+
+
+def name_of(metric):
+    """What a user calls a metric, before a comma; nothing where there is none."""
+    if metric is None:
+        return ""
+    r, d = metric.shape
+    return "full metric, " if r == d else f"rank-{r} metric, "

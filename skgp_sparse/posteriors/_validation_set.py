@@ -1,0 +1,168 @@
+"""Rows that are held out, and what became of the models that predicted them."""
+
+from copy import copy
+from dataclasses import replace
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse._engine.feature_posterior import noise_variance
+from skgp_sparse.posteriors._calibration import log_densities
+from skgp_sparse.posteriors._contract import Candidate
+
+_MOST = 2000  # rows held out
+_SHARE, _SHARE_WITH_SITES = 2, 5  # one in so many is, at most: sites are learned without them
+_ROUNDING = 1e-9  # of a row's weight
+
+
+class ValidationScore(NamedTuple):
+    """How likely a model makes the rows held out."""
+
+    of_rows: np.ndarray  # (n,) log density, the mean over targets
+    count: np.ndarray  # (n,) how often each row counts
+
+    density = property(lambda self: float(np.average(self.of_rows, weights=self.count)))
+
+    def take(self, rows):
+        """The same of some of the rows."""
+        return ValidationScore(self.of_rows[rows], self.count[rows])
+
+    @classmethod
+    def of_failure(cls, count):
+        """That of a model which could not be computed."""
+        return cls(np.full(len(count), -np.inf), count)
+
+    @classmethod
+    def joined(cls, scores):
+        """That of the rows of all of some."""
+        return cls(*map(np.concatenate, zip(*scores)))
+
+    def is_better_than(self, other, errors=1.0):
+        """Whether it is ahead of another one by so many standard errors of their difference."""
+        if not (np.isfinite(self.density) and np.isfinite(other.density)):
+            return self.density > other.density
+        gain = self.of_rows - other.of_rows
+        mean = np.average(gain, weights=self.count)
+        spread = np.average((gain - mean) ** 2, weights=self.count)
+        return mean > errors * np.sqrt(spread / self.count.sum())
+
+
+class ValidationSet:
+    """Random rows of a table that compare models.
+
+    Of a row that counts several times, some copies may be held out and others not.
+
+    Parameters
+    ----------
+    rows : Dataset
+    random_state : RandomState
+    has_sites : bool
+        Whether rows have a likelihood.
+
+    Attributes
+    ----------
+    chosen : ndarray of shape (n,)
+        Their numbers in the table, sorted.
+    count : ndarray of shape (n,)
+        How often each of them counts.
+    block : Batch
+    noise : ndarray of shape (n,)
+        Known noise variance.
+    candidates : list of Candidate
+        Models that were compared.
+    """
+
+    def __init__(self, rows, random_state, has_sites=False):
+        self.rows, self.random_state, self.candidates = rows, random_state, []
+        share = _SHARE_WITH_SITES if has_sites else _SHARE
+        sample, count = self.sample(share * _MOST)
+        drawn = copies(count, min(_MOST, max(len(rows) // share, 1)), random_state)
+        self.chosen, self.count = sample[drawn > 0], drawn[drawn > 0]
+        self.block, self.clock = rows.block(self.chosen), perf_counter()
+        self.scale = rows.y_scale[rows.y_scale > 0]  # of the targets that vary
+        self.noise = np.broadcast_to(self.block.noise, len(self.chosen)).astype(float)
+
+    def some(self, size):
+        """The first so many of a random order of the rows, whose order stays; and their places."""
+        if size >= len(self.chosen):
+            return self, slice(None)
+        places = np.sort(self.random_state.permutation(len(self.chosen))[:size])
+        other = copy(self)
+        other.chosen, other.count = self.chosen[places], self.count[places]
+        other.block, other.noise = self.rows.block(other.chosen), self.noise[places]
+        return other, places
+
+    def others(self, size):
+        """Numbers of about so many random rows beside these, and how often they count."""
+        chosen, count = self.sample(size + len(self.chosen))
+        left, place = np.ones(len(chosen)), np.searchsorted(self.chosen, chosen)
+        if self.rows.weight is not None:
+            left = self.rows.weight[chosen]
+        is_held_out = np.append(self.chosen, -1)[place] == chosen
+        held = np.append(self.count, 0.0)[place] * np.minimum(left, 1.0)
+        left = np.minimum(count, left - is_held_out * held)
+        return chosen[left > _ROUNDING], left[left > _ROUNDING]
+
+    def training_rows(self, most):
+        """The table of all rows that are not held out, or of so many random ones: a copy."""
+        chosen, count = self.others(most)
+        weight = None if self.rows.weight is None else count
+        return replace(self.rows.subset(chosen), weight=weight)
+
+    def score(self, name, mean, variance):
+        """The `ValidationScore` of a model that predicts targets with these moments.
+
+        They are in standardised units, and so are its log densities.
+
+        Parameters
+        ----------
+        name : str
+        mean : ndarray of shape (n, p)
+        variance : ndarray of shape (n,)
+            That of the noise included.
+        """
+        errors = (self.block.y - mean) ** 2
+        squared = np.average(errors * self.scale**2, axis=0, weights=self.count)
+        densities = log_densities(errors, variance)
+        return self._logged(name, densities, float(np.sqrt(squared.mean())))
+
+    def score_posterior(self, name, process, n_jobs, likelihood=None):
+        """The `ValidationScore` of a `Posterior` that has not seen these rows."""
+        mean, variance = self.predicted(process, n_jobs)
+        if likelihood is None:
+            return self.score(name, mean, variance + self.noise)
+        y, latent = self.block.y[:, 0], mean[:, 0] + self.block.offset
+        return self._logged(name, likelihood.log_density(y, latent, variance), np.nan)
+
+    def _logged(self, name, densities, rmse):
+        """The `ValidationScore` of log densities (n,); their model becomes a candidate."""
+        score = ValidationScore(densities, self.count)
+        density = score.density - np.mean(np.log(self.scale))
+        seconds, self.clock = perf_counter() - self.clock, perf_counter()
+        self.candidates.append(Candidate(name, float(density), rmse, seconds))
+        return score
+
+    def predicted(self, process, n_jobs):
+        """Mean and variance by a `Posterior`, its learned noise included, and no known one."""
+        mean, variance = process.mean_and_variance(self.block.X, n_jobs)
+        variance = variance + noise_variance(process.kernel, self.block.X)
+        return mean, np.maximum(variance, np.finfo(float).tiny)
+
+    def sample(self, size):
+        """Numbers of so many random rows of all, and how often they count."""
+        rows = self.rows
+        chosen = rows.sample(size, self.random_state)
+        if rows.weight is None or len(chosen) < np.count_nonzero(rows.weight):
+            return chosen, np.ones(len(chosen))
+        return chosen, rows.weight[chosen]
+
+
+def copies(weight, size, random_state):
+    """How many of `size` random rows are copies of each row; those of a weight below 1 have one."""
+    order = random_state.permutation(len(weight))
+    total = np.cumsum(weight[order])
+    places = (np.arange(size) + random_state.uniform()) * total[-1] / max(size, 1)
+    drawn = np.empty(len(weight))
+    drawn[order] = np.bincount(np.searchsorted(total, places, "right"), minlength=len(weight))
+    return np.minimum(drawn, np.maximum(np.floor(weight), 1.0))
