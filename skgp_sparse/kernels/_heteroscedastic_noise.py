@@ -82,7 +82,7 @@ class HeteroscedasticNoise(DifferentiableKernel):
 
     def as_node(self) -> Node:
         """Return the node of this kernel, which is nothing but noise."""
-        return VaryingNoiseNode(self)
+        return HeteroscedasticNoiseNode(self)
 
     def _matrix(self, X: Array, Y: Array | None) -> Array:
         return np.diag(self.diag(X)) if Y is None else np.zeros((len(X), len(Y)))
@@ -109,7 +109,7 @@ def without_noise(kernel: Kernel) -> Kernel:
     return kernel.k1 if has_some else kernel
 
 
-class VaryingNoiseNode(White):
+class HeteroscedasticNoiseNode(White):
     """White noise whose variance varies with the inputs."""
 
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
