@@ -291,3 +291,19 @@ def test_no_two_classes_share_a_name():
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     ]
     assert not {name for name in names if names.count(name) > 1}
+
+
+@pytest.mark.parametrize(
+    "method, file",
+    [("FourierFeatures", "_fourier_features"), ("IterativeExact", "_iterative_exact")],
+)
+def test_a_posterior_is_a_file_and_a_line_of_names(method, file):
+    """No other room knows a posterior method, so that one of a user works as those shipped."""
+    users = {
+        module
+        for module, tree in trees().items()
+        for node in ast.walk(tree)
+        if method in (getattr(node, "id", None), getattr(node, "name", None))
+    }
+    room = "skgp_sparse.posteriors"
+    assert users <= {room, f"{room}._names", f"{room}.{file}"}
