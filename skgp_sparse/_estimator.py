@@ -50,7 +50,7 @@ _Self = TypeVar("_Self", bound="SparseGP")
 
 
 class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, BaseEstimator):
-    """One or several fitted processes; several where classes become binary problems.
+    """Base class of the estimators: one fitted process, or several of binary problems.
 
     A subclass says what its rows are (`_family`).
     """
@@ -136,7 +136,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         return read(self, rules, X, y, sample_weight, offset, reset, X_std, self._types)
 
     def _earlier(self):
-        """What an earlier fit may be gone on from."""
+        """Earlier fit from which this one may continue; None if there is none."""
         return None
 
     def set_params(self: _Self, **params: Any) -> _Self:
@@ -286,7 +286,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         self._see_columns(fits)
 
     def _stream_so_far(self, family):
-        """What is known of the rows before; None if there were none."""
+        """State of the stream of rows before this call; None if there were no rows."""
         if hasattr(self, "_stream") or not hasattr(self, "kernel_"):
             return getattr(self, "_stream", None)
         rows, reason = self._fits[0].rows, None

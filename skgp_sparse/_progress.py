@@ -1,4 +1,4 @@
-"""What a fit tells while it runs: printed lines, callbacks, and what is drawn of it later."""
+"""Reports of a fit while it runs: printed lines, callbacks, and values to be drawn later."""
 
 from time import monotonic
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Run(NamedTuple):
-    """What an estimator keeps of one run of an optimiser; see its attribute `convergence_`.
+    """Record of one run of an optimiser, as in the attribute `convergence_` of estimators.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What all estimators share: fits that fail leave no trace, and files are read with care."""
+"""Safeguards of all estimators: fits that fail leave no trace, and files are read with care."""
 
 import pickle
 from contextlib import contextmanager

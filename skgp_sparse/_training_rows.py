@@ -1,4 +1,4 @@
-"""What a fitted regressor says of its training rows."""
+"""Attributes and methods of a fitted regressor that concern its training rows."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted

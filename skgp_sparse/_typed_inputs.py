@@ -1,4 +1,4 @@
-"""What every estimator knows of the columns of its inputs: their types, and missing values."""
+"""Inputs of every estimator: the types of their columns, and missing values."""
 
 import numpy as np
 from sklearn.utils import check_array
@@ -19,7 +19,7 @@ class TypedInputs:
     """A mixin of estimators that take data frames and missing values."""
 
     def _learn_types(self, X, name):
-        """What the columns of X are; those of rows that are elsewhere are numbers."""
+        """Learn the types of the columns of X; on a cluster or in a source, all are numbers."""
         vars(self).pop("categories_", None)
         self._types, chosen = None, self.categorical_features
         if not (is_lazy(X) or isinstance(X, OpenSource)):
@@ -89,7 +89,7 @@ class TypedInputs:
         check_gaps(X, self._fits[0].kernel, self._names(), what, during)
 
     def _remedy(self):
-        """What is said of missing values where fit had none."""
+        """Remedy that errors about missing values name, where fit had none."""
         if self._takes_missing() and hasattr(self, "kernel_"):
             return "There were none in fit. Impute them, or fit with such rows."
         return NO_GAPS

@@ -658,7 +658,7 @@ def _quantiles(estimator: Any, X: Any, probabilities: AnyArray, offset: MaybeArr
 
 
 def _mean_and_std(estimator: Any, X: Any, name: str) -> tuple[Array, Array]:
-    """What ``predict(X, return_std=True)`` returns."""
+    """Mean and standard deviation that ``predict(X, return_std=True)`` returns."""
     try:
         mean, std = estimator.predict(X, return_std=True)
     except (TypeError, AttributeError) as error:  # those that hand it on may not expect a pair

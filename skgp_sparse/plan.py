@@ -42,7 +42,7 @@ UNMIXED = "auto", "ard"  # metrics that mix no columns, unless neighbours see to
 
 
 class Facts(NamedTuple):
-    """What the rows of a fit are like, as far as the plan depends on it.
+    """Facts about the rows of a fit, as far as the plan depends on them.
 
     Parameters
     ----------

@@ -944,7 +944,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         return view.functions(*given, copy(self)._query, name)  # whatever is fitted later
 
     def components(self, X: ArrayLike) -> Components:
-        """What columns do alone and together, where the kernel is `OrthogonalAdditive`.
+        """Compute effects of columns, alone and together, of an `OrthogonalAdditive` kernel.
 
         Parameters
         ----------

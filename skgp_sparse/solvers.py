@@ -116,7 +116,7 @@ class Fit(NamedTuple):
 
 
 class KeepParameters(BaseEstimator, Solver):
-    """Nothing moves: what ``optimizer=None`` stands for."""
+    """Solver that moves no parameters, as with ``optimizer=None``."""
 
     moves = False
 
@@ -300,7 +300,7 @@ class UserOptimizer(BaseEstimator, Solver):
 
     @staticmethod
     def _checked(answer: Any, kernel: Kernel) -> tuple[Array, float]:
-        """What a user's optimiser found: theta and minus the value there."""
+        """Theta and minus the value there that a user's optimiser found, checked."""
         with suppress(TypeError, ValueError):
             theta, value = answer
             theta = np.asarray(theta, dtype=np.float64)

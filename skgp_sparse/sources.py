@@ -75,7 +75,7 @@ class Chunk(NamedTuple):
 
 
 class Source(Protocol):
-    """What takes the place of X: an object that gives training rows chunk by chunk.
+    """Source of training rows in the place of X: an object that gives them chunk by chunk.
 
     Any object with these two members is a source. It need not be a subclass.
 

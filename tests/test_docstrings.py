@@ -1,5 +1,6 @@
 """Docstrings of everything public: complete by numpydoc's rules, and their examples run."""
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -54,6 +55,7 @@ IGNORED_IN_METHODS = {"EX01"}  # scikit-learn: the example of the class shows it
 IGNORED_IN_PROPERTIES = {"PR02", "GL08"}  # scikit-learn
 IGNORED_IN_OVERRIDES = {"PR01", "RT01"}  # the contract stands once, in the base class
 IGNORED_IN_KERNELS = {"PR01", "PR07", "RT01", "RT03"}  # scikit-learn's interface, and helpers
+WITHOUT_A_NOUN = re.compile(r"(What|Those|That of|The same|Nothing|Of|One)\b")
 STEPS_OF_STRATEGIES = {"learn", "go_on", "objective"}  # "auto" goes on between them
 MIXINS = {"skgp_sparse._training_rows"}
 REQUIRED_OF_ESTIMATORS = {"SA01", "ES01"}
@@ -128,6 +130,25 @@ def test_everything_public_has_a_page():
         for name in importlib.import_module(f"skgp_sparse.{room}").__all__
     }
     assert len(public) > 50 and not public - documented().keys()
+
+
+def docstrings(path):
+    """Line and docstring of a module, its classes and its functions, private ones included."""
+    kinds = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
+    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+        if isinstance(node, kinds) and (text := ast.get_docstring(node)) is not None:
+            yield node.body[0].lineno, text
+
+
+def test_first_sentences_can_be_read_alone():
+    """An editor shows the first sentence: it names what is returned, and refers to no other one."""
+    found = [(path, line, text) for path in PATHS for line, text in docstrings(path)]
+    without_a_noun = [
+        f"{path}:{line}: {text.splitlines()[0]}"
+        for path, line, text in found
+        if WITHOUT_A_NOUN.match(text)
+    ]
+    assert len(found) > 2000 and without_a_noun == []
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -1,4 +1,4 @@
-"""What a process is written in: the contract of a basis, and of its features at one kernel.
+"""Contracts of a basis, in which a process is written, and of its features at one kernel.
 
 Given features ``V`` of the rows (n, m), a process is ``f = V w + rest`` with ``w ~ N(0, I)``; the
 rest is independent between rows, of variance ``r``, the residual. Whatever the features are, the

@@ -224,7 +224,7 @@ def solve_forward(problem):
 
 
 def _see(problem, features, block, forward):
-    """What the second visit wants to know of a block, as a list of one."""
+    """List with the `Forward` of a block, computed unless the first pass has kept it."""
     return [forward or passes.forward_block(problem, problem.project(features, block.X), block)]
 
 

@@ -16,7 +16,7 @@ _EVERY = 50  # rough products until the residual is computed
 
 
 class LinearSolution(NamedTuple):
-    """What a solve ends with."""
+    """Solution of a linear system, its residual, and the number of iterations."""
 
     x: np.ndarray  # (n, p)
     residual: np.ndarray  # (n, p) of x
@@ -66,7 +66,7 @@ def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None, 
 
 @dataclass
 class _Run:
-    """What all rounds of a solve have in common."""
+    """Settings and counters that all rounds of a solve have in common."""
 
     exact: object
     precondition: object

@@ -66,7 +66,7 @@ class Layout(NamedTuple):
 
 
 def at(values: Any, rows: Index) -> Any:
-    """Those of some rows, from an array (n, ...); one number for all rows, or None, as it is."""
+    """Values of some rows, from an array (n, ...); a number or None as it is."""
     return values if np.ndim(values) == 0 else values[rows]
 
 

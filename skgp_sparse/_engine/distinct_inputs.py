@@ -31,7 +31,7 @@ class Groups(NamedTuple):
 
 
 class GroupMeans(NamedTuple):
-    """What rows that coincide say together, and the part of the value that no kernel changes."""
+    """Weighted means of rows that coincide, and the constant of the log marginal likelihood."""
 
     s2: np.ndarray  # (n,) noise variance
     D: np.ndarray  # (u,)
@@ -72,7 +72,7 @@ def group_table(rows):
 
 
 def means_of(kernel, groups):
-    """What rows that coincide say together, as `GroupMeans`."""
+    """`GroupMeans` of rows that coincide: their precision-weighted means and noise variances."""
     _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
     s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
     precision = groups.weight / s2

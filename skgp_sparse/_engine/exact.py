@@ -66,11 +66,11 @@ class ExactFeatures(InducingFeatures):
             vars(self)["L"] = _factor(self.kernel, self.Z, self.D, self.n_jobs, gradient=False)[0]
 
     def for_prediction(self, mean_only=False):
-        """The same, without what variances need if only means are wanted."""
+        """A copy of the features for prediction, without L and D if only means are wanted."""
         return replace(super().for_prediction(mean_only), D=None if mean_only else self.D)
 
     def first(self, size):
-        """Those of the first distinct rows only."""
+        """Features of the first `size` distinct rows only."""
         return replace(super().first(size), D=self.D[:size])
 
 

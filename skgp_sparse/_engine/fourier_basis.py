@@ -158,9 +158,9 @@ class Harmonics(Features):
         return (sine_bar * cosine - cosine_bar * sine) @ self.frequencies
 
     def residual_variance(self, X, V, signal):
-        """Nothing."""
+        """Zero variance (n,): the features are complete."""
         return np.zeros(len(X))
 
     def residual_covariance(self, X, V):
-        """Nothing."""
+        """Zero covariance (n, n): the features are complete."""
         return np.zeros((len(X), len(X)))

@@ -92,16 +92,16 @@ class InducingFeatures(Features):
     size = property(lambda self: len(self.Z))
 
     def for_prediction(self, mean_only=False):
-        """The same without what only gradients want, and variances if only means are wanted."""
+        """A copy without the parts that only gradients need, and without L for means only."""
         return replace(self, L=None if mean_only else self.L, T=None, pull_Kuu=None)
 
     def first(self, size):
-        """Those of the first inducing points only, whose factor is the head of the whole one."""
+        """Features of the first inducing points only, with the leading block of the factor L."""
         L = self.L[:size, :size].copy()
         return replace(self, Z=self.Z[:size], L=L, T=None, pull_Kuu=None)
 
     def without_data(self):
-        """Those of the process itself, where L belongs to a kernel matrix with noise."""
+        """Features of the process itself, where L belongs to a kernel matrix with noise."""
         options = Options(jitter=_LITTLE_JITTER)
         return InducingBasis(self.Z).at(self.kernel, options).for_prediction()
 

@@ -150,7 +150,7 @@ class IterativePosterior(Posterior):
         return self.factor * contract.without_negative(np.concatenate(parts), signal)
 
     def _variances(self, X, near, n_jobs):
-        """Of queries that share the features of the rows near to any of them."""
+        """Latent variances of queries, which share the features of the rows near to any."""
         rows, places = np.unique(near, return_inverse=True)
         places = places.reshape(near.shape)
         V = np.empty((len(rows), self.features.size))

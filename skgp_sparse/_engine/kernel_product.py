@@ -32,7 +32,7 @@ class KernelProduct:
         return self._product(lambda *at: kernels.evaluate(kernel, *(X[rows] for rows in at)), V)
 
     def rough(self):
-        """The same in single precision, or None where the kernel has no such tiles."""
+        """Product ``V -> K V`` in single precision, or None where the kernel has no such tiles."""
         tile = kernels.single(self.kernel, self.X)
         return None if tile is None else lambda V: self._product(tile, V.astype(np.float32))
 

@@ -24,7 +24,7 @@ _BLOCK = 1 << 18  # entries of the kernel matrices of a block, whose memory is u
 
 
 class LocalPrediction(NamedTuple):
-    """What a few rows say of each row."""
+    """Predictive mean, variance and prior variance of each row, given a few other rows."""
 
     mean: np.ndarray  # (s, p) m
     variance: np.ndarray  # (s,) v, latent; not negative but for rounding
@@ -55,12 +55,12 @@ def krige(kernel, P, y, noise):
 
 
 def solve(K, y, noise):
-    """The same as `krige`, from the kernel matrices (s, k + 1, k + 1) of the point sets."""
+    """`LocalPrediction` as of `krige`, from kernel matrices (s, k + 1, k + 1) of point sets."""
     return _solve(K, y, noise)[0]
 
 
 def linearise(kernel, P, y, noise):
-    """The same as `krige`, and its pullback.
+    """`LocalPrediction` as of `krige`, and its pullback.
 
     Returns
     -------

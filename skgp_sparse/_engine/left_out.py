@@ -39,7 +39,7 @@ class LeaveOneOut(NamedTuple):
     weight_near: np.ndarray  # (s, k)
 
     def take(self, rows):
-        """The same of some of the rows that are left out; X is shared."""
+        """Subset of the rows that are left out; the inputs X are shared."""
         return LeaveOneOut(self.X, *(column[rows] for column in self[1:]))
 
     def points(self, metric):
@@ -207,7 +207,7 @@ class _Noise:
         return (self.learned[block.near] + block.noise_near) / block.weight_near
 
     def own(self, block):
-        """That of the rows left out (s,)."""
+        """Noise variances (s,) of the rows that are left out."""
         return self.learned[block.own] + block.noise
 
     def bar(self, block, near_bar, own_bar):

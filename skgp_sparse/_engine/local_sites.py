@@ -33,7 +33,7 @@ class SiteRows(NamedTuple):
 
     @classmethod
     def of(cls, rows):
-        """Those of a table that have weight, and their distinct places in the user's numbers."""
+        """`SiteRows` of the rows with weight, and `DistinctRows` of them in the user's numbers."""
         block = rows.everything()
         used = np.broadcast_to(block.weight, len(rows)) > 0
         X, block = rows.stored_inputs(), block.used()
@@ -45,7 +45,7 @@ class SiteRows(NamedTuple):
     n_rows = property(lambda self: len(self.y))
 
     def with_neighbors(self, k, X, n_jobs):
-        """The same rows, and for every place k others that are nearest in X (u, r) of the places.
+        """A copy in which every place has k others as neighbours, nearest in its inputs X (u, r).
 
         `metric.seen` says what X is.
         """

@@ -148,7 +148,7 @@ class PosteriorWithMissingValues(Posterior):
         return moments.reshape(_VALUES, -1, *moments.shape[1:])
 
     def _own(self, X, means, ndim):
-        """What the variances of rows (n,) or (n, k) have beside those at known values."""
+        """Additional variance (n,) or (n, k) of rows because of their missing values."""
         spread = means.var(axis=0)
         return (spread.max(axis=1) if ndim == 1 else spread) + self._noise(X, ndim)
 

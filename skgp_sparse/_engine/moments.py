@@ -22,7 +22,7 @@ _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outl
 
 
 class Moments(NamedTuple):
-    """Of some rows: their weight, and the mean and standard deviation of every column."""
+    """Weight of some rows, and the mean and standard deviation of every column."""
 
     weight: float = 0.0
     mean: np.ndarray | float = 0.0  # (p,)
@@ -40,7 +40,7 @@ class Moments(NamedTuple):
         return Moments(weight, self.mean + delta * share, spread)
 
     def times(self, factor):
-        """The same with every weight multiplied."""
+        """Moments with every weight multiplied by a factor."""
         return self._replace(weight=factor * self.weight)
 
     def root_mean_square(self):
@@ -69,7 +69,7 @@ def mean_and_spread(values, weight):
 
 
 def present_mean_and_spread(values, weight):
-    """The same of the values that are there; 0 in a column where all are missing."""
+    """Mean and standard deviation of the values that are not missing; 0 where all are."""
     there = ~np.isnan(values)
     if there.all():
         return mean_and_spread(values, weight)

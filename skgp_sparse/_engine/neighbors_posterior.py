@@ -72,7 +72,7 @@ class NeighborsPosterior(Posterior):
 
     @classmethod
     def of(cls, prior, rows, k, metric=None, factor=1.0):
-        """That of known rows, near in units of the length scales of the kernel."""
+        """Posterior given known rows, near in units of the length scales of the kernel."""
         scale = scale_of(prior, metric, rows.n_features)
         return cls(prior, rows, rows.variances(prior), min(k, rows.n_places), scale, metric, factor)
 
@@ -159,15 +159,15 @@ class NeighborsPosterior(Posterior):
         return Slopes(*contract.joined(of_block, blocks, n_jobs))
 
     def with_fewer_neighbors(self, most):
-        """The same with at most so many neighbours of a prediction."""
+        """A copy of the posterior that predicts from at most so many neighbours."""
         return replace(self, k=min(self.k, most))
 
     def plus(self, rows):
-        """The same posterior given more `DistinctRows`."""
+        """A copy of the posterior, given more `DistinctRows`."""
         return self._given(JoinedRows(self._pieces).plus(rows))
 
     def forgetting(self, factor):
-        """The same process whose rows count less."""
+        """A copy of the posterior, the weights of its rows multiplied by a factor."""
         return self._given(JoinedRows(self._pieces).times(factor))
 
     @property
@@ -175,7 +175,7 @@ class NeighborsPosterior(Posterior):
         return getattr(self.rows, "pieces", (self.rows,))
 
     def _given(self, rows):
-        """The same process given other rows; searches of pieces that stay are used again."""
+        """A copy of the posterior, given other rows; searches of pieces that stay are reused."""
         other = replace(self, rows=rows, noise=None)
         if "search" in vars(self):
             see = partial(seen, self.prior, self.metric, self.scale)
@@ -197,7 +197,7 @@ class NeighborsPosterior(Posterior):
 
     @cached_property
     def search(self):
-        """Of the nearest rows."""
+        """Search for the rows that are nearest to points."""
         return self.rows.search(partial(seen, self.prior, self.metric, self.scale))
 
     def __getstate__(self):

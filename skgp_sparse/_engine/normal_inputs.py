@@ -70,7 +70,7 @@ class Gaps(NamedTuple):
         return cls(patterns.astype(np.float64), of_column.ravel())
 
     def of(self, rows):
-        """Those of some rows."""
+        """Missing targets of some rows, as `Gaps`."""
         return self if self.patterns is None else self._replace(patterns=self.patterns[rows])
 
     def weights(self, weight, n):
@@ -108,7 +108,7 @@ class LatentBlock(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """What rows say against the posterior of the inducing points."""
+    """Weighted errors and expected squared errors of rows, given the inducing points."""
 
     weights: np.ndarray  # (n, k) in groups of columns that were observed together
     counts: np.ndarray  # (n, g) weights of observed entries in groups that share B

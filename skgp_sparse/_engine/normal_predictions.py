@@ -24,7 +24,7 @@ class Normals(NamedTuple):
     variance: np.ndarray  # (n, d)
 
     def of(self, rows):
-        """Those of some rows."""
+        """Distributions of the inputs of some rows."""
         return Normals(self.mean[rows], self.variance[rows])
 
 

@@ -27,7 +27,7 @@ from skgp_sparse._ground.parallel import empty
 
 
 class Forward(NamedTuple):
-    """What the first visit to a block knows that the second one needs."""
+    """Quantities of a block that the first pass computes and the second one needs."""
 
     V: np.ndarray
     tape: Tape | None
@@ -60,7 +60,7 @@ class Sums(NamedTuple):
         return Sums(*(a + b for a, b in zip(self, more)))
 
     def times(self, factor):
-        """The same with every weight multiplied."""
+        """Sums with every weight multiplied by a factor."""
         return Sums(*(factor * part for part in self))
 
 

@@ -441,7 +441,7 @@ def float64(X: AnyArray) -> Array:
 def by_blocks(
     function: Callable[[Array], Any], X: AnyArray, blocks: Iterable[slice], n_jobs: int
 ) -> Any:
-    """What a function makes of blocks of rows (b, d), together: memory is that of a few blocks."""
+    """Results of a function of blocks of rows (b, d), joined, in the memory of a few blocks."""
     parts = list(ordered_map(lambda rows: function(float64(X[rows])), blocks, n_jobs))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 

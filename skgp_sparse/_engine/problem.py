@@ -1,4 +1,4 @@
-"""One evaluation's question: which model, on which rows, computed how."""
+"""Problem of one evaluation: which model, on which rows, computed how."""
 
 from typing import NamedTuple
 
@@ -19,14 +19,14 @@ class Options(NamedTuple):
 
 
 class Tape(NamedTuple):
-    """What pulls gradients of a block of rows back to theta and to the basis: plain data."""
+    """Data that pull gradients of a block of rows back to theta and to the basis."""
 
     features: object  # for `Features.pull`
     diagonal: object  # pullback of k(x, x)
 
 
 class Observations(NamedTuple):
-    """What a likelihood wants to know of rows: arrays, or a `PerRow` of each."""
+    """Data of rows that a likelihood needs: arrays, or a `PerRow` of each."""
 
     y: object  # (n,)
     offset: object  # (n,)

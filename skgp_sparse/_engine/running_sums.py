@@ -42,13 +42,13 @@ class RunningSums:
 
     @classmethod
     def of(cls, problem):
-        """Those of a problem whose rows are `ArrayDataset`; its units become the origin."""
+        """Sums of a problem whose rows are `ArrayDataset`; its units become the origin."""
         features = problem.features().for_prediction()
         nothing = cls(None, features, problem.rows.y_mean, or_one(problem.rows.y_scale))
         return nothing.plus(problem)
 
     def plus(self, problem):
-        """The same with the rows of a problem that has the same kernel and basis."""
+        """Sums to which the rows of a problem with the same kernel and basis are added."""
         rows = replace(
             problem.rows,
             y=np.column_stack([problem.rows.y, np.ones(len(problem.rows))]),
@@ -67,7 +67,7 @@ class RunningSums:
         return replace(self, sums=sums if self.sums is None else self.sums + sums)
 
     def times(self, factor):
-        """The same with every weight multiplied."""
+        """Sums with every weight multiplied by a factor."""
         return replace(self, sums=self.sums.times(factor))
 
     def solved(self, problem, mean, scale):

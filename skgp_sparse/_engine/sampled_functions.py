@@ -187,7 +187,7 @@ def drawn(posterior, k, n_frequencies, random_state):
 
 
 def in_metric_of(drawn, metric):
-    """The same functions of ``x`` where those that were drawn are functions of ``W x``."""
+    """Sampled functions of ``x``, where those that were drawn are functions of ``W x``."""
     given = drawn.harmonics, drawn.weights, drawn.kernel, drawn.Z, drawn.coefficients, drawn.mean
     return SampledFunctions(*given, metric, drawn.shape, drawn.check)
 

@@ -143,7 +143,7 @@ def _in_closed_form(process, values):
 
 
 def _sampled(processes, columns, seed, threads):
-    """The same from one Sobol sequence; `columns` (k, d) are sorted values."""
+    """Variances as of `_in_closed_form`, by a Sobol sequence; `columns` (k, d) are sorted."""
     d = columns.shape[1]
     points = qmc.Sobol(2 * d, seed=seed).random(_POINTS)
     places = np.minimum((points * len(columns)).astype(int), len(columns) - 1)

@@ -95,14 +95,14 @@ class JoinedRows:
     n_places = n_kept = property(lambda self: sum(len(piece.X) for piece in self.pieces))
 
     def plus(self, rows):
-        """The same with other `DistinctRows`."""
+        """Joined rows to which other `DistinctRows` are added."""
         pieces = list(self.pieces)
         while pieces and len(pieces[-1].X) <= _LARGER * len(rows.X):
             rows = _merged(pieces.pop(), rows)[0]
         return JoinedRows((*pieces, rows))
 
     def times(self, factor):
-        """The same whose rows count less, none of them if the factor is 0."""
+        """Joined rows with weights multiplied by a factor; no rows if the factor is 0."""
         if not factor:
             return JoinedRows(tuple(piece.take(slice(0)) for piece in self.pieces[:1]))
         scaled = (piece._replace(weight=factor * piece.weight) for piece in self.pieces)
@@ -176,7 +176,7 @@ class Nearest:
 
     @classmethod
     def of(cls, search, Q, k, n_jobs=1):
-        """Those of a `PlaceSearch`."""
+        """Nearest rows to the points Q, found by a `PlaceSearch`."""
         k_here = min(k, search.rows.n_places)
         near, distances = search.tree.nearest(Q, k_here, n_jobs)
         return cls(search.rows, near, distances, k).without_others()
@@ -190,7 +190,7 @@ class Nearest:
         return Nearest(rows, near, distances, self.k).without_others()
 
     def without_others(self):
-        """The same without the rows that are near to none of the points."""
+        """A copy without the rows that are near to none of the points."""
         used, near = np.unique(self.near, return_inverse=True)
         return Nearest(self.rows.take(used), near.reshape(self.near.shape), self.distances, self.k)
 

@@ -53,7 +53,7 @@ _ONE, _MINUS_ONE = ct.byref(ct.c_double(1.0)), ct.byref(ct.c_double(-1.0))
 
 @dataclass(frozen=True)
 class Jitter:
-    """What is added to the diagonal before a Cholesky factorisation.
+    """Amount that is added to the diagonal before a Cholesky factorisation.
 
     Attributes
     ----------

@@ -65,7 +65,7 @@ def from_parts(parts):
 
 
 def _weighted_sum(value, weights):
-    """Of every row; one of the two, or both, may be the same for all of them."""
+    """Weighted sum of every row; values, weights or both may be the same for all rows."""
     if weights.ndim == 1:
         return value @ weights
     if len(value) == 1:

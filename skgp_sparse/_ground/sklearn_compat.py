@@ -1,4 +1,4 @@
-"""What the package uses of scikit-learn that is private or absent in some supported versions."""
+"""Functions that the package uses of scikit-learn, private or absent in some versions."""
 
 from inspect import signature
 

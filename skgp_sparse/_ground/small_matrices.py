@@ -54,7 +54,7 @@ def whitened(A, B, unit, noise=0.0):
 
 
 def _repaired(bordered, k, unit):
-    """The same matrices with the jitter that some of them take."""
+    """Matrices, with jitter on the diagonal of those that have no factor without it."""
     for matrix in bordered:
         diagonal = np.einsum("kk->k", matrix)[:k]
         without = diagonal.copy()

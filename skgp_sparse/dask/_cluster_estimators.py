@@ -20,7 +20,7 @@ from skgp_sparse.rows.checks import is_lazy
 
 
 class OnCluster:
-    """What both estimators add to the plain ones."""
+    """Mixin of both estimators: the client of the cluster, and conversion to a plain one."""
 
     client: Any
     _plain: Any

@@ -1,4 +1,4 @@
-"""What the user passes, dask arrays and dataframes, becomes `Partitions` on the workers.
+"""Conversion of the user's dask arrays and dataframes to `Partitions` on the workers.
 
 Partitions stay where they are. Empty ones are left out, and one that is far larger than the rest is
 cut into several parts, which dask may move to idle workers.
@@ -79,7 +79,7 @@ def known_sizes(collection):
 
 
 def aligned(column, what, X, blocks, sizes):
-    """What belongs to each block of X: partitions of a collection, or slices of an array.
+    """Parts of a column for each block of X: partitions of a collection, or slices of an array.
 
     `sizes` are the numbers of rows of the blocks, None if they are not known.
     """

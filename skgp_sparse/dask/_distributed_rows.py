@@ -58,7 +58,7 @@ class DaskDataset(Dataset):
         return sum(self.sizes)
 
     def __reduce__(self):
-        """What travels with a function that is to visit the rows: nothing."""
+        """Pickle as None: no rows travel with a function that is to be applied to them."""
         return type(None), ()
 
     @property

@@ -88,7 +88,7 @@ def _predict_lazily(local, method, probed_by, X, **given):
 
 
 def _predicted(estimator, method, like, X, **given):
-    """What a plain estimator predicts for a block of rows; `like` for an empty one."""
+    """Predictions of a plain estimator for a block of rows; `like` for an empty one."""
     with single_threaded_blas():
         return getattr(estimator, method)(X, **given) if len(X) else like
 

@@ -47,7 +47,7 @@ def resolve_client(client, name):
 
 
 def ask(client, wanted):
-    """What workers answer to a list of delayed objects; nothing stays on the cluster."""
+    """Results that workers compute of a list of delayed objects; none stays on the cluster."""
     futures = send(client, wanted)
     try:
         with in_words(client):

@@ -1,4 +1,4 @@
-"""What workers do with a part of the rows: functions of arrays, which remember nothing.
+"""Tasks of workers on a part of the rows: functions of arrays, without any state.
 
 A task may run twice, on any worker, and gives the same answer: a worker may die.
 """
@@ -48,7 +48,7 @@ class View(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What the client wants to know of a part: of those rows that have weight, if there are any."""
+    """Summary of a part for the client, of the rows that have weight, if there are any."""
 
     rows: int
     inputs: Moments | None = None

@@ -11,7 +11,7 @@ MaybeArray = npt.ArrayLike | None
 
 
 class Display:
-    """What all displays share: axes, and errors of what cannot be drawn.
+    """Base class of all displays: axes, and errors about values that cannot be drawn.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What displays draw of a column of any type that `fit` takes, and tables in which it has a value.
+"""Values to draw of a column of any type that `fit` takes, and tables in which it has a value.
 
 A column is read as estimators read it: by `rows.types`, in numbers. What is drawn are values of its
 own type: times on an axis of dates, levels as points.
@@ -29,7 +29,7 @@ _UNITS = {
 
 
 class DrawnColumn(NamedTuple):
-    """What is drawn of a column."""
+    """Values of a column that are drawn, and the rows or cells of a table that have them."""
 
     values: AnyArray  # (k,) of its own type
     cells: AnyArray  # (k,) rows in which they stand or, of a grid, what a table has instead
@@ -93,7 +93,7 @@ class Range(NamedTuple):
         return _shown(numbers, self.kind, self.example)
 
     def cells(self, numbers: Array) -> AnyArray:
-        """What a table has instead of numbers."""
+        """Values of the column in a table, in place of these numbers."""
         return _as_cells(numbers, self.kind)
 
 
@@ -119,7 +119,7 @@ def with_column(X: Any, rows: AnyArray, place: int, drawn: DrawnColumn, k: int) 
 
 
 class Axis(NamedTuple):
-    """What matplotlib can draw: durations are numbers in a unit, and all else is as it is."""
+    """Axis of matplotlib: durations are numbers in a unit, all other values are as they are."""
 
     label: str | None
     unit: Any = None  # of durations
@@ -174,7 +174,7 @@ def _grid(known: Array, distinct: Array, n_points: int, is_period: bool) -> Arra
 
 
 def _as_cells(numbers: Array, kind: str) -> AnyArray:
-    """What a table has in the place of numbers: times, which are in UTC, and durations."""
+    """Values of a table in place of numbers: times, which are in UTC, and durations."""
     if kind == TIME_OF_DAY:
         return np.array([_time_of_day(hours) for hours in numbers.tolist()], dtype=object)
     if kind not in (TIME, DURATION):

@@ -1,4 +1,4 @@
-"""What one column does."""
+"""Display of the effect of one column on predictions."""
 
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from ._drawn_columns import axis_of, drawn_column, table_and_names, with_column
 
 
 class EffectDisplay(Display):
-    """What one column does: the partial dependence of predictions on it, with a band.
+    """Effect of one column: the partial dependence of predictions on it, with a band.
 
     Partial dependence is the average prediction over some rows, in all of which the column has the
     same value: of a classifier, the average probability of a class. Numbers and times make a curve.
@@ -181,7 +181,7 @@ class EffectDisplay(Display):
 
 
 class _Question(NamedTuple):
-    """What is averaged."""
+    """Prediction that is averaged: of a class, of a target, or of the only target."""
 
     target: int | None  # number of a class or of one of several targets
     label: str

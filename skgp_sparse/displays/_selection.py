@@ -1,4 +1,4 @@
-"""What a fit has tried."""
+"""Display of the posteriors that a fit has tried."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from ._display import Display
 
 
 class SelectionDisplay(Display):
-    """What a fit has tried: log densities of held-out rows or left out, and seconds.
+    """Posteriors that a fit has tried: log densities of rows held out or left out, and seconds.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from skgp_sparse.kernels import OrthogonalAdditive
 
 
 class Components(NamedTuple):
-    """What columns do, alone and together; see `SparseGPRegressor.components`.
+    """Effects of columns, alone and together; see `SparseGPRegressor.components`.
 
     Parameters
     ----------

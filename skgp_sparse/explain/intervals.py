@@ -36,7 +36,7 @@ class Scores(NamedTuple):
 
 
 class ScoredRows(NamedTuple):
-    """What scores need beside a fit: the user's rows, in their order."""
+    """Weights and groups of the user's rows, in their order, which scores of a fit need."""
 
     weight: np.ndarray | None  # (n,)
     groups: np.ndarray | None  # (n,)
@@ -44,7 +44,7 @@ class ScoredRows(NamedTuple):
 
     @classmethod
     def of(cls, part, parameters, groups):
-        """Those of a `Part`, None where the rows are not in memory."""
+        """Scored rows of a `Part`, None where the rows are not in memory."""
         is_learned = parameters.optimizer is not None
         return None if part is None else cls(part.weight, groups, is_learned)
 

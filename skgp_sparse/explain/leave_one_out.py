@@ -1,4 +1,4 @@
-"""What the other rows say of every training row, hyperparameters held: in units of y."""
+"""Leave-one-out predictions of all training rows, hyperparameters held: in units of y."""
 
 from typing import NamedTuple
 
@@ -42,7 +42,7 @@ class LooPrediction(NamedTuple):
 
 
 class RowPredictions(NamedTuple):
-    """What the others say of chosen rows, in units of the standardised targets."""
+    """Leave-one-out predictions of chosen rows, in units of the standardised targets."""
 
     y: np.ndarray  # (k, p)
     mean: np.ndarray  # (k, p)
@@ -116,7 +116,7 @@ def _rows_of(fit, name):
 
 
 def _in_order(column, rows):
-    """Of the rows of a table, for the user's rows."""
+    """Values for the user's rows, from those of the rows of a table."""
     return column if rows.places is None else column[rows.places]
 
 

@@ -1,4 +1,4 @@
-"""What an estimator predicts before it is fitted."""
+"""Predictions of an estimator before it is fitted: those of the prior."""
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel

@@ -35,7 +35,7 @@ class TargetView(NamedTuple):
         """Any number may be a target."""
 
     def centre_and_scale(self, X, offset=None):
-        """What intervals are in units of: mean and standard deviation, both (n,) or (n, p)."""
+        """Centre and unit of intervals: mean and standard deviation, both (n,) or (n, p)."""
         return self.mean_and_std(X, False)
 
     def within_domain(self, values):
@@ -43,11 +43,11 @@ class TargetView(NamedTuple):
         return values
 
     def on_threads(self, n_jobs):
-        """The same view, whose blocks of rows so many threads process."""
+        """A copy of the view that processes blocks of rows on so many threads."""
         return self._replace(n_jobs=n_jobs)
 
     def seen_through(self, change):
-        """The same view of what a function makes of its process."""
+        """A copy of the view, whose process is replaced by a function of it."""
         return self._replace(process=change(self.process))
 
     def of_latent(self):
@@ -64,7 +64,7 @@ class TargetView(NamedTuple):
         return self._shaped(mean), self._shaped(std)
 
     def expected_mean_and_std(self, X, X_std, latent):
-        """The same where inputs are known up to their standard deviations."""
+        """Mean and standard deviation at inputs that are known up to standard deviations."""
         with np.errstate(all="ignore"), single_threaded_blas():
             mean, variance = self.process.predict_normals(X, X_std, resolve_n_jobs(self.n_jobs))
             if not latent:
@@ -151,7 +151,7 @@ class TargetView(NamedTuple):
         return among_constants(mean, self.y_scale) * self.y_scale + self.y_mean
 
     def _by_blocks(self, method, X):
-        """One thread per block of rows and one BLAS thread each; all of BLAS's for one block."""
+        """Result of a method: one thread per block with one of BLAS; all of BLAS for one block."""
         with np.errstate(all="ignore"):
             if len(row_blocks(len(X), self.process.width)) == 1:
                 return method(X, 1)
@@ -183,7 +183,7 @@ class ResponseView(NamedTuple):
         self.likelihood.check(y, name)
 
     def centre_and_scale(self, X, offset=None):
-        """What intervals are in units of; see `centre_and_scale`."""
+        """Centre and unit of intervals, in units of y; see `centre_and_scale`."""
         centre, scale = centre_and_scale(self.likelihood, *self._moments(X, offset))
         return centre * self.y_scale + self.y_mean, scale * self.y_scale
 
@@ -192,11 +192,11 @@ class ResponseView(NamedTuple):
         return np.maximum(values, 0.0) if self.likelihood.domain.is_never_negative else values
 
     def on_threads(self, n_jobs):
-        """The same view, whose blocks of rows so many threads process."""
+        """A copy of the view that processes blocks of rows on so many threads."""
         return self._replace(latent=self.latent.on_threads(n_jobs))
 
     def seen_through(self, change):
-        """The same view of what a function makes of its process."""
+        """A copy of the view, whose process is replaced by a function of it."""
         return self._replace(latent=self.latent.seen_through(change))
 
     def of_latent(self):
@@ -279,11 +279,11 @@ class LabelView(NamedTuple):
     multi_class: str
 
     def on_threads(self, n_jobs):
-        """The same view, whose blocks of rows so many threads process."""
+        """A copy of the view that processes blocks of rows on so many threads."""
         return self._replace(latent=[view.on_threads(n_jobs) for view in self.latent])
 
     def seen_through(self, change):
-        """The same view of what a function makes of its processes."""
+        """A copy of the view, whose processes are replaced by a function of each."""
         return self._replace(latent=[view.seen_through(change) for view in self.latent])
 
     def decide(self, X):
@@ -296,11 +296,11 @@ class LabelView(NamedTuple):
         return np.argmax(probabilities, axis=1)
 
     def probabilities(self, X):
-        """Those of all classes (n, n_classes)."""
+        """Probabilities of all classes (n, n_classes)."""
         return self.of_classes(self._by_problem(X))
 
     def of_classes(self, probabilities):
-        """Those of all classes (n, n_classes) from those of the problems; see `_by_problem`."""
+        """Class probabilities (n, n_classes) from those of the problems; see `_by_problem`."""
         if self.n_classes == 2:
             return np.hstack([1.0 - probabilities, probabilities])
         if self.multi_class == "one_vs_one":
@@ -317,7 +317,7 @@ class LabelView(NamedTuple):
         return mean, std**2
 
     def _by_problem(self, X):
-        """Of the classes (n, n_classes) by softmax, otherwise of the positive class (n, problems).
+        """Probabilities of classes (n, n_classes) by softmax, or of positive ones (n, problems).
 
         The latter has one column for each binary problem.
         """

@@ -65,7 +65,7 @@ class Means(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What a turn leaves for a step of Newton's method."""
+    """Results of a turn that a step of Newton's method needs."""
 
     cores: tuple
     variance: np.ndarray  # (k, n) s
@@ -95,7 +95,7 @@ class AlternatingUpdates:
         return (self.rows.weight > 0.0).astype(np.float64)
 
     def _evaluate_if_possible(self, state):
-        """The same where numbers may overflow; such a step is taken back."""
+        """`Step` of one turn; where numbers overflow, one that is taken back."""
         try:
             return self.evaluate(state)
         except np.linalg.LinAlgError:

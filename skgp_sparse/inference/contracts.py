@@ -17,7 +17,7 @@ from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
 
 
 class Conclusion(NamedTuple):
-    """What an objective says at the end of a fit.
+    """Result of an objective at the end of a fit: its value, and the posterior.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Conclusion(NamedTuple):
 
 
 class Objective(ABC):
-    """What a fit maximises: a function of the kernel, and of parameters in named blocks.
+    """Objective that a fit maximises: a function of the kernel, and of named parameter blocks.
 
     An objective never changes: `at` makes another one. It may keep its rows and what does not
     depend on the kernel. What an evaluation has found, such as sites, it keeps only where the next

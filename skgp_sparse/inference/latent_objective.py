@@ -78,7 +78,7 @@ class LatentObjective(Objective):
         return [kernel_block(kernel), *(basis if move_basis else []), *of_rows]
 
     def at(self, basis=None, **blocks):
-        """The same objective at other inducing points, and at another ``q``."""
+        """A copy of the objective at other inducing points, and at another ``q``."""
         moved = {} if basis is None else {"basis": self.basis.moved(basis)}
         return replace(self, **moved, **blocks)
 

@@ -58,7 +58,7 @@ class LatentModel(NamedTuple):
 
 
 class Places(NamedTuple):
-    """What is known of the latent positions of new rows."""
+    """Latent positions of new rows, and bound and slope where their search ended."""
 
     inputs: Normals
     value: np.ndarray  # (n,) the bound R - KL

@@ -88,7 +88,7 @@ class LocalSiteObjective(Objective):
         return blocks
 
     def at(self, metric=None, likelihood=None):
-        """The same objective in another metric, with other parameters of the likelihood."""
+        """A copy of the objective in another metric, with other parameters of the likelihood."""
         changes = {} if metric is None else {"metric": metric}
         if likelihood is not None:
             changes["likelihood"] = self.likelihood.with_theta(likelihood)
@@ -129,7 +129,7 @@ class LocalSiteObjective(Objective):
         return self._cavities(kernel, replace(self._followed(kernel), chosen=used).left)
 
     def settled(self, kernel, most=_MOST, tol=_TOL):
-        """The same objective after some sweeps, at most until the sites are short of `tol`.
+        """A copy of the objective after at most `most` sweeps of the sites, fewer if `tol` is met.
 
         A step that was too long is followed by shorter ones.
         """
@@ -154,7 +154,7 @@ class LocalSiteObjective(Objective):
 
     @property
     def _share(self):
-        """Of all rows in those that are left out."""
+        """Ratio of the number of all rows to that of the rows left out, by weight."""
         return self.total / self.left.count.sum()
 
     def _price(self):
@@ -162,7 +162,7 @@ class LocalSiteObjective(Objective):
         return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())
 
     def _followed(self, kernel):
-        """The same objective with the sites at a kernel, if they move."""
+        """Objective with the sites at a kernel, if they move."""
         return self.settled(kernel) if self.moves_sites else self
 
     def _matrices(self, kernel):

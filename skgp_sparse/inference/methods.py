@@ -70,7 +70,7 @@ class Spherical(Surrogate):
     noise_share = 0.0
 
     def for_weights(self, weight):
-        """The same; see `Bound.for_weights`."""
+        """Surrogate as it is, whatever the weights; see `Bound.for_weights`."""
         return self
 
     def penalty(self, x):
@@ -94,7 +94,7 @@ class SitePEP(Surrogate):
     noise_share: float | np.ndarray
 
     def for_weights(self, weight):
-        """The same with the power of each row; see `Bound.for_weights`."""
+        """Surrogate with the power of each row; see `Bound.for_weights`."""
         power = self.noise_share
         return SitePEP(np.where(weight > 0, np.minimum(power, weight), power))
 
@@ -134,7 +134,7 @@ class Variational(Method):
         return 1.0 / (1.0 + mean) if self.spherical else np.ones_like(mean)
 
     def update(self, rows, mean, h, site, v):
-        """One natural-gradient step for some rows."""
+        """Update of the sites of some rows: one natural-gradient step."""
         variance = v[:, None] * rows.residual + h
         value, slope, curvature = self.expectations(rows, mean, variance)
         return SiteUpdate(curvature * mean + slope, curvature, mean, variance, value)
@@ -148,7 +148,7 @@ class Variational(Method):
         return value, slope, curvature
 
     def slopes(self, rows, mean, variance, site):
-        """Those of the expected log likelihood."""
+        """Slopes of the expected log likelihood with respect to its parameters."""
         return self.likelihood.expected_slopes(rows.y, *self._latent(rows, mean, variance))
 
     def total(self, cores, value, n, v):
@@ -187,11 +187,11 @@ class ExpectationPropagation(Method):
         return site / (1.0 + self._powers(weight) * residual * site[1])
 
     def share(self, mean):
-        """One: the residual counts in full."""
+        """Ones: the residual variance of every process counts in full."""
         return np.ones_like(mean)
 
     def update(self, rows, mean, h, site, v):
-        """One parallel EP update for some rows."""
+        """Update of the sites of some rows: one parallel step of EP."""
         a, residual = self._powers(rows.weight), rows.residual
         linear, precision = a * site[:, 0]
         gain, mean, variance = _marginals(mean[0], h[0], residual, linear, precision)
@@ -210,7 +210,7 @@ class ExpectationPropagation(Method):
         return SiteUpdate(*np.atleast_2d(*sites, mean, variance), value / a)
 
     def slopes(self, rows, mean, variance, site):
-        """Those of the logarithms of the tilted normalisers."""
+        """Slopes of the logarithms of the tilted normalisers wrt the likelihood's parameters."""
         a = self._powers(rows.weight)
         centre, cavity = _cavity(mean[0], variance[0], *(a * site[:, 0]))
         return self.likelihood.tilted_slopes(rows.y, centre + rows.offset, cavity, a) / a

@@ -1,4 +1,4 @@
-"""What the stochastic solver asks of objectives: gradients from some rows, and a running posterior.
+"""Views of objectives for the stochastic solver: gradients from some rows, a running posterior.
 
 The posterior of the weights of the features follows from means over rows, to which every batch adds
 its share (`RunningPosterior`): a natural-gradient step of this size (Hensman, Fusi and Lawrence

@@ -15,7 +15,7 @@ from skgp_sparse.inference.parameter_vectors import ParameterBlock, kernel_block
 
 
 class MetricPrior(NamedTuple):
-    """What is said of a metric before it is learned."""
+    """Prior of a metric that is learned: its start, its units, and a penalty of moves."""
 
     start: np.ndarray  # (r, d) the metric to begin with
     units: np.ndarray  # (r, d) of its entries
@@ -56,7 +56,7 @@ class NeighborsObjective(Objective):
         return blocks
 
     def at(self, metric=None):
-        """The same objective in another metric."""
+        """A copy of the objective in another metric."""
         return self if metric is None else replace(self, metric=metric)
 
     def value(self, kernel, inner_state=None):
@@ -79,7 +79,7 @@ class NeighborsObjective(Objective):
 
     @property
     def _share(self):
-        """Of all rows in those that are left out."""
+        """Ratio of the number of all rows to that of the rows left out, by weight."""
         return self.total / self.left.count.sum()
 
     def _price(self):

@@ -41,7 +41,7 @@ class ExactObjective(ExactFit):
         return [kernel_block(kernel)]
 
     def at(self):
-        """The same objective: it has no parameters but the kernel's."""
+        """Objective as it is: it has no parameters but the kernel's."""
         return self
 
     def constant_log_likelihood(self):
@@ -79,7 +79,7 @@ class CollapsedObjective(SparseFit):
 
     @property
     def inducing_points(self):
-        """Those of the basis (m, d), None if it has none."""
+        """Inducing points (m, d) of the basis, None if it has none."""
         return self.basis.points
 
     def size(self):
@@ -92,11 +92,11 @@ class CollapsedObjective(SparseFit):
         return [kernel_block(kernel), *basis]
 
     def at(self, basis=None):
-        """The same objective at other inducing points."""
+        """A copy of the objective at other inducing points."""
         return self if basis is None else replace(self, basis=self.basis.moved(basis))
 
     def on(self, rows):
-        """The same objective of other rows."""
+        """A copy of the objective with other rows."""
         return replace(self, rows=rows)
 
     def terms(self, kernel):
@@ -157,7 +157,7 @@ class DecoupledObjective(Objective):
         return [kernel_block(kernel)]
 
     def at(self):
-        """The same objective: it has no parameters but the kernel's."""
+        """Objective as it is: it has no parameters but the kernel's."""
         return self
 
     def value(self, kernel, inner_state=None):
@@ -206,5 +206,5 @@ class GaussianModel(Model):
         return None
 
     def informed_by(self, objective):
-        """The same model: the noise is part of the kernel."""
+        """Model as it is: the noise is part of the kernel."""
         return self

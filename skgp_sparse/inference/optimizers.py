@@ -72,7 +72,7 @@ class _Minimand:
         return _Point(x, -value / self.scale, -gradient / self.scale)
 
     def at(self, x):
-        """The same, infinite if there is none."""
+        """`_Point` of x, moved within the limits; its value is infinite if there is none."""
         try:
             return self.start(x)
         except np.linalg.LinAlgError:
@@ -85,7 +85,7 @@ class _Minimand:
 
 
 class _Curvature:
-    """What steps and changes of the gradient say about the inverse Hessian.
+    """Estimate of the inverse Hessian from steps and changes of the gradient.
 
     `alike`: all coordinates have one unit, so that D is one number, as usual.
     """

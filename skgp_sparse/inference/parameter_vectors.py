@@ -112,7 +112,7 @@ class VectorFunction:
         return evaluation.value, self.parameters.pack_gradient(evaluation.gradient)
 
     def on(self, rows):
-        """The same function of other rows, in the same units."""
+        """A copy of the function with other rows, in the same units."""
         function = copy(self)
         function.objective, function.inner_state = self.objective.on(rows), None
         function.highest = -np.inf
@@ -181,7 +181,7 @@ def attempt(objective, kernel, inner_state=None, prior=NO_PRIOR):
 
 
 def if_possible(function, *given, otherwise=None):
-    """What an optional step returns, and `otherwise` where its matrices have no factor.
+    """Result of an optional step, and `otherwise` where its matrices have no factor.
 
     For whatever may improve a fit and need not. Nothing but numerical failures is caught.
     """

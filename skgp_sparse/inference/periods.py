@@ -184,7 +184,7 @@ def with_longest(function, maximum):
 
 
 def _with_longest(function, maximum, place, line):
-    """The same for one period: the longest whose covariance and evidence are no others."""
+    """`Maximum` at the longest value of one period that leaves covariance and evidence equal."""
     blocks = function.parameters.unpack(maximum.x)
     theta, most = blocks["kernel"], np.reshape(function.kernel.bounds, (-1, 2))[place, 1]
     kernel = function.kernel.clone_with_theta(theta)

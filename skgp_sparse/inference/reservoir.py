@@ -57,7 +57,7 @@ class Reservoir:
         return weight * (self.total / weight.sum())
 
     def times(self, factor):
-        """The same where every row that came so far counts less; they are gone if it is 0."""
+        """Reservoir in which all rows so far count less; it is empty if the factor is 0."""
         if factor == 0:
             return Reservoir.empty(self.columns)
         return replace(

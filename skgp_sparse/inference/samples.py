@@ -45,7 +45,7 @@ class Samples:
         return replace(self.rows.subset(index), weight=weight)
 
     def for_all(self, sample):
-        """The same rows, which count as many as all rows."""
+        """A copy of a sample, with weights scaled to add up to those of all rows."""
         share = self.rows.total_weight() / sample.total_weight()
         weight = 1.0 if sample.weight is None else sample.weight
         return replace(sample, weight=np.broadcast_to(share * weight, len(sample)))

@@ -82,7 +82,7 @@ class Solver(ABC):
 
 
 class CheapSearch(NamedTuple):
-    """What a fit does where an evaluation is cheap: it ends at an optimum."""
+    """Kernel and starts of a fit where an evaluation is cheap: it ends at an optimum."""
 
     kernel: object  # with the bounds within which it ends; those to begin with may be narrower
     starts: tuple = ()  # values of theta from which it begins beside the first

@@ -49,7 +49,7 @@ class Inner(NamedTuple):
 
 
 class SiteUpdate(NamedTuple):
-    """What a method says of rows, given their marginals."""
+    """Updated sites of rows, given their marginals, and the part of the objective."""
 
     linear: np.ndarray  # λ1 and λ2 to which the plain map leads (k, n)
     precision: np.ndarray
@@ -67,7 +67,7 @@ class SitePosterior(NamedTuple):
 
 
 class InnerState(NamedTuple):
-    """What an evaluation remembers for the next one."""
+    """State of the inner loop that an evaluation leaves for the next one."""
 
     sites: PerRow
     history: Sequence = ()  # of the steps of the inner loop
@@ -167,11 +167,11 @@ class SiteLoop:
         return cores, v
 
     def expectations(self, mean, variance):
-        """What the likelihood says at marginals, by bundles: values, slopes and curvatures."""
+        """Values, slopes and curvatures of expected log likelihoods at marginals, by bundles."""
         return zip(*self._by_bundle(self.method.expectations, mean, variance))
 
     def _evaluate_if_possible(self, state):
-        """The same where precisions may be negative, so that there need not be a posterior."""
+        """`Step` from a state; where precisions allow no posterior, one that is taken back."""
         try:
             return self.evaluate(state)
         except np.linalg.LinAlgError:

@@ -87,12 +87,12 @@ class SiteObjective(ExactFit, SparseFit):
 
     @property
     def inducing_points(self):
-        """Those of the basis (m, d), None if it has none."""
+        """Inducing points (m, d) of the basis, None if it has none."""
         return self.basis.points
 
     @property
     def inner_iterations(self):
-        """Of the evaluations of the fit that this objective comes from."""
+        """Inner iterations of the evaluations of the fit that this objective comes from."""
         return self.inner_state.counts if self.inner_state else ()
 
     def size(self):
@@ -109,7 +109,7 @@ class SiteObjective(ExactFit, SparseFit):
         return blocks
 
     def at(self, basis=None, likelihood=None):
-        """The same objective at other inducing points, with other parameters of the likelihood."""
+        """A copy of the objective with other inducing points and parameters of the likelihood."""
         objective = self
         if basis is not None:
             objective = replace(objective, basis=self.basis.moved(basis))
@@ -119,7 +119,7 @@ class SiteObjective(ExactFit, SparseFit):
         return objective
 
     def on(self, rows):
-        """The same objective of other rows, whose sites are not known."""
+        """A copy of the objective with other rows, whose sites are not known."""
         return replace(self, rows=rows, inner_state=None, starts=None)
 
     def terms(self, kernel):
@@ -128,7 +128,7 @@ class SiteObjective(ExactFit, SparseFit):
         return RowTerms(method=self.method, sites=sites)
 
     def for_users(self, kernel=None, inner_state=None):
-        """The same objective, whose evaluations end at rounding, and warn where they do not.
+        """A copy of the objective whose evaluations end at rounding, and warn where they do not.
 
         They begin with the sites of the fit, or those of the evaluation before.
         """

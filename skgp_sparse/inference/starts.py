@@ -144,6 +144,6 @@ def restarts(kernel, limits, n_restarts, random_state):
 
 
 def drawn_starts(limits, n_restarts, random_state):
-    """One theta after the other, uniform between its bounds: log-uniform hyperparameters."""
+    """Random starts of theta, uniform between its bounds: log-uniform hyperparameters."""
     for _ in range(n_restarts):
         yield random_state.uniform(*limits.T)

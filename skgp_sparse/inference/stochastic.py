@@ -54,7 +54,7 @@ STAGES = (
 
 
 def stages(n_inducing, n):
-    """Those whose samples are less than n rows."""
+    """Stages whose samples are less than n rows."""
     return [stage for stage in STAGES if stage.rows * n_inducing < n]
 
 

@@ -91,6 +91,6 @@ class EachClass(Labels):
         return np.where(np.arange(self.n_classes)[:, None] == y, 1.0, -1.0)
 
     def _each(self, function: Any, y: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
-        """What a function of a binary problem returns, for all of them: arrays (C, n)."""
+        """Arrays (C, n) that a function of a binary problem returns, for all problems."""
         columns = function(self._of_problems(y).ravel(), mean.ravel(), variance.ravel())
         return tuple(column.reshape(mean.shape) for column in columns)

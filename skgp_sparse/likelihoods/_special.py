@@ -1,4 +1,4 @@
-"""What several likelihoods with a log link share: functions, and a base class."""
+"""Functions and a base class that several likelihoods with a log link share."""
 
 from typing import Any
 

@@ -71,7 +71,7 @@ class ClassLabels(SiteObservations):
         check_posterior_method(self)
 
     def random_states(self, random_state):
-        """The same one for every problem."""
+        """Random states for all problems, each with the same seed."""
         seed = random_state.randint(2**31 - 1)
         return [np.random.RandomState(seed) for _ in self.tasks]
 
@@ -93,7 +93,7 @@ class ClassLabels(SiteObservations):
             return shared_classes.begun(jobs, job_of_all, deepcopy(random_states[0]))
 
     def jobs_of_part(self, part, one_form=False):
-        """The same of rows in memory, some of whose problems may lack rows."""
+        """Jobs of all problems for rows in memory; some problems may have no rows."""
         return [self._job_of_part(part, task, one_form) for task in self.tasks]
 
     def counts(self, part):
@@ -150,7 +150,7 @@ class ClassLabels(SiteObservations):
         return part._replace(y=np.searchsorted(self.classes, part.y))
 
     def target_name(self, number):
-        """What users call one of the classes of a softmax."""
+        """Name, for users, of one of the classes of a softmax."""
         return f"class {self.classes[number]}"
 
     def _job(self, rows, task, fit=None):

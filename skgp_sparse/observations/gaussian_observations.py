@@ -71,7 +71,7 @@ class GaussianObservations(ObservationModel):
         return TargetView(fits[0].posterior, *units, one_column=len(units.mean) == 1)
 
     def attributes(self, fits, units):
-        """What the posterior was given."""
+        """Fitted attributes of the estimator that describe the posterior."""
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
         return {"posterior_": fits[0].name, "likelihood_": None, **learned}

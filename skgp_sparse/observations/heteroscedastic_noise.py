@@ -190,7 +190,7 @@ def _gain(before, mean, variance, weight):
 
 
 def _left_out(fit, n_jobs, chosen):
-    """What the others say of some rows; of neighbours, no more than tell the errors."""
+    """Leave-one-out predictions of some rows, from few neighbours where these predict."""
     fit = fit._replace(posterior=fit.posterior.with_fewer_neighbors(_NEIGHBORS))
     return predicted(fit, n_jobs, chosen)
 

@@ -38,7 +38,7 @@ class LatentUnits(NamedTuple):
 
     @classmethod
     def of(cls, Y):
-        """Those in which observed targets have mean 0 in each column, and mean square 1 in all."""
+        """Units in which observed targets have mean 0 per column, and mean square 1 in all."""
         mean = np.nanmean(Y, axis=0)
         scale = np.sqrt(np.nanmean((Y - mean) ** 2))
         rounding = 4.0 * np.finfo(float).eps * np.abs(mean).max()
@@ -63,7 +63,7 @@ class LatentSettings(NamedTuple):
 
 
 class LatentFit(NamedTuple):
-    """What the best start led to."""
+    """Fit from the best start: the objective, the kernel and the maximum."""
 
     objective: LatentObjective
     kernel: object  # white noise included
@@ -145,7 +145,7 @@ def _climb(function, settings, slow):
 
 
 def in_order(fit):
-    """The same fit, its components sorted by how much they say, each with a positive peak.
+    """A copy of the fit, components sorted by their KL divergence, each with a positive peak.
 
     The bound depends neither on the order of components nor on their signs, where the kernel has
     one length scale for each, or treats all of them alike.

@@ -43,7 +43,7 @@ class LikelihoodObservations(SiteObservations):
         return [self._job(records.numbers(self.normalizes))]
 
     def jobs_of_part(self, part, one_form=False):
-        """The same of rows in memory."""
+        """List of the only job, for rows in memory."""
         return [self._job(ArrayRecords(part, self.name).numbers(self.normalizes, one_form))]
 
     def counts(self, part):
@@ -56,7 +56,7 @@ class LikelihoodObservations(SiteObservations):
         return ResponseView(latent, fits[0].likelihood, *units)
 
     def attributes(self, fits, units):
-        """What the posterior was given, and the likelihood in units of y."""
+        """Fitted attributes that describe the posterior, and the likelihood in units of y."""
         mean, scale = units.mean[0], units.scale[0]
         likelihood = fits[0].likelihood.rescaled(-mean / scale, 1.0 / scale)
         process = fits[0].posterior

@@ -35,7 +35,7 @@ _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
 
 
 class ObservationModel(ABC):
-    """What rows are: numbers with Gaussian noise, responses with a likelihood, labels of classes.
+    """Model of rows: numbers with Gaussian noise, responses with a likelihood, or class labels.
 
     A family is made of the parameters of an estimator for one call of `fit` or `partial_fit`. It
     knows targets and their units, and hands inputs on.
@@ -252,20 +252,20 @@ class ObservationModel(ABC):
         return False
 
     def on_the_clock(self) -> "ObservationModel":
-        """The same family, whose call has begun; where progress is printed, its end is, too."""
+        """Begin the call: set its deadline, whose end is printed where progress is."""
         self.deadline = deadline_of(self.parameters, self.name)
         return self
 
     def units_of(self, rows: Any) -> Any:
-        """Those of the targets of a table; labels have none."""
+        """Units of the targets of a table, as `TargetScaler`; labels have none."""
         return TargetScaler(rows.y_mean, rows.y_scale)
 
     def random_states(self, random_state: np.random.RandomState) -> list[np.random.RandomState]:
-        """One for every problem."""
+        """Random states, one for every problem."""
         return [random_state]
 
     def target_name(self, number: int) -> str:
-        """What users call one of several targets of a job."""
+        """Name, for users, of one of several targets of a job."""
         return f"target {number}"
 
     def moves(self) -> bool:
@@ -377,7 +377,7 @@ def _are_small(jobs: list[Job], at_once: int) -> bool:
 
 
 def _alone(job: Job) -> Job:
-    """The same on one thread, without progress and a clock, as other processes take it."""
+    """A copy of a job for another process: one thread, no progress and no deadline."""
     options = job.settings.options._replace(n_jobs=1)
     return job.with_settings(options=options, progress=None, deadline=None)
 

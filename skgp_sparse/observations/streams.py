@@ -49,7 +49,7 @@ class DriftDetector(NamedTuple):
 
 
 class StreamState(NamedTuple):
-    """What is kept between two calls."""
+    """State of a stream of rows that is kept between two calls."""
 
     reservoir: Reservoir
     seed: int
@@ -69,7 +69,7 @@ class StreamState(NamedTuple):
     fit: Fit | None = None  # ... and the last fit
 
     def random_state(self):
-        """That of the next call."""
+        """Random state of the next call."""
         return np.random.RandomState([self.seed, self.calls])
 
     def part(self):

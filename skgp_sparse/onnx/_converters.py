@@ -1,4 +1,4 @@
-"""What `skl2onnx` is told of both estimators: names and shapes of outputs, and their formulas."""
+"""Converters of both estimators for `skl2onnx`: names, shapes and formulas of the outputs."""
 
 import numpy as np
 from skl2onnx import update_registered_converter

@@ -21,7 +21,7 @@ from skgp_sparse.rows.gaps import check_gaps
 
 
 class Offer(NamedTuple):
-    """What the name of a bound stands for."""
+    """Bound that a name stands for, and the method of its sites."""
 
     bound: type  # of the Gaussian objective
     method: Callable | None  # (likelihood, bound) -> how its sites are found; None: Gaussian only
@@ -93,7 +93,7 @@ def resolve_method(bound, likelihood, name):
 
 
 def _offer(bound):
-    """What the name or the class of a bound stands for, None if it is not in the table."""
+    """`Offer` of the name or the class of a bound, None if it is not in the table."""
     if isinstance(bound, str):
         return BOUNDS.get(bound)
     return next((offer for offer in BOUNDS.values() if offer.bound is type(bound)), None)
@@ -175,7 +175,7 @@ def resolve_kernel(kernel, alpha, rows, columns=NUMBERS):
 
 
 def cheap_search(kernel, given, rows):
-    """What a fit from a kernel may do where it is cheap: with less noise, if noise was appended.
+    """`CheapSearch` of a fit from a kernel: with less noise, if noise was appended.
 
     `kernel` is what `resolve_kernel` made of the parameters that are `given`.
     """

@@ -1,4 +1,4 @@
-"""What is asked of a fit: the `Request` of an estimator, and the `Job` of its plan."""
+"""Requests of fits: the `Request` of an estimator, and the `Job` of its plan."""
 
 from functools import partial
 from numbers import Integral
@@ -26,7 +26,7 @@ _TOL = 1e-3  # the tolerance of "auto", in nats per row
 
 
 def request_of(family: Any, posterior: PosteriorMethod) -> Request:
-    """What the parameters of the estimator of an `ObservationModel` ask for."""
+    """`Request` from the parameters of the estimator of an `ObservationModel`."""
     given = family.parameters
     return Request(
         posterior=posterior,

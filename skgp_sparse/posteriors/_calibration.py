@@ -1,4 +1,4 @@
-"""One factor for all variances, from rows that were predicted without their targets."""
+"""Common factor of all variances, from rows that were predicted without their targets."""
 
 import numpy as np
 from scipy.optimize import minimize_scalar

@@ -16,7 +16,7 @@ from skgp_sparse.solvers import Fit, begins_small
 
 
 class Candidate(NamedTuple):
-    """What became of a posterior that was tried, on held-out rows.
+    """Candidate posterior that was tried, with its scores on held-out rows.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Selection(list):
 
 
 class Request(NamedTuple):
-    """What the user of an estimator chose, as far as the choice of a posterior depends on it.
+    """Choices of the user of an estimator, as far as the choice of a posterior depends on them.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Request(NamedTuple):
 
 
 class PosteriorMethod(BaseEstimator, ABC):
-    """What a posterior is given: the contract of all values of `posterior`.
+    """Method that computes a posterior: the contract of all values of `posterior`.
 
     A posterior method fits a `Job` and returns a `Fit`, whose `posterior` is a `Posterior`. It
     holds what concerns itself alone as parameters, and never changes. It does not change the job

@@ -93,7 +93,7 @@ class InducingPoints(PosteriorMethod):
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
     def refuses_later_rows(self) -> str | None:
-        """Nothing: rows that arrive later are learned with one basis of inducing points."""
+        """None: rows that arrive later are learned with one basis of inducing points."""
         return None
 
     def resume(
@@ -130,6 +130,6 @@ def _has_little_noise(job: Job) -> bool | np.bool_:
 
 
 def _earlier_inducing_points(job: Job) -> Array | None:
-    """Those of an earlier fit, if there is one and they are what is asked for now."""
+    """Inducing points of an earlier fit, if it has any and they are those asked for now."""
     Z: Any = None if job.before is None or job.points.are_given else job.before[1]
     return Z if np.shape(Z) == (job.points.size, job.rows.n_features) else None

@@ -1,4 +1,4 @@
-"""What is fitted, a `Job`, and how every fit begins: with a small exact fit."""
+"""Job of a fit, and the small exact fit with which every fit begins."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ class Points(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What is fitted: plain data, which may travel to another thread or process."""
+    """Job of a fit: plain data, which may travel to another thread or process."""
 
     name: str  # for messages; "" if there is no other job
     rows: Any  # a `Dataset`, with the units of its targets
@@ -53,16 +53,16 @@ class Job(NamedTuple):
         return bool(most) and self.rows.distinct(most=most) is not None
 
     def within(self, share):
-        """The same job with one of so many shares of the time that is left."""
+        """A copy of the job with one of so many shares of the time that is left."""
         return self.with_settings(deadline=self.settings.deadline.share(share))
 
     def with_priors(self, priors):
-        """The same job with priors of the hyperparameters of its kernel, in units of its rows."""
+        """A copy of the job with priors of its kernel's hyperparameters, in units of its rows."""
         of_theta = joined(priors, self.kernel, self.spreads) if priors else NO_PRIOR
         return self._replace(priors=tuple(priors)).with_settings(prior=of_theta)
 
     def with_settings(self, **changes):
-        """The same job with other settings."""
+        """A copy of the job with other settings."""
         return self._replace(settings=self.settings._replace(**changes))
 
 

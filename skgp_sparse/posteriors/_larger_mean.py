@@ -11,7 +11,7 @@ from skgp_sparse.posteriors._inducing_points import InducingPoints
 
 
 class LargerMean(PosteriorMethod):
-    """What `InducingPoints` with `n_mean` is: the mean has random rows for more inducing points.
+    """Method of `InducingPoints` with `n_mean`: the mean has random rows as inducing points, too.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class InLearnedMetric(PosteriorMethod):
         return fit._replace(posterior=posterior)
 
     def refuses(self, request):
-        """What the other method refuses."""
+        """Reason why the other method refuses a request, None if it does not."""
         return self.posterior_method.refuses(request)
 
 

@@ -20,12 +20,12 @@ NATS_WITH_SITES = 0.1  # ... of a full one where rows have a likelihood
 
 
 def rank(job):
-    """That of the metric which a job asks for; None: any."""
+    """Rank of the metric which a job asks for; None: any."""
     return None if isinstance(job.metric, str) else job.metric
 
 
 def prior_of(job):
-    """That of theta; none where a metric of some rank is learned, which sets the units."""
+    """Prior of theta; none where a metric of some rank is learned, which sets the units."""
     return job.settings.prior if rank(job) is None else NO_PRIOR
 
 

@@ -27,7 +27,7 @@ _FEWEST_ROWS = 5000  # ... if there are not fewer
 
 
 class Action(Enum):
-    """What the arrival of rows leads to."""
+    """Action that follows the arrival of rows."""
 
     START = "fit from the start"
     GROW = "all rows are inducing points, or inducing points are chosen; theta stays"
@@ -36,7 +36,7 @@ class Action(Enum):
 
 
 class Knowledge(NamedTuple):
-    """What is known of theta and Z."""
+    """Values of theta and Z that are known so far."""
 
     kernel: object
     Z: np.ndarray | None  # None: of another size than is wanted

@@ -31,13 +31,13 @@ class Auto(PosteriorMethod):
         raise NotImplementedError
 
     def refuses_later_rows(self) -> str | None:
-        """Nothing: rows that arrive later are learned with inducing points."""
+        """None: rows that arrive later are learned with inducing points."""
         return None
 
     def resume(
         self, job: Job, knowledge: Any, action: Any, random_state: np.random.RandomState
     ) -> tuple[Fit, Any]:
-        """What inducing points do."""
+        """Fit and knowledge that `InducingPoints.resume` returns."""
         return InducingPoints().resume(job, knowledge, action, random_state)
 
 

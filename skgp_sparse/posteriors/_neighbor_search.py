@@ -52,7 +52,7 @@ _WORTH = 0.005  # nats per row that twice as many neighbours have to gain
 
 
 class Budget(NamedTuple):
-    """What a run of the search costs at most."""
+    """Largest cost of a run of the search: rows and iterations."""
 
     rows: int  # that are left out
     iterations: int
@@ -68,7 +68,7 @@ _CONCLUDED = 4000  # rows that the value of the fit is of
 
 
 class NearestNeighborModel(NamedTuple):
-    """What predictions from neighbours need beside the rows."""
+    """Model of predictions from neighbours: all that they need beside the rows."""
 
     kernel: object
     metric: np.ndarray | None = None
@@ -328,14 +328,14 @@ def density_of(trial):
 
 
 def _name(local):
-    """What a user calls a model."""
+    """Name of a model, for users."""
     nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
     smoothness = f"nu={nus[0]}, " if nus else ""
     return f"neighbors ({smoothness}{name_of(local.metric)}{local.k} neighbors)"
 
 
 def name_of(metric):
-    """What a user calls a metric, before a comma; nothing where there is none."""
+    """Name of a metric, for users, and a comma; an empty string where there is none."""
     if metric is None:
         return ""
     r, d = metric.shape

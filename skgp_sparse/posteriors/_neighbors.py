@@ -102,7 +102,7 @@ class Neighbors(PosteriorMethod):
         check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
 
     def refuses_later_rows(self) -> str | None:
-        """Nothing: rows that arrive later are neighbours at once."""
+        """None: rows that arrive later are neighbours at once."""
         return None
 
     def refuses(self, request: Request) -> str | None:

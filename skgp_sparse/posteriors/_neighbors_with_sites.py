@@ -46,7 +46,7 @@ _TOL_OF_MANY = 1e-4  # ... or this
 
 
 class Effort(NamedTuple):
-    """What learning may cost."""
+    """Largest cost of learning: runs, iterations, and rows of an evaluation."""
 
     runs: int = 5  # searches of neighbours
     iterations: int = 8  # after each
@@ -113,7 +113,7 @@ class SiteSearch:
         return max(best, mixed or best, key=density_of)
 
     def with_neighbors(self, best):
-        """The same `Trial`, and the places of its rows."""
+        """`Trial` as it is, and the places of its rows."""
         return best, slice(None)
 
     def conclude(self, local):

@@ -10,7 +10,7 @@ from skgp_sparse.posteriors._inducing_points import InducingPoints
 
 
 class TightVariance(PosteriorMethod):
-    """What `InducingPoints` with `tight_variance` is: the whole posterior of a tighter bound."""
+    """Method of `InducingPoints` with `tight_variance`: the posterior of a tighter bound."""
 
     name = "inducing"
     uses_bound = True

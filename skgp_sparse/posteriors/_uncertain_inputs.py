@@ -22,7 +22,7 @@ _JITTER = Jitter(1e-6)
 
 
 class UncertainInputs(PosteriorMethod):
-    """What "inducing" and "auto" are where `X_std` is given."""
+    """Method of "inducing" and "auto" where `X_std` is given."""
 
     name = "inducing"
     uses_bound = True

@@ -25,17 +25,17 @@ class ValidationScore(NamedTuple):
     density = property(lambda self: float(np.average(self.of_rows, weights=self.count)))
 
     def take(self, rows):
-        """The same of some of the rows."""
+        """Score of some of the rows."""
         return ValidationScore(self.of_rows[rows], self.count[rows])
 
     @classmethod
     def of_failure(cls, count):
-        """That of a model which could not be computed."""
+        """Score of a model that could not be computed."""
         return cls(np.full(len(count), -np.inf), count)
 
     @classmethod
     def joined(cls, scores):
-        """That of the rows of all of some."""
+        """Score of all rows, from scores of parts of them."""
         return cls(*map(np.concatenate, zip(*scores)))
 
     def is_better_than(self, other, errors=1.0):

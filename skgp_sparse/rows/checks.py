@@ -22,7 +22,7 @@ on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries
 
 
 class Rules(NamedTuple):
-    """What rows must be like: plain data, which may travel to a worker."""
+    """Rules that rows must satisfy: plain data, which may travel to a worker."""
 
     name: str  # of the estimator, for errors
     kernel: object

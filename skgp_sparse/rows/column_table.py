@@ -1,4 +1,4 @@
-"""What is known of the columns of a table: names, categories, missing values."""
+"""Table of the columns of X: names, categories, missing values."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class ColumnTable(NamedTuple):
-    """What is known of the columns of a table, before its rows are seen."""
+    """Names, categories and missing values of the columns of X, before its rows are read."""
 
     names: list | None = None
     categories: tuple = ()  # by name or, where there are no names, by number

@@ -122,7 +122,7 @@ _PYTHON_TIMES = {
 
 
 def _of_frame(X, kinds):
-    """Those of a data frame of pandas; plain numbers are read together, and categories are."""
+    """Columns of a data frame of pandas; plain numbers are read together, and so are categories."""
     dtypes, kinds = [*X.dtypes], [None] * X.shape[1] if kinds is None else kinds
     plain = [j for j, one in enumerate(dtypes) if _is_plain(one) and kinds[j] != CATEGORY]
     levels = [j for j, kind in enumerate(kinds) if kind == CATEGORY]

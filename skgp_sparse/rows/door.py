@@ -137,7 +137,7 @@ def opened(X):
 
 
 def as_passed(X):
-    """What the user passed as X, for callbacks."""
+    """Inputs as the user passed them as X, for callbacks."""
     return X.source if isinstance(X, OpenSource) else X
 
 

@@ -24,7 +24,7 @@ FEW_ROWS = 2  # that differ, up to which equal targets have no known scale
 
 
 class TargetScaler(NamedTuple):
-    """Those of the targets, which are standardised as ``(y - mean) / scale``.
+    """Means and scales of the targets, which are standardised as ``(y - mean) / scale``.
 
     One that is constant beside others has the scale 0, and is predicted as that constant.
     """
@@ -44,7 +44,7 @@ class TargetScaler(NamedTuple):
 
     @classmethod
     def of(cls, moments, noise, normalize, name, shared=False, few=False):
-        """Those in which targets have mean 0 and variance 1, if they are to be normalised.
+        """Units in which targets have mean 0 and variance 1, if they are to be normalised.
 
         Targets of known noise share one scale: `noise` is in units of y², the same for all of them.
         They also do if it is `shared`, as noise may come with later rows. If rows are so `few` that
@@ -196,7 +196,7 @@ class ArrayRecords(Records):
 
     @classmethod
     def labelled(cls, part, name):
-        """The same of rows with labels, of which there are at least two."""
+        """Records of rows in memory with labels of at least two classes."""
         classes, index = check_classes(part.y, part.weight, name)
         records = cls(part._replace(y=index.ravel()), name)
         records.classes = classes

@@ -12,7 +12,7 @@ from skgp_sparse.sources import Chunk
 
 
 class Survey(NamedTuple):
-    """What the first pass finds out."""
+    """Results of the first pass over the chunks of a source."""
 
     sizes: list  # rows of every chunk
     n_features: int
@@ -91,7 +91,7 @@ def about_chunk(number, source, name):
 
 
 class Outline(NamedTuple):
-    """What all chunks, or parts on the workers of a cluster, have in common."""
+    """Properties that all chunks, or parts on the workers of a cluster, have in common."""
 
     n_features: int
     columns_of_y: tuple
@@ -101,7 +101,7 @@ class Outline(NamedTuple):
 
     @classmethod
     def of(cls, part):
-        """That of a `Part`."""
+        """Outline of a `Part`."""
         return cls(
             part.X.shape[1],
             part.y.shape[1:],

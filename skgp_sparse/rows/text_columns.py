@@ -47,7 +47,7 @@ def warn_of_text(columns, name):
 
 
 def _finding(column, is_text, values, levels):
-    """What is said of a column, None if nothing is."""
+    """Text of the warning about a column, None if there is none."""
     texts = _some_texts(values) if is_text else []
     for what, spells, remedy in _SPELLED:
         does = {one: spells(one) for one in {*texts}}

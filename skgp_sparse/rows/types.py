@@ -1,4 +1,4 @@
-"""What the columns of a table are: numbers, times, or categories, whose levels become codes."""
+"""Types of the columns of a table: numbers, times, or categories, whose levels become codes."""
 
 from contextlib import contextmanager
 from functools import cached_property
@@ -173,7 +173,7 @@ def types_of(X, categorical_features, name, warns=False):
 
 
 def _kind(column, is_chosen):
-    """What a column is: a category if it is chosen, and a number if it is not and has no value."""
+    """Kind of a column: category if it is chosen, number if it is not and has no value."""
     if is_chosen:
         return CATEGORY
     return NUMBER if column.kind == EMPTY else column.kind
