@@ -284,7 +284,7 @@ def test_a_posterior_of_all_rows(weighted, client, on_workers, table):
 
 @pytest.mark.parametrize("share", [0.25, 0.0])
 def test_neighbours_among_rows_of_a_cluster(share, client, on_workers, table, monkeypatch):
-    monkeypatch.setattr(visited_rows, "_SHARE", share)
+    monkeypatch.setattr(visited_rows, "_SHARE_OF_MEMORY", share)
     X, _, y = table
     weight = np.arange(len(X)) % 3 + 1.0
     given = {**QUICK, "posterior": Neighbors(n_neighbors=20, n_neighbors_fit=10)}

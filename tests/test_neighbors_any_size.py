@@ -157,7 +157,7 @@ def large_table():
 def few_in_memory(monkeypatch):
     """Tables of a few hundred rows are too large for memory."""
     monkeypatch.setattr("skgp_sparse.rows.survey.is_small", lambda size: False)
-    monkeypatch.setattr("skgp_sparse._engine.visited_rows._SHARE", 0.0)
+    monkeypatch.setattr("skgp_sparse._engine.visited_rows._SHARE_OF_MEMORY", 0.0)
     monkeypatch.setattr("skgp_sparse._engine.dataset._BLOCK_BYTES", 8 * 70)
     monkeypatch.setattr("skgp_sparse._engine.dataset._FEWEST_ROWS", 70)
 

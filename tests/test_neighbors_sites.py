@@ -263,7 +263,7 @@ def test_a_pickle_predicts_and_evaluates():
 def test_sweeps_with_kernel_matrices_at_hand_are_those_without(together, monkeypatch):
     X, y = rows_of(Probit())
     kernel = KERNEL + WhiteKernel(0.05)
-    monkeypatch.setattr(local_site_objective, "_TOGETHER", together)
+    monkeypatch.setattr(local_site_objective, "_ROWS_PER_SWEEP_BLOCK", together)
     kept = objective_of(Probit(), X, y, 12).settled(kernel, most=4)
     monkeypatch.setattr(local_site_objective, "_KEPT", 0)
     again = objective_of(Probit(), X, y, 12).settled(kernel, most=4)

@@ -86,7 +86,7 @@ def large(monkeypatch):
 def small_blocks(monkeypatch):
     """Blocks of 64 rows, and statistics of 100 rows at a time."""
     monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1)
-    monkeypatch.setattr(dataset, "_TOGETHER", 100)
+    monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 100)
 
 
 def regressor(**changes):
@@ -652,7 +652,7 @@ def test_subsets_read_each_chunk_once():
 
 @pytest.mark.second
 def test_memory_does_not_grow_with_the_number_of_chunks(monkeypatch):
-    monkeypatch.setattr(dataset, "_TOGETHER", 1000)
+    monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 1000)
     monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1e5)
     rng, peaks = np.random.RandomState(0), []
     X, y = rng.normal(size=(1000, 20)), rng.normal(size=(1000, 1))
@@ -745,7 +745,7 @@ def test_statistics_by_pieces_are_those_of_all_rows(weight, monkeypatch):
     X, y = rows()
     few = ArrayDataset(X, 3.0 + y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
     expected = few.target_variance()
-    monkeypatch.setattr(dataset, "_TOGETHER", 100)
+    monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 100)
     assert few.target_variance() == pytest.approx(expected, rel=1e-13)
     huge = ArrayDataset(X, 1e160 * y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="overflow"):
@@ -755,7 +755,7 @@ def test_statistics_by_pieces_are_those_of_all_rows(weight, monkeypatch):
 
 
 def test_samples_of_many_rows(monkeypatch):
-    monkeypatch.setattr(dataset, "_TOGETHER", 100)
+    monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 100)
     X, y = rows()
     plain = ArrayDataset(X, y[:, None], 0.0, None, np.zeros(1), np.ones(1))
     drawn = plain.sample(50, np.random.RandomState(0))
@@ -781,7 +781,7 @@ def test_kinds_of_many_rows(monkeypatch):
     model = SiteModel(Variational(Probit(), False))
     expected = model.sample(few, 50, np.random.RandomState(0))
     assert np.sum(labels[expected] > 0) == 5
-    monkeypatch.setattr(dataset, "_TOGETHER", 100)
+    monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 100)
     found = model.sample(few, 50, np.random.RandomState(0))
     assert np.sum(labels[found] > 0) == 5 and len(np.unique(found)) == 50
 

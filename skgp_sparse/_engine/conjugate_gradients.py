@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-_MARGIN = 0.7  # of the residual asked for, that the recursion of rough products should reach
+_RESIDUAL_MARGIN = (
+    0.7  # of the residual asked for, that the recursion of rough products should reach
+)
 _HONEST = 2.0  # residual over that of the recursion, from which products are too rough
 _SOLVED = 0.1  # of the residual asked for, below which a column waits for the others
 _EVERY = 50  # rough products until the residual is computed
@@ -93,7 +95,7 @@ class _Run:
 
         The formula of Polak and Ribière allows for a preconditioner with rounding of its own.
         """
-        goal = self.tol * (_MARGIN if is_rough else 1.0)
+        goal = self.tol * (_RESIDUAL_MARGIN if is_rough else 1.0)
         x, r = np.zeros_like(solution.x), solution.residual.copy()
         z = self.precondition(r)
         p, rz, relative = z, _dots(r, z), solution.relative

@@ -35,8 +35,8 @@ _WORTH_SHARING = 1 << 16  # ... unless their (rows, m) arrays had fewer entries,
 _SCRATCH = 5  # (rows, m) arrays that a thread works on at a time, besides those it keeps
 _SQUARES = 12  # (m, m) arrays of an evaluation
 _THREADS = 4  # whose scratch arrays fit half the memory, however little that is
-_AT_ONCE = 2000  # rows among which distinct inputs are looked for
-_TOGETHER = 1 << 20  # rows of which numbers of every row are in memory at a time
+_ROWS_PER_COMPARISON = 2000  # rows among which distinct inputs are looked for
+_ROWS_PER_PIECE = 1 << 20  # rows of which numbers of every row are in memory at a time
 
 
 class Batch(NamedTuple):
@@ -293,7 +293,7 @@ class Dataset(ABC):
         list of slice
             A million rows at a time.
         """
-        return slices(len(self), _TOGETHER)
+        return slices(len(self), _ROWS_PER_PIECE)
 
     def targets(self, rows: slice | None = None) -> Array:
         """Return standardised targets.
@@ -406,7 +406,7 @@ class Dataset(ABC):
             Those of positive weight, sorted; None where there are more than `most`.
         """
         distinct = np.empty((0, self.n_features))
-        for rows in slices(len(self), _AT_ONCE):
+        for rows in slices(len(self), _ROWS_PER_COMPARISON):
             distinct = unique_rows(np.vstack([distinct, self.block(rows).used().X]))
             if len(distinct) > most:
                 return None
@@ -432,7 +432,7 @@ class Dataset(ABC):
         weight, n = self.weight, len(self)
         if size >= (n if weight is None else np.count_nonzero(weight)):
             return np.arange(n) if weight is None else np.flatnonzero(weight)
-        if n <= _TOGETHER:
+        if n <= _ROWS_PER_PIECE:
             p = None if weight is None else weight / weight.sum()
             chosen = random_state.choice(n, size, replace=False, p=p)
         elif weight is None:  # with few numbers in memory
@@ -466,8 +466,8 @@ def _first_to_come(weight: Array, size: Any, random_state: np.random.RandomState
     (Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir").
     """
     chosen, times = np.empty(0, dtype=np.intp), np.empty(0)
-    for start in range(0, len(weight), _TOGETHER):
-        part = weight[start : start + _TOGETHER]
+    for start in range(0, len(weight), _ROWS_PER_PIECE):
+        part = weight[start : start + _ROWS_PER_PIECE]
         with np.errstate(divide="ignore"):
             come = random_state.exponential(size=len(part)) / part
         times = np.concatenate([times, come])

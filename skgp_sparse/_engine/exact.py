@@ -35,8 +35,8 @@ from skgp_sparse._ground.parallel import ordered_map
 _JITTER = linalg.Jitter(0.0)  # the noise is on the diagonal already
 _WORTH_SHARING = 1 << 16  # entries of K for which a block of its own pays
 _PICKLED = 1000  # rows of which a pickle has the factor
-_FEW = 512  # rows whose value alone needs no tiles
-_SHARES = 8  # blocks that K is cut into at most ...
+_ROWS_WITHOUT_TILES = 512  # rows whose value alone needs no tiles
+_MOST_BLOCKS = 8  # blocks that K is cut into at most ...
 _LARGEST = 1 << 18  # ... unless they had more entries
 
 
@@ -85,7 +85,7 @@ class _State(NamedTuple):
 
 def value(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood."""
-    if len(groups.X) <= _FEW:
+    if len(groups.X) <= _ROWS_WITHOUT_TILES:
         means, K = means_of(kernel, groups), kernels.evaluate(kernel, groups.X, groups.X)
         K.flat[:: len(K) + 1] += means.D
         solution = linalg.log_det_and_whitened(K, means.mean)
@@ -203,7 +203,7 @@ def _blocks(kernel, n):
 
     A kernel without a rule is asked only once.
     """
-    count = max(min(n**2 // _WORTH_SHARING, _SHARES), n**2 // (2 * _LARGEST), 1)
+    count = max(min(n**2 // _WORTH_SHARING, _MOST_BLOCKS), n**2 // (2 * _LARGEST), 1)
     if count == 1 or not kernels.differentiable(kernel):
         return [slice(0, n)]
     edges = [round(n * (share / count) ** 0.5) for share in range(count + 1)]

@@ -14,7 +14,7 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground import linalg
 
 _LITTLE_JITTER = linalg.Jitter(1e-12)  # less than most noise
-_STEP = 3.0  # unit of Z in an optimiser, in length scales or, if shorter, spreads
+_UNIT_OF_POINTS = 3.0  # unit of Z in an optimiser, in length scales or, if shorter, spreads
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class InducingBasis(Basis):
     def units(self, kernel, spread):
         """Median of the inducing points, and length scales or, if shorter, spreads."""
         shorter = np.minimum(kernels.length_scales(kernel, spread), spread)
-        return np.median(self.parameters, axis=0), _STEP * shorter
+        return np.median(self.parameters, axis=0), _UNIT_OF_POINTS * shorter
 
     def at(self, kernel, options):
         """Factorise the kernel at the inducing points."""

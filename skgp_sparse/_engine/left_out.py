@@ -19,7 +19,7 @@ from skgp_sparse._engine import kriging
 from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.parallel import empty, ordered_map, slices
 
-_ROUNDING = 1e-9  # of a row's weight
+_WEIGHT_TOLERANCE = 1e-9  # of a row's weight
 
 
 class LeaveOneOut(NamedTuple):
@@ -77,7 +77,7 @@ def left_out(distinct, block, rows, nearest, count):
     share = np.minimum(share, 1.0)
     rest = distinct.weight[group] - share
     is_own = nearest == group[:, None]
-    dropped = is_own & (rest <= _ROUNDING * share)[:, None]
+    dropped = is_own & (rest <= _WEIGHT_TOLERANCE * share)[:, None]
     dropped[~dropped.any(axis=1), -1] = True  # the furthest one, where copies remain
     near = nearest[~dropped].reshape(s, -1)
     y, weight = distinct.y[near], distinct.weight[near]

@@ -16,9 +16,9 @@ from skgp_sparse._engine.left_out import LeaveOneOut
 from skgp_sparse._engine.nearest import NearestRows, distinct_rows
 from skgp_sparse._ground.parallel import slices
 
-_LEAST = 1e-30  # precision of a place that says nothing
-_TOGETHER = 1 << 14  # places whose neighbours are looked for together
-_ROUNDING = 1e-9  # of a precision, that is left where a row is alone at its place
+_SMALLEST_PRECISION = 1e-30  # precision of a place that says nothing
+_PLACES_PER_SEARCH = 1 << 14  # places whose neighbours are looked for together
+_PRECISION_TOLERANCE = 1e-9  # of a precision, that is left where a row is alone at its place
 
 
 class SiteRows(NamedTuple):
@@ -51,7 +51,7 @@ class SiteRows(NamedTuple):
         """
         search, k = NearestRows(X), min(k + 1, len(X))
         near = np.empty((len(X), k), dtype=np.int32)
-        for some in slices(len(X), _TOGETHER):
+        for some in slices(len(X), _PLACES_PER_SEARCH):
             near[some] = search.nearest(X[some], k, n_jobs)[0]
         return self._replace(near=near)
 
@@ -78,7 +78,7 @@ class SiteRows(NamedTuple):
         linear, precision = (
             one[near] - here * (share * site[rows])[:, None] for one, site in zip(total, sites)
         )
-        silent = precision <= here * _ROUNDING * total[1][near] + _LEAST
+        silent = precision <= here * _PRECISION_TOLERANCE * total[1][near] + _SMALLEST_PRECISION
         targets, noise = targets_and_noise(
             np.where(silent, 0.0, linear), np.where(silent, 0.0, precision)
         )
@@ -89,5 +89,5 @@ class SiteRows(NamedTuple):
 
 def targets_and_noise(linear, precision):
     """Targets and noise of places from their sites."""
-    noise = 1.0 / np.maximum(precision, _LEAST)
+    noise = 1.0 / np.maximum(precision, _SMALLEST_PRECISION)
     return linear * noise, noise

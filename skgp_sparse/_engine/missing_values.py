@@ -20,9 +20,9 @@ from skgp_sparse._engine.posterior import Posterior, float64
 from skgp_sparse._ground.parallel import slices
 from skgp_sparse.kernels import Missing
 
-_SHARE = 0.02  # s
+_NOISE_SHARE = 0.02  # s
 _VALUES = 32  # K
-_TOGETHER = 1024  # rows whose moments with all values are computed together
+_ROWS_PER_BLOCK = 1024  # rows whose moments with all values are computed together
 _ROWS = 20_000  # of training, which tell how values are spread
 
 
@@ -133,7 +133,7 @@ class PosteriorWithMissingValues(Posterior):
     def _blocks(self, gaps):
         """Numbers of rows that lack a value, in blocks."""
         rows = np.flatnonzero(gaps)
-        return [rows[block] for block in slices(len(rows), _TOGETHER)]
+        return [rows[block] for block in slices(len(rows), _ROWS_PER_BLOCK)]
 
     def _filled(self, X, k):
         """Rows with the value number k, and others in other rows, where they lack one."""
@@ -154,7 +154,7 @@ class PosteriorWithMissingValues(Posterior):
 
     def _noise(self, X, ndim):
         count = lacks(X, self.values).sum(axis=1)
-        noise = _SHARE * self._unit
+        noise = _NOISE_SHARE * self._unit
         return count * noise.max() if ndim == 1 else count[:, None] * noise
 
     @cached_property

@@ -32,7 +32,7 @@ from skgp_sparse._engine.visited_rows import JoinedRows, TableRows
 from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
 from skgp_sparse._ground.parallel import slices
 
-_TOGETHER = 1 << 14  # queries whose neighbours are looked for together
+_QUERIES_PER_SEARCH = 1 << 14  # queries whose neighbours are looked for together
 _ROWS_LEFT_OUT = 1 << 13  # rows that are left out together, given their neighbours
 
 
@@ -88,7 +88,7 @@ class NeighborsPosterior(Posterior):
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
-        parts = [self._local(X[some], n_jobs) for some in slices(len(X), _TOGETHER)]
+        parts = [self._local(X[some], n_jobs) for some in slices(len(X), _QUERIES_PER_SEARCH)]
         mean, variance, signal = (np.concatenate(one) for one in zip(*parts))
         return mean, self.factor * contract.without_negative(variance, signal)
 

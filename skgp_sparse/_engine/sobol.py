@@ -22,8 +22,8 @@ from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_thr
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
 _NEIGHBORS = 30  # of a prediction, where there are more: quick, and as good for shares
 _SEQUENCES, _POINTS = 8, 1024  # of an estimate, and of each sequence
-_LARGE = 1 << 28  # products of numbers, beyond which samples are quicker
-_ROUNDING = 1e-4  # of the variance, up to which sums of large terms are exact enough
+_MOST_PRODUCTS = 1 << 28  # products of numbers, beyond which samples are quicker
+_CANCELLATION_TOLERANCE = 1e-4  # of the variance, up to which sums of large terms are exact enough
 _ENTRIES, _FEWEST_TOGETHER = 1 << 17, 16  # of matrices that stay in the cache, and their rows
 
 
@@ -114,7 +114,7 @@ def _in_closed_form(process, values):
     (Z, u), means, products = process.points, [], []
     if factors is None or np.isnan(Z).any():
         return None
-    if Z.shape[1] != len(factors) or (len(factors) * len(Z)) ** 2 > _LARGE:
+    if Z.shape[1] != len(factors) or (len(factors) * len(Z)) ** 2 > _MOST_PRODUCTS:
         return None
     for j, parts in enumerate(factors):
         K = np.ones((len(values), len(Z)))
@@ -135,7 +135,7 @@ def _in_closed_form(process, values):
     columns = range(len(means))
     variance = explained([*columns])
     terms = np.sum(np.abs(u) * (np.abs(np.prod(products, axis=0)) @ np.abs(u)))
-    if not np.finfo(float).eps * terms < _ROUNDING * variance:
+    if not np.finfo(float).eps * terms < _CANCELLATION_TOLERANCE * variance:
         return None if terms > 0 else np.zeros((3, len(means)))
     first = [explained([j]) for j in columns]
     total = [variance - explained([k for k in columns if k != j]) for j in columns]

@@ -27,7 +27,9 @@ from skgp_sparse._engine.dataset import row_blocks
 from skgp_sparse._engine.feature_posterior import SparsePosterior
 from skgp_sparse._engine.posterior import JOINT_ROWS, Posterior, float64
 
-_LEAST = 1e-8  # variance of a direction, as a share of that of the process, that is told from none
+_SMALLEST_SHARE = (
+    1e-8  # variance of a direction, as a share of that of the process, that is told from none
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +118,7 @@ def tightened(plain, rows, bound):
     root = np.sqrt(weight / s2)  # N^-½
     residual *= root
     residual *= root[:, None]
-    weights = _inverse_root(residual, _LEAST * np.mean(signal * root**2))
+    weights = _inverse_root(residual, _SMALLEST_SHARE * np.mean(signal * root**2))
     weights *= root[:, None]
     weights *= np.sqrt(np.maximum(1.0 - _slopes(bound, x, weight), 0.0))
     return TightPosterior(plain, X, weights, V.T @ weights)

@@ -20,7 +20,7 @@ from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.nearest import DistinctRows, distinct_rows, first_of
 from skgp_sparse._engine.problem import Options
 
-_SHARE = 1 / 4  # of the working memory, in which the rows of a source become arrays
+_SHARE_OF_MEMORY = 1 / 4  # of the working memory, in which the rows of a source become arrays
 _LARGER = 2.0  # a piece that stays, in units of the one that comes
 _COLUMNS = 8  # of a block that has as many rows as one of an array (rows, 1)
 
@@ -28,7 +28,7 @@ _COLUMNS = 8  # of a block that has as many rows as one of an array (rows, 1)
 def known_rows(table, memory=np.inf):
     """The rows of a table as `DistinctRows`, as `TableRows` where they exceed a share of memory."""
     numbers = len(table) * (table.n_features + table.n_targets)
-    if not table.in_memory and 8 * numbers > _SHARE * memory:
+    if not table.in_memory and 8 * numbers > _SHARE_OF_MEMORY * memory:
         return TableRows(table)
     if not table.in_memory:
         table = table.subset(np.arange(len(table)))

@@ -22,7 +22,7 @@ from scipy.linalg import cython_blas, lapack
 
 from skgp_sparse._ground.parallel import empty, for_each, slices
 
-_LARGE = 512  # columns beyond which threads pay for one factorisation
+_COLUMNS_WORTH_THREADS = 512  # columns beyond which threads pay for one factorisation
 _TILE = 128  # rows and columns of the blocks in which factors are computed
 _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
@@ -336,7 +336,7 @@ def _factorise(A, n_jobs):
     ``L11 = chol A11``, ``L21 = A21 L11⁻ᵀ``, ``L22 = chol(A22 - L21 L21ᵀ)``. Halves are cut at
     multiples of the tile, and rows are shared in tiles, whatever `n_jobs`.
     """
-    n_jobs = n_jobs if len(A) > _LARGE else 1
+    n_jobs = n_jobs if len(A) > _COLUMNS_WORTH_THREADS else 1
     if len(A) <= _FOR_LAPACK:
         factor, info = lapack.dpotrf(A.T, lower=0, clean=1)  # the transpose is Fortran-ordered
         A[:] = factor.T

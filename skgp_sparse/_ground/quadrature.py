@@ -21,13 +21,13 @@ from skgp_sparse._ground.parallel import slices
 
 STRIP = 2.8
 _FEW_NODES = ((0.1, 6), (0.25, 9))  # largest standard deviation, Gauss-Hermite nodes
-_STEP = 0.5  # of the trapezoidal rule: singularities at 2.8 cost exp(2.8²/2s² - 2π 2.8/0.5)
+_NODE_SPACING = 0.5  # of the trapezoidal rule: singularities at 2.8 cost exp(2.8²/2s² - 2π 2.8/0.5)
 _LARGEST_STEP = 0.7  # in standard deviations: exp(-2π² / 0.7²) is 3e-18
-_REACH = 7.5  # standard deviations
+_REACH_IN_STDS = 7.5  # standard deviations
 _WIDE, _WIDE_BY_ROW = 1.0, 4.0  # from which sinh pays, if g is the same for all rows or not
 _NEAR = 8.5  # largest |mean|, in standard deviations, of a row that is not far from 0
 _STEP_OF_SINH = _LARGEST_STEP / _NEAR  # a row at _NEAR has in u a width of at least 1 / _NEAR
-_AT_ONCE = 1 << 16  # values of g
+_VALUES_PER_BLOCK = 1 << 16  # values of g
 _FEW_ROWS = 200  # which share a rule where they could have several: calls cost more than values
 
 
@@ -78,10 +78,10 @@ def _rules(mean, std, wide):
     is_wide = std >= wide
     is_near = np.abs(mean) <= _NEAR * std
     yield from _narrow(mean, std, np.flatnonzero(~is_wide))
-    coarse = _rule(_STEP / _LARGEST_STEP)
+    coarse = _rule(_NODE_SPACING / _LARGEST_STEP)
     for rows in _parts(np.flatnonzero(is_wide & ~is_near), len(coarse[0])):
         yield rows, mean[rows, None] + std[rows, None] * coarse[0], coarse[1]
-    reach = np.ceil(np.arcsinh((_NEAR + _REACH) * std))
+    reach = np.ceil(np.arcsinh((_NEAR + _REACH_IN_STDS) * std))
     if len(std) <= _FEW_ROWS:
         reach = np.full_like(reach, reach.max(initial=0.0))
     for limit in sorted(set(reach[is_wide & is_near])):
@@ -96,7 +96,7 @@ def _narrow(mean, std, rows):
     edges = [edge for edge, _ in _FEW_NODES]
     largest = std[rows].max(initial=0.0)
     while edges[-1] < largest:
-        edges.append(max(np.sqrt(2.0) * edges[-1], _STEP / _LARGEST_STEP))
+        edges.append(max(np.sqrt(2.0) * edges[-1], _NODE_SPACING / _LARGEST_STEP))
     which = np.searchsorted(edges, std[rows])
     if len(std) <= _FEW_ROWS:
         which = np.full_like(which, which.max(initial=0))
@@ -107,7 +107,7 @@ def _narrow(mean, std, rows):
 
 
 def _parts(rows, n_nodes):
-    return (rows[part] for part in slices(len(rows), max(1, _AT_ONCE // n_nodes)))
+    return (rows[part] for part in slices(len(rows), max(1, _VALUES_PER_BLOCK // n_nodes)))
 
 
 @lru_cache(maxsize=64)
@@ -124,7 +124,7 @@ def _rule(std):
         if std <= edge:
             nodes, weights = np.polynomial.hermite_e.hermegauss(count)
             return nodes, weights / weights.sum()
-    count = int(np.ceil(_REACH / min(_LARGEST_STEP, _STEP / std)))
-    nodes = np.linspace(-_REACH, _REACH, 2 * count + 1)
+    count = int(np.ceil(_REACH_IN_STDS / min(_LARGEST_STEP, _NODE_SPACING / std)))
+    nodes = np.linspace(-_REACH_IN_STDS, _REACH_IN_STDS, 2 * count + 1)
     weights = np.exp(-0.5 * nodes**2)
     return nodes, weights / weights.sum()

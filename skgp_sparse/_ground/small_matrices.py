@@ -14,7 +14,7 @@ import numpy as np
 from skgp_sparse._ground.linalg import Jitter, raise_indefinite
 from skgp_sparse._ground.parallel import empty
 
-_LARGE = 1e200  # C, whose size has no say in L and V
+_LARGE_DIAGONAL = 1e200  # C, whose size has no say in L and V
 _AMOUNTS = tuple(Jitter(0.0).amounts())
 
 
@@ -45,7 +45,7 @@ def whitened(A, B, unit, noise=0.0):
     np.einsum("skk->sk", bordered)[:, :k] += noise
     bordered[:, k:, :k] = B.transpose(0, 2, 1)
     bordered[:, k:, k:] = 0.0
-    bordered[:, corner, corner] = _LARGE
+    bordered[:, corner, corner] = _LARGE_DIAGONAL
     try:
         L = np.linalg.cholesky(bordered)
     except np.linalg.LinAlgError:

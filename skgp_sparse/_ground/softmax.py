@@ -30,14 +30,14 @@ from scipy.special import ndtr
 from skgp_sparse._ground.parallel import empty, slices
 
 _CUT = 31.0  # what is left out is smaller than exp(-31) = 3e-14
-_MARGIN = 4.0  # added to it where the error of ψ at all nodes adds up
+_ERROR_MARGIN = 4.0  # added to it where the error of ψ at all nodes adds up
 _NARROW = 0.0025  # variance below which Taylor series serve
 _TERMS = 24  # of a Taylor series
 _SMOOTHED = 0.125  # variance from which σ is half of the variance, otherwise 0
 _FINE = 0.25  # step of the rule for E_σ
 _FLAT = 6.0  # E and its derivatives vanish from here on
 _LEVELS = 3  # values of h between a number and its double
-_AT_ONCE = 1 << 17  # values of ψ
+_VALUES_PER_BLOCK = 1 << 17  # values of ψ
 _COLUMNS = 64  # tables have multiples of this number of columns on both sides of 0
 
 
@@ -101,7 +101,7 @@ def _parts(mean, variance, step):
     start = 0
     while start < n:
         count = before[order[start]] + after[order[start]] + 1  # nearly the largest of its part
-        size = max(1, _AT_ONCE // (count * n_classes))
+        size = max(1, _VALUES_PER_BLOCK // (count * n_classes))
         stop = min(start + size, ends[np.searchsorted(ends, start, side="right")])
         rows = order[start:stop]
         nodes = float(h[rows[0]]), before[rows].max(), after[rows].max()
@@ -267,7 +267,7 @@ class _Lattice:
         self.unit = h if spacing > 4.0 * h else 0.25 * h
         self.unit /= np.ceil(self.unit / spacing)
         self.stride = int(spacing / self.unit)
-        reach = np.sqrt(2.0 * (_CUT + _MARGIN) * (2.0 * low - self.smoothed)) + 0.5 * h
+        reach = np.sqrt(2.0 * (_CUT + _ERROR_MARGIN) * (2.0 * low - self.smoothed)) + 0.5 * h
         self.count = int(np.ceil(reach / (self.stride * self.unit)))
         self.points = self.stride * self.unit * np.arange(-self.count, self.count + 1)
         self.powers = np.stack([np.ones_like(self.points), self.points, self.points**2])
@@ -317,12 +317,12 @@ def _smoothed(x, variance):
         a = np.exp(np.minimum(x, _FLAT))
         return np.exp(-a), a * np.exp(-a)
     step, std = 1.0 / (1.0 / _FINE + 0.125 / variance), np.sqrt(variance)
-    first, last = -_CUT - 2.0 * _MARGIN, np.log(_CUT) + 1.0
+    first, last = -_CUT - 2.0 * _ERROR_MARGIN, np.log(_CUT) + 1.0
     g = step * np.arange(np.floor(first / step), np.ceil(last / step))
     weights = np.exp(g - np.exp(g))
     weights /= weights.sum()  # the error of their sum would add up over all nodes
     value, slope = np.empty_like(x), np.empty_like(x)
-    size = max(1, _AT_ONCE // len(g))
+    size = max(1, _VALUES_PER_BLOCK // len(g))
     for some in slices(len(x), size):
         z = (g - x[some, None]) / std
         value[some] = ndtr(z) @ weights

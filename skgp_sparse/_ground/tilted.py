@@ -29,10 +29,10 @@ _LARGEST_FALL = 70.0  # beyond which an end moves inwards
 _MOST_MOVES = 60  # of the ends
 _STEPS_PER_WIDTH, _STEPS_PER_STRIP = 2.2, 7.0
 _MOST_ITERATIONS = 150  # of Newton's method, a third of which are bisections
-_CLOSE = 0.03  # to the top, in widths
+_DISTANCE_TO_TOP = 0.03  # to the top, in widths
 _MOST_NODES = 5000  # enough for variances up to 1e4, and crude sums beyond
 _RATIO = 1.2  # of the numbers of nodes of rows that are summed together
-_AT_ONCE = 1 << 15  # values of the log density
+_VALUES_PER_BLOCK = 1 << 15  # values of the log density
 
 
 class _Rows(NamedTuple):
@@ -104,7 +104,7 @@ def _find_top(rows, z):
         high = np.minimum(high, np.where(excess > 0.0, z, z - excess))
         newton = z - excess / bend
         top[active], gain[active] = newton, bend
-        left = np.flatnonzero(~(np.abs(excess) <= _CLOSE * np.sqrt(bend)))
+        left = np.flatnonzero(~(np.abs(excess) <= _DISTANCE_TO_TOP * np.sqrt(bend)))
         if len(left) == 0:
             break
         inside = (low < newton) & (newton < high) & (count % 3 < 2)
@@ -166,7 +166,7 @@ def alike(count):
     for index in np.unique(which):
         number = int(np.ceil(_RATIO**index))
         rows = np.flatnonzero(which == index)
-        for part in slices(len(rows), max(1, _AT_ONCE // number)):
+        for part in slices(len(rows), max(1, _VALUES_PER_BLOCK // number)):
             yield rows[part], number
 
 

@@ -16,7 +16,7 @@ from skgp_sparse.rows.checks import is_lazy
 from skgp_sparse.rows.part import Part
 from skgp_sparse.rows.survey import about_rows
 
-_SHARES = 32  # a part is at most this share of the table ...
+_FEWEST_PARTS = 32  # a part is at most this share of the table ...
 _FEWEST_ROWS = 1 << 14  # ... unless it has fewer rows, ...
 _MOST_NUMBERS = 1 << 24  # ... and it has at most so many numbers
 
@@ -124,7 +124,7 @@ def _in_good_parts(client, parts, outlines, held, name):
             outline.check(other)
     n, wanted = sum(rows for _, rows, _ in full), []
     n_columns = outline.n_features + int(np.prod(outline.columns_of_y))
-    most = min(max(-(-n // _SHARES), _FEWEST_ROWS), max(_MOST_NUMBERS // n_columns, 1))
+    most = min(max(-(-n // _FEWEST_PARTS), _FEWEST_ROWS), max(_MOST_NUMBERS // n_columns, 1))
     cut = delayed(Part.take, pure=False)
     for number, rows, _ in full:
         edges = np.linspace(0, rows, -(-rows // most) + 1).astype(int).tolist()

@@ -16,7 +16,7 @@ from skgp_sparse.rows.types import is_named
 
 from ._display import AnyArray, Array
 
-_MANY = 20  # values of a column, above which they are points of a grid
+_MOST_VALUES = 20  # values of a column, above which they are points of a grid
 _EDGE = 0.01  # share of the rows on both sides of a grid
 _DAY = 86400e6  # microseconds
 _UNITS = {
@@ -73,7 +73,7 @@ def drawn_column(X: Any, names: list[Any], place: int, known: Any, n_points: int
         return _points(X, place, rows)
     rows, distinct = rows[~np.isnan(distinct)], distinct[~np.isnan(distinct)]
     example = _cell(X, rows[0], place)
-    if len(distinct) <= _MANY:
+    if len(distinct) <= _MOST_VALUES:
         return DrawnColumn(_shown(distinct, column.kind, example), rows)
     grid = _grid(numbers[~np.isnan(numbers)], distinct, n_points, hasattr(example, "to_timestamp"))
     cells = _as_cells(grid, column.kind)

@@ -14,7 +14,7 @@ from skgp_sparse.rows.gaps import is_frame
 from ._display import AnyArray, Array, Display, shorten_dates
 from ._drawn_columns import axis_of, range_of_column, table_and_names
 
-_MARGIN = 0.05  # of the range of the data, beyond which a band goes on
+_MARGIN_OF_RANGE = 0.05  # of the range of the data, beyond which a band goes on
 
 
 class PredictionBandDisplay(Display):
@@ -157,7 +157,7 @@ class PredictionBandDisplay(Display):
                 f"{cls.__name__} draws one or two inputs. X has {len(names)} columns. Choose "
                 "them, or draw partial dependence with EffectDisplay."
             )
-        ranges = [range_of_column(table, j, n_points, _MARGIN) for j in range(len(names))]
+        ranges = [range_of_column(table, j, n_points, _MARGIN_OF_RANGE) for j in range(len(names))]
         if None in ranges:
             raise ValueError(
                 f"{cls.__name__} draws inputs that are numbers or times. Column "

@@ -11,7 +11,7 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.parameters.choices import is_gaussian
 
 _TINY = np.finfo(float).tiny
-_ROUNDING = np.finfo(float).eps  # variance of the prior's that is told from none
+_RELATIVE_VARIANCE_ROUNDING = np.finfo(float).eps  # variance of the prior's that is told from none
 
 
 def check_question(parameters, return_cov, latent, known, name):
@@ -64,7 +64,7 @@ def gradients(view, X, latent, parameters, name):
         found = posterior.gradients(X, latent, resolve_n_jobs(parameters.n_jobs))
         signal = kernels.diagonal(posterior.kernel, in_metric(posterior.metric, X))[0]
     scale, std = view.y_scale, np.sqrt(found.variance)
-    least = np.sqrt(np.maximum(found.variance, _ROUNDING * signal + _TINY))
+    least = np.sqrt(np.maximum(found.variance, _RELATIVE_VARIANCE_ROUNDING * signal + _TINY))
     mean, std_slope = view.mean_of_targets(found.mean), 0.5 * found.variance_slope / least[:, None]
     mean_slope = among_constants(found.mean_slope, scale) * scale[:, None]
     std, std_slope = std[:, None] * scale, std_slope[:, None] * scale[:, None]

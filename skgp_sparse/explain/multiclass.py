@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-_AT_ONCE = 1 << 20  # entries of the systems that are solved together
-_SMALLEST = 1e-12  # pairwise probability
+_ENTRIES_PER_BLOCK = 1 << 20  # entries of the systems that are solved together
+_SMALLEST_PROBABILITY = 1e-12  # pairwise probability
 
 
 class Task(NamedTuple):
@@ -105,7 +105,7 @@ def coupled(pairwise, n_classes):
     Wu, Lin and Weng (2004), "Probability estimates for multi-class classification by pairwise
     coupling", eq. 21: the p that minimises ``Σ_ij (r_ji p_i - r_ij p_j)²`` and sums to 1.
     """
-    size = max(1, _AT_ONCE // (n_classes + 1) ** 2)
+    size = max(1, _ENTRIES_PER_BLOCK // (n_classes + 1) ** 2)
     parts = [
         _couple(_square(pairwise[start : start + size], n_classes))
         for start in range(0, len(pairwise), size)
@@ -116,7 +116,7 @@ def coupled(pairwise, n_classes):
 def _square(pairwise, n_classes):
     """``R[:, i, j]``: probability of i where it is i or j; 0 on the diagonal."""
     R = np.zeros((len(pairwise), n_classes, n_classes))
-    clipped = np.clip(pairwise, _SMALLEST, 1.0 - _SMALLEST)
+    clipped = np.clip(pairwise, _SMALLEST_PROBABILITY, 1.0 - _SMALLEST_PROBABILITY)
     for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
         R[:, j, i] = clipped[:, column]
         R[:, i, j] = 1.0 - clipped[:, column]

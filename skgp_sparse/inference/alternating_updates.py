@@ -34,12 +34,14 @@ from skgp_sparse._engine.problem import Observations
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 
 FEW_ROWS = 500  # up to which Newton's method for the precisions pays
-_SMALLEST = 1e-300  # precision of a row without weight, for its logarithm
-_LONGEST = np.log(10.0)  # largest change of a logarithm in a step, or beyond the plain turn
-_LITTLE = 0.005  # c, so that a precision of so little beside 1/s counts as none
-_CLOSE = 0.1  # largest difference of ψ up to which λ2 and β lead to the same covariance
+_SMALLEST_PRECISION = 1e-300  # precision of a row without weight, for its logarithm
+_LARGEST_LOG_STEP = np.log(
+    10.0
+)  # largest change of a logarithm in a step, or beyond the plain turn
+_NEGLIGIBLE_PRECISION = 0.005  # c, so that a precision of so little beside 1/s counts as none
+_SAME_COVARIANCE = 0.1  # largest difference of ψ up to which λ2 and β lead to the same covariance
 _CLIMB = 1e-4  # share of the predicted gain that a step of the means has to reach
-_ROUNDING = 1e-13  # by which the value may fall, relative
+_DECREASE_TOLERANCE = 1e-13  # by which the value may fall, relative
 _OF_THE_GAP = 3e-3  # what the means may be short of, as a share of what the precisions are
 _OF_TOL = 0.1  # the same, as a share of the tolerance
 _OF_NEWTON = 1e-2  # of the tolerance, where one more step costs little and gives twice the digits
@@ -110,7 +112,9 @@ class AlternatingUpdates:
         linear, precision = np.asarray(sites)
         solution = solve_fixed_point(
             self._evaluate_if_possible,
-            np.stack([np.zeros_like(linear), linear, np.log(np.maximum(precision, _SMALLEST))]),
+            np.stack(
+                [np.zeros_like(linear), linear, np.log(np.maximum(precision, _SMALLEST_PRECISION))]
+            ),
             _admissible,
             tol=self._tol,
             max_iter=self.loop.inner.max_iter,
@@ -127,7 +131,7 @@ class AlternatingUpdates:
         cores, mean, variance, v = self._posterior(linear, precision)
         start = self._means(mean, linear - precision * mean, variance)
         means = self._best_means(start, variance, precision)
-        plain = np.log(np.maximum(means.curvature, _SMALLEST))
+        plain = np.log(np.maximum(means.curvature, _SMALLEST_PRECISION))
         total = self.loop.method.total(cores, means.expected, self.rows.weight.sum(), v)
         return Step(
             target=np.stack([means.mean, means.dual, 0.5 * (state[2] + plain)]),
@@ -180,7 +184,7 @@ class AlternatingUpdates:
         _, mean, dual = self._at_curvature(means)
         move, dual_move = mean - means.mean, dual - means.dual
         gain = np.sum(self.rows.weight * (means.slope - means.dual) * move)
-        rounding = _ROUNDING * max(1.0, abs(means.value))
+        rounding = _DECREASE_TOLERANCE * max(1.0, abs(means.value))
         for length in 0.5 ** np.arange(_MOST_HALVINGS):
             moved = means.mean + length * move, means.dual + length * dual_move
             trial = self._means(*moved, variance)
@@ -214,10 +218,10 @@ class AlternatingUpdates:
         """The state to which Newton's method leads, where there is one latent value per row."""
         (core,), variance, means = step.result
         precision, curvature = self._precision(state)[0], self.counts * means.curvature[0]
-        little = _LITTLE / variance[0]
+        little = _NEGLIGIBLE_PRECISION / variance[0]
         rest = np.log((curvature + little) / (precision + little))
         S = of_means = self.loop.projected.covariance(core)
-        if np.abs(rest).max() > _CLOSE:
+        if np.abs(rest).max() > _SAME_COVARIANCE:
             of_means = self.loop.projected.covariance(self._at_curvature(means)[0][0])
         weight, short = self.rows.weight, (means.slope - means.dual)[0]
         along_mean, along_variance = (
@@ -230,8 +234,8 @@ class AlternatingUpdates:
         jacobian = -along_mean[:, None] * shift - along_variance[:, None] * spread
         jacobian.flat[:: len(S) + 1] += 1.0
         change = np.linalg.solve(jacobian, rest + along_mean * due)
-        change = np.clip(change, -_LONGEST, _LONGEST)
-        relative = np.clip(spread @ change / variance[0], -_LONGEST, _LONGEST)
+        change = np.clip(change, -_LARGEST_LOG_STEP, _LARGEST_LOG_STEP)
+        relative = np.clip(spread @ change / variance[0], -_LARGEST_LOG_STEP, _LARGEST_LOG_STEP)
         tilted = short + tilt * variance[0] * np.expm1(relative)  # the variance of one row is 1/λ2
         move = of_means @ (weight * tilted)
         least = 0.1 * np.minimum(precision, curvature)
@@ -240,7 +244,7 @@ class AlternatingUpdates:
             [
                 means.mean + move,
                 means.dual + tilted - means.curvature * move,
-                np.log(np.maximum(precision, _SMALLEST))[None],
+                np.log(np.maximum(precision, _SMALLEST_PRECISION))[None],
             ]
         )
 
@@ -270,5 +274,5 @@ def check_moments(mean, variance, residual):
 
 def _admissible(proposal, plain):
     """The proposal, whose precisions stay in the neighbourhood of the plain turn."""
-    log_precision = np.clip(proposal[2], plain[2] - _LONGEST, plain[2] + _LONGEST)
+    log_precision = np.clip(proposal[2], plain[2] - _LARGEST_LOG_STEP, plain[2] + _LARGEST_LOG_STEP)
     return np.stack([*proposal[:2], log_precision])

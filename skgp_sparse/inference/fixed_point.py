@@ -7,7 +7,7 @@ import numpy as np
 
 _WINDOW = 5  # earlier steps that an accelerated one combines
 _RIDGE = 1e-14  # of the least squares problem, relative to its trace
-_ROUNDING = 1e-12  # by which an objective that climbs may fall, relative
+_DECREASE_TOLERANCE = 1e-12  # by which an objective that climbs may fall, relative
 _GROWTH = 2.0  # by which the gap may grow in a step where nothing climbs
 _STALLED = 30  # iterations without progress after which there will be none
 
@@ -101,7 +101,7 @@ def _accepted(trial, step):
     if not np.isfinite(trial.gap):
         return False
     if step.climbs:
-        return trial.value >= step.value - _ROUNDING * max(1.0, abs(step.value))
+        return trial.value >= step.value - _DECREASE_TOLERANCE * max(1.0, abs(step.value))
     return trial.gap <= _GROWTH * step.gap
 
 

@@ -34,7 +34,7 @@ _MOST_CANDIDATES = 2000  # training rows that are looked at for starts
 _TOL, _MOST = 1e-8, 300  # largest entry of the gradient where a row ends; iterations
 _LEAST_GAIN = 1e-18  # of the next step, below which a row ends as well
 _LOOSE = 1e-3  # gradient of a row that has converged well enough not to be worth a warning
-_ROUNDING = 1e-9  # of the bound, in units of its size
+_BOUND_TOLERANCE = 1e-9  # of the bound, in units of its size
 _ARMIJO, _CUT, _TRIALS = 1e-4, 0.4, 25
 _FLAT = 1e-12  # cosine of step and change of the gradient, below which nothing is learned
 
@@ -139,7 +139,7 @@ def _locate_block(fitted, candidates, Y, mask, has_gaps, rows):
         if best is None:
             best = x, value, slope
             continue
-        better = value > best[1] + _ROUNDING * np.abs(value)
+        better = value > best[1] + _BOUND_TOLERANCE * np.abs(value)
         for old, new in zip(best, (x, value, slope)):
             old[better] = new[better]
     x, value, slope = best
@@ -213,7 +213,7 @@ def _line_search(function, x, value, direction, slope, rows):
         trial = length[left, None] * direction[left]
         at_value, at_gradient = function(x[left] + trial, rows[left])
         enough = value[left] + _ARMIJO * length[left] * slope[left]
-        is_good = at_value >= enough - _ROUNDING * (1.0 + np.abs(value[left]))
+        is_good = at_value >= enough - _BOUND_TOLERANCE * (1.0 + np.abs(value[left]))
         is_good &= np.isfinite(at_gradient).all(axis=1)
         good = left[is_good]
         step[good], new_value[good] = trial[is_good], at_value[is_good]

@@ -26,11 +26,11 @@ from skgp_sparse.inference.contracts import Conclusion, Objective
 from skgp_sparse.inference.neighbors_objective import MetricPrior
 from skgp_sparse.inference.parameter_vectors import ParameterBlock, kernel_block
 
-_TOGETHER = 1 << 14  # rows of a sweep that are predicted together
+_ROWS_PER_SWEEP_BLOCK = 1 << 14  # rows of a sweep that are predicted together
 _LEAST_GAIN = 1e-6  # precision of a site, in units of 1/v
-_ROUNDING = 1e-10  # of the largest variance
+_SMALLEST_RELATIVE_VARIANCE = 1e-10  # of the largest variance
 _TOL = 1e-7  # nats per row, of which sites of users' evaluations are short
-_MOST = 30  # sweeps of one
+_MOST_SWEEPS = 30  # sweeps of one
 _KEPT = 1 << 25  # entries of kernel matrices that wait for the next sweep
 
 
@@ -128,7 +128,7 @@ class LocalSiteObjective(Objective):
         used = chosen if weight is None else (np.cumsum(weight > 0) - 1)[chosen]
         return self._cavities(kernel, replace(self._followed(kernel), chosen=used).left)
 
-    def settled(self, kernel, most=_MOST, tol=_TOL):
+    def settled(self, kernel, most=_MOST_SWEEPS, tol=_TOL):
         """A copy of the objective after at most `most` sweeps of the sites, fewer if `tol` is met.
 
         A step that was too long is followed by shorter ones.
@@ -170,7 +170,10 @@ class LocalSiteObjective(Objective):
 
         They do not depend on the sites.
         """
-        groups, total = slices(self.near.n_rows, _TOGETHER), self.near.at_places(self.sites)
+        groups, total = (
+            slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK),
+            self.near.at_places(self.sites),
+        )
         if self.near.n_rows * (self.near.near.shape[1] + 1) ** 2 > _KEPT:
             return [None] * len(groups)
         lefts = (self.near.left_out(rows, self.sites, total) for rows in groups)
@@ -179,7 +182,7 @@ class LocalSiteObjective(Objective):
     def _swept(self, kernel, sites, matrices):
         """The next sites, and how far from them these are, in nats."""
         total, parts, gap = self.near.at_places(sites), [], 0.0
-        for rows, known in zip(slices(self.near.n_rows, _TOGETHER), matrices):
+        for rows, known in zip(slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK), matrices):
             left = self.near.left_out(rows, sites, total)
             mean, variance = self._cavities(kernel, left, known)
             y, offset = left.y.T
@@ -193,11 +196,13 @@ class LocalSiteObjective(Objective):
     def _cavities(self, kernel, left, matrices=None):
         """Mean and variance (s,) of rows that are left out."""
         mean, variance = left_out.moments(kernel, left, self.metric, self.n_jobs, matrices)
-        return mean[:, 0], np.maximum(variance, _ROUNDING * variance.max())
+        return mean[:, 0], np.maximum(variance, _SMALLEST_RELATIVE_VARIANCE * variance.max())
 
     def _densities(self, block, local, noise):
         """Σ w log Z over rows, and its slopes in m (s, 1) and v (s,)."""
-        variance = np.maximum(local.variance + noise, _ROUNDING * np.max(local.signal))
+        variance = np.maximum(
+            local.variance + noise, _SMALLEST_RELATIVE_VARIANCE * np.max(local.signal)
+        )
         y, offset = block.y.T
         value, slope, curvature = self.likelihood.tilted(y, local.mean[:, 0] + offset, variance)
         w = block.count

@@ -21,11 +21,11 @@ from skgp_sparse._ground.deadline import Deadline
 _CORRECTIONS = 50  # with thousands of coordinates of Z, more than the usual 10 pay
 _FORGOTTEN = 0.1  # share of the sums of squares that an iteration forgets
 _SPREAD = 30.0  # at most, between the square roots of D and of its median
-_MANY = 50  # coordinates from which they are measured at the start ...
+_COORDINATES_MEASURED = 50  # coordinates from which they are measured at the start ...
 _PROBES, _PROBE = 2, 0.03  # ... by so many steps, of this size in every coordinate
 _JUDGED, _JUDGED_IF_FEW = 10, 5  # iterations over which an improvement is judged
 _TRIALS = 20  # evaluations of one line search
-_LONGEST = 27.0  # times the step that curvature proposes
+_LONGEST_RELATIVE_STEP = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
 _WORTHLESS = 1e-4  # of tol: a step that promises less is not tried
 
@@ -181,7 +181,7 @@ def maximise(
     point = minimand.start(x0)
     is_known, curvature = curvature is not None, curvature or _Curvature(len(x0), alike)
     history, ended = [point.value], STOPPED if deadline.is_over() else None
-    if len(x0) > _MANY and not (is_known or alike) and ended is None:
+    if len(x0) > _COORDINATES_MEASURED and not (is_known or alike) and ended is None:
         _measure(minimand, point, curvature)
     while ended is None and len(history) <= max_iter:
         point, ended = _iterate(minimand, point, curvature, tol, first)
@@ -257,7 +257,7 @@ def _search(minimand, point, direction):
             best = trial
             if trial.gradient @ direction >= _STEEP * slope:
                 break
-            if step >= _LONGEST:
+            if step >= _LONGEST_RELATIVE_STEP:
                 return best, True
             step *= 3.0
         elif np.isfinite(trial.value):
@@ -271,7 +271,7 @@ def _search(minimand, point, direction):
 
 def _has_converged(history, tol, size):
     """Whether the last iterations were worth less than `tol`."""
-    last = _JUDGED if size > _MANY else min(_JUDGED_IF_FEW, size + 1)
+    last = _JUDGED if size > _COORDINATES_MEASURED else min(_JUDGED_IF_FEW, size + 1)
     return len(history) > last and history[-1 - last] - history[-1] < tol
 
 

@@ -20,10 +20,10 @@ _FINEST = 0.01  # of the smallest gap: spacings of which gaps may be multiples
 _SAME_GAP = 1e-6  # of the spacing, by which a gap may miss a multiple of it
 _FEWEST_ROWS = 8  # of different positions, from which a periodogram says something
 _FREQUENCIES_PER_PEAK, _MOST_FREQUENCIES = 5, 10_000  # of a periodogram
-_AT_ONCE = 1 << 18  # entries (rows, frequencies) of a periodogram that are in memory
+_ENTRIES_PER_BLOCK = 1 << 18  # entries (rows, frequencies) of a periodogram that are in memory
 _PEAKS, _MULTIPLES = 3, np.arange(1, 7)  # highest peaks, and multiples of their periods
 _SHORTER = 0.3  # length scale of a wave with many harmonics, in units of the kernel's own
-_ROUNDING = 1e-6  # by which the evidence of an alias may be lower, relative to its size
+_ALIAS_TOLERANCE = 1e-6  # by which the evidence of an alias may be lower, relative to its size
 
 
 class Line(NamedTuple):
@@ -158,7 +158,7 @@ def _power(rows, frequencies):
     y = y - y.mean(axis=0)
     y = y - np.outer(centred, centred @ y / (centred @ centred))
     common = np.linalg.svd(y, full_matrices=False)[0][:, 0]
-    size = max(1, _AT_ONCE // len(x))
+    size = max(1, _ENTRIES_PER_BLOCK // len(x))
     blocks = np.split(2.0 * np.pi * frequencies, range(size, len(frequencies), size))
     power = np.concatenate([lombscargle(x, common, block) for block in blocks])
     return np.nan_to_num(power)  # of a wave that is 0 at all rows
@@ -199,7 +199,7 @@ def _with_longest(function, maximum, place, line):
             continue
         x = function.parameters.pack(**blocks | {"kernel": other})
         value = _value(function, x)
-        if value >= maximum.value - _ROUNDING * max(1.0, abs(maximum.value)):
+        if value >= maximum.value - _ALIAS_TOLERANCE * max(1.0, abs(maximum.value)):
             return maximum._replace(x=x, value=value)
     return maximum
 
@@ -207,7 +207,7 @@ def _with_longest(function, maximum, place, line):
 def _is_same(kernel, other, x):
     """Whether two kernels have the same covariances of the first row with all others."""
     ours, theirs = (one(x[:1, None], x[:, None]) for one in (kernel, other))
-    return np.allclose(ours, theirs, rtol=0.0, atol=_ROUNDING * np.ptp(ours))
+    return np.allclose(ours, theirs, rtol=0.0, atol=_ALIAS_TOLERANCE * np.ptp(ours))
 
 
 def _value(function, x):

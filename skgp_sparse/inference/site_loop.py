@@ -31,7 +31,7 @@ _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer on
 _FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
 _ROUGH_START = 1e-4  # tolerance of an inner loop that another one follows
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
-_AT_ONCE = 8192  # sites from which threads gain more than they wait
+_SITES_WORTH_THREADS = 8192  # sites from which threads gain more than they wait
 
 
 class Inner(NamedTuple):
@@ -93,7 +93,9 @@ class SiteLoop:
     @cached_property
     def bundles(self):
         """`Bundles` of rows that the method sees at once."""
-        return Bundles.of(self.projected.layout.blocks, _AT_ONCE // self.method.likelihood.n_latent)
+        return Bundles.of(
+            self.projected.layout.blocks, _SITES_WORTH_THREADS // self.method.likelihood.n_latent
+        )
 
     @cached_property
     def observed(self):

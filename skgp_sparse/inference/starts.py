@@ -17,7 +17,7 @@ _SOME_ROWS = 10_000  # that tell how far apart places on a sphere are
 _NEAR, _NEAR_NATS = 0.3, 0.1  # of an end: in logarithms of hyperparameters, and in nats
 _RESCUES = 4  # starts after an optimum that explains nothing
 _IN_A_BASIN = 0.4  # first step of a kernel with periods; from one on, it left the basin
-_LITTLE = 1e-5  # nats, of all rows, that the last iterations of a run gain ...
+_NEGLIGIBLE_GAIN = 1e-5  # nats, of all rows, that the last iterations of a run gain ...
 _ENOUGH = 0.003  # ... and a whole run, from which the next one follows
 
 
@@ -95,7 +95,7 @@ def _finished(function, settings, maximum):
     All but the first run forget the curvature, so that they take a long step at first.
     """
     gain, curvature = np.inf, maximum.curvature
-    tol = min(settings.tol, _LITTLE / function.objective.size())
+    tol = min(settings.tol, _NEGLIGIBLE_GAIN / function.objective.size())
     while gain > _ENOUGH and maximum.converged and maximum.message != STOPPED:
         left = settings.max_iter - maximum.n_iter
         if left <= 0 or settings.deadline.is_over():

@@ -18,7 +18,7 @@ from ._nodes import Leaf, Node
 from ._rules import Array, KernelRule, Pull, Scalars, full, linearize_each
 from ._theta import count, free, free_by_class, moved, size_of
 
-_STEP = 1e-3  # of theta, in differences of fourth order
+_STEP_OF_THETA = 1e-3  # of theta, in differences of fourth order
 
 
 class Transform(NamedTuple):
@@ -181,9 +181,9 @@ class DifferentiableKernel(Kernel):
 
         def slope(step: Array) -> Any:
             at = [self.clone_with_theta(theta + k * step)(X) for k in (1, -1, 2, -2)]
-            return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP)
+            return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP_OF_THETA)
 
-        slopes = [slope(step) for step in _STEP * np.eye(len(theta))]
+        slopes = [slope(step) for step in _STEP_OF_THETA * np.eye(len(theta))]
         return np.moveaxis(np.reshape(slopes, (-1, len(X), len(X))), 0, 2)
 
     def as_node(self) -> Node:

@@ -12,7 +12,7 @@ from ._nodes import Node
 
 _ROWS = 64
 # kernel.diag and the diagonal of kernel(X, X) may be rounded differently
-_ROUNDING = 1e-10
+_ASYMMETRY_TOLERANCE = 1e-10
 
 
 class Opaque(Node):
@@ -39,7 +39,7 @@ class Opaque(Node):
         parts = [np.diagonal(self.kernel(X[rows], X[rows])) for rows in _chunks(len(X))]
         signal = np.concatenate([np.zeros(0), *parts])
         noise = self.kernel.diag(X) - signal
-        noise[np.abs(noise) <= _ROUNDING * np.abs(signal)] = 0.0
+        noise[np.abs(noise) <= _ASYMMETRY_TOLERANCE * np.abs(signal)] = 0.0
         return signal, noise if noise.any() else 0.0, partial(self._pull_diag, X)
 
     def inputs(self, columns):

@@ -162,7 +162,9 @@ class LogNoiseFunction:
 
     def __call__(self, X: Array) -> Array:
         X = np.asarray(X, dtype=np.float64)
-        blocks = [slice(start, start + _TOGETHER) for start in range(0, len(X), _TOGETHER)]
+        blocks = [
+            slice(start, start + _ROWS_PER_BLOCK) for start in range(0, len(X), _ROWS_PER_BLOCK)
+        ]
         parts = [evaluate(self.kernel, X[block], self.Z) @ self.u for block in blocks]
         return np.concatenate([np.zeros(0), *parts]) + self.mean
 
@@ -194,4 +196,4 @@ class LogNoiseFunction:
         return self  # it never changes
 
 
-_TOGETHER = 1 << 12  # rows
+_ROWS_PER_BLOCK = 1 << 12  # rows

@@ -23,7 +23,7 @@ _WEIGHTS = 1e-14, 700.0  # whose correlations are neither 0 nor 1
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
 _BITS = _BITS.astype(float)  # (256, 8) of all bytes
 _PAIRS_AT_ONCE = 1 << 18
-_FEW = 2  # columns that are summed one by one
+_COLUMNS_ONE_BY_ONE = 2  # columns that are summed one by one
 
 
 def agreement(a, b, w):
@@ -107,6 +107,6 @@ def _pull(differences, q, H):
 
 def _sums_by_bit(which, H, q):
     """Sums of H (q,) over the pairs whose bytes have a bit."""
-    if q <= _FEW:
+    if q <= _COLUMNS_ONE_BY_ONE:
         return [(which >> j & 1) @ H for j in range(q)]
     return np.bincount(which, H, 256) @ _BITS[:, :q]

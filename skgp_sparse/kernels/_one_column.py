@@ -26,7 +26,9 @@ from ._rules import Array
 from ._sklearn_kernels.composites import SumNode, _Pair
 from ._sklearn_kernels.formulas import LengthScaleRule, length_scale
 
-_FAR = 1e3  # distance in length scales from which squares lose digits: the part is computed anew
+_FAR_IN_LENGTH_SCALES = (
+    1e3  # distance in length scales from which squares lose digits: the part is computed anew
+)
 _LARGEST_WEIGHT = 300.0  # the sum of -log ρ, from which a factor may be too small to be changed
 
 Replace = Callable[[int, Array], Any]  # (column, its other values (n,)) -> matrix
@@ -154,11 +156,11 @@ def _of_distances(part: Any, X: Array, Z: Array) -> Replace:
     scale, centre = length_scale(part.kernel, X.shape[1]), np.median(Z, axis=0)
     x, z = (X - centre) / scale, (Z - centre) / scale
     half = x @ z.T - 0.5 * (np.sum(x**2, axis=1)[:, None] + np.sum(z**2, axis=1))
-    are_near = max(np.abs(x).max(), np.abs(z).max()) < _FAR
+    are_near = max(np.abs(x).max(), np.abs(z).max()) < _FAR_IN_LENGTH_SCALES
 
     def replace(j: int, values: Array) -> Any:
         before, after = x[:, j], (values - centre[j]) / scale[j]
-        if not (are_near and np.abs(after).max() < _FAR):
+        if not (are_near and np.abs(after).max() < _FAR_IN_LENGTH_SCALES):
             return part.evaluate(_with(X, j, values), Z)
         rows = np.column_stack([after - before, 0.5 * (before**2 - after**2)])
         moved = rows @ np.stack([z[:, j], np.ones(len(z))])

@@ -29,7 +29,7 @@ from ._heteroscedastic_noise import HeteroscedasticNoise
 from ._rules import Array, Ints
 from ._theta import assemble
 
-_STEP = 1e-3  # of log alpha
+_STEP_OF_LOG_ALPHA = 1e-3  # of log alpha
 
 
 class Factor(NamedTuple):
@@ -194,8 +194,11 @@ def _root_of_quantile(alpha: float, level: Array) -> Any:
 
 def _slope_in_alpha(kernel: Kernel, level: Array) -> Any:
     """Derivative of the radius by log alpha: differences of fourth order, good to ten digits."""
-    at = [_root_of_quantile(kernel.alpha * np.exp(step * _STEP), level) for step in (1, -1, 2, -2)]
-    return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP)
+    at = [
+        _root_of_quantile(kernel.alpha * np.exp(step * _STEP_OF_LOG_ALPHA), level)
+        for step in (1, -1, 2, -2)
+    ]
+    return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP_OF_LOG_ALPHA)
 
 
 _WHOLE = {float(exponent): exponent for exponent in (1, 2, 3, 4)}  # more make too many terms

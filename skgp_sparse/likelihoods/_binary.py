@@ -14,7 +14,7 @@ from skgp_sparse.likelihoods._parametric import best_constant
 
 ENCODES_LABELS = "Use SparseGPClassifier, which encodes any labels."
 _LOG_2PI = np.log(2.0 * np.pi)
-_FAR = -30.0  # from which the asymptotic series of the probit's slope has more digits
+_ASYMPTOTIC_BELOW = -30.0  # from which the asymptotic series of the probit's slope has more digits
 
 
 class Labels(Likelihood):
@@ -155,7 +155,7 @@ class Probit(Binary):
         with np.errstate(over="ignore"):  # far out, where the series takes over
             slope = np.exp(-0.5 * (t * t + _LOG_2PI) - value)
         excess = np.maximum(slope + t, 0.0)
-        far = t < _FAR
+        far = t < _ASYMPTOTIC_BELOW
         if far.any():
             u = 1.0 / t[far] ** 2
             excess[far] = -(1.0 - u * (2.0 - 10.0 * u)) / t[far]

@@ -27,7 +27,7 @@ _WIDEST = 0.56  # width that a noise counts as at most: π/2, where expectation 
 _SMALLEST_SHAPE = 0.5  # below which the tail of the noise is too long for a sum
 _LARGEST_SHAPE = 1e14  # beyond which the noise is too narrow to matter
 _MOST_ITERATIONS, _MOST_DOUBLINGS = 200, 1100
-_CLOSE = 1e-11  # to the quantile of the normal distribution
+_QUANTILE_TOLERANCE = 1e-11  # to the quantile of the normal distribution
 _FURTHEST = 37.0  # normal quantile that a probability of 0 or 1 counts as
 
 
@@ -190,7 +190,7 @@ def _shrink(excess: Callable[..., Any], a: Array, at_a: Array, b: Array, at_b: A
         a[active], at_a[active] = np.where(crossed, y, x), np.where(crossed, fy, 0.5 * fx)
         b[active], at_b[active] = new, value
         narrow = np.abs(y - x) <= 4e-16 * (np.abs(x) + np.abs(y))
-        active = active[~(narrow | (np.abs(value) <= _CLOSE))]
+        active = active[~(narrow | (np.abs(value) <= _QUANTILE_TOLERANCE))]
         if len(active) == 0:
             break
     return b

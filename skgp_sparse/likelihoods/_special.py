@@ -14,7 +14,7 @@ _LOG_2PI = np.log(2.0 * np.pi)
 _SERIES_FROM = 16.0
 _OF_GAMMALN = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)  # z^-1, z^-3, ...
 _OF_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)  # z^-2, z^-4, ...
-_REACH = 7.5  # standard deviations, of quadrature
+_REACH_IN_STDS = 7.5  # standard deviations, of quadrature
 _TINY = 1e-300
 _STRIP = 0.5 * np.pi  # beyond which exp(-exp(f)) is not bounded
 
@@ -96,7 +96,7 @@ def expected_sigmoids(mean: Array, variance: Array) -> Any:
 
     Far to the left, all digits are those of ``exp(x)``, whose mass lies at ``mean + variance``.
     """
-    is_left = np.maximum(_REACH * np.sqrt(variance), variance) < -mean
+    is_left = np.maximum(_REACH_IN_STDS * np.sqrt(variance), variance) < -mean
     sigmoids, rest = np.empty((5, len(mean))), ~is_left
     if rest.any():
         sigmoids[:, rest] = expectation(softplus_and_sigmoid, mean[rest], variance[rest])

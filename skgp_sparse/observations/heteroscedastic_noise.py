@@ -48,7 +48,7 @@ _SHARE_OF_TIME = 0.4  # of the fit before, that is left if noise may vary by def
 _CHEAP = 600  # rows up to which the last step of a default fit converges ...
 _BRIEFLY, _MOVES = 6, 2000  # ... its iterations above, and rows up to which it moves anything
 _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValuePrior()
-_LEAST = 0.1  # added to squared errors: a small one says little
+_ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
 
 
 def with_heteroscedastic_noise(job, fit, family, random_state):
@@ -211,8 +211,8 @@ def _logarithms(found):
     squares = (found.y - found.mean) ** 2 / (found.variance + found.known)
     n_targets = squares.shape[1]
     shares = (np.arange(1000) + 0.5) / 1000
-    expected = np.mean(np.log(chi2.ppf(shares, n_targets) / n_targets + _LEAST))
-    return np.log(squares.mean(axis=1) + _LEAST) - expected
+    expected = np.mean(np.log(chi2.ppf(shares, n_targets) / n_targets + _ADDED_TO_SQUARES))
+    return np.log(squares.mean(axis=1) + _ADDED_TO_SQUARES) - expected
 
 
 def _table_of(rows, chosen, targets):

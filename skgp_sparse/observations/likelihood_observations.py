@@ -20,7 +20,7 @@ from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.part import ArrayRecords, TargetScaler, part_of
 
-_MANY = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
+_ROWS_OF_ESTIMATES = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
 
 
 class LikelihoodObservations(SiteObservations):
@@ -103,8 +103,8 @@ class LikelihoodObservations(SiteObservations):
 
 def _observations(rows):
     """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
-    if len(rows) > _MANY:
-        rows = rows.sampled(rows.sample(_MANY, np.random.RandomState(0)))
+    if len(rows) > _ROWS_OF_ESTIMATES:
+        rows = rows.sampled(rows.sample(_ROWS_OF_ESTIMATES, np.random.RandomState(0)))
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
     return rows.targets()[:, 0], weight, offset

@@ -16,7 +16,7 @@ from scipy.stats import kstwobign
 from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 
 _DEGREE = 14  # of g, which is then off by 2e-10
-_STEP = 0.1  # between nodes of log K
+_NODE_SPACING = 0.1  # between nodes of log K
 
 
 def response(ops, likelihood, mean, variance, name):
@@ -80,7 +80,7 @@ def _probit(ops, mean, variance):
 
 
 def _logit(ops, mean, variance):
-    K = np.exp(np.arange(-2.2, 1.5, _STEP))
+    K = np.exp(np.arange(-2.2, 1.5, _NODE_SPACING))
     weights = K * kstwobign.pdf(K)
     variances = ops.Add(variance, 4.0 * K[None] ** 2)
     weights = (weights / weights.sum())[:, None]

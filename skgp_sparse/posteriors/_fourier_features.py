@@ -15,7 +15,7 @@ from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._job import Job, begin, best_start
 from skgp_sparse.solvers import Fit
 
-_SOME = 5000  # rows that tell the noise ...
+_ROWS_OF_NOISE = 5000  # rows that tell the noise ...
 _LOUDER = 4.0  # ... which grows by this factor
 _KERNELS = (
     "RBF, Matern, RationalQuadratic and ConstantKernel, their sums, products and powers up to 4, "
@@ -89,7 +89,7 @@ class FourierFeatures(PosteriorMethod):
         objective = job.model.in_basis(rows, basis, settings.options)
         kernel = job.kernel
         if settings.solver.begins_small and not job.model.has_sites:
-            some = rows.sampled(rows.sample(_SOME, random_state))
+            some = rows.sampled(rows.sample(_ROWS_OF_NOISE, random_state))
             kernel = _with_more_noise(kernel, objective.on(some))
         _, kernel = best_start(objective, kernel, objective, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)

@@ -13,7 +13,7 @@ from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, begin, best_start
 from skgp_sparse.solvers import Fit
 
-_SOME = 2000  # rows that tell the noise
+_ROWS_OF_NOISE = 2000  # rows that tell the noise
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 
 
@@ -124,7 +124,7 @@ class ExactIfQuiet(InducingPoints):
 
 
 def _has_little_noise(job: Job) -> bool | np.bool_:
-    some = job.rows.block(slice(_SOME))
+    some = job.rows.block(slice(_ROWS_OF_NOISE))
     noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
     return noise < _QUIET * job.rows.target_variance()
 

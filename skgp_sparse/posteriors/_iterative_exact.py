@@ -43,7 +43,7 @@ _NOTICED = 1e-4  # ... this share, if it is less
 _RESIDUAL = 10.0  # relative residual of the solve, in units of the tolerance of a fit ...
 _LARGEST_RESIDUAL = 0.05  # ... at most this, and at most the noise ...
 _RESIDUAL_OF_NO_NOISE = 2e-3  # ... of which less than this counts as this
-_SOME = 2000  # rows that tell the variance of the process
+_ROWS_OF_VARIANCE = 2000  # rows that tell the variance of the process
 _LEADING_ROWS = 2000  # of the preconditioner, where nobody asked for another number
 _LEADING = 500  # rows given which all variances are computed
 _HELD_OUT, _HELD_OUT_SHARE = 1000, 10  # held-out rows: so many, and one in so many, at most
@@ -247,7 +247,7 @@ def _most_leading(job: Job, n: int, dtype: Any) -> int:
 
 def _least_noise(kernel: Kernel, rows: Any) -> float:
     """The least noise that is told from none."""
-    signal = kernels.diagonal(kernel, rows.block(slice(_SOME)).X)[0]
+    signal = kernels.diagonal(kernel, rows.block(slice(_ROWS_OF_VARIANCE)).X)[0]
     return min(_LEAST_NOISE * np.mean(signal), _NOTICED * rows.target_variance())
 
 

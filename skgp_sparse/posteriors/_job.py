@@ -14,7 +14,7 @@ from skgp_sparse.inference.settings import CheapSearch, Settings
 from skgp_sparse.inference.starts import fit_exact
 
 _ITERATIONS = 200  # of the small exact fit
-_LONGEST = 5.0  # typical distances between rows
+_LONGEST_LENGTH_SCALE = 5.0  # typical distances between rows
 _COARSER = 10.0  # the tolerance of a start, in units of that of the fit
 
 
@@ -111,7 +111,7 @@ def within_reach(learned, kernel, rows):
     theta, scale = learned.theta, rows.scale()
     for positions, columns in kernels.length_scale_places(kernel, rows.n_features):
         spread = scale[columns] if len(positions) > 1 else scale[columns].max()
-        longest = np.log(_LONGEST * spread * np.sqrt(len(columns)))
+        longest = np.log(_LONGEST_LENGTH_SCALE * spread * np.sqrt(len(columns)))
         longest = np.maximum(longest, kernel.theta[positions])
         theta[positions] = np.minimum(theta[positions], longest)
     return learned.clone_with_theta(theta)

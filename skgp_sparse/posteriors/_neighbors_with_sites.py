@@ -38,7 +38,7 @@ _TRAINED = 20_000  # rows whose sites training knows
 _PER_SECOND, _FEWEST = 2000, 500  # where time is limited: so many per second that is left
 _WIDE = 64  # columns, from which an evaluation takes long
 _FIRST, _NEXT = 6, 4  # sweeps before the first run, and before each of the others
-_LITTLE = 0.002  # nats per row: a run that gains less is the last one
+_NEGLIGIBLE_GAIN = 0.002  # nats per row: a run that gains less is the last one
 _LAST, _LAST_OF_MANY = 30, 1  # sweeps over all rows, where training knew all of them or not
 _SEARCH = 2.0  # time that is left, in units of that of the search: the rest is for all rows
 _TOL = 1e-7  # nats per row of which the sites are short then ...
@@ -178,7 +178,7 @@ class SiteSearch:
             maximum = climb(function, settings, max_iter=most, callback=tell)
             objective, kernel = function.at(maximum.x)
             self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.message == STOPPED
-            is_little = maximum.value - first < _LITTLE * objective.size()
+            is_little = maximum.value - first < _NEGLIGIBLE_GAIN * objective.size()
             if is_little or self.is_over() or self.n_iter >= settings.max_iter:
                 break
         return LocalSites(self._seen_from(objective, kernel, _NEXT), kernel)

@@ -29,7 +29,7 @@ from skgp_sparse.posteriors._subsets import begun_on_subsets
 from skgp_sparse.posteriors._validation_set import ValidationScore, ValidationSet
 from skgp_sparse.solvers import KeepParameters
 
-_SHARES = 3  # of the time that is left, one of which is for the hyperparameters of few rows
+_SHARES_OF_TIME = 3  # of the time that is left, one of which is for the hyperparameters of few rows
 _OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in units of that before
 _BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
 _ROWS_OF_POINTS = 20_000  # of the trials of inducing points ...
@@ -132,7 +132,7 @@ class Race:
     def run(self):
         """Hold the trials."""
         job, random_state = self.job, self.random_state
-        first, deadline = job.within(_SHARES), job.settings.deadline
+        first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
         if job.model.has_sites:
             begun = begin(first, random_state)
         else:

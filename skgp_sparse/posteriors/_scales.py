@@ -33,7 +33,9 @@ from skgp_sparse._engine.scale_evidence import (
 
 _FACTORS = 0.3, 0.1, 0.03, 0.01, 0.003  # of all length scales
 _SHORT = 0.15  # of a length scale, below which that of a variogram is a candidate
-_FAR = 5.0  # times the spread of near rows, from which far rows have moved a standard deviation
+_FAR_IN_SPREADS = (
+    5.0  # times the spread of near rows, from which far rows have moved a standard deviation
+)
 _NOISE_RATIOS = 0.3, 0.01  # variances of noise, in units of that of the signal
 _ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
 _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend
@@ -75,8 +77,8 @@ def _candidates(job, positions, columns):
     first, spreads, rows = job.kernel.theta[positions], job.spreads, some_rows(job, _MANY)
     yield from ((first + np.log(factor), spreads) for factor in _FACTORS)
     quarters = np.array([spread_of_the_shortest_quarter(x) for x in rows.X.T])
-    if np.any(quarters[columns] < spreads[columns] / _FAR):
-        near = np.where(quarters < spreads / _FAR, quarters, spreads)
+    if np.any(quarters[columns] < spreads[columns] / _FAR_IN_SPREADS):
+        near = np.where(quarters < spreads / _FAR_IN_SPREADS, quarters, spreads)
         moved = first + np.log(near / spreads)[columns]
         yield from ((moved + np.log(factor), near) for factor in (1.0, *_FACTORS))
     yield from ((one, spreads) for one in _of_single_columns(rows, first, columns))

@@ -16,7 +16,7 @@ from skgp_sparse.inference.starts import fit_exact
 
 _SKEWNESS, _FEW_VALUES = 1.0, 10  # above which a column is skewed, and no scale of a few grades
 _SOME_ROWS = 10_000  # that tell
-_SHARES = 12  # of the time that is left, one of which is for each fit that is compared
+_SHARES_OF_TIME = 12  # of the time that is left, one of which is for each fit that is compared
 _NATS = 3.0  # of evidence that logarithms have to gain
 _ITERATIONS, _COARSER = 100, 10.0  # of the fits that are compared, as those of every start
 
@@ -116,7 +116,7 @@ def _cheap_on_logs(job, skew):
 
 def _evidence(job):
     """The objective of a small exact fit, prior included; -inf where there is none."""
-    settings = job.within(_SHARES).settings._replace(
+    settings = job.within(_SHARES_OF_TIME).settings._replace(
         max_iter=_ITERATIONS, tol=_COARSER * job.settings.tol, progress=None, n_restarts=0
     )
     rows = job.model.sample(job.rows, settings.start_rows, np.random.RandomState(0))

@@ -11,9 +11,9 @@ from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse.posteriors._calibration import log_densities
 from skgp_sparse.posteriors._contract import Candidate
 
-_MOST = 2000  # rows held out
+_MOST_ROWS = 2000  # rows held out
 _SHARE, _SHARE_WITH_SITES = 2, 5  # one in so many is, at most: sites are learned without them
-_ROUNDING = 1e-9  # of a row's weight
+_WEIGHT_TOLERANCE = 1e-9  # of a row's weight
 
 
 class ValidationScore(NamedTuple):
@@ -76,8 +76,8 @@ class ValidationSet:
     def __init__(self, rows, random_state, has_sites=False):
         self.rows, self.random_state, self.candidates = rows, random_state, []
         share = _SHARE_WITH_SITES if has_sites else _SHARE
-        sample, count = self.sample(share * _MOST)
-        drawn = copies(count, min(_MOST, max(len(rows) // share, 1)), random_state)
+        sample, count = self.sample(share * _MOST_ROWS)
+        drawn = copies(count, min(_MOST_ROWS, max(len(rows) // share, 1)), random_state)
         self.chosen, self.count = sample[drawn > 0], drawn[drawn > 0]
         self.block, self.clock = rows.block(self.chosen), perf_counter()
         self.scale = rows.y_scale[rows.y_scale > 0]  # of the targets that vary
@@ -102,7 +102,7 @@ class ValidationSet:
         is_held_out = np.append(self.chosen, -1)[place] == chosen
         held = np.append(self.count, 0.0)[place] * np.minimum(left, 1.0)
         left = np.minimum(count, left - is_held_out * held)
-        return chosen[left > _ROUNDING], left[left > _ROUNDING]
+        return chosen[left > _WEIGHT_TOLERANCE], left[left > _WEIGHT_TOLERANCE]
 
     def training_rows(self, most):
         """The table of all rows that are not held out, or of so many random ones: a copy."""

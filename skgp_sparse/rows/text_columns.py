@@ -9,7 +9,7 @@ from skgp_sparse.rows.gaps import missing_among
 
 _SHARE = 0.95  # of values that spell numbers or dates, and of rows that have a level of their own
 _FEWEST = 50  # rows of which levels tell that
-_SOME = 10_000  # values that are read
+_VALUES_READ = 10_000  # values that are read
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DAY, _YEAR, _BETWEEN = r"(?:0?[1-9]|[12]\d|3[01])", r"\d{4}", r"([-/.])"
 _CLOCK = r"(?:[T, ]+\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[ap]\.?m\.?)?"
@@ -71,7 +71,7 @@ def _finding(column, is_text, values, levels):
 
 def _some_texts(values):
     """Some values that are text, evenly spaced."""
-    some = values[:: -(-len(values) // _SOME)]
+    some = values[:: -(-len(values) // _VALUES_READ)]
     return [one for one in some.tolist() if isinstance(one, str)]
 
 

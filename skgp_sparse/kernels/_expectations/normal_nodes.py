@@ -16,7 +16,7 @@ from scipy.stats import norm, qmc
 from .._functions import diagonal, linearize
 from .._theta import assemble
 
-_MOST = 125  # nodes of a product of Gauss-Hermite rules
+_MOST_NODES = 125  # nodes of a product of Gauss-Hermite rules
 _PER_COLUMN = {1: 9}  # nodes; otherwise ...
 _FEW = 5
 _QUASI_RANDOM = 128
@@ -42,7 +42,7 @@ class Bars(NamedTuple):
 def rule_of(d):
     """Nodes (h, d) and weights (h,) for expectations under N(0, I)."""
     per_column = _PER_COLUMN.get(d, _FEW)
-    if per_column**d <= _MOST:
+    if per_column**d <= _MOST_NODES:
         return gauss_hermite(per_column, d)
     uniform = qmc.Sobol(d, seed=0).random(_QUASI_RANDOM // 2)
     nodes = norm.ppf(uniform)

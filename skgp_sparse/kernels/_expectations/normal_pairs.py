@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 from skgp_sparse._ground.parallel import empty
 
-_FAR = 20.0  # of ρ
+_LARGE_RATIO = 20.0  # of ρ
 
 
 def pair_of(left, right):
@@ -162,7 +162,7 @@ class _RbfPair:
         np.take(np.ascontiguousarray(left.cross.T), j, axis=0, out=second, mode="clip")
         np.take(np.ascontiguousarray(right.cross.T), k, axis=0, out=other, mode="clip")
         second *= other
-        if C.max(initial=0.0) > _FAR:
+        if C.max(initial=0.0) > _LARGE_RATIO:
             return self._values_where_far(C, second)
         np.expm1(C, out=C)
         C *= second
@@ -171,7 +171,7 @@ class _RbfPair:
 
     def _values_where_far(self, rho, products):
         """C and ``C + P P'``, with sums of logarithms where ρ is large."""
-        (j, k), far = self.places[:2], np.nonzero(rho > _FAR)
+        (j, k), far = self.places[:2], np.nonzero(rho > _LARGE_RATIO)
         logs = self.left.log_cross[far[1], j[far[0]]] + self.right.log_cross[far[1], k[far[0]]]
         whole = np.exp(logs + rho[far])
         rho[far] = 0.0
