@@ -5,12 +5,13 @@ The method that it names is the one that fits: none becomes another one later.
 """
 
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet, InducingPoints
@@ -92,7 +93,7 @@ class Plan(NamedTuple):
     tries_logarithms: bool
 
 
-def facts_of(rows: Any, kernel: Kernel, request: Request) -> Facts:
+def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
     """The `Facts` of a `Dataset` and a kernel."""
     distinct = rows.distinct(most=max(EXACT_QUIET, request.n_inducing or 0))
     codes = [] if distinct is None else [distinct[:, j] for j in _categories(rows, kernel)]
@@ -106,7 +107,7 @@ def facts_of(rows: Any, kernel: Kernel, request: Request) -> Facts:
     )
 
 
-def _categories(rows: Any, kernel: Kernel) -> list[int]:
+def _categories(rows: Dataset, kernel: Kernel) -> list[int]:
     return [column for _, column in kernels.categories(kernel, rows.n_features)]
 
 

@@ -82,6 +82,8 @@ class Dataset(ABC):
     n_features, n_targets : int
     weight : ndarray of shape (n,) or None
         A row of weight w counts as w rows; None where all weights are one.
+    y_mean, y_scale : ndarray of shape (p,)
+        Mean and scale of the targets, which are standardised by them.
     merged : bool
         Whether weights are numbers of equal rows, and nothing else.
     in_memory : bool
@@ -96,6 +98,8 @@ class Dataset(ABC):
     n_features: int
     n_targets: int
     weight: Array | None
+    y_mean: Array
+    y_scale: Array
     in_memory: bool = False
     travels: bool = True
     merged: bool = False

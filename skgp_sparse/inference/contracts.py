@@ -13,7 +13,9 @@ from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.posterior import Posterior, RowTerms
+from skgp_sparse._engine.problem import Evaluation, Observations, Options
 from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
+from skgp_sparse.inference.parameter_vectors import ParameterBlock
 
 
 class Conclusion(NamedTuple):
@@ -34,7 +36,7 @@ class Conclusion(NamedTuple):
     value: float
     posterior: Posterior
     jitter: float
-    objective: Any
+    objective: "Objective"
 
 
 class Objective(ABC):
@@ -85,7 +87,7 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[Any]:
+    def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[ParameterBlock]:
         """Say what can be optimised.
 
         Parameters
@@ -142,7 +144,7 @@ class Objective(ABC):
     @abstractmethod
     def value_and_gradient(
         self, kernel: Kernel, inputs: bool = False, inner_state: Any = None
-    ) -> Any:
+    ) -> Evaluation:
         """Evaluate the objective and its gradient.
 
         Parameters
@@ -286,7 +288,7 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def exact(self, rows: Dataset, options: Any, rough: bool = False) -> ExactFit:
+    def exact(self, rows: Dataset, options: Options, rough: bool = False) -> ExactFit:
         """Make the objective of the exact process.
 
         Parameters
@@ -305,7 +307,7 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def in_basis(self, rows: Dataset, basis: Basis, options: Any) -> SparseFit:
+    def in_basis(self, rows: Dataset, basis: Basis, options: Options) -> SparseFit:
         """Make the objective in a basis.
 
         Parameters
@@ -323,7 +325,7 @@ class Model(ABC):
             The objective.
         """
 
-    def sparse(self, rows: Dataset, Z: Array, options: Any) -> SparseFit:
+    def sparse(self, rows: Dataset, Z: Array, options: Options) -> SparseFit:
         """Make the objective at inducing points.
 
         Parameters
@@ -359,7 +361,7 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def informed_by(self, objective: Any) -> "Model":
+    def informed_by(self, objective: ExactFit) -> "Model":
         """Go on from a small exact fit.
 
         Parameters
@@ -429,7 +431,7 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def update(self, rows: Any, mean: Array, h: Array, site: Array, v: Array) -> Any:
+    def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array) -> Any:
         """Update the sites of some rows once.
 
         Parameters
@@ -450,7 +452,7 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def slopes(self, rows: Any, mean: Array, variance: Array, site: Array) -> Array:
+    def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array) -> Array:
         """Differentiate with respect to the parameters of the likelihood.
 
         Parameters
@@ -518,7 +520,7 @@ class MinibatchView(ABC):
     total: float
 
     @abstractmethod
-    def start(self, objective: Any, kernel: Kernel) -> Any:
+    def start(self, objective: Objective, kernel: Kernel) -> Any:
         """Begin with some rows.
 
         Parameters
@@ -536,7 +538,7 @@ class MinibatchView(ABC):
 
     @abstractmethod
     def step(
-        self, objective: Any, kernel: Kernel, posterior: Any, share: float, inputs: bool
+        self, objective: Objective, kernel: Kernel, posterior: Any, share: float, inputs: bool
     ) -> tuple[dict[str, Any], Any]:
         """Learn from a batch.
 
@@ -562,7 +564,7 @@ class MinibatchView(ABC):
         """
 
     @abstractmethod
-    def log_densities(self, objective: Any, kernel: Kernel, posterior: Any) -> Array:
+    def log_densities(self, objective: Objective, kernel: Kernel, posterior: Any) -> Array:
         """Judge the posterior.
 
         Parameters
@@ -581,7 +583,7 @@ class MinibatchView(ABC):
         """
 
     @abstractmethod
-    def conclude(self, objective: Any, kernel: Kernel, posterior: Any) -> Conclusion:
+    def conclude(self, objective: Objective, kernel: Kernel, posterior: Any) -> Conclusion:
         """Compute what predicts, from all rows.
 
         Parameters

@@ -11,6 +11,7 @@ from joblib import Parallel, delayed
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.typing import Array, Bools
@@ -27,8 +28,9 @@ from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._race import agree
 from skgp_sparse.posteriors._scales import begun_at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import settled
+from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.column_table import ColumnTable
-from skgp_sparse.rows.part import TargetScaler
+from skgp_sparse.rows.part import Part, Records, TargetScaler
 from skgp_sparse.solvers import Fit
 
 _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
@@ -68,7 +70,7 @@ class ObservationModel(ABC):
 
     parameters: Any
     name: str
-    rules: Any
+    rules: Rules
     posterior_method: PosteriorMethod
     likelihood: Likelihood | None
     bound: Bound
@@ -94,7 +96,7 @@ class ObservationModel(ABC):
         return ColumnTable(self.feature_names(), categories, self.lacking)
 
     @abstractmethod
-    def jobs(self, records: Any, earlier: Any) -> list[Job]:
+    def jobs(self, records: Records, earlier: Any) -> list[Job]:
         """Make jobs of rows.
 
         Parameters
@@ -112,7 +114,7 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def view(self, fits: list[Fit], units: Any) -> Any:
+    def view(self, fits: list[Fit], units: TargetScaler | None) -> Any:
         """Return fits as users see them.
 
         Parameters
@@ -129,7 +131,7 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def attributes(self, fits: list[Fit], units: Any) -> dict[str, Any]:
+    def attributes(self, fits: list[Fit], units: TargetScaler | None) -> dict[str, Any]:
         """Return fitted attributes that fits of other observation models do not have.
 
         Parameters
@@ -146,7 +148,7 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def log_densities(self, view: Any, part: Any) -> Array:
+    def log_densities(self, view: Any, part: Part) -> Array:
         """Compute log predictive densities of rows.
 
         Parameters
@@ -163,7 +165,7 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def accept(self, part: Any, stream: Any) -> Any:
+    def accept(self, part: Part, stream: Any) -> Part:
         """Check that a part goes with a stream.
 
         Parameters
@@ -185,7 +187,7 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def new_stream(self, part: Any, random_state: np.random.RandomState) -> Any:
+    def new_stream(self, part: Part, random_state: np.random.RandomState) -> Any:
         """Return the state of a stream before its first row.
 
         Parameters
@@ -221,7 +223,7 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def learn(self, stream: Any, part: Any, due: bool) -> tuple[Any, list[Fit]]:
+    def learn(self, stream: Any, part: Part, due: bool) -> tuple[Any, list[Fit]]:
         """Learn from a part.
 
         Parameters
@@ -247,7 +249,7 @@ class ObservationModel(ABC):
         """The fits after what follows when all of them have ended."""
         return fits
 
-    def begins_to_vary(self, stream: Any, part: Any) -> bool:
+    def begins_to_vary(self, stream: Any, part: Part) -> bool:
         """Whether a part has other values of a target that was constant in a stream so far."""
         return False
 
@@ -256,7 +258,7 @@ class ObservationModel(ABC):
         self.deadline = deadline_of(self.parameters, self.name)
         return self
 
-    def units_of(self, rows: Any) -> Any:
+    def units_of(self, rows: Dataset) -> TargetScaler | None:
         """Units of the targets of a table, as `TargetScaler`; labels have none."""
         return TargetScaler(rows.y_mean, rows.y_scale)
 
@@ -274,7 +276,7 @@ class ObservationModel(ABC):
 
     def job(
         self,
-        rows: Any,
+        rows: Dataset,
         kernel: Kernel,
         model: Model,
         name: str = "",
@@ -390,7 +392,7 @@ def _without_rows(fit: Fit) -> Fit:
     return fit._replace(objective=replace(objective, rows=None))
 
 
-def _with_rows(fit: Fit, rows: Any) -> Fit:
+def _with_rows(fit: Fit, rows: Dataset) -> Fit:
     """The fit with the rows of its job, which it was made without or from a copy of."""
     if not _is_of(fit, rows):
         return fit._replace(given=rows)
@@ -398,7 +400,7 @@ def _with_rows(fit: Fit, rows: Any) -> Fit:
     return fit._replace(objective=replace(objective, rows=fit.posterior.sees(rows)))
 
 
-def _is_of(fit: Fit, rows: Any) -> bool:
+def _is_of(fit: Fit, rows: Dataset) -> bool:
     """Whether the objective of a fit is of all rows of a job, which it may have lost since."""
     own = None if fit.objective is None else fit.objective.rows
     return fit.objective is not None and (own is None or len(own) == len(rows))

@@ -7,6 +7,7 @@ from typing import Any
 from sklearn import get_config
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.moments import NO_EFFECT
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs
@@ -58,7 +59,7 @@ def check_posterior_method(family: Any) -> None:
 
 
 def job_of(
-    family: Any, rows: Any, kernel: Kernel, model: Model, name: str, posterior: PosteriorMethod
+    family: Any, rows: Dataset, kernel: Kernel, model: Model, name: str, posterior: PosteriorMethod
 ) -> Job:
     """The `Job` of a table, by its plan."""
     _check_metric(family, rows.n_features)

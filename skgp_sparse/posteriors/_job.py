@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
 from skgp_sparse.inference.contracts import Model
 from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
@@ -31,7 +32,7 @@ class Job(NamedTuple):
     """Job of a fit: plain data, which may travel to another thread or process."""
 
     name: str  # for messages; "" if there is no other job
-    rows: Any  # a `Dataset`, with the units of its targets
+    rows: Dataset  # with the units of its targets
     kernel: Kernel  # to start with
     model: Model
     posterior_method: Any  # a `PosteriorMethod`
