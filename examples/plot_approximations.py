@@ -83,7 +83,7 @@ def nystrom(X, y, collapsed=False):
 
 
 def approximate(X, y):
-    """IndependentPosteriors by title, the exact one first."""
+    """Posteriors by title, the exact one first."""
     return {
         "exact": of_package(X, y, posterior="exact"),
         "Nyström": nystrom(X, y),

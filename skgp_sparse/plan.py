@@ -128,7 +128,8 @@ def plan(request: Request, facts: Facts) -> Plan:
 
 def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
     """Posterior method of a fit, a learned metric apart, and why it is this one."""
-    chosen, n, few = request.posterior, facts.n_distinct, _few_rows(request, facts)
+    chosen = request.posterior.with_points(_points(request, facts))
+    n, few = facts.n_distinct, _few_rows(request, facts)
     if not facts.inputs_are_known:
         return UncertainInputs(), "inducing: fit was given X_std"
     if chosen.is_exact_for_few and n <= few:

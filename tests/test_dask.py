@@ -715,7 +715,7 @@ def test_workers_short_of_memory_use_their_disk(cluster, client, table):
 
         import skgp_sparse.dask  # noqa: F401
 
-        return psutil.Posterior().memory_info().rss
+        return psutil.Process().memory_info().rss
 
     blocks = [da.from_delayed(delayed(block)(i), (40_000, 40), float) for i in range(18)]
     X = da.concatenate(blocks)  # 230 MB
@@ -792,7 +792,7 @@ def test_a_fit_leaves_no_thread_process_file_or_future(client, on_workers, table
     psutil = pytest.importorskip("psutil")
     X, _, y = table
     DaskSparseGPRegressor(**QUICK).fit(*lazily(X, y))
-    me = psutil.Posterior()
+    me = psutil.Process()
 
     def seen():
         return me.num_fds(), len(me.children(recursive=True)), threading.active_count()

@@ -19,7 +19,7 @@ from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.dataset import row_blocks
 from skgp_sparse._engine.feature_posterior import SparsePosterior
-from skgp_sparse._engine.posterior import Posterior, by_blocks
+from skgp_sparse._engine.posterior import BOUNDS, Posterior, by_blocks
 from skgp_sparse._engine.problem import Evaluation, Problem
 
 
@@ -42,6 +42,7 @@ class DecoupledPosterior(Posterior):
     of_covariance: SparsePosterior
 
     name = "inducing"
+    answers = frozenset([BOUNDS])
     remedy = "Set n_mean to None, and call fit, not partial_fit."
 
     kernel = property(attrgetter("of_covariance.kernel"))

@@ -25,7 +25,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine import posterior as contract
 from skgp_sparse._engine.dataset import row_blocks
 from skgp_sparse._engine.feature_posterior import SparsePosterior
-from skgp_sparse._engine.posterior import JOINT_ROWS, Posterior, float64
+from skgp_sparse._engine.posterior import BOUNDS, JOINT_ROWS, Posterior, float64
 
 _SMALLEST_SHARE = (
     1e-8  # variance of a direction, as a share of that of the process, that is told from none
@@ -54,6 +54,7 @@ class TightPosterior(Posterior):
     explained: np.ndarray
 
     name = "inducing"
+    answers = frozenset([BOUNDS])
     remedy = "Set tight_variance to False, and call fit, not partial_fit."
     holds_rows = True
 

@@ -227,6 +227,21 @@ class PosteriorMethod(BaseEstimator, ABC):
             If a parameter has another type or value than it should.
         """
 
+    def with_points(self, n_inducing: int) -> "PosteriorMethod":
+        """Return the method that is fitted where there are so many inducing points.
+
+        Parameters
+        ----------
+        n_inducing : int
+            Number of inducing points.
+
+        Returns
+        -------
+        PosteriorMethod
+            By default, the method itself.
+        """
+        return self
+
     def refuses(self, request: Request) -> str | None:
         """Say why it cannot be fitted to what rows are; by default, it can.
 

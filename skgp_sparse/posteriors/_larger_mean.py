@@ -37,6 +37,10 @@ class LargerMean(PosteriorMethod):
         with arithmetic():
             return fit._replace(**objective.conclude(fit.kernel)._asdict())
 
+    def with_points(self, n_inducing):
+        """`InducingPoints` where the mean would have no more points than the covariance."""
+        return InducingPoints() if self.n_mean <= n_inducing else self
+
     def refuses(self, request):
         """Likelihoods, and bounds that count a residual as noise."""
         if request.has_sites:
