@@ -46,6 +46,13 @@ class SubsetOfData(PosteriorMethod):
         return Exact().fit(job._replace(rows=few), random_state)
 
 
+class Unchecked(SubsetOfData):
+    """The same without a check of its own."""
+
+    def check_parameters(self, name):
+        pass
+
+
 @dataclass(frozen=True, eq=False)
 class Nothing(Posterior):
     """A posterior that learns nothing but the mean of the targets, which is 0."""
@@ -146,6 +153,17 @@ def test_rows_that_were_not_used_are_predicted():
     assert_allclose([loo.mean[i], loo.std[i]], [expected[0], std[0]], rtol=1e-8)
 
 
+@pytest.mark.second
+@pytest.mark.parametrize("options", [{"metric": 1}, {"alpha": 0.1}], ids=str)
+def test_rows_that_were_used_are_found_where_inputs_are_changed(options):
+    gaps = X.copy()
+    gaps[::5, 1] = np.nan
+    inputs = X if "metric" in options else gaps
+    model = subset(max_iter=5, **options).fit(inputs, Y)
+    loo, found = model.loo_predict(), model.predict(inputs)
+    assert np.sum(np.abs(loo.mean - found) > 1e-9) == 60
+
+
 def test_training_rows_and_bounds_are_of_all_rows():
     model = subset(kernel=RBF() + WhiteKernel(0.1), optimizer=None, normalize_y=False).fit(X, Y)
     assert model.X_train_.shape == X.shape
@@ -174,6 +192,8 @@ def test_what_it_does_not_take_is_refused_in_words():
             subset(**options).fit(X, Y)
     with pytest.raises(ValueError, match="posterior__n_rows"):
         subset(-3).fit(X, Y)
+    with pytest.raises(ValueError, match="Got size='x'"):
+        SparseGPRegressor(posterior=Unchecked("x")).fit(X, Y)
     with pytest.raises(NotAvailable, match="posterior_='nothing'"):
         SparseGPRegressor(posterior=LearnNothing()).fit(X, Y).sample_functions()
 

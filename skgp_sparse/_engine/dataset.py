@@ -431,8 +431,8 @@ class Dataset(ABC):
         ndarray of shape (k,)
             Indices, sorted.
         """
-        if operator.index(size) < 0:
-            raise ValueError(f"A sample has at least 0 rows. Got size={size!r}.")
+        if isinstance(size, str) or operator.index(size) < 0:
+            raise ValueError(f"A sample has a number of rows, at least 0. Got size={size!r}.")
         weight, n = self.weight, len(self)
         if size >= (n if weight is None else np.count_nonzero(weight)):
             return np.arange(n) if weight is None else np.flatnonzero(weight)

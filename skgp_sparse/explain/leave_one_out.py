@@ -7,6 +7,7 @@ import numpy as np
 from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._engine.posterior import LEAVE_ONE_OUT, LeftOut
+from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.explain.views import centre_and_scale
@@ -161,7 +162,7 @@ def _left_out(fit, chosen, n_jobs):
     if used is given:
         return posterior.leave_one_out(used, chosen, fit.terms, n_jobs)
     block = given.block(chosen)
-    place = _places_among(used.everything(), block)
+    place = _places_among(used.everything(), posterior.sees(given).block(chosen))
     known = np.unique(place[place >= 0])
     mean, variance = posterior.mean_and_variance(block.X, n_jobs)
     left = posterior.leave_one_out(used, known, fit.terms, n_jobs)
@@ -173,7 +174,7 @@ def _left_out(fit, chosen, n_jobs):
 def _places_among(rows, others):
     """Numbers (k,) of the rows of a `Batch` that equal those of another one, -1 where none does."""
     both = [np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others)]
-    same = np.unique(np.vstack(both), axis=0, return_inverse=True)[1].ravel()
+    same = unique_rows(np.vstack(both), return_inverse=True)[1].ravel()
     first = np.full(same.max() + 1, -1)
     first[same[: len(rows.X)][::-1]] = np.arange(len(rows.X))[::-1]
     return first[same[len(rows.X) :]]
