@@ -10,6 +10,7 @@ import os
 for _library in ("OPENBLAS", "OMP", "MKL", "BLIS", "VECLIB_MAXIMUM"):
     os.environ[f"{_library}_NUM_THREADS"] = "1"
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,8 @@ from skgp_sparse.inference.site_loop import SiteUpdate
 
 threadpool_limits(1)  # for good, where NumPy was there before
 
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "tests" / "data"
 BOUNDS = {
     "dtc": DTC(),
     "vfe": Titsias(),
@@ -88,6 +91,11 @@ def two_blas_threads():
     """BLAS has two threads while a test runs."""
     with threadpool_limits(2, user_api="blas"):
         yield
+
+
+def stored(name):
+    """Golden values: the arrays of a file in tests/data, by their names."""
+    return dict(np.load(DATA / f"{name}.npz"))
 
 
 class Case(NamedTuple):

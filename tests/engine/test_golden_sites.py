@@ -6,13 +6,12 @@ part of the project, says how.
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-from conftest import agree, infer
-from sklearn.gaussian_process import kernels as sk
+from conftest import agree, infer, stored
+from kernel_cases import parsed
 
 from skgp_sparse import bounds
 from skgp_sparse._engine import collapsed_sites
@@ -27,8 +26,6 @@ from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
 from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.likelihoods._softmax import Softmax
 
-DATA = Path(__file__).parent / "data"
-SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
 TIGHT = Inner(max_iter=1000, tol=1e-21)
 MAKE = {
     "poisson": Poisson,
@@ -42,7 +39,7 @@ DIFFICULT = {"rbf_iso", "large_counts", "ill_conditioned"}
 
 @cache
 def table(file):
-    return dict(np.load(DATA / f"{file}.npz"))
+    return stored(file)
 
 
 def cases(file):
@@ -96,7 +93,7 @@ def objective_of(ref, method, inner=TIGHT):
     offset = ref.get("offset", np.zeros(n))
     rows = ArrayDataset(ref["X"], y, 0.0, weight, np.zeros(1), np.ones(1), offset=offset)
     options = Options(jitter=Jitter(float(ref["jitter"]), relative=False))
-    kernel = eval(str(ref["kernel"]), SCOPE)
+    kernel = parsed(ref["kernel"])
     return SiteObjective(rows, method, InducingBasis(ref["Z"]), options, inner), kernel
 
 

@@ -9,13 +9,13 @@ import sys
 import threading
 import time
 from functools import partial
-from pathlib import Path
 from uuid import uuid4
 
 import cloudpickle
 import joblib
 import numpy as np
 import pytest
+from conftest import ROOT
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
@@ -517,7 +517,7 @@ def test_the_package_does_not_need_dask():
 
 @pytest.mark.full
 def test_the_example_of_the_guide_runs(tmp_path):
-    page = Path(__file__).parent.parent / "docs" / "guide" / "streams_and_clusters.md"
+    page = ROOT / "docs" / "guide" / "streams_and_clusters.md"
     section = page.read_text(encoding="utf-8").split("## Clusters\n")[1]
     (tmp_path / "example.py").write_text(section.split("```python")[1].split("```")[0])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(page.parents[2]), *sys.path])}

@@ -1,18 +1,15 @@
 """Expectations of kernels at normal inputs: golden values, central differences, limits."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from conftest import agree
-from sklearn.gaussian_process import kernels as sk
+from conftest import agree, stored
+from kernel_cases import parsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from skgp_sparse import kernels
 
-ORACLE = dict(np.load(Path(__file__).parent / "data" / "gplvm.npz"))
+ORACLE = stored("gplvm")
 CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE))
-SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
 MIXED = (
     ConstantKernel(0.7, "fixed") * ConstantKernel(1.3) * RBF([0.8, 1.5])
     + DotProduct(0.6)
@@ -42,7 +39,7 @@ def second_moments(expected):
 @pytest.mark.parametrize("name", CASES)
 def test_expectations_agree_with_ball_arithmetic(name):
     ref = {key.split("/")[1]: ORACLE[key] for key in ORACLE if key.split("/")[0] == name}
-    kernel, rule = eval(str(ref["kernel"]), SCOPE), None
+    kernel, rule = parsed(ref["kernel"]), None
     if "nodes" in ref:
         rule = ref["nodes"], ref["weights"]
     expected = kernels.expectations(kernel, ref["mu"], ref["S"], ref["Z"], rule)

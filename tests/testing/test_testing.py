@@ -1,12 +1,12 @@
 """The public checkers pass what the package ships, and find what is wrong in everything else."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import BOUNDS
+from conftest import BOUNDS, ROOT
 from gaussian import Gaussian
+from kernel_cases import ALL, Rippled
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -16,7 +16,6 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
     WhiteKernel,
 )
-from test_kernels import ALL, Rippled
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Titsias
@@ -27,7 +26,7 @@ from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_bound, check_kernel_rule, check_likelihood, check_source
 
-GUIDE = (Path(__file__).parent.parent / "docs" / "guide" / "extending.md").read_text("utf-8")
+GUIDE = (ROOT / "docs" / "guide" / "extending.md").read_text("utf-8")
 
 
 @pytest.fixture(autouse=True)

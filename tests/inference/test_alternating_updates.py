@@ -1,10 +1,10 @@
 """Sites where variances are large: turns of means and precisions."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import DATA
 from scipy.special import log_ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -18,7 +18,7 @@ CORNERS = [[5.0, 0.0], [8.0, 1.0], [11.0, 0.0], [11.0, -2.0], [11.0, 2.0]]
 
 def pima():
     """300 rows of the Pima Indians diabetes data, standardised."""
-    table = np.loadtxt(Path(__file__).parent / "data" / "pima_300.csv", delimiter=",")
+    table = np.loadtxt(DATA / "pima_300.csv", delimiter=",")
     X = table[:, :-1]
     return (X - X.mean(axis=0)) / X.std(axis=0), table[:, -1]
 

@@ -7,13 +7,13 @@ import ast
 import re
 from functools import cache
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 pytestmark = pytest.mark.second  # rules about text
-ROOT = Path(__file__).parent.parent / "skgp_sparse"
+PACKAGE = ROOT / "skgp_sparse"
 # from the ground up; a room imports from rooms of a lower floor, or from itself
 FLOORS = (
     {"_ground", "_progress", "_version"},
@@ -39,7 +39,7 @@ NINE_IN_TEN_FUNCTIONS = 20
 
 
 def module_name(path):
-    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -48,14 +48,14 @@ def trees():
     """The syntax tree of every module."""
     return {
         module_name(path): ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted(ROOT.rglob("*.py"))
+        for path in sorted(PACKAGE.rglob("*.py"))
     }
 
 
 @cache
 def packages():
     """Names of modules that are packages."""
-    return {module_name(path) for path in ROOT.rglob("__init__.py")}
+    return {module_name(path) for path in PACKAGE.rglob("__init__.py")}
 
 
 def modules_of(*rooms):
@@ -276,7 +276,7 @@ def test_packages_list_all_of_their_modules():
 
 
 def test_the_page_lists_every_room_on_its_floor():
-    page = (ROOT.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| (\d+) \| `(\w+)(?:\.py|/)` \|", page, flags=re.MULTILINE)
     rooms = {(name, k) for k, names in enumerate(FLOORS) for name in names}
     assert {(name.replace("__init__", ""), int(level)) for level, name in listed} == rooms

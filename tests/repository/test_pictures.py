@@ -4,12 +4,12 @@ import json
 import re
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 pytestmark = pytest.mark.second  # stored tables and their pictures
-BENCHMARKS = Path(__file__).parent.parent / "docs" / "benchmarks"
+BENCHMARKS = ROOT / "docs" / "benchmarks"
 TABLES = sorted((BENCHMARKS / "results").glob("*.md"))
 
 

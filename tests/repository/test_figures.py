@@ -3,17 +3,17 @@
 import doctest
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 pytestmark = pytest.mark.second  # figures of the examples
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = ROOT / "examples"
 FIGURES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 

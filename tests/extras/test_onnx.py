@@ -1,10 +1,10 @@
 """Models of ONNX predict what the estimators predict, or are refused by name."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -96,7 +96,7 @@ def assert_same_labels(model):
 
 
 def test_the_example_of_the_user_guide():
-    page = Path(__file__).parent.parent / "docs" / "guide" / "saving.md"
+    page = ROOT / "docs" / "guide" / "saving.md"
     guide = page.read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n((?:(?!```).)*to_onnx.*?)```", guide, flags=re.DOTALL)
     names = {}

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 pytestmark = pytest.mark.second  # blocks of a page
-TEXT = (Path(__file__).parent.parent / "docs" / "recipes.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
 RECIPES = {
     section.splitlines()[0]: re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     for section in TEXT.split("\n## ")[1:]

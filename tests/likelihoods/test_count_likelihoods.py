@@ -1,11 +1,10 @@
 """Likelihoods of counts, positive numbers and outliers against dense sums, limits and goldens."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import agree
+from conftest import agree, stored
 from gaussian import Gaussian
 from numpy.testing import assert_allclose
 from scipy import stats
@@ -16,8 +15,7 @@ from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Pro
 from skgp_sparse.likelihoods._parametric import best_constant
 from skgp_sparse.testing import check_likelihood
 
-DATA = Path(__file__).parent / "data"
-COUNTS, POWERS = (dict(np.load(DATA / f"{name}.npz")) for name in ("counts", "power_ep"))
+COUNTS, POWERS = map(stored, ("counts", "power_ep"))
 CASES = sorted({key.split("/")[0] for key in COUNTS})
 LIKELIHOODS = [
     (Poisson(), [0.0, 0.3, 1.0, 7.0, 500.0]),
@@ -308,7 +306,7 @@ def test_golden_propagation_of_labels_is_a_fixed_point(prefix):
     case, name = prefix.split("/")
     kind, power = name.split("_")
     if float(power) >= 0.1:
-        y = np.load(DATA / "classification.npz")[f"{case}/y"]
+        y = stored("classification")[f"{case}/y"]
         check_moments({"probit": Probit(), "logit": Logit()}[kind], y, POWERS, prefix, float(power))
 
 

@@ -1,17 +1,17 @@
 """The softmax likelihood and its quadrature against other rules, limits and stored values."""
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import stored
 from numpy.testing import assert_allclose
 
 from skgp_sparse._ground import softmax
 from skgp_sparse.likelihoods import Logit
 from skgp_sparse.likelihoods._softmax import Softmax
 
-GOLDEN = np.load(Path(__file__).parent / "data" / "multiclass.npz")
+GOLDEN = stored("multiclass")
 GOLDEN_CASES = sorted({key.split("/")[0] for key in GOLDEN})
 TOLERANCE = 1e-11
 DEVIATIONS = [1e-5, 0.03, 0.06, 0.2, 0.5, 1.0, 2.0, 6.0, 20.0, 100.0]

@@ -5,10 +5,10 @@ the rows ``N[i]``, in a chain by fewer (-1), and queries Q by the rows ``NQ``.
 """
 
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import stored
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr
 from scipy.stats import norm
@@ -25,7 +25,7 @@ from skgp_sparse._ground.small_matrices import back_substituted, whitened
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.posteriors._validation_set import ValidationScore, ValidationSet
 
-ORACLE = dict(np.load(Path(__file__).parent / "data" / "neighbors.npz"))
+ORACLE = stored("neighbors")
 CASES = [str(name) for name in ORACLE["cases"]]
 SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
 

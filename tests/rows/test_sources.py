@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import agree
+from conftest import ROOT, agree
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -821,7 +821,7 @@ def test_callbacks_see_the_source():
 
 @pytest.mark.second
 def test_the_example_of_the_user_guide():
-    page = Path(__file__).parent.parent / "docs" / "guide" / "large_data.md"
+    page = ROOT / "docs" / "guide" / "large_data.md"
     guide = page.read_text(encoding="utf-8")
     section = guide.split("## Rows that are not in memory\n")[1].split("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)

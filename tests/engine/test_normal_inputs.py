@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from conftest import BOUNDS, agree
+from conftest import BOUNDS, agree, stored
+from kernel_cases import parsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from test_expectations import CASES, ORACLE, SCOPE
 
 from skgp_sparse._engine import collapsed, normal_inputs, normal_predictions
 from skgp_sparse._engine.dataset import ArrayDataset
@@ -22,6 +22,8 @@ from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.latent_objective import LatentObjective
 
+ORACLE = stored("gplvm")
+CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE))
 OBJECTIVES = ("dtc", "vfe", "artemev", "titsias_new")
 
 
@@ -47,7 +49,7 @@ def table(y, noise=0.0, weight=None):
 @cache
 def golden(name):
     ref = {key.split("/")[1]: ORACLE[key] for key in ORACLE if key.split("/")[0] == name}
-    kernel, noise, y = eval(str(ref["kernel"]), SCOPE), ref["noise_variance"], ref["Y"]
+    kernel, noise, y = parsed(ref["kernel"]), ref["noise_variance"], ref["Y"]
     if noise.ndim == 0:
         kernel, noise = kernel + WhiteKernel(float(noise)), 0.0
     is_fixed, prior = "inputs_fixed" in ref, Normals(ref["prior_mean"], ref["prior_var"])

@@ -7,21 +7,20 @@
 """
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import BOUNDS, Case, agree
+from conftest import BOUNDS, Case, agree, stored
+from kernel_cases import parsed
 from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse._engine import collapsed, exact
 from skgp_sparse._ground.linalg import Jitter
 
-ORACLE = dict(np.load(Path(__file__).parent / "data" / "regression.npz"))
+ORACLE = stored("regression")
 CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE if "/" in key))
 OBJECTIVES = list(ORACLE["objectives"])
 POSTERIORS = list(ORACLE["posteriors"])
-SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
 # condition number of Kuu above 1e6, noise of 1e-4, or a common offset of 1000 in y or X
 DIFFICULT = {
     "dot",
@@ -37,7 +36,7 @@ DIFFICULT = {
 def golden(name):
     """The case, its reference values, and the tolerance that its conditioning allows."""
     ref = {key.split("/")[1]: ORACLE[key] for key in ORACLE if key.split("/")[0] == name}
-    kernel, noise = eval(str(ref["kernel"]), SCOPE), ref["noise_variance"]
+    kernel, noise = parsed(ref["kernel"]), ref["noise_variance"]
     if noise.ndim == 0:
         kernel, noise = kernel + sk.WhiteKernel(float(noise)), 0.0
     jitter = Jitter(float(ref["jitter"]), relative=False)

@@ -2,11 +2,10 @@
 
 import pickle
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import agree
+from conftest import agree, stored
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_blobs
@@ -32,7 +31,7 @@ def small(**options):
     return SparseGPClassifier(**defaults | options)
 
 
-GOLDEN = dict(np.load(Path(__file__).parent / "data" / "multiclass.npz"))
+GOLDEN = stored("multiclass")
 SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
 
 

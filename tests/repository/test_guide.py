@@ -5,11 +5,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from skgp_sparse.kernels import _registry
 
 pytestmark = pytest.mark.second  # pages and their blocks
-ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "guide"
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(GUIDE.glob("*.md"))}
 BLOCK = re.compile(r"(?:<!-- not run: (.+?) -->\n)?```python\n(.*?)```", flags=re.DOTALL)

@@ -2,11 +2,10 @@
 
 import pickle
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import agree
+from conftest import agree, stored
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn import config_context
@@ -26,7 +25,7 @@ from skgp_sparse.explain.views import TargetView
 from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.metrics import log_predictive_density_scorer
 
-COUNTS = dict(np.load(Path(__file__).parent / "data" / "counts.npz"))
+COUNTS = stored("counts")
 SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
 NAMES = ("poisson", "negative_binomial", "gamma", "student_t")
 FIXED = {"level": 0.0, "level_bounds": "fixed"}
@@ -107,7 +106,7 @@ def test_fixed_models_agree_with_golden_values(name, prefix):
     agree(density, ref[f"{prefix}_log_density_test"], 1e-5)
 
 
-POISSON = dict(np.load(Path(__file__).parent / "data" / "poisson.npz"))
+POISSON = stored("poisson")
 
 
 @pytest.mark.parametrize("prefix", ["vfe", "new", "vfe_full"])

@@ -6,16 +6,15 @@ import inspect
 import re
 import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import skgp_sparse
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 
 pytestmark = pytest.mark.second  # a text
-ROOT = Path(__file__).parent.parent
 FILE = re.compile(r"\.(py|md)$")
 PROSE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 FILES = sorted((ROOT / "skgp_sparse").rglob("*.py"))

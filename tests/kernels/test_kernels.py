@@ -7,10 +7,11 @@ import doctest
 import pickle
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import stored
+from kernel_cases import ALL, COMPOSITES, STATIONARY, Rippled, parsed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import (
@@ -21,7 +22,6 @@ from sklearn.gaussian_process.kernels import (
     ExpSineSquared,
     Matern,
     PairwiseKernel,
-    RationalQuadratic,
     WhiteKernel,
 )
 
@@ -29,78 +29,8 @@ from skgp_sparse import kernels
 from skgp_sparse.kernels import _differentiable, _functions, _registry, _theta
 from skgp_sparse.kernels._sklearn_kernels import bessel
 
-ORACLE = dict(np.load(Path(__file__).parent / "data" / "kernels.npz"))
+ORACLE = stored("kernels")
 CASES = sorted({key.split("/")[0] for key in ORACLE})
-SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
-METRICS = [
-    PairwiseKernel(metric="linear"),
-    PairwiseKernel(0.4, metric="poly"),
-    PairwiseKernel(
-        0.4, metric="polynomial", pairwise_kernels_kwargs={"degree": 2, "coef0": 0.3, "no": 1}
-    ),
-    PairwiseKernel(0.4, metric="rbf"),
-    PairwiseKernel(0.4, metric="laplacian"),
-    PairwiseKernel(0.2, metric="sigmoid"),
-    PairwiseKernel(0.2, metric="sigmoid", pairwise_kernels_kwargs={"coef0": -0.5}),
-    PairwiseKernel(metric="cosine"),
-    PairwiseKernel(0.4, metric="chi2"),
-    PairwiseKernel(metric="additive_chi2"),
-    PairwiseKernel(0.4, gamma_bounds="fixed", metric="rbf"),
-]
-STATIONARY = [
-    RBF(0.8),
-    RBF([0.9]),
-    RBF([0.8, 1.3, 2.0]),
-    *(Matern(0.9, nu=nu) for nu in (0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 2.0, 2.5, 3.2, 30.0, 60.0)),
-    Matern([0.8, 1.3, 2.0], nu=0.5),
-    Matern([0.8, 1.3, 2.0], nu=3.2),
-    Matern([0.8, 1.3, 2.0], nu=np.inf),
-    RationalQuadratic(1.2, 0.7),
-    ExpSineSquared(0.9, 1.7),
-    PairwiseKernel(0.4, metric="rbf"),
-    PairwiseKernel(0.4, metric="laplacian"),
-    PairwiseKernel(0.4, metric="chi2"),
-]
-COMPOSITES = [
-    ConstantKernel(2.0),
-    ConstantKernel(2),
-    DotProduct(0.6),
-    DotProduct(2),
-    ConstantKernel(2) ** 0.5,
-    ConstantKernel(2) * RBF(3),
-    ConstantKernel(1.4, "fixed") * RBF([0.8, 1.3, 2.0], "fixed") + DotProduct(0.5),
-    RationalQuadratic(1.2, 0.7, alpha_bounds="fixed"),
-    ExpSineSquared(0.9, 1.7, length_scale_bounds="fixed"),
-    RBF(0.8) + Matern(1.1, nu=1.5),
-    RBF(0.8) + ConstantKernel(0.3),
-    ConstantKernel(0.3) + RBF(0.8),
-    RBF(0.8) * ConstantKernel(0.3),
-    RBF(0.8) * Matern([1.1, 0.7, 2.0], nu=1.5) * DotProduct(0.5),
-    (RBF(0.8) + DotProduct(0.4)) ** 3,
-    (ConstantKernel(0.5) * RBF(0.8)) ** 0.5,
-    (ConstantKernel(0.5) + WhiteKernel(0.2) + ConstantKernel(0.1)) * RBF(0.8),
-    RBF(0.8) * WhiteKernel(0.3) + Matern(0.7),
-    ConstantKernel(2.0) * (RBF() + WhiteKernel(0.5)),
-    (RBF(0.7) + WhiteKernel(0.5)) * (DotProduct(0.3) + WhiteKernel(0.2)),
-    (ConstantKernel(1.5) * (RBF(0.7) + WhiteKernel(0.5))) ** 2 + WhiteKernel(0.1),
-    (DotProduct(1.0) + WhiteKernel(0.5)) ** 0.5,
-    WhiteKernel(0.5) ** 0.5 + RBF(0.8),
-    WhiteKernel(0.5),
-]
-ALL = STATIONARY + METRICS + COMPOSITES
-
-
-class Rippled(RBF):
-    """A subclass with another formula: not an RBF."""
-
-    def __call__(self, X, Y=None, eval_gradient=False):
-        if not eval_gradient:
-            return np.cos(super().__call__(X, Y))
-        K, dK = super().__call__(X, Y, eval_gradient=True)
-        return np.cos(K), -np.sin(K)[:, :, None] * dK
-
-    def diag(self, X):
-        return np.cos(super().diag(X))
 
 
 class Speckled(WhiteKernel):
@@ -137,7 +67,7 @@ def central(function, at, step=1e-5):
 
 def oracle(case):
     entries = {key.split("/")[1]: ORACLE[key] for key in ORACLE if key.split("/")[0] == case}
-    return eval(str(entries["kernel"]).replace("1e400", "float('inf')"), SCOPE), entries
+    return parsed(entries["kernel"]), entries
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,12 +3,12 @@
 import tracemalloc
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import KERNELS, agree, agree_evaluations, agree_posteriors, infer, make_case
+from conftest import KERNELS, agree, agree_evaluations, agree_posteriors, infer, make_case, stored
 from gaussian import Gaussian
+from kernel_cases import parsed
 from sklearn.gaussian_process import kernels as sk
 from tiers import crossed
 
@@ -26,9 +26,8 @@ from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
 from skgp_sparse.likelihoods import Logit, Probit
 
-ORACLE = dict(np.load(Path(__file__).parent / "data" / "classification.npz"))
+ORACLE = stored("classification")
 CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE))
-SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
 # condition number of Kuu above 1e7; separable classes, where the fixed point is hardly attractive
 DIFFICULT = {"ill_conditioned", "separable", "rbf_iso"}
 TIGHT = Inner(max_iter=1000, tol=1e-18)
@@ -62,7 +61,7 @@ def golden_objective(name, method, inner=TIGHT):
     ref = golden(name)
     case = make_case()._replace(X=ref["X"], y=ref["y"])
     options = Options(jitter=Jitter(float(ref["jitter"]), relative=False))
-    kernel, basis = eval(str(ref["kernel"]), SCOPE), InducingBasis(ref["Z"])
+    kernel, basis = parsed(ref["kernel"]), InducingBasis(ref["Z"])
     return SiteObjective(case.rows(), METHODS[method], basis, options, inner), kernel, ref
 
 
@@ -337,7 +336,7 @@ def unequal(case):
 def test_exact_values_agree_with_ball_arithmetic(name):
     ref = golden(name)
     case = make_case()._replace(X=ref["X"], y=ref["y"])
-    kernel = eval(str(ref["kernel"]), SCOPE)
+    kernel = parsed(ref["kernel"])
     for method, full in (
         ("vfe_probit", "vfe_full_probit_bound"),
         ("new_probit", "vfe_full_probit_bound"),
@@ -351,7 +350,7 @@ def test_exact_values_agree_with_ball_arithmetic(name):
 def test_exact_gradient_marginals_and_predictions_agree_with_ball_arithmetic(method):
     ref = golden("z_equals_x")
     case = make_case()._replace(X=ref["X"], y=ref["y"])
-    kernel, found = eval(str(ref["kernel"]), SCOPE), exact(case, method)
+    kernel, found = parsed(ref["kernel"]), exact(case, method)
     evaluation = found.value_and_gradient(kernel)
     agree(evaluation.theta_bar, ref[f"{method}_grad_theta"], 1e-8)
     assert evaluation.Z_bar is None and evaluation.jitter == 0.0

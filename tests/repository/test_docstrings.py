@@ -6,9 +6,9 @@ import importlib
 import inspect
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import BayesianGPLVM, SparseGPClassifier, SparseGPRegressor
@@ -17,7 +17,6 @@ from skgp_sparse.kernels import _registry
 validate = pytest.importorskip("numpydoc.validate").validate
 pytestmark = pytest.mark.second  # rules about text, and examples
 
-ROOT = Path(__file__).parent.parent
 PATHS = sorted(path.relative_to(ROOT) for path in (ROOT / "skgp_sparse").rglob("*.py"))
 MODULES = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in PATHS]
 REFERENCE = ROOT / "docs" / "api.rst"
