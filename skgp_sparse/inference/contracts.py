@@ -1,6 +1,6 @@
 """Contracts: what training may ask of an objective, a model, a method and a solver, and no more.
 
-The docstrings list every member that callers use; `tests/repository/test_architecture.py` reads the callers.
+The docstrings list every member that callers use; `tests/engine/test_contracts.py` reads them.
 """
 
 from abc import ABC, abstractmethod

@@ -15,6 +15,7 @@ from skgp_sparse.hyperpriors import NO_PRIOR
 from skgp_sparse.inference.neighbors_objective import MetricPrior
 
 _MOST_ENTRIES = 2000  # of a full metric, unless it is asked for: more would fit noise
+_LONGEST = 0.5  # length scale of a start, in units of the initial one
 _NATS = 0.01  # per row, of a squared distance of an entry of the metric from its start ...
 NATS_WITH_SITES = 0.1  # ... of a full one where rows have a likelihood
 
@@ -41,6 +42,16 @@ def full(kernel, d, nats=_NATS):
     """The kernel, and the `MetricPrior` of a metric (d, d) that may well rescale columns."""
     scale, unmixed = kernels.length_scales(kernel, np.ones(d)), np.eye(d)
     return kernel, MetricPrior(unmixed, scale[:, None] / scale, nats * (1.0 - unmixed))
+
+
+def shortened(kernel, initial, d):
+    """The kernel whose length scales are at most half of the initial ones, itself if they are."""
+    if len(kernel.theta) != len(initial.theta):
+        return kernel
+    theta, shorter = initial.theta, kernel.theta
+    for places, _ in kernels.length_scale_places(kernel, d):
+        shorter[places] = np.minimum(shorter[places], theta[places] + np.log(_LONGEST))
+    return kernel if np.array_equal(shorter, kernel.theta) else kernel.clone_with_theta(shorter)
 
 
 def low_rank(kernel, left, r, n_jobs=1):

@@ -2,10 +2,11 @@
 
 1. Hyperparameters maximise the density of rows that are left out, each given its neighbours: from
    the likeliest of some starts around the initial ones and around those of a small exact fit.
-2. Columns may be mixed: a metric has a penalty on its distance from where it begins. Neighbours
-   are looked for again between two runs, as near has changed.
+2. Columns may be mixed: a metric has a penalty on its distance from where it begins, with the
+   length scales of unmixed columns or with shorter ones. Neighbours are looked for again between
+   two runs, as near has changed.
 3. Where the kernel is the default one, it may be smoother or else rougher.
-4. The best model so far goes on with more rows.
+4. The best model so far goes on with more rows, as long as a run gains much.
 5. One factor of all variances makes the rows held out most likely.
 
 Models are compared by rows held out, with few rows and iterations in a run. A full metric has to
@@ -34,7 +35,14 @@ from skgp_sparse.inference.parameter_vectors import (
     value_or_minus_inf,
 )
 from skgp_sparse.posteriors._calibration import variance_factor
-from skgp_sparse.posteriors._metric_starts import full, low_rank, prior_of, rank, wants_full
+from skgp_sparse.posteriors._metric_starts import (
+    full,
+    low_rank,
+    prior_of,
+    rank,
+    shortened,
+    wants_full,
+)
 from skgp_sparse.posteriors._validation_set import ValidationScore
 from skgp_sparse.solvers import Fit
 
@@ -61,8 +69,11 @@ class Budget(NamedTuple):
 _FIRST = Budget(1000, 30)  # from the likeliest start
 _STARTS = 500  # rows that tell which one that is
 _OF_METRIC = Budget(4000, 20)
+_OF_START = Budget(1000, 6)  # of a metric that begins with shorter length scales
 _OF_SMOOTHNESS = Budget(1000, 6)
 _LAST = Budget(4000, 20)  # of the best model
+_GAIN = 0.02  # nats per row of a last run, after which another one follows ...
+_MOST_RUNS = 5  # ... of so many at most
 _OF_NOISE = 6  # iterations with another noise
 _CONCLUDED = 4000  # rows that the value of the fit is of
 
@@ -101,12 +112,8 @@ class NearestNeighborSearch:
     """
 
     def __init__(self, job, validation, k=None, k_fit=FIT):
-        self.job, self.validation, self.k, self.k_fit = (
-            job.within(_SEARCH),
-            validation,
-            k,
-            k_fit,
-        )
+        self.job, self.validation = job.within(_SEARCH), validation
+        self.k, self.k_fit = k, k_fit
         self.known, self.n_iter = known_rows(job.rows, job.settings.options.memory), 0
         self.n_jobs, self.stopped = job.settings.options.n_jobs, False
 
@@ -122,21 +129,20 @@ class NearestNeighborSearch:
     def refined(self, best):
         """The best `Trial` of other metrics and smoothness, after a last run."""
         if rank(self.job):
-            best = self._mixed(best.local)
+            best = self._mixed(best)
         elif wants_full(self.job) and not self.is_over():
-            mixed = if_possible(self._mixed, best.local) or best
+            mixed = if_possible(self._mixed, best) or best
             best = mixed if mixed.score.is_better_than(best.score) else best
         if self.job.is_free:
-            first = best.local
+            first = best
             for nu in _SMOOTHNESS:
-                if self.is_over() or best.local is not first:
+                if self.is_over() or best.score.is_better_than(first.score):
                     break
-                other = if_possible(self._of_smoothness, first, nu) or best
+                other = if_possible(self._of_smoothness, first.local, nu) or best
                 best = max(best, other, key=density_of)
         if self.is_over():
             return best
-        last = if_possible(lambda: self.scored(self.climbed(best.local, _LAST))) or best
-        return max(best, last, key=density_of)
+        return self._to_the_end(best)
 
     def with_neighbors(self, best):
         """The `Trial` with as many neighbours of a prediction as pay, and places of its rows.
@@ -177,10 +183,8 @@ class NearestNeighborSearch:
 
     def scored(self, local, k=_ROUGHLY, validation=None):
         """The `Trial` of a model, calibrated by the rows held out, given k neighbours."""
-        validation, local = (
-            validation or self.validation,
-            local._replace(k=k, factor=1.0),
-        )
+        validation = validation or self.validation
+        local = local._replace(k=k, factor=1.0)
         left = self._left(validation.chosen, validation.count, local, k)
         with arithmetic():
             mean, variance = left_out.moments(local.kernel, left, local.metric, self.n_jobs)
@@ -241,9 +245,37 @@ class NearestNeighborSearch:
             kernel = self.job.cheap.kernel.clone_with_theta(kernel.theta)
         return with_nu(kernel, _AT_FIRST) if self.job.is_free else kernel
 
-    def _mixed(self, local):
-        """The `Trial` of a metric that is learned."""
+    def _mixed(self, best):
+        """The `Trial` of a metric that is learned, from the best one without.
+
+        A column that matters only in a sum with others has a long length scale as long as columns
+        are not mixed, and from there no gradient leads to the sum. So the metric begins with
+        shorter ones where few iterations from there predict better.
+        """
+        local, initial = best.local, self._of_the_search(self.job.kernel)
+        kernel = shortened(local.kernel, initial, self.job.rows.n_features)
+        if not (rank(self.job) or kernel is local.kernel or self.is_over()):
+            few, places = self.validation.some(_SEVERAL)
+            start = self._with_metric(local._replace(kernel=kernel))
+            trial = self.scored(self.climbed(start, _OF_START), validation=few)
+            if trial.score.is_better_than(best.score.take(places)):
+                return self.scored(self.climbed(trial.local, _OF_METRIC))
         return self.scored(self.climbed(self._with_metric(local), _OF_METRIC))
+
+    def _to_the_end(self, best):
+        """The best `Trial` of last runs, one more as long as the last one gained much.
+
+        Each has the neighbours of the model that it begins with.
+        """
+        for _ in range(_MOST_RUNS):
+            last = if_possible(self._last_run, best) or best
+            gain, best = density_of(last) - density_of(best), max(best, last, key=density_of)
+            if self.is_over() or not gain > _GAIN:
+                break
+        return best
+
+    def _last_run(self, best):
+        return self.scored(self.climbed(best.local, _LAST))
 
     def _of_smoothness(self, local, nu):
         """The `Trial` of another smoothness."""

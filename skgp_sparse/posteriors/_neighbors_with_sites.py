@@ -1,12 +1,12 @@
 """Neighbours where rows have a likelihood: labels, counts, numbers with heavy tails.
 
 1. Hyperparameters of a small exact fit, or those of an earlier fit where they are better.
-2. In turn, sweeps over at most 20,000 rows find their sites, and some iterations maximise the
-   density of rows that are left out, with sites and neighbours held.
+2. In turn, sweeps over at most 20,000 rows, fewer if they have many columns, find their sites, and
+   some iterations maximise the density of rows that are left out, with sites and neighbours held.
 3. Where columns may be mixed, the same in a metric. One of a rank that the user asks for is kept in
    any case, a full one if it predicts rows that are held out better.
 4. Sweeps over all rows find the sites that predictions are given. Those of many rows begin where
-   the sites of the 20,000 predict them.
+   the sites of the others predict them.
 """
 
 from dataclasses import replace
@@ -34,9 +34,9 @@ from skgp_sparse.posteriors._metric_starts import (
 from skgp_sparse.posteriors._neighbor_search import LEAVE_ONE_OUT, Trial, density_of, name_of
 from skgp_sparse.solvers import Fit
 
-_TRAINED = 20_000  # rows whose sites training knows
+_TRAINED = 20_000  # rows whose sites training knows, of up to so many columns:
+_WIDE = 64  # from there on, distances and evaluations take long
 _PER_SECOND, _FEWEST = 2000, 500  # where time is limited: so many per second that is left
-_WIDE = 64  # columns, from which an evaluation takes long
 _FIRST, _NEXT = 6, 4  # sweeps before the first run, and before each of the others
 _NEGLIGIBLE_GAIN = 0.002  # nats per row: a run that gains less is the last one
 _LAST, _LAST_OF_MANY = 30, 1  # sweeps over all rows, where training knew all of them or not
@@ -87,7 +87,7 @@ class SiteSearch:
     def learn(self, rows):
         """`LocalSites` of a table, or of some of its rows where it has many."""
         in_time = max(_PER_SECOND * self.job.settings.deadline.left(), _FEWEST)
-        most = int(min(in_time, _TRAINED))
+        most = int(min(in_time, most_trained(rows.n_features)))
         if len(rows) > most:
             rows = rows.sampled(rows.sample(most, self.random_state))
         with arithmetic():
@@ -103,7 +103,8 @@ class SiteSearch:
 
     def first(self, starts=()):
         """The `Trial` without a metric that is learned, unless one of some rank is wanted."""
-        return self._scored(self.learn(self.validation.training_rows(_TRAINED)))
+        most = most_trained(self.job.rows.n_features)
+        return self._scored(self.learn(self.validation.training_rows(most)))
 
     def refined(self, best):
         """The best `Trial`, in a full metric or without."""
@@ -224,6 +225,11 @@ class SiteSearch:
         scale = scale_of(kernel, metric, near.X.shape[1])
         near = near.with_neighbors(self.k_fit, seen(kernel, metric, scale, near.X), self.n_jobs)
         return replace(objective, near=near, chosen=None).settled(kernel, most, tol)
+
+
+def most_trained(n_features):
+    """The number of rows of a trial: of wide ones fewer, as distances take O(n² d) time."""
+    return int(_TRAINED * min(1.0, np.sqrt(_WIDE / n_features)))
 
 
 def posterior_of(objective, kernel, X, k):

@@ -24,7 +24,7 @@ from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import begin
 from skgp_sparse.posteriors._neighbor_search import FEW, FIT, NearestNeighborSearch, density_of
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
+from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch, most_trained
 from skgp_sparse.posteriors._subsets import begun_on_subsets
 from skgp_sparse.posteriors._validation_set import ValidationScore, ValidationSet
 from skgp_sparse.solvers import KeepParameters
@@ -32,8 +32,7 @@ from skgp_sparse.solvers import KeepParameters
 _SHARES_OF_TIME = 3  # of the time that is left, one of which is for the hyperparameters of few rows
 _OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in units of that before
 _BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
-_ROWS_OF_POINTS = 20_000  # of the trials of inducing points ...
-_ITERATIONS = 10  # ... whose second one has so many iterations
+_ITERATIONS = 10  # of the second trial of inducing points
 _SOME_ROWS, _ON_SOME, _ON_ALL = 3000, 40, 5  # iterations of inducing points on some rows, on all
 _MOST_PROBLEMS = 3  # that hold a race for all
 
@@ -250,7 +249,8 @@ class RivalOfPoints:
 
     def first(self):
         """The `ValidationScore` where the initialiser puts the points."""
-        job = self.others = self.job._replace(rows=self.validation.training_rows(_ROWS_OF_POINTS))
+        most = most_trained(self.job.rows.n_features)
+        job = self.others = self.job._replace(rows=self.validation.training_rows(most))
         self.objective = self.points.objective(job, self.random_state)
         solve = KeepParameters().solve
         fit = solve(self.objective, job.kernel, job.settings, self.random_state)

@@ -293,6 +293,17 @@ def test_labels_that_depend_on_a_direction_gain_by_a_metric(metric, shape):
     assert not names or "full metric" in names[1] and "metric" not in names[0]
 
 
+@pytest.mark.second(share=0)
+def test_a_sum_of_columns_is_found_none_of_which_matters_alone():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(4000, 6))
+    f = np.sin(9 * X[:, 0]) + np.sin(8 * X[:, 1:].sum(axis=1))
+    y = f + 0.1 * rng.randn(len(X))
+    model = SparseGPRegressor(posterior="neighbors", random_state=0).fit(X[:3000], y[:3000])
+    error = np.sqrt(np.mean((model.predict(X[3000:]) - f[3000:]) ** 2))
+    assert error < 0.1  # .7 where the metric begins with the length scales of unmixed columns
+
+
 @pytest.mark.second
 def test_every_problem_has_a_metric_of_its_own():
     X, f = latent(160)
