@@ -77,5 +77,13 @@ def of_columns(kernel, d, r):
     return clone(kernel).set_params(**changes)
 
 
+def name_of(metric):
+    """Name of a metric, for users, and a comma; an empty string where there is none."""
+    if metric is None:
+        return ""
+    r, d = metric.shape
+    return "full metric, " if r == d else f"rank-{r} metric, "
+
+
 def _geometric_mean(values):
     return float(np.exp(np.mean(np.log(values))))

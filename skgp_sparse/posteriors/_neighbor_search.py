@@ -38,6 +38,7 @@ from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._metric_starts import (
     full,
     low_rank,
+    name_of,
     prior_of,
     rank,
     shortened,
@@ -364,11 +365,3 @@ def _name(local):
     nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
     smoothness = f"nu={nus[0]}, " if nus else ""
     return f"neighbors ({smoothness}{name_of(local.metric)}{local.k} neighbors)"
-
-
-def name_of(metric):
-    """Name of a metric, for users, and a comma; an empty string where there is none."""
-    if metric is None:
-        return ""
-    r, d = metric.shape
-    return "full metric, " if r == d else f"rank-{r} metric, "

@@ -27,11 +27,12 @@ from skgp_sparse.posteriors._metric_starts import (
     NATS_WITH_SITES,
     full,
     low_rank,
+    name_of,
     prior_of,
     rank,
     wants_full,
 )
-from skgp_sparse.posteriors._neighbor_search import LEAVE_ONE_OUT, Trial, density_of, name_of
+from skgp_sparse.posteriors._neighbor_search import LEAVE_ONE_OUT, Trial, density_of
 from skgp_sparse.solvers import Fit
 
 _TRAINED = 20_000  # rows whose sites training knows, of up to so many columns:
