@@ -195,7 +195,8 @@ class SiteSearch:
         if known.n_rows < everything.n_rows:
             sites = self._predicted_sites(objective, kernel, everything)
         most, tol = _LAST, _TOL
-        if everything.n_rows > _TRAINED or self.job.settings.deadline.is_over():
+        are_many = everything.n_rows > most_trained(self.job.rows.n_features)
+        if are_many or self.job.settings.deadline.is_over():
             most, tol = _LAST_OF_MANY, _TOL_OF_MANY
         objective = replace(objective, near=everything, sites=sites)
         objective = self._seen_from(objective, kernel, most, tol)
