@@ -1,6 +1,7 @@
 """Contracts: what training may ask of an objective, a model, a method and a solver, and no more.
 
-The docstrings list every member that callers use; `tests/repository/test_architecture.py` reads the callers.
+The docstrings list every member that callers use; `tests/repository/test_architecture.py` reads
+the callers.
 """
 
 from abc import ABC, abstractmethod

@@ -88,15 +88,15 @@ class SiteObservations(ObservationModel):
         """The newest rows are inferred, and freeze where there are many."""
         reservoir = self.jobs_of_part(stream.part())
         stream, fits = self._infer(stream, self.jobs_of_part(active), False, stream.frozen)
-        surplus = max(len(active.X) - WINDOW, 0)
+        surplus = max(len(active) - WINDOW, 0)
         if surplus:
-            stops = self.counts(active.take(slice(surplus)))
+            stops = self.counts(active.subset(slice(surplus)))
             frozen = [
                 sites + fit.objective.frozen_sites(fit.kernel, stop) if stop else sites
                 for sites, fit, stop in zip(stream.frozen, fits, stops)
             ]
             stream = stream._replace(frozen=tuple(frozen))
-        stream = stream._replace(active=active.take(slice(surplus, None)))
+        stream = stream._replace(active=active.subset(slice(surplus, None)))
         fits = [self._of_reservoir(fit, job, stream) for fit, job in zip(fits, reservoir)]
         return stream, fits
 
