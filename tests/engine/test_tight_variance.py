@@ -10,9 +10,9 @@ from skgp_sparse._engine import distinct_inputs, exact
 from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.tight_posterior import tightened
+from skgp_sparse._ground import distinct
 from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.posteriors import InducingPoints
-from skgp_sparse.rows import part
 from skgp_sparse.sources import Arrays
 
 KERNEL = ConstantKernel(1.5) * Matern([0.7, 1.1], nu=0.5) + WhiteKernel(0.05)
@@ -193,7 +193,7 @@ def test_what_is_not_defined_is_refused(parameters, message):
 
 def test_rows_that_are_not_in_memory_are_refused(monkeypatch):
     X, y = smooth()
-    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
     with pytest.raises(ValueError, match="needs all rows in memory. Pass arrays"):
         SparseGPRegressor(posterior=TIGHT, **GIVEN).fit(Arrays(X, y))
     with pytest.raises(AttributeError) as caught:

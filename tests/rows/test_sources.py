@@ -29,12 +29,12 @@ from skgp_sparse._engine.chunked_dataset import ChunkedDataset, Reader
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._ground import distinct
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Probit
-from skgp_sparse.rows import part
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source
 
@@ -80,7 +80,7 @@ class Listed:
 @pytest.fixture
 def large(monkeypatch):
     """No table is small."""
-    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
 
 
 @pytest.fixture
