@@ -97,7 +97,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
             warn_of_constant_fits(family, jobs, fits)
         for former in ("_stream", "n_samples_seen_"):
             vars(self).pop(former, None)
-        self._store(family, fits, family.units_of(jobs[0].rows))
+        self._store(family, fits, jobs[0].rows.units)
         self._scored_rows = ScoredRows.of(rows, self, groups)
         self.fit_seconds_, self.convergence_ = monotonic() - start, progress.runs()
         reporter.end()

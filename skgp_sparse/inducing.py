@@ -164,7 +164,7 @@ def random(
     array([0., 1.])
     """
     distinct = Distinct.of(X)
-    mass, size = distinct.sum(sample_weight), min(n_inducing, len(distinct.first))
+    mass, size = distinct.copies(sample_weight), min(n_inducing, len(distinct.first))
     p = mass / mass.sum()
     return X[np.sort(random_state.choice(distinct.first, size, replace=False, p=p))]
 

@@ -116,11 +116,6 @@ class ArrayDataset(Dataset):
             return self
         return self.subset(self.weight > 0)
 
-    def in_units(self, units: TargetScaler) -> "ArrayDataset":
-        """The table with targets in other units than those of the user."""
-        offset = None if self.offset is None else self.offset / units.scale[0]
-        return replace(self, units=units, offset=offset)
-
     def in_units_of_y(self) -> "ArrayDataset":
         """The table with targets in the units of the user, as if these rows had been passed."""
         offset = None if self.offset is None else self.offset * self.units.scale[0]
@@ -150,7 +145,7 @@ class ArrayDataset(Dataset):
             return self
         table = self.counting()
         same = table._equal_rows()
-        total = same.sum(table.weight)
+        total = same.copies(table.weight)
         places = np.full(len(self), -1)
         places[self.row_weights() > 0] = same.index
         return replace(

@@ -126,8 +126,7 @@ class ChunkedDataset(Dataset):
 
     def in_units(self, units):
         """The table with targets in other units than those of the user."""
-        offset = None if self.offset is None else self.offset / units.scale[0]
-        return replace(self, units=units, offset=offset, known={})
+        return replace(super().in_units(units), known={})
 
     def of_problem(self, task):
         """The table of a `Task` with its labels; that of a pair of classes skips other rows."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._ground.distinct import Distinct, sums_by
+from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.normal import LOG_2PI
 
 
@@ -51,7 +51,9 @@ class DistinctInputs(NamedTuple):
 
     def sum(self, values):
         """Sum of row values (n,) or (n, p) over each distinct input."""
-        return sums_by(self.index, values, len(self.X))
+        if values.ndim == 1:
+            return np.bincount(self.index, values, minlength=len(self.X))
+        return np.stack([self.sum(column) for column in values.T], axis=1)
 
 
 class GroupMeans(NamedTuple):

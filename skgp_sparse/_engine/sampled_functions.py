@@ -191,7 +191,7 @@ def in_metric_of(drawn, metric):
     return SampledFunctions(*given, metric, drawn.shape, drawn.check)
 
 
-def in_units(drawn, units, one_column, check):
+def in_units(drawn, units, check):
     """The `SampledFunctions` in units of y (p,), those of constant targets among them."""
     k = drawn.shape[-1]
 
@@ -201,8 +201,8 @@ def in_units(drawn, units, one_column, check):
 
     weights, coefficients = scaled(drawn.weights), scaled(drawn.coefficients)
     given = drawn.harmonics, weights, drawn.kernel, drawn.Z, coefficients, np.repeat(units.mean, k)
-    shape = (k,) if one_column else (len(units.scale), k)
-    return SampledFunctions(*given, drawn.metric, shape, check)
+    p = len(units.mean)
+    return SampledFunctions(*given, drawn.metric, (k,) if p == 1 else (p, k), check)
 
 
 def _by_target(draws, p):

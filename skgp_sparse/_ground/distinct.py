@@ -15,39 +15,20 @@ class Distinct(NamedTuple):
 
     @classmethod
     def of(cls, key):
-        """The distinct rows of an array (n, d)."""
-        _, first, index = unique_rows(key, return_index=True, return_inverse=True)
+        """The distinct rows of an array (n, d) without infinities; missing values come last."""
+        missing = np.isnan(key)
+        key = np.where(missing, np.inf, key) if missing.any() else key
+        _, first, index = np.unique(key, axis=0, return_index=True, return_inverse=True)
         return cls(first, index.ravel())
 
-    def sum(self, values=None):
-        """Sums over equal rows of values (n,) or (n, p); None: their number."""
-        return sums_by(self.index, values, len(self.first))
+    def copies(self, weight=None):
+        """How often each distinct row is there, by weights (n,) of the rows if they have any."""
+        return np.bincount(self.index, weight, minlength=len(self.first))
 
 
-def sums_by(index, values, size):
-    """Sums (size,) or (size, p) of values (n,) or (n, p) of rows with the same index."""
-    if np.ndim(values) < 2:
-        return np.bincount(index, values, minlength=size)
-    return np.stack([sums_by(index, column, size) for column in values.T], axis=1)
-
-
-def unique_rows(X, **returned):
-    """Sorted distinct rows, as ``numpy.unique(X, axis=0)``; missing values come last.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Without infinities.
-    **returned : bool
-        ``return_index`` and ``return_inverse`` of `numpy.unique`.
-    """
-    missing = np.isnan(X)
-    if not missing.any():
-        return np.unique(X, axis=0, **returned)
-    found = np.unique(np.where(missing, np.inf, X), axis=0, **returned)
-    rows, *others = found if returned else (found,)
-    rows = np.where(np.isinf(rows), np.nan, rows)
-    return (rows, *others) if returned else rows
+def unique_rows(X):
+    """Sorted distinct rows of an array (n, d) without infinities."""
+    return X[Distinct.of(X).first]
 
 
 def is_small(size):

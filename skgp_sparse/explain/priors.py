@@ -19,7 +19,7 @@ def prior_view(parameters, name):
     kernel = ConstantKernel() * RBF() if parameters.kernel is None else parameters.kernel
     units = TargetScaler.none(p)
     if is_gaussian(parameters.likelihood):
-        return TargetView(Prior(kernel, p), units, one_column=p == 1)
+        return TargetView(Prior(kernel, p), units)
     likelihood = resolve_likelihood(parameters.likelihood, name)
     check_one_column(np.empty((1, p)), f"likelihood={as_text(likelihood)}", name)
-    return ResponseView(TargetView(Prior(kernel, 1), units, one_column=True), likelihood, units)
+    return ResponseView(TargetView(Prior(kernel, 1)), likelihood, units)

@@ -23,10 +23,10 @@ class TargetView(NamedTuple):
     """A process with Gaussian noise, in the units and the shape of y."""
 
     process: object
-    units: TargetScaler
-    one_column: bool
+    units: TargetScaler = TargetScaler.none(1)
     n_jobs: int | None = None
 
+    one_column = property(lambda self: len(self.units.mean) == 1)
     takes_offset = False
     has_covariance = True
     takes_normals = True
@@ -76,7 +76,7 @@ class TargetView(NamedTuple):
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
         require(self.process, FUNCTIONS, name)
         drawn = self.process.sample_functions(k, n_frequencies, random_state)
-        return sampled_functions.in_units(drawn, self.units, self.one_column, check)
+        return sampled_functions.in_units(drawn, self.units, check)
 
     def noise_std(self, X):
         """Standard deviation of the learned noise, (n,) or (n, p)."""

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils.multiclass import unique_labels
 
 from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.explain import multiclass
@@ -103,13 +102,9 @@ class ClassLabels(SiteObservations):
         rows = [task.labels(part.y)[0] for task in self.tasks]
         return [len(part) if some is None else len(some) for some in rows]
 
-    def units_of(self, rows):
-        """Labels have none."""
-        return None
-
     def view(self, fits, units):
         """All problems together."""
-        latent = [TargetView(fit.posterior, TargetScaler.none(1), one_column=True) for fit in fits]
+        latent = [TargetView(fit.posterior) for fit in fits]
         likelihoods = [fit.likelihood for fit in fits]
         return LabelView(latent, likelihoods, len(self.classes), self.multi_class)
 

@@ -69,7 +69,7 @@ class GaussianObservations(ObservationModel):
 
     def view(self, fits, units):
         """The process in units of y."""
-        return TargetView(fits[0].posterior, units, one_column=len(units.mean) == 1)
+        return TargetView(fits[0].posterior, units)
 
     def attributes(self, fits, units):
         """Fitted attributes of the estimator that describe the posterior."""
@@ -79,7 +79,7 @@ class GaussianObservations(ObservationModel):
 
     def log_densities(self, view, part):
         """Mean log densities of the targets (n,), with the known noise."""
-        mean, std = view._replace(one_column=False).mean_and_std(part.X, False)
+        mean, std = (one.reshape(part.y.shape) for one in view.mean_and_std(part.X, False))
         variance = std**2 + np.reshape(part.noise, (-1, 1)) + np.finfo(float).tiny
         density = log_normal_density(part.y, mean, np.sqrt(variance))
         return density[:, view.units.scale > 0].mean(axis=1)

@@ -53,7 +53,7 @@ class LikelihoodObservations(SiteObservations):
 
     def view(self, fits, units):
         """The response in units of y."""
-        latent = TargetView(fits[0].posterior, TargetScaler.none(1), one_column=True)
+        latent = TargetView(fits[0].posterior)
         return ResponseView(latent, fits[0].likelihood, units)
 
     def attributes(self, fits, units):
@@ -83,7 +83,7 @@ class LikelihoodObservations(SiteObservations):
         job = self.job(rows, kernel, None)
         stream = new_stream(part, random_state, 1).seeded(part)
         knowledge = (knowledge_of(fits[0], job),)
-        return stream._replace(knowledge=knowledge, units=self.units_of(rows), n_iter=n_iter)
+        return stream._replace(knowledge=knowledge, units=rows.units, n_iter=n_iter)
 
     def in_units(self, rows, units):
         """A table whose targets have other units."""

@@ -116,15 +116,15 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def view(self, fits: list[Fit], units: TargetScaler | None) -> Any:
+    def view(self, fits: list[Fit], units: TargetScaler) -> Any:
         """Return fits as users see them.
 
         Parameters
         ----------
         fits : list of Fit
             One for each problem.
-        units : TargetScaler or None
-            Mean and scale (p,) of the targets; None of labels.
+        units : TargetScaler
+            Mean and scale (p,) of the targets.
 
         Returns
         -------
@@ -133,14 +133,14 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def attributes(self, fits: list[Fit], units: TargetScaler | None) -> dict[str, Any]:
+    def attributes(self, fits: list[Fit], units: TargetScaler) -> dict[str, Any]:
         """Return fitted attributes that fits of other observation models do not have.
 
         Parameters
         ----------
         fits : list of Fit
             One for each problem.
-        units : TargetScaler or None
+        units : TargetScaler
             As in `view`.
 
         Returns
@@ -259,10 +259,6 @@ class ObservationModel(ABC):
         """Begin the call: set its deadline, whose end is printed where progress is."""
         self.deadline = deadline_of(self.parameters, self.name)
         return self
-
-    def units_of(self, rows: Dataset) -> TargetScaler | None:
-        """Units of the targets of a table, as `TargetScaler`; labels have none."""
-        return rows.units
 
     def random_states(self, random_state: np.random.RandomState) -> list[np.random.RandomState]:
         """Random states, one for every problem."""

@@ -57,7 +57,7 @@ class SiteObservations(ObservationModel):
             with about(job.name):
                 results.append(self._infer_one(stream, job, knowledge, sites, due, random_state))
         fits, knowledge, rows = zip(*results)
-        stream = stream._replace(knowledge=knowledge, units=self.units_of(rows[0]))
+        stream = stream._replace(knowledge=knowledge, units=rows[0].units)
         return stream, list(fits)
 
     def _infer_one(self, stream, job, knowledge, frozen, due, random_state):

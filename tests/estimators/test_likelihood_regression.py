@@ -20,7 +20,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse._engine.prior import Prior
-from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse.bounds import DTC, PEP, Titsias, TitsiasNew
 from skgp_sparse.explain.views import TargetView
 from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, StudentT
@@ -246,7 +245,7 @@ def test_a_standard_deviation_that_is_infinite_is_said():
 
 def test_a_density_needs_a_deviation():
     process = Prior(ConstantKernel(0.0) * RBF(), 1)
-    view = TargetView(process, TargetScaler.none(1), one_column=True)
+    view = TargetView(process)
     with pytest.raises(ValueError, match="Add a WhiteKernel"):
         view.log_density(np.zeros((2, 1)), np.ones(2))
 
