@@ -166,12 +166,12 @@ class Dataset(ABC):
         """
 
     def in_units(self, units: TargetScaler) -> "Dataset":
-        """Return the table with targets in other units.
+        """Return the table, whose targets are in the units of the user, in other units.
 
         Parameters
         ----------
         units : TargetScaler
-            Where these are in the units of the user.
+            Those by which its targets will be standardised.
 
         Returns
         -------
