@@ -78,12 +78,12 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         check_parameters(self, type(self).__name__)
         start = monotonic()
         family, earlier = self._family().on_the_clock(), self._earlier()
-        records = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
-        groups = check_groups(groups, records.size(), type(self).__name__)
-        family.lacking = self._lacking(X, records)
+        rows = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
+        groups = check_groups(groups, len(rows) if rows.in_memory else 0, type(self).__name__)
+        family.lacking = self._lacking(X, rows)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         family.progress = progress = Progress(self, reporter)
-        jobs = family.jobs(records, earlier)
+        jobs = family.jobs(rows, earlier)
         for job in jobs:
             check_restarts(self, job.kernel)
             self._check_gaps_of_rows(job)
@@ -97,8 +97,8 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
             warn_of_constant_fits(family, jobs, fits)
         for former in ("_stream", "n_samples_seen_"):
             vars(self).pop(former, None)
-        self._store(family, fits, family.units_of(jobs[0].rows))
-        self._scored_rows = ScoredRows.of(records.part, self, groups)
+        self._store(family, fits, jobs[0].rows.units)
+        self._scored_rows = ScoredRows.of(rows, self, groups)
         self.fit_seconds_, self.convergence_ = monotonic() - start, progress.runs()
         reporter.end()
         return self
@@ -129,7 +129,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         return self
 
     def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
-        """All rows, as `Records`."""
+        """All rows, as a `Dataset` in the units of the user."""
         rules = rules._replace(may_miss=X_std is None and self._takes_missing())
         if reset:
             self._learn_types(X, rules.name)

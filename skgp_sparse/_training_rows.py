@@ -3,7 +3,6 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._engine.moments import or_one
 from skgp_sparse._ground.typing import AnyArray, Array, MaybeArray
 from skgp_sparse.explain.evidence_bounds import EvidenceBounds, evidence_bounds
 from skgp_sparse.explain.intervals import scores_of
@@ -24,7 +23,7 @@ class TrainingRows:
     def y_train_(self) -> Array:
         """Normalised training targets in the order of `X_train_`."""
         rows = self._training_rows("y_train_")
-        y = (rows.as_passed()[1] - rows.y_mean) / or_one(rows.y_scale)
+        y = rows.units.with_constants().forward(rows.as_passed()[1])
         return y[:, 0] if y.shape[1] == 1 else y
 
     def loo_predict(self) -> LooPrediction:
@@ -144,7 +143,7 @@ class TrainingRows:
         """
         check_is_fitted(self, "kernel_")
         check_query(X, type(self).__name__)
-        name, records = f"{type(self).__name__}.evidence_bounds", None
+        name, others = f"{type(self).__name__}.evidence_bounds", None
         check_gaussian(self.likelihood, name, "Judge the fit by log_predictive_density.")
         if (X is None) != (y is None) or (X is None and sample_weight is not None):
             raise ValueError(
@@ -153,10 +152,9 @@ class TrainingRows:
         with np.errstate(all="ignore"):
             if X is not None:
                 rules = self._family().rules
-                records = self._read(rules, X, y, sample_weight, None, reset=False)
-                if records.part is not None:
-                    self._check_gaps(records.part.X)
-            return evidence_bounds(self._fits[0], self, records, self._units, name)
+                others = self._read(rules, X, y, sample_weight, None, reset=False)
+                self._check_gaps(others.X)
+            return evidence_bounds(self._fits[0], self, others, self._units, name)
 
     def __getstate__(self):
         if hasattr(self, "_fits"):

@@ -32,16 +32,18 @@ class TypedInputs:
         if self._types is not None and self._types.values:
             self.categories_ = self._types.by_name()
 
-    def _lacking(self, X, records):
+    def _lacking(self, X, rows):
         """Whether rows lack values of columns (d,), or None; learns what queries want that do.
 
         The default kernel answers queries that lack others if it was given a data frame, or rows
         that lack some.
         """
-        lacking, self._values = records.lacking(), None
-        if self.kernel is None and records.part is not None and not is_lazy(X):
-            if is_frame(X) or lacking.any():
-                self._values = spread_values(records.part.X, records.part.weight)
+        self._values = None
+        if not rows.in_memory:
+            return None
+        lacking = np.isnan(rows.X).any(axis=0)
+        if self.kernel is None and not is_lazy(X) and (is_frame(X) or lacking.any()):
+            self._values = spread_values(rows.X, rows.weight)
         return lacking
 
     def _answered(self, X, **others):

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.moments import present_mean_and_spread
-from skgp_sparse._ground.distinct import unique_rows
+from skgp_sparse._ground.distinct import Distinct, unique_rows
 from skgp_sparse._ground.typing import Array, Triple
 
 _LLOYD_ITERATIONS = 10  # a start, not a clustering
@@ -79,7 +79,7 @@ def k_means(
     clusters = KMeans(len(start), init=start, n_init=1, max_iter=_LLOYD_ITERATIONS)
     with threadpool_limits(1, user_api="openmp"):  # its sums depend on the number of threads
         clusters.fit(scaled, sample_weight=sample_weight)
-    return np.unique(clusters.cluster_centers_, axis=0) * scale + centre
+    return unique_rows(clusters.cluster_centers_) * scale + centre
 
 
 def k_means_plus_plus(
@@ -163,10 +163,10 @@ def random(
     >>> random(X, 5, RBF(), np.random.RandomState(0)).ravel()
     array([0., 1.])
     """
-    _, first, index = unique_rows(X, return_index=True, return_inverse=True)
-    mass = np.bincount(index.ravel(), sample_weight)
-    size = min(n_inducing, len(first))
-    return X[np.sort(random_state.choice(first, size, replace=False, p=mass / mass.sum()))]
+    distinct = Distinct.of(X)
+    mass, size = distinct.copies(sample_weight), min(n_inducing, len(distinct.first))
+    p = mass / mass.sum()
+    return X[np.sort(random_state.choice(distinct.first, size, replace=False, p=p))]
 
 
 def greedy(

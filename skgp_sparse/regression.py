@@ -834,7 +834,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         """
         checks.check_in_memory(type(self).__name__, y=y)
         X, view, offset = self._question(X, offset)
-        y = checks.check_truth(y, X, len(view.y_scale), type(self).__name__)
+        y = checks.check_truth(y, X, len(view.units.scale), type(self).__name__)
         view.check(y, type(self).__name__)
         return view.log_density(X, y, offset)
 

@@ -43,7 +43,7 @@ from tiers import (  # noqa: F401  # hooks of pytest
 )
 
 from skgp_sparse._engine import distinct_inputs
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse._ground.linalg import Jitter
@@ -112,8 +112,7 @@ class Case(NamedTuple):
     def rows(self):
         """The table as the engine takes it."""
         y = self.y.reshape(len(self.y), -1)
-        p = y.shape[1]
-        return ArrayDataset(self.X, y, self.noise, self.weight, np.zeros(p), np.ones(p))
+        return ArrayDataset(self.X, y, self.noise, self.weight)
 
     def problem(self, bound, **options):
         """The question for the collapsed engine."""
@@ -122,7 +121,7 @@ class Case(NamedTuple):
 
     def groups(self):
         """The table as the exact engine takes it."""
-        return distinct_inputs.group_rows(self.rows().everything())
+        return distinct_inputs.DistinctInputs.of_block(self.rows().everything())
 
     def repeated(self):
         """The same table with rows of weight w written w times."""

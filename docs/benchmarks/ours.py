@@ -157,9 +157,9 @@ def as_in_fit():
 
 
 def table_rows(X, y):
-    from skgp_sparse._engine.dataset import ArrayDataset
+    from skgp_sparse._engine.array_dataset import ArrayDataset
 
-    return ArrayDataset(X, y.reshape(-1, 1), 0.0, None, np.zeros(1), np.ones(1))
+    return ArrayDataset(X, y.reshape(-1, 1))
 
 
 @contextlib.contextmanager
@@ -167,6 +167,7 @@ def cluster_rows(client, X, y):
     """Standardised dask arrays as the table that `fit` makes of them, gone afterwards."""
     # ADAPT: to how estimators on a cluster make their rows.
     from skgp_sparse.dask._records import read_partitions
+
     from skgp_sparse.rows.checks import Rules
 
     with contextlib.ExitStack() as held:

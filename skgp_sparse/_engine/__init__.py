@@ -2,6 +2,10 @@
 
 dataset
     The contract of a dataset, and the one way to visit its rows.
+array_dataset
+    The dataset whose rows are in memory.
+target_scaler
+    The units of the targets.
 per_row
     Numbers of every row, which wait between visits.
 chunked_dataset

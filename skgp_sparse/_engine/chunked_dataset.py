@@ -6,11 +6,15 @@ that compute are given blocks.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
-from skgp_sparse._engine.dataset import ArrayDataset, Dataset, at
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.dataset import Dataset, at
+from skgp_sparse._engine.moments import Moments
+from skgp_sparse._engine.target_scaler import TargetScaler
 
 _INPUTS = 100_000  # rows that a user's own function sees
 
@@ -63,17 +67,21 @@ class ChunkedDataset(Dataset):
     Parameters
     ----------
     reader : Reader
-    n_features, n_targets : int
+    n_features : int
+    units : TargetScaler
+        Of the standardised targets.
     noise : float or ndarray of shape (n,)
         Known noise variance in units of y².
     weight : ndarray of shape (n,) or None
         A row of weight w counts as w rows.
-    y_mean, y_scale : ndarray of shape (p,)
-        Targets are standardised as ``(y - y_mean) / y_scale``.
     least_noise : float
         Known noise variance of the standardised targets is at least this.
     offset : ndarray of shape (n,) or None
-        Known offsets of the latent values, for likelihoods.
+        Known offsets of the latent values, for likelihoods, in units of the standardised targets.
+    moments : Moments or None
+        Of the targets without their offsets, in the units of the user; None of labels.
+    classes : ndarray of shape (n_classes,) or None
+        As of `Dataset`.
     relabel : callable or None
         From the targets of the reader to those of the table: numbers (n, p) for numbers (n, p).
     index : ndarray of shape (n,) or None
@@ -84,16 +92,18 @@ class ChunkedDataset(Dataset):
 
     reader: Reader
     n_features: int
-    n_targets: int
-    noise: float | np.ndarray
-    weight: np.ndarray | None
-    y_mean: np.ndarray
-    y_scale: np.ndarray
+    units: TargetScaler
+    noise: float | np.ndarray = 0.0
+    weight: np.ndarray | None = None
     least_noise: float = 0.0
     offset: np.ndarray | None = None
+    moments: Moments | None = None
+    classes: np.ndarray | None = None
     relabel: Callable | None = None
     index: np.ndarray | None = None
     known: dict = field(default_factory=dict)
+
+    n_targets = property(lambda self: self.units.n_varying)
 
     def __len__(self):
         return len(self.reader) if self.index is None else len(self.index)
@@ -112,9 +122,25 @@ class ChunkedDataset(Dataset):
         y = y if self.relabel is None else self.relabel(y)
         columns = self.noise, self.weight, self.offset
         noise, weight, offset = (at(column, rows) for column in columns)
-        return ArrayDataset(
-            X, y, noise, weight, self.y_mean, self.y_scale, self.least_noise, offset
-        )
+        return ArrayDataset(X, y, noise, weight, self.units, self.least_noise, offset)
+
+    def in_units(self, units):
+        """The table with targets in other units than those of the user."""
+        return replace(super().in_units(units), known={})
+
+    def of_problem(self, task):
+        """The table of a `Task` with its labels; that of a pair of classes skips other rows."""
+        index = None
+        if task.negative is not None:
+            index = task.labels(self._once("labels", self._labels))[0]
+        weight, relabel = self.weight, partial(_labels_of, task)
+        weight = weight if weight is None or index is None else weight[index]
+        new = {"weight": weight, "index": index, "relabel": relabel, "classes": None}
+        return replace(self, **new, known={})
+
+    def target_moments(self):
+        """`Moments` of the targets without their offsets, as they were when all rows were read."""
+        return self.moments
 
     def inputs(self):
         """Inputs of at most 100,000 rows, drawn by weight."""
@@ -133,6 +159,12 @@ class ChunkedDataset(Dataset):
             self.known[name] = find()
         return self.known[name]
 
+    def _labels(self):
+        """Index of the class of every row, a byte or two each."""
+        smallest = np.min_scalar_type(len(self.classes))
+        chunks = map(self.reader.chunk, range(len(self.reader.edges) - 1))
+        return np.concatenate([y[:, 0].astype(smallest) for _, y in chunks])
+
     def _taken(self, rows):
         """Inputs and targets as the reader has them."""
         rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
@@ -140,5 +172,10 @@ class ChunkedDataset(Dataset):
         order = np.argsort(index, kind="stable")
         pieces = list(self.reader.at(index[order]))
         if not pieces:
-            return np.empty((0, self.n_features)), np.empty((0, len(self.y_mean)))
+            return np.empty((0, self.n_features)), np.empty((0, len(self.units.mean)))
         return (np.concatenate(column)[np.argsort(order)] for column in zip(*pieces))
+
+
+def _labels_of(task, index):
+    """Labels of rows all of which take part."""
+    return task.labels(index[:, 0])[1][:, None]

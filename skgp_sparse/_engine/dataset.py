@@ -9,7 +9,7 @@ be pickled. A table need not be an array: it only has to make any block of its r
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,13 +18,14 @@ import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse._engine.moments import (
+    Moments,
     check_squares,
     merge,
     moments_of,
     present_moments,
     root_mean_square,
-    standardised,
 )
+from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import ordered_map, slices
 from skgp_sparse._ground.typing import AnyArray, Array, Index, Ints, Scalars, Triple
@@ -74,16 +75,20 @@ class Dataset(ABC):
     """Training rows, of which only one block at a time needs to be in memory.
 
     Subclasses give ``len``, `n_features`, `n_targets`, `weight`, `block` and `subset`; the rest
-    follows. A table never changes. It may keep whatever it needs to make its rows again, and nobody
-    overwrites an array that it returns, unless the docstring of the method says so.
+    follows. Tables that users pass also have `in_units`, `target_moments` and, where targets are
+    labels, `of_problem`. A table never changes. It may keep whatever it needs to make its rows
+    again, and nobody overwrites an array that it returns, unless the docstring of the method says
+    so.
 
     Attributes
     ----------
     n_features, n_targets : int
     weight : ndarray of shape (n,) or None
         A row of weight w counts as w rows; None where all weights are one.
-    y_mean, y_scale : ndarray of shape (p,)
+    units : TargetScaler
         Mean and scale of the targets, which are standardised by them.
+    classes : ndarray of shape (n_classes,) or None
+        Sorted labels, of which targets are the indices; None of numbers.
     merged : bool
         Whether weights are numbers of equal rows, and nothing else.
     in_memory : bool
@@ -98,8 +103,8 @@ class Dataset(ABC):
     n_features: int
     n_targets: int
     weight: Array | None
-    y_mean: Array
-    y_scale: Array
+    units: TargetScaler
+    classes: AnyArray | None = None
     in_memory: bool = False
     travels: bool = True
     merged: bool = False
@@ -146,7 +151,7 @@ class Dataset(ABC):
         return self.everything().X
 
     @abstractmethod
-    def subset(self, rows: Index) -> "ArrayDataset":
+    def subset(self, rows: Index) -> Any:
         """Make a table in memory of some rows.
 
         Parameters
@@ -156,9 +161,61 @@ class Dataset(ABC):
 
         Returns
         -------
-        Rows
+        ArrayDataset
             A copy, which shares no rows with this table, in the same units.
         """
+
+    def in_units(self, units: TargetScaler) -> "Dataset":
+        """Return the table, whose targets are in the units of the user, in other units.
+
+        Parameters
+        ----------
+        units : TargetScaler
+            Those by which its targets will be standardised.
+
+        Returns
+        -------
+        Dataset
+            The same rows, by reference.
+        """
+        this: Any = self  # a dataclass with offsets, as those of users are
+        offset = None if this.offset is None else this.offset / units.scale[0]
+        return replace(this, units=units, offset=offset)
+
+    def of_problem(self, task: Any) -> "Dataset":
+        """Make the table of a problem, in which rows with indices of classes have its labels.
+
+        Parameters
+        ----------
+        task : Task
+            It has a method that makes labels of indices of classes, and chooses rows.
+
+        Returns
+        -------
+        Dataset
+            Its targets are numbers.
+        """
+        raise NotImplementedError
+
+    def target_moments(self) -> Moments:
+        """Compute moments of the targets, without their offsets.
+
+        Returns
+        -------
+        Moments
+            Of targets (p,) in the units of the user.
+        """
+        raise NotImplementedError
+
+    def in_one_form(self) -> "Dataset":
+        """Return the table in the form that all equal small tables share.
+
+        Returns
+        -------
+        Dataset
+            A large table as it is.
+        """
+        return self
 
     def block_reader(self, rows: Index) -> Callable[[], Batch]:
         """Return what makes some rows, for another thread to call.
@@ -331,6 +388,16 @@ class Dataset(ABC):
         """
         return at(self.weight, rows)
 
+    def row_weights(self) -> Array:
+        """Return weights, ones where there are none.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Of all rows.
+        """
+        return np.ones(len(self)) if self.weight is None else self.weight
+
     def total_weight(self) -> float:
         """Count rows.
 
@@ -494,95 +561,3 @@ def row_blocks(n: int, m: int, budget: float = np.inf) -> list[slice]:
 def block_budget(footprint: int, options: Any) -> float:
     """Bytes that a (rows, m) array of a block may take, if a pullback holds `footprint` of them."""
     return 0.5 * options.memory / ((_SCRATCH + footprint) * _THREADS)
-
-
-@dataclass(frozen=True, eq=False)
-class ArrayDataset(Dataset):
-    """A training table by reference.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float32 or float64
-    y : ndarray of shape (n, p)
-    noise : float or ndarray of shape (n,)
-        Known noise variance in units of y².
-    weight : ndarray of shape (n,) or None
-        A row of weight w counts as w rows.
-    y_mean, y_scale : ndarray of shape (p,)
-        Targets are standardised as ``(y - y_mean) / y_scale``. Those of scale 0 are constant: they
-        are none of the standardised ones.
-    least_noise : float
-        Known noise variance of the standardised targets is at least this.
-    offset : ndarray of shape (n,) or None
-        Known offsets of the latent values, for likelihoods.
-    original : tuple of ndarray (k, d) and (k, p), or None
-        The user's own X and y, where those above are another form of them.
-    merged : bool
-        Whether weights are numbers of equal rows, and nothing else.
-    X_std : ndarray of shape (n, d) or None
-        Known standard deviations of the inputs.
-    places : ndarray of shape (k,) or None
-        The row of this table for each of the user's own, -1 for one without weight; None: the same.
-    """
-
-    X: AnyArray
-    y: AnyArray
-    noise: Scalars
-    weight: Array | None
-    y_mean: Array
-    y_scale: Array
-    least_noise: float = 0.0
-    offset: Array | None = None
-    original: tuple[AnyArray, AnyArray] | None = None
-    merged: bool = False
-    X_std: Array | None = None
-    places: Ints | None = None
-
-    in_memory = True
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    n_features = property(lambda self: self.X.shape[1])
-    n_targets = property(lambda self: np.count_nonzero(self.y_scale))
-
-    def block(self, rows: Index) -> Batch:
-        """Rows selected by a slice or an index array, as a `Batch`."""
-        noise, unit = at(self.noise, rows), self.y_scale.max()  # one for all, where noise is known
-        return Batch(
-            np.ascontiguousarray(self.X[rows], dtype=np.float64),
-            standardised(self.y[rows], self.y_mean, self.y_scale),
-            np.maximum(noise / unit / unit, self.least_noise),
-            1.0 if self.weight is None else self.weight[rows],
-            0.0 if self.offset is None else self.offset[rows],
-        )
-
-    def stored_inputs(self) -> AnyArray:
-        """The inputs by reference."""
-        return self.X
-
-    def inputs(self) -> Any:
-        """The user's own inputs."""
-        return self.as_passed()[0]
-
-    def seen_in(self, metric: Array) -> "ArrayDataset":
-        """The table of ``W x`` (n, r)."""
-        return replace(self, X=np.asarray(self.X, float) @ metric.T, original=self.as_passed())
-
-    def as_passed(self) -> tuple[AnyArray, AnyArray]:
-        """The user's own inputs and targets, in their order."""
-        return self.original or (self.X, self.y)
-
-    def subset(self, rows: Index) -> "ArrayDataset":
-        """The table of some rows, selected by an index array: a copy."""
-        return replace(
-            self,
-            X=self.X[rows],
-            y=self.y[rows],
-            noise=at(self.noise, rows),
-            weight=at(self.weight, rows),
-            offset=at(self.offset, rows),
-            original=None,
-            X_std=at(self.X_std, rows),
-            places=None,
-        )

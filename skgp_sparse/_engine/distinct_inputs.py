@@ -10,21 +10,47 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._ground.distinct import unique_rows
+from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.normal import LOG_2PI
 
 
-class Groups(NamedTuple):
+class DistinctInputs(NamedTuple):
     """Training rows by distinct input."""
 
     X: np.ndarray  # (u, d) distinct rows, sorted
-    index: np.ndarray  # (n,) group of each row
+    index: np.ndarray  # (n,) the distinct input of each row
     y: np.ndarray  # (n, p) standardised
     noise: np.ndarray  # (n,) known noise variance
     weight: np.ndarray  # (n,)
 
+    @classmethod
+    def of(cls, rows):
+        """Distinct inputs of a `Dataset`, of many rows a million at a time."""
+        parts = [cls.of_block(rows.block(piece)) for piece in rows.pieces()]
+        if len(parts) == 1:
+            return parts[0]
+        X = np.vstack([part.X for part in parts])
+        same = Distinct.of(X)
+        place = np.append(same.index, 0)  # a last part without rows points there
+        starts = np.cumsum([0, *(len(part.X) for part in parts[:-1])])
+        index = np.concatenate([place[start + part.index] for start, part in zip(starts, parts)])
+        return cls(X[same.first], index, *map(np.concatenate, zip(*(part[2:] for part in parts))))
+
+    @classmethod
+    def of_block(cls, block):
+        """Distinct inputs of a `Batch`.
+
+        Rows of weight zero count nowhere, their inputs neither; they are put to the first one.
+        """
+        n = len(block.X)
+        noise, weight = (np.full(n, column) for column in (block.noise, block.weight))
+        X = block.X[weight > 0]
+        same, index = Distinct.of(X), np.zeros(n, dtype=np.intp)
+        index[weight > 0] = same.index
+        return cls(X[same.first], index, block.y, noise, weight)
+
     def sum(self, values):
-        """Sum of row values (n,) or (n, p) over each group."""
+        """Sum of row values (n,) or (n, p) over each distinct input."""
         if values.ndim == 1:
             return np.bincount(self.index, values, minlength=len(self.X))
         return np.stack([self.sum(column) for column in values.T], axis=1)
@@ -44,31 +70,6 @@ class GroupMeans(NamedTuple):
         """Log marginal likelihood from ``log |K + D|`` and ``L⁻¹ ȳ``."""
         quadratic = np.vdot(half, half)
         return self.constant - 0.5 * (self.mean.shape[1] * log_det + quadratic)
-
-
-def group_rows(block):
-    """Collect the rows of a `Batch` by distinct input.
-
-    Rows of weight zero count nowhere, their inputs neither; they are put to the first group.
-    """
-    n = len(block.X)
-    noise, weight = (np.full(n, column) for column in (block.noise, block.weight))
-    X, groups = unique_rows(block.X[weight > 0], return_inverse=True)
-    index = np.zeros(n, dtype=np.intp)
-    index[weight > 0] = groups.ravel()
-    return Groups(X, index, block.y, noise, weight)
-
-
-def group_table(rows):
-    """Collect the rows of a table by distinct input, of many rows a million at a time."""
-    parts = [group_rows(rows.block(piece)) for piece in rows.pieces()]
-    if len(parts) == 1:
-        return parts[0]
-    X, place = unique_rows(np.vstack([part.X for part in parts]), return_inverse=True)
-    place = np.append(place, 0)  # a last part without groups points there
-    starts = np.cumsum([0, *(len(part.X) for part in parts[:-1])])
-    index = np.concatenate([place[start + part.index] for start, part in zip(starts, parts)])
-    return Groups(X, index, *map(np.concatenate, zip(*(part[2:] for part in parts))))
 
 
 def means_of(kernel, groups):

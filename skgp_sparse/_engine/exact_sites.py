@@ -30,7 +30,7 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine.collapsed_sites import Cores, observe
 from skgp_sparse._engine.dataset import Layout, row_blocks
-from skgp_sparse._engine.distinct_inputs import Groups
+from skgp_sparse._engine.distinct_inputs import DistinctInputs
 from skgp_sparse._engine.exact import kernel_matrix, pull_back
 from skgp_sparse._engine.feature_posterior import ExactPosterior
 from skgp_sparse._engine.inducing_basis import InducingFeatures
@@ -110,7 +110,7 @@ class JointRows(NamedTuple):
 
     problem: Problem
     layout: Layout
-    groups: Groups
+    groups: DistinctInputs
     K: np.ndarray  # (u, u)
     pulls: list
     r: np.ndarray  # (n,) white noise
@@ -195,7 +195,7 @@ def _cotangent(core, inverse, rows, columns):
 
 
 def join_rows(groups, problem):
-    """The `JointRows` of a problem whose basis are the distinct inputs of its `Groups`."""
+    """The `JointRows` of a problem whose basis are the distinct inputs of its `DistinctInputs`."""
     K, pulls = kernel_matrix(problem.kernel, groups.X, problem.options.n_jobs)
     _, noise, pull_diagonal = kernels.diagonal(problem.kernel, groups.X)
     r = np.broadcast_to(noise, len(groups.X))[groups.index]

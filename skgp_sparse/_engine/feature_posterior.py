@@ -32,7 +32,7 @@ from skgp_sparse._engine import additive, normal_predictions, sampled_functions
 from skgp_sparse._engine import posterior as contract
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.dataset import row_blocks
-from skgp_sparse._engine.distinct_inputs import group_table, means_of
+from skgp_sparse._engine.distinct_inputs import DistinctInputs, means_of
 from skgp_sparse._engine.posterior import (
     BOUNDS,
     FUNCTIONS,
@@ -230,7 +230,7 @@ class ExactPosterior(FeaturePosterior):
         if terms.method is not None:
             sites = terms._replace(sites=terms.sites[..., chosen])
             return self._left_out_of_sites(_some(rows, chosen), sites, self._given_all, n_jobs)
-        groups = group_table(rows)
+        groups = DistinctInputs.of(rows)
         means = means_of(self.kernel, groups)
         of_row = means.s2 / np.minimum(groups.weight, 1.0)  # noise of the copy that is left out
         D, alpha = means.D[groups.index], self.u[groups.index]

@@ -164,32 +164,6 @@ def spread_of_the_shortest_quarter(x):
     return np.min(values[quarter:] - values[:-quarter]) / _QUARTER
 
 
-def standardised(y, mean, scale):
-    """Targets (n, q) in units of their scales (p,), without those whose scale is 0."""
-    varies = scale > 0
-    if not varies.all():
-        y, mean, scale = y[:, varies], mean[varies], scale[varies]
-    return (y - mean) / scale
-
-
-def among_constants(values, scale):
-    """Numbers (n, p, ...) of all targets, 0 of those of scale 0, from those (n, q, ...) of others.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n, q, ...)
-        Of the targets that vary.
-    scale : ndarray of shape (p,)
-        Of all targets.
-    """
-    varies = scale > 0
-    if varies.all():
-        return values
-    placed = np.zeros((len(values), len(scale), *values.shape[2:]))
-    placed[:, varies] = values
-    return placed
-
-
 def rounding_of(mean):
     """Deviations from means (p,) of targets that are constant but for rounding."""
     return 4 * np.finfo(float).eps * np.abs(mean)

@@ -18,8 +18,8 @@ import numpy as np
 
 from skgp_sparse._engine.basis import Features
 from skgp_sparse._engine.collapsed import posterior_of, solve
-from skgp_sparse._engine.moments import or_one
 from skgp_sparse._engine.passes import Sums, block_sums, forward_block
+from skgp_sparse._engine.target_scaler import TargetScaler
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,30 +31,25 @@ class RunningSums:
     sums : Sums
         With targets ``[z 1]``; ``yay`` is the matrix ``[z 1]ᵀ a [z 1]``.
     features : Features
-    mean, scale : ndarray of shape (p,)
-        The origin. Targets that were constant there have sums, too, as they may vary later.
+    origin : TargetScaler
+        Targets that were constant there have sums, too, as they may vary later.
     """
 
     sums: Sums | None
     features: Features
-    mean: np.ndarray
-    scale: np.ndarray
+    origin: TargetScaler
 
     @classmethod
     def of(cls, problem):
         """Sums of a problem whose rows are `ArrayDataset`; its units become the origin."""
         features = problem.features().for_prediction()
-        nothing = cls(None, features, problem.rows.y_mean, or_one(problem.rows.y_scale))
-        return nothing.plus(problem)
+        return cls(None, features, problem.rows.units.with_constants()).plus(problem)
 
     def plus(self, problem):
         """Sums to which the rows of a problem with the same kernel and basis are added."""
-        rows = replace(
-            problem.rows,
-            y=np.column_stack([problem.rows.y, np.ones(len(problem.rows))]),
-            y_mean=np.append(self.mean, 0.0),
-            y_scale=np.append(self.scale, 1.0),
-        )
+        y = np.column_stack([problem.rows.y, np.ones(len(problem.rows))])
+        units = TargetScaler(np.append(self.origin.mean, 0.0), np.append(self.origin.scale, 1.0))
+        rows = replace(problem.rows, y=y, units=units)
         problem, layout = problem._replace(rows=rows), problem.layout()
 
         def run(read):
@@ -70,14 +65,15 @@ class RunningSums:
         """Sums with every weight multiplied by a factor."""
         return replace(self, sums=self.sums.times(factor))
 
-    def solved(self, problem, mean, scale):
+    def solved(self, problem, units):
         """Value, `SparsePosterior` and jitter where targets have these units; no row is read."""
-        optimum = solve(self._in_units(mean, scale), problem)
+        optimum = solve(self._in_units(units), problem)
         posterior = posterior_of(self.features, optimum.core, problem)
         return optimum.value, posterior, self.features.jitter
 
-    def _in_units(self, mean, scale):
-        varies = scale > 0
-        C = np.vstack([np.diag(self.scale), self.mean - mean])[:, varies] / scale[varies]
+    def _in_units(self, units):
+        varies, origin = units.scale > 0, self.origin
+        C = np.vstack([np.diag(origin.scale), origin.mean - units.mean])
+        C = C[:, varies] / units.scale[varies]
         squares = np.vdot(C, self.sums.yay @ C)
         return self.sums._replace(Vay=self.sums.Vay @ C, yay=squares)

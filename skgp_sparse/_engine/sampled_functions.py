@@ -23,7 +23,6 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.dataset import row_blocks
 from skgp_sparse._engine.fourier_basis import FourierBasis
 from skgp_sparse._engine.metric import in_metric
-from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 
@@ -192,17 +191,18 @@ def in_metric_of(drawn, metric):
     return SampledFunctions(*given, metric, drawn.shape, drawn.check)
 
 
-def in_units(drawn, mean, scale, one_column, check):
+def in_units(drawn, units, check):
     """The `SampledFunctions` in units of y (p,), those of constant targets among them."""
     k = drawn.shape[-1]
 
     def scaled(weights):
-        of_all = among_constants(weights.reshape(len(weights), -1, k), scale)
-        return (of_all * scale[:, None]).reshape(len(weights), -1)
+        of_all = units.among_constants(weights.reshape(len(weights), -1, k))
+        return (of_all * units.scale[:, None]).reshape(len(weights), -1)
 
     weights, coefficients = scaled(drawn.weights), scaled(drawn.coefficients)
-    given = drawn.harmonics, weights, drawn.kernel, drawn.Z, coefficients, np.repeat(mean, k)
-    return SampledFunctions(*given, drawn.metric, (k,) if one_column else (len(scale), k), check)
+    given = drawn.harmonics, weights, drawn.kernel, drawn.Z, coefficients, np.repeat(units.mean, k)
+    p = len(units.mean)
+    return SampledFunctions(*given, drawn.metric, (k,) if p == 1 else (p, k), check)
 
 
 def _by_target(draws, p):

@@ -54,7 +54,7 @@ def quantiles_of_columns(tables):
 
 def _some_of(rows, size):
     """Inputs (k, d) as users know them, and weights (k,)."""
-    X, weight = rows.inputs(), np.ones(len(rows)) if rows.weight is None else rows.weight
+    X, weight = rows.inputs(), rows.row_weights()
     if rows.places is not None:  # equal rows have a weight together
         copies = np.bincount(rows.places + 1, minlength=len(rows) + 1)[1:]
         weight = np.where(rows.places < 0, 0.0, (weight / copies)[rows.places])

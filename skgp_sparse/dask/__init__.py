@@ -4,8 +4,8 @@
 `client`. The optimiser runs in the process of the user. An evaluation sends the kernel and matrices
 (m, m) to the workers and receives sums, so that neither rows nor arrays (rows, m) travel.
 
-- `_collections`: what the user passes becomes parts on the workers, all of which are valid
-- `_records`: all rows, held by workers
+- `_reader`: what the user passes becomes a table; small ones come to the client
+- `_collections`: collections become parts on the workers, all of which are valid
 - `_partitions`: futures of these parts, and the one way to ask for something
 - `_tasks`: what workers do with a part
 - `_distributed_rows`: the table whose rows are these parts

@@ -13,7 +13,7 @@ from skgp_sparse.dask._distributed_rows import DaskDataset
 from skgp_sparse.dask._inherited import described, init_with_client
 from skgp_sparse.dask._lazy_predictions import lazy, of_arrays
 from skgp_sparse.dask._partitions import resolve_client
-from skgp_sparse.dask._records import read_partitions
+from skgp_sparse.dask._reader import read_partitions
 from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.rows.checks import is_lazy
@@ -76,11 +76,11 @@ class OnCluster:
             )
         columns = {"y": y, "sample_weight": sample_weight, "offset": offset}
         alpha = getattr(self, "alpha", None)
-        records = read_partitions(self.client_, rules, self._held, X, **columns, alpha=alpha)
+        rows = read_partitions(self.client_, rules, self._held, X, **columns, alpha=alpha)
         self._learn_types(X, rules.name)
         names = getattr(X, "_meta", X) if hasattr(X, "columns") else X
         validate_data(self, names, skip_check_array=True)
-        return records
+        return rows
 
 
 _CHUNKS = "Pass the chunks as arrays, such as X.compute(), or fit all rows at once with fit."

@@ -10,10 +10,10 @@ from itertools import pairwise
 import numpy as np
 from dask import delayed
 
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions, ask, once, release, send
 from skgp_sparse.rows.checks import is_lazy
-from skgp_sparse.rows.part import Part
 from skgp_sparse.rows.survey import about_rows
 
 _FEWEST_PARTS = 32  # a part is at most this share of the table ...
@@ -125,7 +125,7 @@ def _in_good_parts(client, parts, outlines, held, name):
     n, wanted = sum(rows for _, rows, _ in full), []
     n_columns = outline.n_features + int(np.prod(outline.columns_of_y))
     most = min(max(-(-n // _FEWEST_PARTS), _FEWEST_ROWS), max(_MOST_NUMBERS // n_columns, 1))
-    cut = delayed(Part.take, pure=False)
+    cut = delayed(ArrayDataset.subset, pure=False)
     for number, rows, _ in full:
         edges = np.linspace(0, rows, -(-rows // most) + 1).astype(int).tolist()
         pieces = [cut(parts[number], slice(*pair)) for pair in pairwise(edges)]

@@ -6,18 +6,19 @@ a second visit, so that features are computed again; numbers of every row (sites
 and travel with the tasks.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from itertools import chain, pairwise
 
 import numpy as np
 
+from skgp_sparse._engine.array_dataset import joined
 from skgp_sparse._engine.dataset import Dataset, Layout, block_budget, row_blocks
-from skgp_sparse._engine.moments import merge, standardised
+from skgp_sparse._engine.moments import merge, or_one, spread_or_zero
+from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions
 from skgp_sparse.dask._tasks import View
-from skgp_sparse.rows.part import joined
 
 _MOST_INPUTS = 1 << 27  # numbers (1 GB) of one kind for each row that the client has at a time
 
@@ -29,11 +30,9 @@ class DaskDataset(Dataset):
     Parameters
     ----------
     parts : Partitions
-    sizes : list of int
-        Rows of each part.
-    n_features, n_targets : int
-    spreads : ndarray of shape (n_features,)
-        Of the columns of X; 0 of a constant column.
+    n_features : int
+    summaries : list of Summary
+        Of each part.
     reading : View
         How the parts are read.
     weighted, shifted : bool
@@ -43,16 +42,29 @@ class DaskDataset(Dataset):
     """
 
     parts: Partitions
-    sizes: list
     n_features: int
-    n_targets: int
-    spreads: np.ndarray
+    summaries: list
     reading: View
     weighted: bool = False
     shifted: bool = False
     least_noise: float = 0.0
 
     in_memory = travels = False
+
+    n_targets = property(lambda self: self.units.n_varying)
+    units = property(lambda self: self.reading.units)
+    classes = property(lambda self: None if self.reading.task else self.reading.classes)
+    sizes = property(lambda self: [summary.rows for summary in self.summaries])
+    noise = property(lambda self: max(summary.largest_noise for summary in self.summaries))
+
+    @classmethod
+    def of(cls, parts, n_features, reading, weighted, shifted):
+        """The table of parts, of which those without rows are left out."""
+        summaries = parts.each(_tasks.summarise, reading)
+        full = [pair for pair in zip(parts.futures, summaries) if pair[1].rows]
+        futures, summaries = map(list, zip(*full))
+        parts = replace(parts, futures=futures)
+        return cls(parts, n_features, summaries, reading, weighted, shifted)
 
     def __len__(self):
         return sum(self.sizes)
@@ -66,15 +78,18 @@ class DaskDataset(Dataset):
         """How workers read the parts."""
         return self.reading._replace(least_noise=self.least_noise)
 
-    @property
-    def y_mean(self):
-        """Mean (p,) with which targets are standardised."""
-        return self.reading.units.mean
+    def in_units(self, units):
+        """The table with targets in other units than those of the user."""
+        return replace(self, reading=self.reading._replace(units=units))
 
-    @property
-    def y_scale(self):
-        """Scale (p,) with which targets are standardised."""
-        return self.reading.units.scale
+    def of_problem(self, task):
+        """The table of a `Task` with its labels."""
+        has = self.weighted, self.shifted
+        return self.of(self.parts, self.n_features, self.reading._replace(task=task), *has)
+
+    def target_moments(self):
+        """`Moments` of the targets without their offsets."""
+        return merge(summary.targets for summary in self.summaries)
 
     @cached_property
     def weight(self):
@@ -99,9 +114,8 @@ class DaskDataset(Dataset):
         rows = np.asarray(rows)
         part = np.searchsorted(self._edges, rows, side="right") - 1
         chosen = {k: rows[part == k] - self._edges[k] for k in np.unique(part).tolist()}
-        columns = joined(self.parts.each(_tasks.take, self.view, rows=chosen))
         back = np.argsort(np.argsort(part, kind="stable"))
-        return self.view.table(columns.take(back))
+        return joined(self.parts.each(_tasks.take, self.view, rows=chosen)).subset(back)
 
     def inputs(self):
         """Inputs of all rows, or of every k-th one where they are too many for the client."""
@@ -135,18 +149,22 @@ class DaskDataset(Dataset):
 
     def targets(self, rows=None):
         """Standardised targets (n, p), which come to the client; see `Dataset.targets`."""
-        return standardised(self._column("y", rows or slice(None)), self.y_mean, self.y_scale)
+        return self.units.forward(self._column("y", rows or slice(None)))
 
     def spread(self):
         """Spread of every input column, 0 where it is constant."""
-        return self.spreads
+        _, mean, spread = merge(summary.inputs for summary in self.summaries)
+        low = reduce(np.minimum, (summary.low for summary in self.summaries))
+        high = reduce(np.maximum, (summary.high for summary in self.summaries))
+        unit = or_one(np.maximum(high - mean, mean - low))
+        return spread_or_zero(spread / unit, unit)
 
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
         inputs = self.parts.each(_tasks.distinct, self.view, most)
         if any(one is None for one in inputs):
             return None
-        inputs = np.unique(np.vstack(inputs), axis=0)
+        inputs = unique_rows(np.vstack(inputs))
         return inputs if len(inputs) <= most else None
 
     def _squares(self):

@@ -112,7 +112,7 @@ class Partitions:
     Parameters
     ----------
     client : Client
-    futures : list of Future of Part
+    futures : list of Future of ArrayDataset
     """
 
     client: Client

@@ -13,9 +13,9 @@ import numpy as np
 
 from skgp_sparse._engine.dataset import Layout, row_blocks
 from skgp_sparse._engine.moments import Moments, moments_of
+from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.explain.multiclass import Task
-from skgp_sparse.rows.part import TargetScaler
 from skgp_sparse.rows.survey import Outline, about_rows
 
 SAME_ROWS = (
@@ -27,24 +27,17 @@ SAME_ROWS = (
 class View(NamedTuple):
     """How a part is read: the units of its targets, and the problem whose labels they are."""
 
-    units: TargetScaler | None = None
+    units: TargetScaler
     least_noise: float = 0.0
     task: Task | None = None  # of a classifier
     classes: np.ndarray | None = None
 
-    def part(self, part):
-        """The `Part` of the problem."""
-        if self.task is None:
-            return part
-        return part._replace(y=np.searchsorted(self.classes, part.y)).of_task(self.task)
-
-    def table(self, part):
-        """The `ArrayDataset` of a `Part` of the problem."""
-        return replace(part.table(self.units), least_noise=self.least_noise)
-
     def rows(self, part):
         """The `ArrayDataset` of a part."""
-        return self.table(self.part(part))
+        if self.classes is not None:
+            part = replace(part, y=np.searchsorted(self.classes, part.y))
+        rows = part if self.task is None else part.of_problem(self.task)
+        return replace(rows.in_units(self.units), least_noise=self.least_noise)
 
 
 class Summary(NamedTuple):
@@ -54,12 +47,12 @@ class Summary(NamedTuple):
     inputs: Moments | None = None
     low: np.ndarray | float = np.inf  # range of the inputs
     high: np.ndarray | float = -np.inf
-    targets: Moments | None = None
+    targets: object = None  # `Moments`, or labels and their weights
     largest_noise: float = 0.0
 
 
 def load(number, rules, X, **columns):
-    """The `Part` of what the user's partition holds, None if that has no rows.
+    """The `ArrayDataset` of what the user's partition holds, None if that has no rows.
 
     Raises what a local fit would.
     """
@@ -73,12 +66,12 @@ def load(number, rules, X, **columns):
 
 def outline_of(part):
     """Number of rows and `Outline`; None where there are no rows."""
-    return None if part is None else (len(part.X), Outline.of(part))
+    return None if part is None else (len(part), Outline.of(part))
 
 
 def take(part, view, rows):
-    """The rows of a table that an index array or a slice selects, as a `Part`."""
-    return view.part(part).take(rows)
+    """The table of the rows that an index array or a slice selects."""
+    return view.rows(part).subset(rows)
 
 
 def column(part, view, name, rows):
@@ -99,15 +92,15 @@ def target_moments(part, view):
 
 def summarise(part, view):
     """The `Summary` of the rows of a table."""
-    part = view.part(part)
-    seen = part.counting()
-    if not len(seen.X):
-        return Summary(len(part.X))
-    X = seen.X.astype(np.float64)
+    rows = view.rows(part)
     with np.errstate(all="ignore"):  # an overflow ends as NaN, for the client
-        inputs, targets = moments_of(X, seen.weight), seen.moments()
-    noise = float(np.max(part.noise))
-    return Summary(len(part.X), inputs, X.min(axis=0), X.max(axis=0), targets, noise)
+        targets = rows.label_weights() if rows.y.ndim == 1 else rows.target_moments()
+        seen = rows.counting()
+        if not len(seen):
+            return Summary(len(rows), targets=targets)
+        X = seen.X.astype(np.float64)
+        inputs, noise = moments_of(X, seen.weight), float(np.max(rows.noise))
+    return Summary(len(rows), inputs, X.min(axis=0), X.max(axis=0), targets, noise)
 
 
 def visit(asked, part, own):
@@ -117,7 +110,7 @@ def visit(asked, part, own):
     ----------
     asked : tuple
         The function, the `View`, and how rows are cut into blocks: the same for all parts.
-    part : Part
+    part : ArrayDataset
     own : bytes
         A pickle of what earlier visits left for each block, and of which of them are to leave
         something (None: all).

@@ -70,13 +70,13 @@ def components_of(view, X, names, name):
         )
     require(process, PARTS, name)
     if not view.one_column:
-        raise ValueError(f"{name} needs one target. Got {len(view.y_mean)}. Fit one at a time.")
+        raise ValueError(f"{name} needs one target. Got {len(view.units.mean)}. Fit one at a time.")
     with single_threaded_blas():
         mean, variance, constant = process.additive_parts(kernel, X)
-    mean, std = mean[:, 0] * view.y_scale, np.sqrt(variance) * view.y_scale
+    mean, std = map(view.units.inverse_std, (mean[:, 0], np.sqrt(variance)))
     spread = mean.var(axis=0)
     total = spread.sum()
     share = spread / total if total > 0 else spread
     numbers = additive.sets_of_columns(X.shape[1], kernel.order)
     sets = [tuple(names[j] for j in S) for S in numbers]
-    return Components(sets, mean, std, share, float(constant[0] * view.y_scale[0] + view.y_mean[0]))
+    return Components(sets, mean, std, share, float(view.units.inverse(constant)[0]))

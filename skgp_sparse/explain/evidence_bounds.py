@@ -1,6 +1,5 @@
 """Bounds of the exact evidence of a fitted regressor, and what they say of its inducing points."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -57,15 +56,15 @@ class EvidenceBounds(NamedTuple):
     gap_per_row: float
 
 
-def evidence_bounds(fit, parameters, records, units, name):
+def evidence_bounds(fit, parameters, others, units, name):
     """Bounds of the evidence of the rows of a fit, or of others.
 
     Parameters
     ----------
     fit : Fit
     parameters : SparseGPRegressor
-    records : Records or None
-        Other rows; None: those of the fit.
+    others : ArrayDataset or None
+        Other rows, in the units of y; None: those of the fit.
     units : TargetScaler
         Of the targets.
     name : str
@@ -79,9 +78,9 @@ def evidence_bounds(fit, parameters, records, units, name):
         )
     require(fit.posterior, BOUNDS, name)
     bound = resolve_bound(parameters.bound, name)
-    if records is not None:
-        rows = replace(records.numbers(False), y_mean=units.mean, y_scale=units.scale)
-        check_columns(rows.y, len(units.scale), name)
+    if others is not None:
+        check_columns(others.y, len(units.scale), name)
+        rows = others.in_one_form().in_units(units)
         return _bounds(fit, parameters, with_noise_floor(rows, fit.kernel), bound, None)
     value = None if fit.given is not None else fit.value
     if fit.posterior.is_exact and value is not None:

@@ -4,7 +4,6 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.metric import in_metric
-from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._engine.posterior import GRADIENTS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
@@ -63,10 +62,10 @@ def gradients(view, X, latent, parameters, name):
     with np.errstate(all="ignore"), single_threaded_blas():
         found = posterior.gradients(X, latent, resolve_n_jobs(parameters.n_jobs))
         signal = kernels.diagonal(posterior.kernel, in_metric(posterior.metric, X))[0]
-    scale, std = view.y_scale, np.sqrt(found.variance)
+    units, std = view.units, np.sqrt(found.variance)[:, None]
     least = np.sqrt(np.maximum(found.variance, _RELATIVE_VARIANCE_ROUNDING * signal + _TINY))
-    mean, std_slope = view.mean_of_targets(found.mean), 0.5 * found.variance_slope / least[:, None]
-    mean_slope = among_constants(found.mean_slope, scale) * scale[:, None]
-    std, std_slope = std[:, None] * scale, std_slope[:, None] * scale[:, None]
-    columns = mean, std, mean_slope, std_slope
+    std_slope = 0.5 * found.variance_slope / least[:, None]
+    mean_slope = units.among_constants(found.mean_slope) * units.scale[:, None]
+    std_slope = std_slope[:, None] * units.scale[:, None]
+    columns = units.inverse(found.mean), units.inverse_std(std), mean_slope, std_slope
     return [column[:, 0] for column in columns] if view.one_column else list(columns)

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import BOOLS, require
@@ -43,10 +42,10 @@ class ScoredRows(NamedTuple):
     are_seen: bool  # whether hyperparameters were learned from them
 
     @classmethod
-    def of(cls, part, parameters, groups):
-        """Scored rows of a `Part`, None where the rows are not in memory."""
+    def of(cls, rows, parameters, groups):
+        """Scored rows of a `Dataset`, None where its rows are not in memory."""
         is_learned = parameters.optimizer is not None
-        return None if part is None else cls(part.weight, groups, is_learned)
+        return cls(rows.weight, groups, is_learned) if rows.in_memory else None
 
 
 def scores_of(fit, scored, n_jobs):
@@ -116,7 +115,7 @@ def conformal_interval(view, X, fit, scores, coverage, side, groups, offset, nam
     if mean.ndim == 1:
         below, above = below[..., 0], above[..., 0]
     else:
-        below, above = (among_constants(np.atleast_2d(one), view.y_scale) for one in (below, above))
+        below, above = (view.units.among_constants(np.atleast_2d(one)) for one in (below, above))
     lower, upper = _open(mean - below * std, mean + above * std, side)
     return view.within_domain(lower), view.within_domain(upper)
 

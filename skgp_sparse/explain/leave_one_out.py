@@ -5,9 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.feature_posterior import noise_variance
-from skgp_sparse._engine.moments import among_constants
 from skgp_sparse._engine.posterior import LEAVE_ONE_OUT, LeftOut
-from skgp_sparse._ground.distinct import unique_rows
+from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.explain.views import centre_and_scale
@@ -66,13 +65,12 @@ def loo_prediction(fit, parameters, name):
     """
     rows = _rows_of(fit, name)
     found = predicted(fit, resolve_n_jobs(parameters.n_jobs), np.arange(len(rows)))
-    scale = rows.y_scale
-    mean = among_constants(found.mean, scale) * scale + rows.y_mean
-    std = np.broadcast_to(np.sqrt(found.variance + found.known) * scale, mean.shape)
+    units, mean = rows.units, rows.units.inverse(found.mean)
+    std = np.broadcast_to(units.inverse_std(np.sqrt(found.variance + found.known)), mean.shape)
     with np.errstate(divide="ignore"):  # infinite where targets are constant
-        density = among_constants(found.log_density, scale) - np.log(scale)
+        density = units.among_constants(found.log_density) - np.log(units.scale)
     columns = [_in_order(column, rows) for column in (mean, std, density)]
-    return LooPrediction(*(column[:, 0] if len(scale) == 1 else column for column in columns))
+    return LooPrediction(*(column[:, 0] if mean.shape[1] == 1 else column for column in columns))
 
 
 def loo_probabilities(fits, view, parameters, name):
@@ -174,10 +172,9 @@ def _left_out(fit, chosen, n_jobs):
 def _places_among(rows, others):
     """Numbers (k,) of the rows of a `Batch` that equal those of another one, -1 where none does."""
     both = [np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others)]
-    same = unique_rows(np.vstack(both), return_inverse=True)[1].ravel()
-    first = np.full(same.max() + 1, -1)
-    first[same[: len(rows.X)][::-1]] = np.arange(len(rows.X))[::-1]
-    return first[same[len(rows.X) :]]
+    same, n = Distinct.of(np.vstack(both)), len(rows.X)
+    place = same.first[same.index[n:]]
+    return np.where(place < n, place, -1)
 
 
 def _of_numbers(left, fit, chosen):

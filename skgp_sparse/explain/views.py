@@ -11,8 +11,9 @@ from scipy.special import ndtr, ndtri
 from skgp_sparse._engine import sampled_functions
 from skgp_sparse._engine.dataset import row_blocks
 from skgp_sparse._engine.feature_posterior import noise_variance
-from skgp_sparse._engine.moments import among_constants, log_densities_of_targets
+from skgp_sparse._engine.moments import log_densities_of_targets
 from skgp_sparse._engine.posterior import FUNCTIONS, require
+from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.explain import multiclass
@@ -22,11 +23,10 @@ class TargetView(NamedTuple):
     """A process with Gaussian noise, in the units and the shape of y."""
 
     process: object
-    y_mean: np.ndarray
-    y_scale: np.ndarray
-    one_column: bool
+    units: TargetScaler = TargetScaler.none(1)
     n_jobs: int | None = None
 
+    one_column = property(lambda self: len(self.units.mean) == 1)
     takes_offset = False
     has_covariance = True
     takes_normals = True
@@ -69,19 +69,19 @@ class TargetView(NamedTuple):
             mean, variance = self.process.predict_normals(X, X_std, resolve_n_jobs(self.n_jobs))
             if not latent:
                 variance = variance + _noise(self.process.kernel, X)[:, None]
-            mean, std = self.mean_of_targets(mean), np.sqrt(variance) * self.y_scale
+            mean, std = self.units.inverse(mean), self.units.inverse_std(np.sqrt(variance))
         return self._shaped(_finite(mean)), self._shaped(_finite(std))
 
     def functions(self, k, n_frequencies, random_state, check, name):
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
         require(self.process, FUNCTIONS, name)
         drawn = self.process.sample_functions(k, n_frequencies, random_state)
-        return sampled_functions.in_units(drawn, self.y_mean, self.y_scale, self.one_column, check)
+        return sampled_functions.in_units(drawn, self.units, check)
 
     def noise_std(self, X):
         """Standard deviation of the learned noise, (n,) or (n, p)."""
-        std = np.sqrt(_noise(self.process.kernel, X))[:, None] * self.y_scale
-        return self._shaped(_finite(std))
+        std = np.sqrt(_noise(self.process.kernel, X))[:, None]
+        return self._shaped(_finite(self.units.inverse_std(std)))
 
     def covariance(self, X, latent):
         """Joint covariance (n, n) or (n, n, p)."""
@@ -89,7 +89,7 @@ class TargetView(NamedTuple):
             cov = self.process.covariance(X)
             if not latent:
                 cov.flat[:: len(cov) + 1] += _noise(self.process.kernel, X)
-            return self._shaped(_finite(cov[:, :, None] * self.y_scale**2))
+            return self._shaped(_finite(cov[:, :, None] * self.units.scale**2))
 
     def quantiles(self, X, q, offset=None):
         """Quantiles (n, k) or (n, p, k) for probabilities (k,)."""
@@ -100,7 +100,7 @@ class TargetView(NamedTuple):
     def log_density(self, X, y, offset=None):
         """Log density of y, in its shape."""
         mean, std = self._mean_and_std(X, False)
-        if not np.all(std[:, self.y_scale > 0] > 0):
+        if not np.all(std[:, self.units.scale > 0] > 0):
             raise ValueError(
                 f"A predicted standard deviation is {std.min():.1e}, so that there is no log "
                 "density. Add a WhiteKernel to the kernel, because predictions do not include the "
@@ -129,26 +129,22 @@ class TargetView(NamedTuple):
 
     def _mean_and_std(self, X, latent):
         mean, variance = self.moments(X, noise=not latent)
-        std = _finite(np.sqrt(variance)[:, None] * self.y_scale)
-        return _finite(self.mean_of_targets(mean)), std
+        std = self.units.inverse_std(np.sqrt(variance)[:, None])
+        return _finite(self.units.inverse(mean)), _finite(std)
 
     def _draws(self, X, n_samples, random_state, latent):
-        n_targets = np.count_nonzero(self.y_scale)
+        n_targets = self.units.n_varying
         of_noise = np.random.RandomState(random_state.randint(2**31))
         draws = self.process.deviations(X, n_targets * n_samples, random_state)
         noise = np.sqrt(_noise(self.process.kernel, X))
         if noise.any() and not latent:
             draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
-        draws = among_constants(draws.reshape(len(X), n_targets, n_samples), self.y_scale)
-        draws = draws * self.y_scale[:, None] + self._mean(X)[:, :, None]
+        draws = self.units.among_constants(draws.reshape(len(X), n_targets, n_samples))
+        draws = draws * self.units.scale[:, None] + self._mean(X)[:, :, None]
         return draws[:, 0] if self.one_column else draws
 
     def _mean(self, X):
-        return self.mean_of_targets(self._by_blocks(self.process.mean, X))
-
-    def mean_of_targets(self, mean):
-        """Means (n, p) in units of y, from those (n, q) of the standardised targets that vary."""
-        return among_constants(mean, self.y_scale) * self.y_scale + self.y_mean
+        return self.units.inverse(self._by_blocks(self.process.mean, X))
 
     def _by_blocks(self, method, X):
         """Result of a method: one thread per block with one of BLAS; all of BLAS for one block."""
@@ -171,8 +167,7 @@ class ResponseView(NamedTuple):
 
     latent: TargetView  # the process, in its own units
     likelihood: object
-    y_mean: np.ndarray  # (1,)
-    y_scale: np.ndarray  # (1,)
+    units: TargetScaler  # of one target
 
     takes_offset = True
     has_covariance = False
@@ -185,7 +180,7 @@ class ResponseView(NamedTuple):
     def centre_and_scale(self, X, offset=None):
         """Centre and unit of intervals, in units of y; see `centre_and_scale`."""
         centre, scale = centre_and_scale(self.likelihood, *self._moments(X, offset))
-        return centre * self.y_scale + self.y_mean, scale * self.y_scale
+        return self.units.inverse(centre), self.units.inverse_std(scale)
 
     def within_domain(self, values):
         """Ends of intervals that a target can have."""
@@ -201,8 +196,8 @@ class ResponseView(NamedTuple):
 
     def of_latent(self):
         """The `TargetView` of latent values on the link scale, without offsets."""
-        level = self.y_mean + self.likelihood.intercept * self.y_scale
-        return self.latent._replace(y_mean=level, y_scale=self.y_scale)
+        level = self.units.inverse(self.likelihood.intercept)
+        return self.latent._replace(units=self.units._replace(mean=level))
 
     def mean(self, X, latent=False, offset=None):
         """Mean (n,) of the response, or on the link scale."""
@@ -217,25 +212,25 @@ class ResponseView(NamedTuple):
             with np.errstate(all="ignore"):
                 mean, variance = self.likelihood.response(mean, variance)
             _warn_of_infinity(mean, variance)
-        return mean * self.y_scale + self.y_mean, np.sqrt(variance) * self.y_scale
+        return self.units.inverse(mean), self.units.inverse_std(np.sqrt(variance))
 
     def covariance(self, X, latent):
         """Joint covariance (n, n) on the link scale, the only one there is."""
-        return self.latent.covariance(X, latent=False) * self.y_scale**2
+        return self.latent.covariance(X, latent=False) * self.units.scale**2
 
     def quantiles(self, X, q, offset=None):
         """Quantiles (n, k) of the response for probabilities (k,)."""
         latent = self._moments(X, offset)
         with np.errstate(all="ignore"):
             values = np.column_stack([self.likelihood.quantile(p, *latent) for p in q])
-        return values * self.y_scale + self.y_mean
+        return self.units.inverse(values)
 
     def log_density(self, X, y, offset=None):
         """Log density of y (n,)."""
-        y = (y - self.y_mean) / self.y_scale
+        y = self.units.forward(y)
         with np.errstate(all="ignore"):
             density = self.likelihood.tilted(y, *self._moments(X, offset))[0]
-        return density - np.log(self.y_scale)
+        return density - np.log(self.units.scale)
 
     def sample(self, X, n_samples, random_state, latent=False, offset=None):
         """Samples (n, n_samples) of the response, or on the link scale."""
@@ -246,7 +241,7 @@ class ResponseView(NamedTuple):
             draws = draws + self.likelihood.intercept
         else:
             draws = self.likelihood.sample(draws, of_response)
-        return draws * self.y_scale + self.y_mean
+        return self.units.inverse(draws)
 
     def _moments(self, X, offset):
         """Mean and variance (n,) of ``f + offset``."""
@@ -254,7 +249,7 @@ class ResponseView(NamedTuple):
         return mean[:, 0] + self._offset(offset), variance
 
     def _offset(self, offset):
-        return 0.0 if offset is None else offset / self.y_scale
+        return 0.0 if offset is None else offset / self.units.scale
 
 
 def centre_and_scale(likelihood, mean, variance):

@@ -66,7 +66,7 @@ class LatentObjective(Objective):
 
     def size(self):
         """Number of targets that were observed, each counted as often as its weight says."""
-        weight = np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
+        weight = self.rows.row_weights()
         of_groups = self.gaps.weights(weight, len(self.rows)).sum(axis=0)
         return float(of_groups @ np.bincount(self.gaps.of_column))
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skgp_sparse._engine import collapsed, decoupled, distinct_inputs, exact
+from skgp_sparse._engine import collapsed, decoupled, exact
 from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.distinct_inputs import Groups
+from skgp_sparse._engine.distinct_inputs import DistinctInputs
 from skgp_sparse._engine.posterior import RowTerms
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse.inference.contracts import Conclusion, ExactFit, Model, Objective, SparseFit
@@ -21,7 +21,7 @@ _FEW_ROWS = 2000  # that tell noise and residual
 class ExactObjective(ExactFit):
     """Exact log marginal likelihood: the inducing points are the distinct rows."""
 
-    groups: Groups
+    groups: DistinctInputs
     n_jobs: int = 1
     rows: Dataset | None = None  # that the groups are made of
 
@@ -195,7 +195,7 @@ class GaussianModel(Model):
 
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; nothing in it is iterative."""
-        return ExactObjective(distinct_inputs.group_table(rows), options.n_jobs, rows)
+        return ExactObjective(DistinctInputs.of(rows), options.n_jobs, rows)
 
     def in_basis(self, rows, basis, options):
         """Objective in a basis."""

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skgp_sparse._engine import collapsed_sites, exact_sites
 from skgp_sparse._engine.basis import Basis
 from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.distinct_inputs import group_table
+from skgp_sparse._engine.distinct_inputs import DistinctInputs
 from skgp_sparse._engine.independent_posteriors import IndependentPosteriors
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.passes import Sums
@@ -261,7 +261,7 @@ class SiteModel(Model):
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
         tol = max(self.inner.tol, _ROUGH if rough else 0.0)
-        groups = group_table(rows)
+        groups = DistinctInputs.of(rows)
         basis, inner = InducingBasis(groups.X), self.inner._replace(tol=tol)
         project = partial(exact_sites.join_rows, groups)
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign

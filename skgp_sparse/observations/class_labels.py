@@ -5,10 +5,12 @@ kinds, nothing is learned from it: its kernel is the initial one.
 """
 
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 from sklearn.utils.multiclass import unique_labels
 
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.explain import multiclass
@@ -30,7 +32,6 @@ from skgp_sparse.parameters.requests import check_posterior_method, tolerance
 from skgp_sparse.posteriors._moves import knowledge_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
-from skgp_sparse.rows.part import ArrayRecords, Part, TargetScaler
 
 _LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not decide them
 _NOTHING = 1e-12  # weight of a row that only shows where rows are
@@ -75,13 +76,13 @@ class ClassLabels(SiteObservations):
         seed = random_state.randint(2**31 - 1)
         return [np.random.RandomState(seed) for _ in self.tasks]
 
-    def jobs(self, records, earlier):
+    def jobs(self, rows, earlier):
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
-        self._know(records.classes)
+        self._know(rows.classes)
         pairs = zip(self.tasks, self._usable(earlier))
-        jobs = [self._job(records.labels(task), task, fit) for task, fit in pairs]
+        jobs = [self._job(rows.of_problem(task).in_one_form(), task, fit) for task, fit in pairs]
         if shared_classes.begin_together(self, jobs):
-            self.job_of_all = shared_classes.job_of_all(jobs[0], records, len(jobs))
+            self.job_of_all = shared_classes.job_of_all(jobs[0], rows, len(jobs))
         return jobs
 
     def settled(self, jobs, random_states):
@@ -99,15 +100,11 @@ class ClassLabels(SiteObservations):
     def counts(self, part):
         """How many rows of a part each of the problems has."""
         rows = [task.labels(part.y)[0] for task in self.tasks]
-        return [len(part.X) if some is None else len(some) for some in rows]
-
-    def units_of(self, rows):
-        """Labels have none."""
-        return None
+        return [len(part) if some is None else len(some) for some in rows]
 
     def view(self, fits, units):
         """All problems together."""
-        latent = [TargetView(fit.posterior, *TargetScaler.none(1), one_column=True) for fit in fits]
+        latent = [TargetView(fit.posterior) for fit in fits]
         likelihoods = [fit.likelihood for fit in fits]
         return LabelView(latent, likelihoods, len(self.classes), self.multi_class)
 
@@ -124,7 +121,7 @@ class ClassLabels(SiteObservations):
 
     def log_densities(self, view, part):
         """Logarithms of the probabilities of the labels (n,)."""
-        probabilities = view.probabilities(part.X)[np.arange(len(part.X)), part.y]
+        probabilities = view.probabilities(part.X)[np.arange(len(part)), part.y]
         return np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
 
     def new_stream(self, part, random_state):
@@ -147,7 +144,7 @@ class ClassLabels(SiteObservations):
                 f"classes ({list(map(str, self.classes))}). Pass all labels that may come as "
                 "classes in the first call."
             )
-        return part._replace(y=np.searchsorted(self.classes, part.y))
+        return replace(part, y=np.searchsorted(self.classes, part.y))
 
     def target_name(self, number):
         """Name, for users, of one of the classes of a softmax."""
@@ -166,11 +163,12 @@ class ClassLabels(SiteObservations):
         """A pair of classes without rows has those of the others, with weights that say nothing."""
         rows, label = task.labels(part.y)
         if rows is not None and len(rows) == 0:
-            index, weight = np.full_like(part.y, task.negative), _NOTHING * part.weights()
-            part = part._replace(y=index, weight=weight)
-        table = ArrayRecords(part, self.name).labels(task, one_form)
+            index, weight = np.full_like(part.y, task.negative), _NOTHING * part.row_weights()
+            part = replace(part, y=index, weight=weight)
+        table = part.of_problem(task)
         is_complete = len(label) > 0 and np.ptp(label) > 0
-        return self._job(table, task)._replace(is_complete=is_complete)
+        job = self._job(table.in_one_form() if one_form else table, task)
+        return job._replace(is_complete=is_complete)
 
     def _usable(self, earlier):
         """Earlier fits of the same problems, None where there are none."""
@@ -186,17 +184,15 @@ class ClassLabels(SiteObservations):
         parts = [self._rows_of_class(k, fits) for k in range(len(self.classes))]
         X, weight = (np.concatenate(columns) for columns in zip(*parts))
         index = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
-        return Part(X, index, weight).counting()
+        return ArrayDataset(X, index, weight=weight).counting()
 
     def _rows_of_class(self, k, fits):
         """Inputs and weights of a class, from the first problem that tells it from the others."""
         for fit, task in zip(fits, self.tasks):
             label = task.label_of(k, len(self.tasks))
             if label is not None:
-                rows = fit.rows
-                weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-                is_here = rows.y[:, 0] == label
-                return rows.X[is_here], weight[is_here]
+                is_here = fit.rows.y[:, 0] == label
+                return fit.rows.X[is_here], fit.rows.row_weights()[is_here]
         raise AssertionError(k)
 
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.moments import Moments, moments_of, or_one
+from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._engine.posterior import LATER_ROWS
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse._engine.running_sums import RunningSums
+from skgp_sparse._engine.target_scaler import FEW_ROWS, TargetScaler, scale_of
 from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.validation import is_auto
@@ -35,7 +36,6 @@ from skgp_sparse.posteriors._moves import Action, Knowledge, knowledge_of, next_
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import Rules
-from skgp_sparse.rows.part import FEW_ROWS, TargetScaler, has_few_rows, part_of, scale_of
 from skgp_sparse.solvers import Fit, KeepParameters
 
 
@@ -53,10 +53,11 @@ class GaussianObservations(ObservationModel):
         check_posterior_method(self)
         self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
-    def jobs(self, records, earlier):
+    def jobs(self, rows, earlier):
         """The one job there is."""
-        rows = records.numbers(self.parameters.normalize_y)
-        job = self._job(rows)
+        rows = rows.in_one_form()
+        units = TargetScaler.of(rows, self.parameters.normalize_y, self.name)
+        job = self._job(rows.in_units(units))
         check_learned_noise(job, self.parameters, self.name)
         return [job]
 
@@ -68,7 +69,7 @@ class GaussianObservations(ObservationModel):
 
     def view(self, fits, units):
         """The process in units of y."""
-        return TargetView(fits[0].posterior, *units, one_column=len(units.mean) == 1)
+        return TargetView(fits[0].posterior, units)
 
     def attributes(self, fits, units):
         """Fitted attributes of the estimator that describe the posterior."""
@@ -78,10 +79,10 @@ class GaussianObservations(ObservationModel):
 
     def log_densities(self, view, part):
         """Mean log densities of the targets (n,), with the known noise."""
-        mean, std = view._replace(one_column=False).mean_and_std(part.X, False)
+        mean, std = (one.reshape(part.y.shape) for one in view.mean_and_std(part.X, False))
         variance = std**2 + np.reshape(part.noise, (-1, 1)) + np.finfo(float).tiny
         density = log_normal_density(part.y, mean, np.sqrt(variance))
-        return density[:, view.y_scale > 0].mean(axis=1)
+        return density[:, view.units.scale > 0].mean(axis=1)
 
     def accept(self, part, stream):
         """The part, whose targets are as many as before."""
@@ -95,17 +96,16 @@ class GaussianObservations(ObservationModel):
                 "partial_fit goes on with, or set noise to 'auto'."
             )
         normalize, varies = self.parameters.normalize_y, np.ndim(self.parameters.alpha) > 0
-        given, few = (part.moments(), part.noise, normalize, self.name), has_few_rows(part.X)
-        units = TargetScaler.of(*given, shared=varies, few=few)
-        return new_stream(part, random_state, 1, first=or_one(units.scale))
+        units = TargetScaler.of(part, normalize, self.name, shared=varies)
+        return new_stream(part, random_state, 1, first=units.with_constants().scale)
 
     def stream_of(self, fits, n_iter, random_state):
         """The `StreamState` of the rows of a fit."""
         rows, kernel = fits[0].rows, fits[0].kernel
-        part, units = part_of(rows).counting(), TargetScaler(rows.y_mean, rows.y_scale)
-        stream = new_stream(part, random_state, 1, first=or_one(units.scale)).seeded(part)
-        moments = moments_of(part.y / stream.first, part.weight)
-        stream = stream._replace(units=units, moments=moments, n_iter=n_iter)
+        part, first = rows.in_units_of_y().counting(), rows.units.with_constants().scale
+        stream = new_stream(part, random_state, 1, first=first).seeded(part)
+        moments = moments_of(part.y / first, part.weight)
+        stream = stream._replace(units=rows.units, moments=moments, n_iter=n_iter)
         if self.posterior_method.keeps_rows or LATER_ROWS in fits[0].posterior.answers:
             return _with_fit(stream._replace(rows=joined(None, part)), fits[0])
         job = self._job(rows, kernel)
@@ -182,10 +182,10 @@ class GaussianObservations(ObservationModel):
 
     def _table(self, part, units):
         """The rows of a part by reference; the same noise for all of them is a number."""
-        alpha, weight = self.parameters.alpha, part.weights()
+        alpha, weight = self.parameters.alpha, part.row_weights()
         noise = float(alpha or 0.0) if np.ndim(alpha) == 0 else part.noise
         weight = None if np.all(weight == 1) else weight
-        return part._replace(weight=weight, noise=noise).table(units)
+        return replace(part, weight=weight, noise=noise).in_units(units)
 
     def _latest_units(self, stream):
         """Mean and scale of all targets; with known noise, the scale of the first rows."""
@@ -212,7 +212,7 @@ class GaussianObservations(ObservationModel):
 
     def _fitted(self, stream, sums, problem, n_iter):
         """The stream with other sums, and the fits that follow from them."""
-        value, posterior, jitter = sums.solved(problem, *stream.units)
+        value, posterior, jitter = sums.solved(problem, stream.units)
         rows = with_noise_floor(self._table(stream.part(), stream.units), problem.kernel)
         objective = CollapsedObjective(rows, problem.bound, problem.basis, problem.options)
         fit = Fit(problem.kernel, objective, posterior, value, n_iter, jitter)

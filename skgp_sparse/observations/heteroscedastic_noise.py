@@ -22,6 +22,7 @@ from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import bounds
 from skgp_sparse._engine.feature_posterior import noise_variance
+from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import collected, warn
@@ -197,7 +198,7 @@ def _left_out(fit, n_jobs, chosen):
 
 def _factor_of(second):
     """The `LogNoiseFunction` of the fit of a second process."""
-    posterior, mean = second.posterior, float(second.rows.y_mean[0])
+    posterior, mean = second.posterior, float(second.rows.units.mean[0])
     return LogNoiseFunction(second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean)
 
 
@@ -218,8 +219,9 @@ def _logarithms(found):
 def _table_of(rows, chosen, targets):
     """The table of chosen rows with other targets."""
     y = targets[:, None]
-    table = replace(rows.subset(chosen), y=y, noise=0.0, least_noise=0.0, offset=None)
-    return replace(table, y_mean=np.average(y, axis=0, weights=table.weight), y_scale=np.ones(1))
+    table = rows.subset(chosen)
+    units = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
+    return replace(table, y=y, noise=0.0, units=units, least_noise=0.0, offset=None)
 
 
 def _second_process(job, table, family, random_state):

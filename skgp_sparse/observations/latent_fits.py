@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import inducing, kernels
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.normal_inputs import Gaps
 from skgp_sparse._engine.normal_predictions import Normals
@@ -112,13 +112,13 @@ def initial_kernel(given, length_scale, noise):
 
 def _climb_from(start, y, mask, bound, given, settings, random_state):
     """The `LatentFit` from a `LatentStart`."""
-    (n, p), d = y.shape, start.mean.shape[1]
+    n, d = start.mean.shape
     kernel = initial_kernel(given, start.length_scale, settings.noise)
     Z = start.mean
     if given.n_inducing < n:
         Z = inducing.k_means(Z, given.n_inducing, kernel, random_state)
     objective = LatentObjective(
-        rows=ArrayDataset(np.empty((n, 0)), y, 0.0, None, np.zeros(p), np.ones(p)),
+        rows=ArrayDataset(np.empty((n, 0)), y),
         bound=bound,
         basis=InducingBasis(Z),
         prior=Normals(np.zeros((n, d)), np.ones((n, d))),

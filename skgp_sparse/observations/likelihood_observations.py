@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel
@@ -18,7 +19,6 @@ from skgp_sparse.parameters.requests import check_posterior_method, tolerance
 from skgp_sparse.posteriors._moves import knowledge_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
-from skgp_sparse.rows.part import ArrayRecords, TargetScaler, part_of
 
 _ROWS_OF_ESTIMATES = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
 
@@ -38,22 +38,23 @@ class LikelihoodObservations(SiteObservations):
         self.rules = Rules(name, parameters.kernel, **given)
         self.normalizes = parameters.normalize_y and self.likelihood.standardises
 
-    def jobs(self, records, earlier):
+    def jobs(self, rows, earlier):
         """The one job there is."""
-        return [self._job(records.numbers(self.normalizes))]
+        return self.jobs_of_part(rows, one_form=True)
 
     def jobs_of_part(self, part, one_form=False):
-        """List of the only job, for rows in memory."""
-        return [self._job(ArrayRecords(part, self.name).numbers(self.normalizes, one_form))]
+        """List of the only job."""
+        rows = part.in_one_form() if one_form else part
+        return [self._job(rows.in_units(TargetScaler.of(rows, self.normalizes, self.name)))]
 
     def counts(self, part):
         """All rows of the part."""
-        return [len(part.X)]
+        return [len(part)]
 
     def view(self, fits, units):
         """The response in units of y."""
-        latent = TargetView(fits[0].posterior, *TargetScaler.none(1), one_column=True)
-        return ResponseView(latent, fits[0].likelihood, *units)
+        latent = TargetView(fits[0].posterior)
+        return ResponseView(latent, fits[0].likelihood, units)
 
     def attributes(self, fits, units):
         """Fitted attributes that describe the posterior, and the likelihood in units of y."""
@@ -78,22 +79,22 @@ class LikelihoodObservations(SiteObservations):
     def stream_of(self, fits, n_iter, random_state):
         """The `StreamState` of the rows of a fit."""
         rows, kernel = fits[0].rows, fits[0].kernel
-        part = part_of(rows).counting()
+        part = rows.in_units_of_y().counting()
         job = self.job(rows, kernel, None)
         stream = new_stream(part, random_state, 1).seeded(part)
         knowledge = (knowledge_of(fits[0], job),)
-        return stream._replace(knowledge=knowledge, units=self.units_of(rows), n_iter=n_iter)
+        return stream._replace(knowledge=knowledge, units=rows.units, n_iter=n_iter)
 
     def in_units(self, rows, units):
         """A table whose targets have other units."""
         offset = rows.offset
         if offset is not None:
-            offset = offset * (rows.y_scale[0] / units.scale[0])
-        return replace(rows, y_mean=units.mean, y_scale=units.scale, offset=offset)
+            offset = offset * (rows.units.scale[0] / units.scale[0])
+        return replace(rows, units=units, offset=offset)
 
     def _job(self, rows):
         """The `Job` of a table; the parameters of the likelihood start from the data."""
-        likelihood = self.likelihood.rescaled(rows.y_mean[0], rows.y_scale[0])
+        likelihood = self.likelihood.rescaled(*np.ravel(rows.units))
         likelihood = likelihood.started(*_observations(rows))
         method = resolve_method(self.parameters.bound, likelihood, self.name)
         kernel = resolve_latent_kernel(self.given_kernel(), likelihood, rows, self.columns())
@@ -105,6 +106,5 @@ def _observations(rows):
     """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
     if len(rows) > _ROWS_OF_ESTIMATES:
         rows = rows.sampled(rows.sample(_ROWS_OF_ESTIMATES, np.random.RandomState(0)))
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
-    return rows.targets()[:, 0], weight, offset
+    return rows.targets()[:, 0], rows.row_weights(), offset

@@ -11,7 +11,9 @@ from joblib import Parallel, delayed
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.typing import Array, Bools
@@ -30,7 +32,6 @@ from skgp_sparse.posteriors._scales import begun_at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import settled
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.column_table import ColumnTable
-from skgp_sparse.rows.part import Part, Records, TargetScaler
 from skgp_sparse.solvers import Fit
 
 _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
@@ -96,13 +97,14 @@ class ObservationModel(ABC):
         return ColumnTable(self.feature_names(), categories, self.lacking)
 
     @abstractmethod
-    def jobs(self, records: Records, earlier: Any) -> list[Job]:
+    def jobs(self, rows: Dataset, earlier: Any) -> list[Job]:
         """Make jobs of rows.
 
         Parameters
         ----------
-        records : Records
-            All rows of a call of `fit`, valid by `rules`. Tables may refer to their arrays.
+        rows : Dataset
+            All rows of a call of `fit`, valid by `rules`, in the units of the user. Tables may
+            refer to their arrays.
         earlier : tuple or None
             What a fit may go on from: the classes, the way in which they became problems, and the
             fits of the last call. None: nothing.
@@ -114,15 +116,15 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def view(self, fits: list[Fit], units: TargetScaler | None) -> Any:
+    def view(self, fits: list[Fit], units: TargetScaler) -> Any:
         """Return fits as users see them.
 
         Parameters
         ----------
         fits : list of Fit
             One for each problem.
-        units : TargetScaler or None
-            Mean and scale (p,) of the targets; None of labels.
+        units : TargetScaler
+            Mean and scale (p,) of the targets.
 
         Returns
         -------
@@ -131,14 +133,14 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def attributes(self, fits: list[Fit], units: TargetScaler | None) -> dict[str, Any]:
+    def attributes(self, fits: list[Fit], units: TargetScaler) -> dict[str, Any]:
         """Return fitted attributes that fits of other observation models do not have.
 
         Parameters
         ----------
         fits : list of Fit
             One for each problem.
-        units : TargetScaler or None
+        units : TargetScaler
             As in `view`.
 
         Returns
@@ -148,14 +150,14 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def log_densities(self, view: Any, part: Part) -> Array:
+    def log_densities(self, view: Any, part: ArrayDataset) -> Array:
         """Compute log predictive densities of rows.
 
         Parameters
         ----------
         view : TargetView, ResponseView or LabelView
             As of `view`.
-        part : Part
+        part : ArrayDataset
             Rows (n, d) and their targets, in the units of y.
 
         Returns
@@ -165,19 +167,19 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def accept(self, part: Part, stream: Any) -> Part:
+    def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
         """Check that a part goes with a stream.
 
         Parameters
         ----------
-        part : Part
+        part : ArrayDataset
             The rows of one call of `partial_fit`, in the units of y.
         stream : StreamState or None
             What is known of the rows before; None if this part is the first.
 
         Returns
         -------
-        Part
+        ArrayDataset
             The part as streams take it: labels as indices of classes.
 
         Raises
@@ -187,12 +189,12 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def new_stream(self, part: Part, random_state: np.random.RandomState) -> Any:
+    def new_stream(self, part: ArrayDataset, random_state: np.random.RandomState) -> Any:
         """Return the state of a stream before its first row.
 
         Parameters
         ----------
-        part : Part
+        part : ArrayDataset
             The first part, as of `accept`.
         random_state : RandomState
             Generator that draws the seed of the stream.
@@ -223,14 +225,14 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def learn(self, stream: Any, part: Part, due: bool) -> tuple[Any, list[Fit]]:
+    def learn(self, stream: Any, part: ArrayDataset, due: bool) -> tuple[Any, list[Fit]]:
         """Learn from a part.
 
         Parameters
         ----------
         stream : StreamState
             The state whose reservoir has seen the part. It does not change.
-        part : Part
+        part : ArrayDataset
             The new rows, as of `accept`.
         due : bool
             Whether theta and Z should move.
@@ -249,7 +251,7 @@ class ObservationModel(ABC):
         """The fits after what follows when all of them have ended."""
         return fits
 
-    def begins_to_vary(self, stream: Any, part: Part) -> bool:
+    def begins_to_vary(self, stream: Any, part: ArrayDataset) -> bool:
         """Whether a part has other values of a target that was constant in a stream so far."""
         return False
 
@@ -257,10 +259,6 @@ class ObservationModel(ABC):
         """Begin the call: set its deadline, whose end is printed where progress is."""
         self.deadline = deadline_of(self.parameters, self.name)
         return self
-
-    def units_of(self, rows: Dataset) -> TargetScaler | None:
-        """Units of the targets of a table, as `TargetScaler`; labels have none."""
-        return TargetScaler(rows.y_mean, rows.y_scale)
 
     def random_states(self, random_state: np.random.RandomState) -> list[np.random.RandomState]:
         """Random states, one for every problem."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._ground.typing import Array
 from skgp_sparse.explain.multiclass import SomeClasses
 from skgp_sparse.inference.contracts import Model
@@ -82,13 +83,13 @@ def begin_together(family: Any, jobs: list[Job]) -> bool:
     return is_free and are_several and has_start and has_sum
 
 
-def job_of_all(job: Job, records: Any, n_classes: int) -> Job:
+def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
     """The `Job` of all classes, of some where they are many, from that of one problem."""
     some = np.linspace(0, n_classes - 1, min(n_classes, _CLASSES)).round().astype(int)
     method = job.model.method
     method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
     model = replace(job.model, method=method, inner=_roughly(job.model.inner))
-    rows = records.labels(SomeClasses(tuple(some.tolist())))
+    rows = rows.of_problem(SomeClasses(tuple(some.tolist()))).in_one_form()
     job = job._replace(name="", rows=rows, model=model)
     return job.with_settings(tol=n_classes * job.settings.tol)
 

@@ -57,7 +57,7 @@ class SiteObservations(ObservationModel):
             with about(job.name):
                 results.append(self._infer_one(stream, job, knowledge, sites, due, random_state))
         fits, knowledge, rows = zip(*results)
-        stream = stream._replace(knowledge=knowledge, units=self.units_of(rows[0]))
+        stream = stream._replace(knowledge=knowledge, units=rows[0].units)
         return stream, list(fits)
 
     def _infer_one(self, stream, job, knowledge, frozen, due, random_state):
@@ -88,15 +88,15 @@ class SiteObservations(ObservationModel):
         """The newest rows are inferred, and freeze where there are many."""
         reservoir = self.jobs_of_part(stream.part())
         stream, fits = self._infer(stream, self.jobs_of_part(active), False, stream.frozen)
-        surplus = max(len(active.X) - WINDOW, 0)
+        surplus = max(len(active) - WINDOW, 0)
         if surplus:
-            stops = self.counts(active.take(slice(surplus)))
+            stops = self.counts(active.subset(slice(surplus)))
             frozen = [
                 sites + fit.objective.frozen_sites(fit.kernel, stop) if stop else sites
                 for sites, fit, stop in zip(stream.frozen, fits, stops)
             ]
             stream = stream._replace(frozen=tuple(frozen))
-        stream = stream._replace(active=active.take(slice(surplus, None)))
+        stream = stream._replace(active=active.subset(slice(surplus, None)))
         fits = [self._of_reservoir(fit, job, stream) for fit, job in zip(fits, reservoir)]
         return stream, fits
 

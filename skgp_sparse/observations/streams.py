@@ -11,18 +11,20 @@ In the second case, the rows before may mislead. How much they still count is ch
 say about the new rows: the first half of these joins them, and they predict the other half.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from sklearn import get_config
 
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.moments import Moments, moments_of
 from skgp_sparse._engine.posterior import LATER_ROWS
 from skgp_sparse._engine.running_sums import RunningSums
+from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.reservoir import Reservoir
 from skgp_sparse.rows.checks import check_columns
-from skgp_sparse.rows.part import Part, TargetScaler
 from skgp_sparse.solvers import Fit
 
 _MOST_ROWS = 100_000  # that the reservoir holds ...
@@ -57,7 +59,7 @@ class StreamState(NamedTuple):
     units: TargetScaler | None = None  # in which theta was learned
     moments: Moments | None = None  # of the targets, where noise is Gaussian
     sums: RunningSums | None = None  # the same
-    active: Part | None = None  # rows whose sites are inferred in the next call, too ...
+    active: ArrayDataset | None = None  # rows whose sites are inferred in the next call, too ...
     frozen: tuple | None = None  # ... and what the others say, `Sums` of every problem
     watch: DriftDetector = DriftDetector()
     at_last_move: float = 0.0  # weight of the rows
@@ -65,7 +67,7 @@ class StreamState(NamedTuple):
     seen: float = 0.0  # weight of all rows, whatever they count now
     n_iter: int = 0
     first: object = None  # what a family wants to remember of the first call
-    rows: Part | None = None  # all of them, where predictions come from neighbours ...
+    rows: ArrayDataset | None = None  # all of them, where predictions come from neighbours ...
     fit: Fit | None = None  # ... and the last fit
 
     def random_state(self):
@@ -83,7 +85,7 @@ class StreamState(NamedTuple):
 
     def with_rows(self, part, random_state):
         """The stream whose reservoir has seen the rows of a part."""
-        reservoir, columns, weight = self.reservoir, _columns_of(part), part.weights()
+        reservoir, columns, weight = self.reservoir, _columns_of(part), part.row_weights()
         bytes_of_a_row = sum(column.nbytes for column in columns) / len(weight) + 16
         memory = _SHARE_OF_MEMORY * get_config()["working_memory"] * 2**20
         capacity = max(1, int(min(_MOST_ROWS, memory / bytes_of_a_row)))
@@ -97,10 +99,10 @@ class StreamState(NamedTuple):
         """The stream whose rows count less."""
         frozen, active = self.frozen, self.active
         return self._replace(
-            rows=self.rows and self.rows._replace(weight=factor * self.rows.weights()).counting(),
+            rows=None if self.rows is None else _weighted(self.rows, factor).counting(),
             fit=self.fit and forgetting(self.fit, factor),
             frozen=None if frozen is None else tuple(sites.times(factor) for sites in frozen),
-            active=None if active is None else active._replace(weight=factor * active.weights()),
+            active=None if active is None else _weighted(active, factor),
             reservoir=self.reservoir.times(factor),
             moments=None if self.moments is None else self.moments.times(factor),
             sums=None if self.sums is None else self.sums.times(factor),
@@ -131,11 +133,11 @@ def advance(family, stream, view, part):
     stream : StreamState
     view : view or None
         What was learned before.
-    part : Part
+    part : ArrayDataset
     """
     random_state, fall = stream.random_state(), 0.0
     if family.moves() and stream.calls:
-        watch, fall = stream.watch.told(family.log_densities(view, part), part.weights())
+        watch, fall = stream.watch.told(family.log_densities(view, part), part.row_weights())
         stream = stream._replace(watch=watch)
     if fall:
         stream = stream.forgetting(_retention(family, stream, part, random_state))
@@ -153,10 +155,10 @@ def advance(family, stream, view, part):
 
 def _retention(family, stream, part, random_state):
     """How much the rows before still count; the later half of the new ones judges it."""
-    half = len(part.X) // 2
+    half = len(part) // 2
     if half < 2 or any(one is None or one.few for one in stream.knowledge):
         return 1.0
-    learned, judged = part.take(slice(half)), part.take(slice(half, None))
+    learned, judged = part.subset(slice(half)), part.subset(slice(half, None))
 
     def densities(factor):
         trial = stream.forgetting(factor).with_rows(learned, random_state)
@@ -204,12 +206,17 @@ def forgetting(fit, factor):
     return fit._replace(posterior=fit.posterior.forgetting(factor))
 
 
+def _weighted(rows, factor):
+    """Rows whose weights are multiplied by a factor."""
+    return replace(rows, weight=factor * rows.row_weights())
+
+
 def joined(before, part):
     """Rows of before, if there are any, and rows of now."""
     if before is None:
-        return part._replace(weight=part.weights())
+        return _weighted(part, 1.0)
     columns = map(np.concatenate, zip(_columns_of(before), _columns_of(part)))
-    return _part_of(columns, np.append(before.weights(), part.weights()))
+    return _part_of(columns, np.append(before.row_weights(), part.row_weights()))
 
 
 def _columns_of(part):
@@ -217,13 +224,13 @@ def _columns_of(part):
     if part.y.ndim == 1:  # labels
         return part.X, part.y
     rest = (0.0 if column is None else column for column in (part.offset, part.noise))
-    return part.X, part.y, *(np.broadcast_to(column, len(part.X)) for column in rest)
+    return part.X, part.y, *(np.broadcast_to(column, len(part)) for column in rest)
 
 
 def _part_of(columns, weight):
-    """The `Part` of such arrays."""
+    """The `ArrayDataset` of such arrays."""
     X, y, *rest = columns
     if not rest:
-        return Part(X, y, weight)
-    offset, noise = rest
-    return Part(X, y, weight, offset if offset.any() else None, noise if noise.any() else 0.0)
+        return ArrayDataset(X, y, weight=weight)
+    offset, noise = (column if column.any() else None for column in rest)
+    return ArrayDataset(X, y, 0.0 if noise is None else noise, weight, offset=offset)

@@ -89,7 +89,7 @@ def _shapes_of_regression(operator):
 
 
 def _scale(model):
-    return fitted_view(model).y_scale
+    return fitted_view(model).units.scale
 
 
 def _convert_regressor(scope, operator, container):
@@ -108,12 +108,12 @@ def _moments(ops, X, model, wants_std):
     variance = process.variance() if has_link or wants_std else None
     if has_link:
         mean, variance = _response_formulas.response(ops, view.likelihood, mean, variance, name)
-    if not np.all(view.y_scale):  # constant targets, of which the process says nothing
-        mean = ops.MatMul(mean, np.eye(len(view.y_scale))[view.y_scale > 0])
-    yield ops.Add(ops.Mul(mean, view.y_scale), view.y_mean)
+    if not np.all(view.units.scale):  # constant targets, of which the process says nothing
+        mean = ops.MatMul(mean, np.eye(len(view.units.scale))[view.units.scale > 0])
+    yield ops.Add(ops.Mul(mean, view.units.scale), view.units.mean)
     if wants_std:
-        std = ops.Mul(ops.Sqrt(variance), view.y_scale)
-        yield std if len(view.y_scale) > 1 else ops.Reshape(std, np.array([-1]))
+        std = ops.Mul(ops.Sqrt(variance), view.units.scale)
+        yield std if len(view.units.scale) > 1 else ops.Reshape(std, np.array([-1]))
 
 
 def _convert_classifier(scope, operator, container):

@@ -80,7 +80,7 @@ class ValidationSet:
         drawn = copies(count, min(_MOST_ROWS, max(len(rows) // share, 1)), random_state)
         self.chosen, self.count = sample[drawn > 0], drawn[drawn > 0]
         self.block, self.clock = rows.block(self.chosen), perf_counter()
-        self.scale = rows.y_scale[rows.y_scale > 0]  # of the targets that vary
+        self.scale = rows.units.scale[rows.units.scale > 0]  # of the targets that vary
         self.noise = np.broadcast_to(self.block.noise, len(self.chosen)).astype(float)
 
     def some(self, size):

@@ -10,6 +10,5 @@
 - `latitudes`: latitudes that no place on a sphere has
 - `text_columns`: categories that are hardly meant as such
 - `survey`: the first pass through a source
-- `part`: some rows in memory, all rows whatever holds them, and the units of their targets
 - `chunks`: all rows, held by a source
 """

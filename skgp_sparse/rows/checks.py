@@ -9,13 +9,13 @@ from sklearn import config_context
 from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse.rows.contents import check_dimensions, check_no_missing, check_numbers
 from skgp_sparse.rows.gaps import NO_GAPS, about_values, is_frame
 from skgp_sparse.rows.latitudes import check_latitudes
-from skgp_sparse.rows.part import Part
 
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
 on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries are converted
@@ -34,7 +34,7 @@ class Rules(NamedTuple):
 
     @on_numpy
     def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False, X_std=None):
-        """The `Part` of some rows, or of all of them, or an error."""
+        """The `ArrayDataset` of some rows, or of all of them, or an error."""
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
         check_no_missing(y)
@@ -55,7 +55,7 @@ class Rules(NamedTuple):
             if offset is not None:
                 raise ValueError(f"{self.name}: a classifier takes no offset. Leave it out.")
             check_classification_targets(y)
-            return Part(X, y, weight)
+            return ArrayDataset(X, y, weight=weight)
         offset = check_offset(offset, X, has_likelihood, self.name)
         if has_likelihood:
             self.likelihood.check(y if weight is None else y[weight > 0], self.name)
@@ -67,7 +67,8 @@ class Rules(NamedTuple):
             )
         if X_std is not None:
             X_std = check_std(X_std, X, "X_std", self.name)
-        return Part(X, y, weight, offset, check_alpha(alpha, len(X), self.name), X_std)
+        noise = check_alpha(alpha, len(X), self.name)
+        return ArrayDataset(X, y, noise, weight, offset=offset, X_std=X_std)
 
 
 def is_lazy(value):
@@ -156,6 +157,24 @@ def check_groups(groups, n, name):
     if groups.dtype.kind == "f" and np.isnan(groups).any():
         raise ValueError(f"groups of {name} contain NaN. Give these rows a group of their own.")
     return groups.astype(str) if groups.dtype.kind == "O" else groups
+
+
+def check_classes(y, weight, name):
+    """Sorted labels and the index of each row's; raises unless at least two have weight."""
+    classes, index = np.unique(y, return_inverse=True)
+    seen = np.unique(index if weight is None else index[weight > 0])
+    if len(seen) < 2:
+        only = classes[seen[0]]
+        raise ValueError(
+            f"{name} requires 2 or more distinct classes; got {len(seen)} class (only class "
+            f"{only} is present{'' if weight is None else ' with positive sample_weight'})"
+        )
+    if len(seen) < len(classes):
+        raise ValueError(
+            f"{name}: every row of class {classes[np.setdiff1d(range(len(classes)), seen)[0]]} has "
+            "sample_weight 0. Remove these rows."
+        )
+    return classes, index
 
 
 def check_offset(offset, X, is_taken, name):

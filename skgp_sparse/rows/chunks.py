@@ -1,4 +1,4 @@
-"""Rows of a source that is too large for memory: a store that reads them chunk by chunk."""
+"""Rows of a source that is too large for memory: a table that reads and checks its chunks."""
 
 from functools import partial
 from typing import NamedTuple
@@ -7,14 +7,15 @@ import numpy as np
 
 from skgp_sparse._engine.chunked_dataset import ChunkedDataset
 from skgp_sparse._engine.moments import merge
-from skgp_sparse.rows.part import Records, TargetScaler, check_classes
+from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse.rows.checks import check_classes
 from skgp_sparse.rows.survey import about_chunk, as_chunk
 
 _SAME = "in the first pass. Give the same chunks each time."
 
 
-class SourceRecords(Records):
-    """Rows that a source gives again and again.
+def chunked(source, survey, rules):
+    """The `ChunkedDataset` of rows that a source gives again and again.
 
     Parameters
     ----------
@@ -22,47 +23,27 @@ class SourceRecords(Records):
     survey : Survey
     rules : Rules
     """
-
-    def __init__(self, source, survey, rules):
-        self.survey, self.name = survey, rules.name
-        encode = _as_targets
-        if rules.labels:
-            labels, weights = map(np.concatenate, zip(*survey.notes))
-            weights = None if survey.weight is None else weights
-            self.classes = check_classes(labels, weights, self.name)[0]
-            encode = partial(_as_indices, self.classes)
-        shape = survey.sizes, survey.n_features, survey.n_targets
-        chunks = _SameChunks(source.source, self.name, *shape, encode)
-        self.reader = source.reads(chunks, survey.sizes)
-
-    def numbers(self, normalize):
-        """The `ChunkedDataset` of numbers."""
-        survey = self.survey
-        units = TargetScaler.of(merge(survey.notes), survey.noise, normalize, self.name)
-        offset = None if survey.offset is None else survey.offset / units.scale[0]
-        return self._table(units, survey.weight, noise=survey.noise, offset=offset)
-
-    def labels(self, task):
-        """The `ChunkedDataset` of a problem; that of a pair of classes skips the rows of others."""
-        index, weight = None, self.survey.weight
-        if task.negative is not None:
-            index = task.labels(self._index_of_labels())[0]
-            weight = None if weight is None else weight[index]
-        return self._table(
-            TargetScaler.none(1), weight, relabel=partial(_labels_of, task), index=index
-        )
-
-    def _table(self, units, weight, noise=0.0, **columns):
-        shape = self.survey.n_features, units.n_varying
-        return ChunkedDataset(self.reader, *shape, noise, weight, *units, **columns)
-
-    def _index_of_labels(self):
-        """Index of the class of every row, a byte or two each."""
-        if not hasattr(self, "_index"):
-            smallest = np.min_scalar_type(len(self.classes))
-            chunks = map(self.reader.chunk, range(len(self.survey.sizes)))
-            self._index = np.concatenate([y[:, 0].astype(smallest) for _, y in chunks])
-        return self._index
+    moments = classes = None
+    encode = _as_targets
+    if rules.labels:
+        labels, weights = map(np.concatenate, zip(*survey.notes))
+        weights = None if survey.weight is None else weights
+        classes = check_classes(labels, weights, rules.name)[0]
+        encode = partial(_as_indices, classes)
+    else:
+        moments = merge(survey.notes)
+    shape = survey.sizes, survey.n_features, survey.n_targets
+    chunks = _SameChunks(source.source, rules.name, *shape, encode)
+    return ChunkedDataset(
+        source.reads(chunks, survey.sizes),
+        survey.n_features,
+        TargetScaler.none(survey.n_targets),
+        survey.noise,
+        survey.weight,
+        offset=survey.offset,
+        moments=moments,
+        classes=classes,
+    )
 
 
 class _SameChunks(NamedTuple):
@@ -111,8 +92,3 @@ def _as_indices(classes, y):
         other = y[np.flatnonzero(classes[index] != y)[0]]
         raise ValueError(f"There is a label {other}, which was not there {_SAME}")
     return index[:, None].astype(np.int32)
-
-
-def _labels_of(task, index):
-    """Labels of rows all of which take part."""
-    return task.labels(index[:, 0])[1][:, None]

@@ -1,21 +1,21 @@
 """The door: the only place that reads what users pass as X, y, weights and offsets.
 
 An array is one chunk, a source is many, and a call of partial_fit has one. Every chunk is checked
-by the same `Rules`. The answer is `Records`: small sources become the arrays that their chunks make
-up, so that the fit is the same to the last bit. (`skgp_sparse.dask` reads partitions, each on its
-worker, by the same rules.)
+by the same `Rules`. The answer is a `Dataset` in the units of the user; labels are indices of its
+classes. Small sources become the arrays that their chunks make up, so that the fit is the same to
+the last bit. (`skgp_sparse.dask` reads partitions, each on its worker, by the same rules.)
 """
 
 from contextlib import closing, nullcontext
+from dataclasses import replace
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.chunked_dataset import Reader
-from skgp_sparse.rows.checks import check_in_memory, is_lazy
-from skgp_sparse.rows.chunks import SourceRecords
+from skgp_sparse.rows.checks import check_classes, check_in_memory, is_lazy
+from skgp_sparse.rows.chunks import chunked
 from skgp_sparse.rows.columns import as_table
-from skgp_sparse.rows.part import ArrayRecords
 from skgp_sparse.rows.survey import survey
 from skgp_sparse.rows.types import types_of
 from skgp_sparse.sources import is_source
@@ -24,7 +24,7 @@ from skgp_sparse.sources import is_source
 def read(
     estimator, rules, X, y, sample_weight=None, offset=None, reset=True, X_std=None, types=None
 ):
-    """All rows that an estimator is fitted to, as `Records`.
+    """All rows that an estimator is fitted to, as a `Dataset`.
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ def read(
     X = as_table(X)
     numbers = X if types is None else types.encoded(X, rules.name)
     rules = rules if types is None else rules._replace(names=types.names)
-    part = rules.check(numbers, **given, alpha=alpha, all_rows=True)
+    rows = rules.check(numbers, **given, alpha=alpha, all_rows=True)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
-    return records_of(part, rules)
+    return encoded(rows, rules)
 
 
 def read_chunk(estimator, rules, X, y, sample_weight, offset, reset, types=None):
-    """The `Part` of the rows of a call of partial_fit that count."""
+    """The `ArrayDataset` of the rows of a call of partial_fit that count."""
     given = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset}
     name = f"{rules.name}.partial_fit"
     if is_source(X):
@@ -88,11 +88,12 @@ def read_chunk(estimator, rules, X, y, sample_weight, offset, reset, types=None)
     return part.counting()
 
 
-def records_of(part, rules):
-    """`Records` of rows in memory."""
-    if rules.labels:
-        return ArrayRecords.labelled(part, rules.name)
-    return ArrayRecords(part, rules.name)
+def encoded(rows, rules):
+    """The table in memory, whose labels are replaced by indices of at least two classes."""
+    if not rules.labels:
+        return rows
+    classes, index = check_classes(rows.y, rows.weight, rules.name)
+    return replace(rows, y=index.ravel(), classes=classes)
 
 
 def _read_source(estimator, rules, X, alpha, **given):
@@ -107,9 +108,9 @@ def _read_source(estimator, rules, X, alpha, **given):
     vars(estimator).pop("feature_names_in_", None)
     if summary.feature_names is not None:
         estimator.feature_names_in_ = np.asarray(summary.feature_names, dtype=object)
-    if summary.part is not None:
-        return records_of(summary.part, rules)
-    return SourceRecords(X, summary, rules)
+    if summary.rows is not None:
+        return encoded(summary.rows, rules)
+    return chunked(X, summary, rules)
 
 
 class OpenSource:

@@ -1,13 +1,15 @@
 """The first pass through a source: every chunk is checked, and what is to be remembered noted."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from skgp_sparse._engine.array_dataset import ArrayDataset, joined
+from skgp_sparse._ground.distinct import is_small
 from skgp_sparse._ground.sklearn_compat import check_any_weight
 from skgp_sparse.rows.checks import check_alpha
-from skgp_sparse.rows.part import Part, is_small, joined
 from skgp_sparse.sources import Chunk
 
 
@@ -21,7 +23,7 @@ class Survey(NamedTuple):
     offset: np.ndarray | None  # (n,)
     noise: float | np.ndarray  # known variance, scalar or (n,)
     notes: list  # of every chunk that has rows: `Moments`, or labels and their weights
-    part: Part | None  # all rows, where they are few
+    rows: ArrayDataset | None  # all of them, where they are few
     feature_names: list | None
 
 
@@ -35,7 +37,7 @@ def survey(source, rules, alpha):
     alpha : float, array-like of shape (n,) or None
         Known noise variance.
     """
-    sizes, notes, parts, few, outline, n = [], [], [], True, None, 0
+    sizes, notes, known, parts, few, outline, n = [], [], [], [], True, None, 0
     rules = rules._replace(names=getattr(source, "feature_names", None))
     for number, chunk in _all_chunks(source, rules.name):
         with about_chunk(number, source, rules.name):
@@ -47,16 +49,18 @@ def survey(source, rules, alpha):
             part = rules.check(*chunk)
             outline = outline or Outline.of(part)
             outline.check(Outline.of(part))
-            notes.append(part.label_weights() if rules.labels else part.moments())
+            notes.append(part.label_weights() if rules.labels else part.target_moments())
+        copy = part.subset(np.arange(len(part)))  # some readers fill the same array again and again
+        known.append((copy.weight, copy.offset))
         few = few and is_small(n * outline.n_features)
-        parts.append(_copied(part if few else part._replace(X=None, y=None)))
+        parts = [*parts, copy] if few else []
     if outline is None:
         raise ValueError(
             f"{rules.name}: the {kind_of(source)} has no rows, but at least one is required. "
             "Give a chunk with rows."
         )
     noise = check_alpha(alpha, n, rules.name)
-    weight, offset = map(_joined, zip(*(part[2:4] for part in parts)))
+    weight, offset = map(_joined, zip(*known))
     check_any_weight(weight is None or weight.any())
     return Survey(
         sizes=sizes,
@@ -66,7 +70,7 @@ def survey(source, rules, alpha):
         offset=offset,
         noise=noise,
         notes=notes,
-        part=joined(parts)._replace(noise=noise) if few else None,
+        rows=replace(joined(parts), noise=noise) if few else None,
         feature_names=_names_of(source, outline.n_features, rules.name),
     )
 
@@ -101,7 +105,7 @@ class Outline(NamedTuple):
 
     @classmethod
     def of(cls, part):
-        """Outline of a `Part`."""
+        """Outline of an `ArrayDataset`."""
         return cls(
             part.X.shape[1],
             part.y.shape[1:],
@@ -161,11 +165,6 @@ def _size(chunk, number, source):
             "it to None."
         )
     return size
-
-
-def _copied(part):
-    """A copy: some readers fill the same array again and again."""
-    return Part(*(np.array(column) if np.ndim(column) else column for column in part))
 
 
 def _joined(columns):

@@ -18,8 +18,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 import skgp_sparse
 from skgp_sparse import bounds
 from skgp_sparse._engine import collapsed, dataset, passes
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.basis import Basis, Features
-from skgp_sparse._engine.dataset import ArrayDataset, Batch, Dataset
+from skgp_sparse._engine.dataset import Batch, Dataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse.inference import contracts
@@ -34,7 +35,6 @@ from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.posteriors import InducingPoints, PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, Points
-from skgp_sparse.rows.part import Records
 from skgp_sparse.solvers import LBFGS
 
 TIGHT = Inner(max_iter=1000, tol=1e-18)
@@ -91,7 +91,7 @@ class Drawn(Dataset):
 
 def as_array(drawn, rows=slice(None)):
     block = drawn.block(rows)
-    return ArrayDataset(block.X, block.y, 0.0, None, np.zeros(1), np.ones(1))
+    return ArrayDataset(block.X, block.y)
 
 
 @pytest.fixture
@@ -325,7 +325,7 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
     rng = np.random.RandomState(0)
     X = rng.uniform(-2, 2, (400, 1))
     y = np.sin(3 * X) + 0.2 * rng.normal(size=X.shape)
-    rows = ArrayDataset(X, y, 0.0, None, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(X, y)
     model = SiteModel(Variational(Gaussian(1.0, (1e-4, 1e2)), True))
     grid = np.linspace(-2, 2, 20)[:, None]
     how = {"is_exact": few, "max_iter": 100, "tol": 1e-4}
@@ -384,7 +384,6 @@ CONTRACTS = {
     "solver": Solver,
     "posterior_method": PosteriorMethod,
     "family": ObservationModel,
-    "records": Records,
     "minibatch_view": contracts.MinibatchView,
 }
 OWN = {  # what only the objective's own model or the package's own classes ask
@@ -398,7 +397,6 @@ OWN = {  # what only the objective's own model or the package's own classes ask
     "solver": {"batch_size"},
     "posterior_method": {"rival"},
     "family": {"multi_class", "method", "sigmoid"},
-    "records": set(),
     "minibatch_view": set(),
 }
 

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse._engine import collapsed, decoupled
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Problem
 from skgp_sparse.posteriors import InducingPoints
@@ -21,7 +21,7 @@ def table(n=400, p=1, noise=0.0, weight=None):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(n, 2))
     y = np.sin(3 * X[:, :1]) + 0.1 * rng.normal(size=(n, p))
-    return ArrayDataset(X, y, noise, weight, np.zeros(p), np.ones(p))
+    return ArrayDataset(X, y, noise, weight)
 
 
 def problems(rows, bound, kernel=KERNEL, m=15, M=60):

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse._engine import collapsed, distinct_inputs, evidence, exact, iterative_posterior
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.evidence import certify
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
@@ -39,11 +39,11 @@ def table(n=700, p=1, seed=0, weight=None, noise=0.0):
     rng = np.random.RandomState(seed)
     X = rng.normal(size=(n, 2))
     y = np.sin(3 * X[:, :1]) + 0.1 * rng.normal(size=(n, p))
-    return ArrayDataset(X, y, noise, weight, np.zeros(p), np.ones(p))
+    return ArrayDataset(X, y, noise, weight)
 
 
 def exact_evidence(kernel, rows):
-    return exact.value(kernel, distinct_inputs.group_table(rows))
+    return exact.value(kernel, distinct_inputs.DistinctInputs.of(rows))
 
 
 def found(kernel, rows, Z, tol=1e-6):

@@ -15,7 +15,7 @@ from kernel_cases import parsed
 
 from skgp_sparse import bounds
 from skgp_sparse._engine import collapsed_sites
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.per_row import PerRow, by_row
 from skgp_sparse._engine.problem import Options
@@ -91,7 +91,7 @@ def objective_of(ref, method, inner=TIGHT):
     weight = ref.get("weight", np.ones(n))
     y = np.asarray(ref["y"], dtype=float)[:, None]
     offset = ref.get("offset", np.zeros(n))
-    rows = ArrayDataset(ref["X"], y, 0.0, weight, np.zeros(1), np.ones(1), offset=offset)
+    rows = ArrayDataset(ref["X"], y, 0.0, weight, offset=offset)
     options = Options(jitter=Jitter(float(ref["jitter"]), relative=False))
     kernel = parsed(ref["kernel"])
     return SiteObjective(rows, method, InducingBasis(ref["Z"]), options, inner), kernel

@@ -20,10 +20,11 @@ from sklearn.utils import check_random_state
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, dataset, distinct_inputs, exact, posterior
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.prior import Prior
 from skgp_sparse._engine.problem import Options, Problem
+from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.bounds import DTC, FITC, PEP, Titsias, TitsiasNew
@@ -281,7 +282,9 @@ def test_float32_and_memory_maps_are_read_like_arrays(bound, tmp_path):
 def test_standardised_targets_carry_their_noise_along(bound):
     case = make_case("rbf_ard", "known_and_white", targets=2)
     mean, scale = np.array([10.0, -20.0]), np.array([3.0, 3.0])
-    original = ArrayDataset(case.X, case.y * scale + mean, case.noise * 9.0, None, mean, scale)
+    original = ArrayDataset(
+        case.X, case.y * scale + mean, case.noise * 9.0, units=TargetScaler(mean, scale)
+    )
     problem = case.problem(BOUNDS[bound])
     mine = collapsed.value_and_gradient(problem._replace(rows=original))
     agree_evaluations(mine, collapsed.value_and_gradient(problem), 1e-11)
@@ -498,10 +501,8 @@ def test_the_exact_value_alone_is_that_with_its_gradient(n, noise):
     rng = np.random.default_rng(0)
     X, weight = np.repeat(rng.normal(size=(n, 2)), 2, axis=0), rng.integers(1, 3, 2 * n) * 1.0
     y = np.column_stack([np.sin(X[:, 0]), X[:, 1]]) + noise * rng.normal(size=(2 * n, 2))
-    table = ArrayDataset(
-        X, y, 1e-14 + noise * rng.uniform(size=2 * n), weight, np.zeros(2), np.ones(2)
-    )
-    groups = distinct_inputs.group_table(table)
+    table = ArrayDataset(X, y, 1e-14 + noise * rng.uniform(size=2 * n), weight)
+    groups = distinct_inputs.DistinctInputs.of(table)
     for kernel in (ConstantKernel(2.0) * RBF(3.0), Matern([0.7, 2.0], nu=2.5)):
         both = exact.value_and_gradient(kernel, groups)
         agree(exact.value(kernel, groups), both.value, 1e-11 if noise else 1e-4)
@@ -539,7 +540,7 @@ def test_distinct_rows_are_found_chunk_by_chunk():
     weight = np.ones(len(few))
     weight[np.all(few == 2.0, axis=1)] = 0.0
     weight[-1], few[-1] = 1.0, 9.0  # in the last chunk
-    rows = ArrayDataset(few, np.zeros((len(few), 1)), 0.0, weight, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(few, np.zeros((len(few), 1)), 0.0, weight)
     expected = np.unique(few[weight > 0], axis=0)
     assert rows.distinct().dtype == np.float64 and len(expected) == 9
     np.testing.assert_array_equal(rows.distinct(), expected)

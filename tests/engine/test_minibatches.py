@@ -8,8 +8,8 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from skgp_sparse import kernels
 from skgp_sparse._engine import collapsed, minibatch
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.collapsed_sites import Cores
-from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.passes import Sums
 from skgp_sparse._engine.problem import Options
@@ -238,9 +238,7 @@ def test_passes_over_all_rows_end_where_the_inner_loop_does(name, spherical):
     case = site_case(likelihood)
     objective = site_objective(case, likelihood, spherical)
     view = objective.minibatch_view()
-    few = ArrayDataset(
-        case.X[:20], case.y[:20, None], 0.0, case.weight[:20] * 3, np.zeros(1), np.ones(1)
-    )
+    few = ArrayDataset(case.X[:20], case.y[:20, None], weight=case.weight[:20] * 3)
     posterior = view.start(objective.on(few), case.kernel)
     value, process, _, _ = view.conclude(objective, case.kernel, posterior)
     whole, its, _, _ = objective.conclude(case.kernel)

@@ -4,6 +4,7 @@
 predictions, and bounds of new rows.
 """
 
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from kernel_cases import parsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse._engine import collapsed, normal_inputs, normal_predictions
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.normal_inputs import Gaps, LatentProblem
 from skgp_sparse._engine.normal_predictions import Normals
@@ -41,9 +42,7 @@ class Golden(NamedTuple):
 
 
 def table(y, noise=0.0, weight=None):
-    return ArrayDataset(
-        np.empty((len(y), 0)), y, noise, weight, np.zeros(y.shape[1]), np.ones(y.shape[1])
-    )
+    return ArrayDataset(np.empty((len(y), 0)), y, noise, weight)
 
 
 @cache
@@ -151,8 +150,7 @@ def test_known_inputs_are_those_of_regression(bound):
     latent = problem(n=60, with_gaps=False)._replace(bound=BOUNDS[bound])
     X = latent.inputs.mean
     latent = latent._replace(inputs=Normals(X, np.zeros_like(X)))
-    rows = ArrayDataset(X, *[getattr(latent.rows, name) for name in ("y", "noise", "weight")],
-                latent.rows.y_mean, latent.rows.y_scale)  # fmt: skip
+    rows = replace(latent.rows, X=X)
     exact = Problem(latent.kernel, latent.basis, rows, latent.bound, latent.options)
     found, expected = normal_inputs.value_and_gradient(latent), collapsed.value_and_gradient(exact)
     agree(found.value, expected.value, 1e-12)

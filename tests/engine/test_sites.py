@@ -15,7 +15,7 @@ from tiers import crossed
 from skgp_sparse import bounds, kernels
 from skgp_sparse._engine import collapsed, collapsed_sites
 from skgp_sparse._engine import exact as exact_regression
-from skgp_sparse._engine.distinct_inputs import group_table
+from skgp_sparse._engine.distinct_inputs import DistinctInputs
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.per_row import PerRow
 from skgp_sparse._engine.problem import Options
@@ -569,7 +569,7 @@ def test_rows_of_weight_zero_keep_the_sites_they_started_with(method):
 
 def test_inputs_of_weight_zero_are_in_no_group():
     case = labelled(weighted=True)
-    inputs, index = group_table(case.rows())[:2]
+    inputs, index = DistinctInputs.of(case.rows())[:2]
     counts = case.weight > 0
     np.testing.assert_array_equal(inputs, np.unique(case.X[counts], axis=0))
     np.testing.assert_array_equal(inputs[index][counts], case.X[counts])

@@ -7,12 +7,12 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse._engine import distinct_inputs, exact
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.tight_posterior import tightened
+from skgp_sparse._ground import distinct
 from skgp_sparse.inference.objectives import GaussianModel
 from skgp_sparse.posteriors import InducingPoints
-from skgp_sparse.rows import part
 from skgp_sparse.sources import Arrays
 
 KERNEL = ConstantKernel(1.5) * Matern([0.7, 1.1], nu=0.5) + WhiteKernel(0.05)
@@ -24,7 +24,7 @@ def table(n=80, noise=0.0, weight=None, spread=1.0):
     rng = np.random.RandomState(0)
     X = spread * rng.normal(size=(n, 2))
     y = np.sin(3 * X[:, :1]) + 0.1 * rng.normal(size=(n, 1))
-    return ArrayDataset(X, y, noise, weight, np.zeros(1), np.ones(1))
+    return ArrayDataset(X, y, noise, weight)
 
 
 def objective_of(rows, bound, Z):
@@ -86,7 +86,7 @@ def test_its_divergence_from_the_exact_process_is_the_gap_of_the_bound(bound, he
     noise = np.random.RandomState(1).uniform(0.01, 0.5, size=80) if heteroscedastic else 0.0
     rows, Z = table(noise=noise), np.random.RandomState(2).normal(size=(10, 2))
     _, tight = posteriors(rows, bound, Z=Z)
-    groups = distinct_inputs.group_table(rows)
+    groups = distinct_inputs.DistinctInputs.of(rows)
     gap = exact.value(KERNEL, groups)
     gap -= objective_of(rows, bound, Z).value(KERNEL)
     at = np.vstack([rows.X, Z])
@@ -102,7 +102,7 @@ def test_whole_weights_are_copies():
     weight = np.random.RandomState(3).randint(1, 4, size=80)
     one = table(weight=weight.astype(float))
     X, y = (np.repeat(part, weight, axis=0) for part in (one.X, one.y))
-    copies = ArrayDataset(X, y, 0.0, None, np.zeros(1), np.ones(1))
+    copies = ArrayDataset(X, y)
     variances = [
         posteriors(rows, Z=one.X[:10])[1].mean_and_variance(AT)[1] for rows in (one, copies)
     ]
@@ -124,7 +124,7 @@ def test_variances_are_positive_and_smaller_than_the_usual_ones(m, spread):
 def test_at_all_rows_it_is_the_exact_process():
     rows = table()
     _, tight = posteriors(rows, m=80)
-    truth = exact.posterior(KERNEL, distinct_inputs.group_table(rows))[0]
+    truth = exact.posterior(KERNEL, distinct_inputs.DistinctInputs.of(rows))[0]
     for found, wanted in zip(tight.mean_and_variance(AT), truth.mean_and_variance(AT)):
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 
@@ -132,7 +132,7 @@ def test_at_all_rows_it_is_the_exact_process():
 def test_at_an_inducing_point_nothing_is_left_to_be_smaller_and_both_are_below_the_exact_one():
     rows, Z = table(), np.random.RandomState(2).normal(size=(10, 2))
     plain, tight = posteriors(rows, Z=Z)
-    truth = exact.posterior(KERNEL, distinct_inputs.group_table(rows))[0]
+    truth = exact.posterior(KERNEL, distinct_inputs.DistinctInputs.of(rows))[0]
     usual, variance, wanted = (one.mean_and_variance(Z)[1] for one in (plain, tight, truth))
     np.testing.assert_allclose(variance, usual, atol=1e-6)
     assert np.all(usual < wanted)
@@ -193,7 +193,7 @@ def test_what_is_not_defined_is_refused(parameters, message):
 
 def test_rows_that_are_not_in_memory_are_refused(monkeypatch):
     X, y = smooth()
-    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
     with pytest.raises(ValueError, match="needs all rows in memory. Pass arrays"):
         SparseGPRegressor(posterior=TIGHT, **GIVEN).fit(Arrays(X, y))
     with pytest.raises(AttributeError) as caught:

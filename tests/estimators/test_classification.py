@@ -24,12 +24,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, bounds, plan
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.explain import multiclass
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Binary, Logit, Probit
 from skgp_sparse.observations import observation_model as family
-from skgp_sparse.rows.part import ArrayRecords, Part
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -582,7 +582,7 @@ def test_the_start_of_a_rare_class_sees_it():
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(5000, 2)), np.full(5000, -1.0)
     y[:40] = 1.0
-    rows = ArrayRecords(Part(X, y[:, None]), "").numbers(normalize=False)
+    rows = ArrayDataset(X, y[:, None]).in_one_form()
     model = SiteModel(Variational(Logit(), True))
     chosen = model.sample(rows, 250, np.random.RandomState(1))
     assert len(chosen) == len(np.unique(chosen)) == 250

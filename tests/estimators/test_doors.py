@@ -13,9 +13,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from tiers import crossed
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse._ground import distinct
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor
 from skgp_sparse.posteriors import Exact, InducingPoints, IterativeExact
-from skgp_sparse.rows import part
 from skgp_sparse.sources import Arrays
 
 TOLERANCE = 1e-8
@@ -142,7 +142,7 @@ def through(monkeypatch, tmp_path, request):
 
     def open_door(door):
         if door in LARGE:
-            monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+            monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
         enter = {
             "memory map": partial(from_memory_map, folder=tmp_path),
             "source": from_source,

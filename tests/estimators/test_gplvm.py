@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_sklearn_contract import _Recorder
 
 from skgp_sparse import BayesianGPLVM
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.normal_inputs import Gaps
 from skgp_sparse._engine.normal_predictions import Normals
@@ -207,7 +207,7 @@ def test_the_order_of_components_does_not_change_the_bound():
     n, kernel = 20, RBF([1.0, 2.0, 3.0]) + DotProduct() + WhiteKernel(0.1)
     y = rng.normal(size=(n, 4))
     objective = LatentObjective(
-        rows=ArrayDataset(np.empty((n, 0)), y, 0.0, None, np.zeros(4), np.ones(4)),
+        rows=ArrayDataset(np.empty((n, 0)), y),
         bound=TitsiasNew(),
         basis=InducingBasis(rng.normal(size=(6, 3))),
         prior=Normals(np.zeros((n, 3)), np.ones((n, 3))),

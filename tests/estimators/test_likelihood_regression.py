@@ -245,7 +245,7 @@ def test_a_standard_deviation_that_is_infinite_is_said():
 
 def test_a_density_needs_a_deviation():
     process = Prior(ConstantKernel(0.0) * RBF(), 1)
-    view = TargetView(process, np.zeros(1), np.ones(1), one_column=True)
+    view = TargetView(process)
     with pytest.raises(ValueError, match="Add a WhiteKernel"):
         view.log_density(np.zeros((2, 1)), np.ones(2))
 

@@ -31,6 +31,7 @@ from skgp_sparse import (
 from skgp_sparse._engine import sobol
 from skgp_sparse._engine.posterior import without_negative
 from skgp_sparse._estimator import fitted_view
+from skgp_sparse._ground import distinct
 from skgp_sparse._ground.linalg import cholesky
 from skgp_sparse.dask import (
     DaskSparseGPRegressor,
@@ -66,7 +67,6 @@ from skgp_sparse.likelihoods._softmax import Softmax
 from skgp_sparse.onnx import _response_formulas
 from skgp_sparse.parameters import default_kernels
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
-from skgp_sparse.rows import part
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
 
@@ -136,7 +136,7 @@ def with_levels():
 
 def from_a_stream():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(part, "_SMALL_TABLE", 0)
+        patch.setattr(distinct, "_SMALL_TABLE", 0)
         return fit(Arrays(X, Y), None, n_inducing=5)
 
 

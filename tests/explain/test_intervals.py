@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
+from skgp_sparse._ground import distinct
 from skgp_sparse.explain.intervals import Scores, widths
-from skgp_sparse.rows import part
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
 
@@ -196,7 +196,7 @@ def test_rows_that_are_not_known(monkeypatch):
         batches.fit(X, np.exp(Y)).predict_interval(X[:2], method="conformal")
     with pytest.raises(ValueError, match="X_std"):
         few.fit(X, Y, X_std=0.1 + 0 * X).predict_interval(X[:2], method="conformal")
-    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
     with pytest.raises(ValueError, match="groups of .* rows in memory"):
         few.fit(Arrays(X, Y, chunk_size=100), groups=GROUPS)
     with pytest.raises(ValueError, match="large source"):

@@ -34,6 +34,9 @@ import pandas as pd
 from dask import delayed
 from distributed import Client, Event, LocalCluster, get_worker
 
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._ground import distinct
 from skgp_sparse.dask import (
     DaskSparseGPClassifier,
     DaskSparseGPRegressor,
@@ -44,8 +47,6 @@ from skgp_sparse.dask import (
 from skgp_sparse.dask._distributed_rows import DaskDataset
 from skgp_sparse.inference import samples, stochastic
 from skgp_sparse.posteriors import FourierFeatures, Neighbors
-from skgp_sparse.rows import part
-from skgp_sparse.rows.part import TargetScaler
 from skgp_sparse.solvers import Minibatches
 
 pytestmark = [
@@ -93,7 +94,7 @@ def client(cluster):
 @pytest.fixture
 def on_workers(monkeypatch):
     """Tables of any size stay on the workers, and local ones are not sorted."""
-    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
 
 
 @pytest.fixture(scope="module")
@@ -532,17 +533,19 @@ def test_targets_of_a_slice_come_without_their_inputs(client, table, monkeypatch
     monkeypatch.setattr(DaskDataset, "subset", refuse)
     y = np.arange(10.0)[:, None]
     sizes = [4, 1, 5]
-    parts = [part.Part(np.zeros((len(own), 3)), own) for own in np.split(y, np.cumsum(sizes)[:-1])]
+    parts = [
+        ArrayDataset(np.zeros((len(own), 3)), own) for own in np.split(y, np.cumsum(sizes)[:-1])
+    ]
     view = _tasks.View(TargetScaler(np.ones(1), np.full(1, 2.0)))
-    futures = client.scatter(parts)
-    rows = DaskDataset(_partitions.Partitions(client, futures), sizes, 3, 1, None, view)
+    partitions = _partitions.Partitions(client, client.scatter(parts))
+    rows = DaskDataset(partitions, 3, [_tasks.Summary(size) for size in sizes], view)
     for start, stop in ((0, 10), (0, 4), (3, 5), (4, 5), (5, 10), (2, 9)):
         assert np.array_equal(rows.targets(slice(start, stop)), (y[start:stop] - 1.0) / 2.0)
     assert np.array_equal(rows.targets(), (y - 1.0) / 2.0)
 
 
 def test_samples_of_very_many_rows_are_drawn_in_little_memory(monkeypatch):
-    rows = DaskDataset(None, [2**31, 2**31], 1, 1, None, None)
+    rows = DaskDataset(None, 1, [_tasks.Summary(2**31)] * 2, None)
     found = rows.sample(1000, np.random.RandomState(0))
     assert len(np.unique(found)) == 1000 and found.max() > 2**31 and list(found) == sorted(found)
 

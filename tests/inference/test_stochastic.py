@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine import dataset as engine_table
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.samples import Samples
@@ -205,7 +205,7 @@ def test_rows_without_weight_are_not_there():
 
 def samples_of(weight=None, kinds=None, n=1000):
     X = np.arange(n, dtype=float)[:, None]
-    rows = ArrayDataset(X, X.copy(), 0.0, weight, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(X, X.copy(), 0.0, weight)
     return Samples(rows, kinds, np.random.RandomState(0))
 
 

@@ -10,8 +10,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
+from skgp_sparse._ground import distinct
 from skgp_sparse.kernels import Categorical, Columns, Sphere, _levels
-from skgp_sparse.rows import part
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_kernel_rule
 
@@ -228,7 +228,7 @@ def test_a_number_of_levels_that_no_one_knows_is_refused_in_words(monkeypatch):
     numbered = Columns(Categorical(rank=1), 1)
     with pytest.raises(ValueError, match="needs the number of levels"):
         GaussianProcessRegressor(numbered).fit(frame, y)
-    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
     source = Arrays(frame.to_numpy(), y, chunk_size=20)
     with pytest.raises(ValueError, match="Pass n_levels to Categorical"):
         SparseGPRegressor(numbered, n_inducing=5).fit(source)
@@ -282,7 +282,7 @@ def test_equal_levels_need_no_count_and_codes_are_whole(monkeypatch):
         Categorical(4, rank=2, positions=np.ones(3))(np.zeros((2, 1)))
     with pytest.raises(ValueError, match="values are not codes"):
         SparseGPRegressor(Columns(Categorical(), "x")).fit(frame, y)
-    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
     source = Arrays(frame.to_numpy(), y, chunk_size=20)
     kernel = Columns(RBF(), 0) * Columns(Categorical(), 1)
     assert SparseGPRegressor(kernel, n_inducing=5, random_state=0).fit(source).n_inducing_ == 5

@@ -18,10 +18,11 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse.inducing import k_means, k_means_plus_plus
 from skgp_sparse.kernels import Columns, Sphere
 from skgp_sparse.posteriors._job import within_reach
-from skgp_sparse.rows.part import ArrayRecords, Part
 from skgp_sparse.testing import check_kernel_rule
 
 X = np.random.RandomState(0).uniform(0.1, 2.0, (30, 4))
@@ -188,7 +189,8 @@ def test_labels_counts_streams_and_searches():
 def test_scales_that_ran_away_are_brought_back_in_the_units_of_their_columns():
     df, y = frame(50)
     kernel = Columns(RBF([1.0, 1.0]), ["noise", "hour"]) + Columns(RBF(), "latitude")
-    rows = ArrayRecords(Part(df.to_numpy(), y.to_numpy()[:, None]), "model").numbers(True)
+    rows = ArrayDataset(df.to_numpy(), y.to_numpy()[:, None])
+    rows = rows.in_units(TargetScaler.of(rows, True, "model"))
     kernel = kernels.named(kernel, df.columns)
     learned = kernel.clone_with_theta(np.full(3, 20.0))
     spread = df.std(ddof=0)[["noise", "hour", "latitude"]].to_numpy()

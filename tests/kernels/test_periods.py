@@ -5,16 +5,16 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.inference import periods
 from skgp_sparse.inference.periods import longest_alias
 from skgp_sparse.kernels import Columns, positions_of
-from skgp_sparse.rows.part import Part, TargetScaler
 
 
 def table(x, y=None):
     x = np.asarray(x, dtype=float)
     y = np.zeros(len(x)) if y is None else y
-    return Part(x[:, None], y[:, None]).table(TargetScaler.none(1))
+    return ArrayDataset(x[:, None], y[:, None])
 
 
 def season(x, period):
@@ -153,7 +153,7 @@ def test_a_period_that_is_known_stays(optimizer):
 
 def test_rows_with_two_columns_have_no_periodogram():
     x = np.random.RandomState(0).uniform(size=(20, 2))
-    rows = Part(x, x[:, :1]).table(TargetScaler.none(1))
+    rows = ArrayDataset(x, x[:, :1])
     kernel = ExpSineSquared() + WhiteKernel()
     assert periods.line_of(rows) is None
     np.testing.assert_array_equal(periods.limits(kernel, rows), kernel.bounds)

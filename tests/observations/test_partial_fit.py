@@ -12,13 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse._ground import distinct
 from skgp_sparse.bounds import PEP, Bound
 from skgp_sparse.inference.reservoir import Reservoir
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.observations import site_observations as sites
 from skgp_sparse.observations import streams
 from skgp_sparse.posteriors import _moves
-from skgp_sparse.rows import part
 from skgp_sparse.solvers import Stochastic
 from skgp_sparse.sources import Arrays
 
@@ -410,7 +410,7 @@ def test_after_a_fit_and_a_pickle_the_rows_are_unknown(model):
 
 @pytest.mark.parametrize("model", [small(), SparseGPClassifier(n_inducing=12)], ids=["y", "labels"])
 def test_after_a_fit_of_a_large_source_the_rows_are_not_in_memory(model, monkeypatch):
-    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
     X, y, _ = table()
     y = y[:, 0] if isinstance(model, SparseGPRegressor) else y[:, 0] > 10.0
     model.set_params(max_iter=3).fit(Arrays(X, y))

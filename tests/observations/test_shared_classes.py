@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse.explain.multiclass import SomeClasses
@@ -20,7 +21,6 @@ from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.likelihoods._each_class import EachClass
-from skgp_sparse.rows.part import Part, TargetScaler
 
 KERNEL = ConstantKernel(4.0) * Matern([3.0, 5.0], nu=2.5)
 
@@ -56,7 +56,7 @@ def objectives(basis, spherical):
     labels = [SomeClasses(chosen).labels(y)[1], *(np.where(y == k, 1.0, -1.0) for k in chosen)]
     inner, found = Inner(tol=1e-16, max_iter=300), []
     for label, likelihood in zip(labels, [EachClass(Probit(), 4), *[Probit()] * 4]):
-        rows = Part(X, label[:, None]).table(TargetScaler.none(1))
+        rows = ArrayDataset(X, label[:, None])
         model = SiteModel(Variational(likelihood, spherical), inner)
         if basis == "exact":
             found.append(model.exact(rows, Options()))

@@ -18,7 +18,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgp_sparse import SparseGPRegressor, kernels
 from skgp_sparse._engine import kriging, left_out
-from skgp_sparse._engine.dataset import ArrayDataset, Batch
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.dataset import Batch
 from skgp_sparse._engine.left_out import LeaveOneOut
 from skgp_sparse._engine.nearest import NearestRows, distinct_rows
 from skgp_sparse._ground.small_matrices import back_substituted, whitened
@@ -352,7 +353,7 @@ def test_copies_are_held_aside_one_by_one():
     X, y = table(400)
     weight = np.where(np.arange(400) < 40, 40.0, 1.0)
     weight[50:100] = 0.5
-    rows = ArrayDataset(X, y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(X, y[:, None], 0.0, weight)
     validation = ValidationSet(rows, np.random.RandomState(0), has_sites=True)
     chosen, count = validation.others(1000)
     known = validation.training_rows(1000)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, _estimator
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.nearest import distinct_rows
 from skgp_sparse._engine.posterior import float64
 from skgp_sparse._engine.visited_rows import TableRows
@@ -166,7 +166,7 @@ def few_in_memory(monkeypatch):
 def test_blocks_of_a_table_find_what_all_rows_do(few_in_memory, n_jobs):
     X, y, weight = large_table()
     noise = np.arange(600) % 2 * 0.1
-    rows = ArrayDataset(X, y[:, None], noise, weight, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(X, y[:, None], noise, weight)
     known, Q = distinct_rows(X, rows.everything()), QUERIES.astype(float)
     chosen = np.flatnonzero(weight)[::3]
     for k in (7, 300):

@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, plan
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.kernels import Categorical, Columns
 from skgp_sparse.plan import Facts
@@ -180,7 +180,7 @@ def table(n):
 
 def test_facts_of_a_table():
     X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [2.0, 0.0]])
-    rows = ArrayDataset(X, X[:, :1], 0.0, None, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(X, X[:, :1])
     kernel = Columns(Categorical(n_levels=3), [0])
     facts = plan.facts_of(rows, kernel, Request(Auto()))
     assert facts == Facts(n_rows=4, n_distinct=3, n_levels=3)

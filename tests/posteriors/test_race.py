@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, plan
-from skgp_sparse._engine.dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.hyperpriors import NO_PRIOR
 from skgp_sparse.inference.objectives import GaussianModel
@@ -115,7 +115,7 @@ def test_subsets_go_on_from_one_another():
 
 def test_noise_that_few_rows_put_at_nothing_is_raised():
     X, y = additive(300, noise=1.0)
-    rows = ArrayDataset(X, y[:, None] / y.std(), 0.0, None, np.zeros(1), np.ones(1))
+    rows = ArrayDataset(X, y[:, None] / y.std())
     objective = GaussianModel(Titsias()).exact(rows, job_of(RBF(), X, y).settings.options)
     quiet = ConstantKernel() * RBF(np.full(6, 4.0)) + WhiteKernel(1e-6, (1e-8, 10.0))
     raised = _subsets._with_likelier_noise(objective, quiet, NO_PRIOR)

@@ -24,16 +24,17 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine import collapsed, dataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.chunked_dataset import ChunkedDataset, Reader
-from skgp_sparse._engine.dataset import ArrayDataset
 from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
+from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._ground import distinct
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteModel
 from skgp_sparse.likelihoods import Probit
-from skgp_sparse.rows import part
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source
 
@@ -79,7 +80,7 @@ class Listed:
 @pytest.fixture
 def large(monkeypatch):
     """No table is small."""
-    monkeypatch.setattr(part, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
 
 
 @pytest.fixture
@@ -598,9 +599,8 @@ def chunked(chunks, **how):
         log.append(k)
         return chunks[k][0], chunks[k][1][:, None]
 
-    nothing = {"noise": 0.0, "weight": None, "y_mean": np.zeros(1), "y_scale": np.ones(1)}
-    lazy = ChunkedDataset(Reader(read, sizes), 2, 1, **nothing | how)
-    return lazy, ArrayDataset(columns[0], columns[1][:, None], **nothing | how), log
+    lazy = ChunkedDataset(Reader(read, sizes), 2, TargetScaler.none(1), **how)
+    return lazy, ArrayDataset(columns[0], columns[1][:, None], **how), log
 
 
 @pytest.mark.parametrize("sizes", [SIZES, (1,) * N, (N,)])
@@ -657,8 +657,8 @@ def test_memory_does_not_grow_with_the_number_of_chunks(monkeypatch):
     rng, peaks = np.random.RandomState(0), []
     X, y = rng.normal(size=(1000, 20)), rng.normal(size=(1000, 1))
     for n_chunks in (50, 50, 100):  # the first one makes what is used again
-        nothing = {"noise": 0.0, "weight": None, "y_mean": np.zeros(1), "y_scale": np.ones(1)}
-        lazy = ChunkedDataset(Reader(lambda k: (X + k, y), [1000] * n_chunks), 20, 1, **nothing)
+        reader = Reader(lambda k: (X + k, y), [1000] * n_chunks)
+        lazy = ChunkedDataset(reader, 20, TargetScaler.none(1))
         problem = Problem(
             RBF(5.0) + WhiteKernel(),
             InducingBasis(X[:30]),
@@ -743,27 +743,27 @@ def test_chunks_may_share_their_memory(large, small_blocks):
 @pytest.mark.parametrize("weight", [None, weights()])
 def test_statistics_by_pieces_are_those_of_all_rows(weight, monkeypatch):
     X, y = rows()
-    few = ArrayDataset(X, 3.0 + y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
+    few = ArrayDataset(X, 3.0 + y[:, None], 0.0, weight)
     expected = few.target_variance()
     monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 100)
     assert few.target_variance() == pytest.approx(expected, rel=1e-13)
-    huge = ArrayDataset(X, 1e160 * y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
+    huge = ArrayDataset(X, 1e160 * y[:, None], 0.0, weight)
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="overflow"):
         huge.target_variance()
-    constant = ArrayDataset(X, 0.0 * y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
+    constant = ArrayDataset(X, 0.0 * y[:, None], 0.0, weight)
     assert constant.target_variance() == 1.0
 
 
 def test_samples_of_many_rows(monkeypatch):
     monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 100)
     X, y = rows()
-    plain = ArrayDataset(X, y[:, None], 0.0, None, np.zeros(1), np.ones(1))
+    plain = ArrayDataset(X, y[:, None])
     drawn = plain.sample(50, np.random.RandomState(0))
     assert len(np.unique(drawn)) == 50 and np.all(np.diff(drawn) > 0)
     np.testing.assert_array_equal(plain.sample(N, np.random.RandomState(0)), np.arange(N))
     weight = np.where(np.arange(N) % 3 == 0, 10.0, 1.0)
     weight[:100] = 0.0
-    weighted = ArrayDataset(X, y[:, None], 0.0, weight, np.zeros(1), np.ones(1))
+    weighted = ArrayDataset(X, y[:, None], 0.0, weight)
     counts = np.zeros(N)
     for seed in range(2000):
         counts[weighted.sample(5, np.random.RandomState(seed))] += 1
@@ -777,7 +777,7 @@ def test_samples_of_many_rows(monkeypatch):
 def test_kinds_of_many_rows(monkeypatch):
     X, y = rows()
     labels = np.where(np.arange(N) < 590, -1.0, 1.0)[:, None]
-    few = ArrayDataset(X, labels, 0.0, None, np.zeros(1), np.ones(1))
+    few = ArrayDataset(X, labels)
     model = SiteModel(Variational(Probit(), False))
     expected = model.sample(few, 50, np.random.RandomState(0))
     assert np.sum(labels[expected] > 0) == 5
