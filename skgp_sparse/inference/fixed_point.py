@@ -68,7 +68,7 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=(),
     if not np.isfinite(step.gap):
         raise np.linalg.LinAlgError(
             "The sites overflow: the latent variance is too large for the likelihood. Lower the "
-            "upper bound of the kernel's variance."
+            "upper bound of the kernel's variance, or check the parameters of the likelihood."
         )
     closest = state, step
     history, damping, since_best = deque(history, maxlen=_WINDOW), 1.0, 0

@@ -267,4 +267,5 @@ def _fit_again(job, fit, kernel, moves, random_state):
     for message, category in warnings:
         if not (is_brief and issubclass(category, ConvergenceWarning)):  # it need not converge
             warn(message, category)
-    return other._replace(n_iter=fit.n_iter + other.n_iter, selection=fit.selection)
+    kept = {name: getattr(fit, name) for name in ("selection", "plan", "method_name", "given")}
+    return other._replace(n_iter=fit.n_iter + other.n_iter, **kept)

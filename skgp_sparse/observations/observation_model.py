@@ -348,6 +348,11 @@ def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
 def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
     with about(job.name), single_threaded_blas():
         fit = job.posterior_method.fit(job, random_state)
+        if not isinstance(fit, Fit):
+            raise TypeError(
+                f"{type(job.posterior_method).__name__}.fit must return a Fit of "
+                f"skgp_sparse.posteriors. Got {type(fit).__name__}."
+            )
         given = None if _is_of(fit, job.rows) else job.rows
         return fit._replace(plan=job.plan, method_name=job.posterior_method.name, given=given)
 

@@ -138,8 +138,8 @@ def resolve_likelihood(likelihood, name):
     is_of_numbers = isinstance(likelihood, likelihoods.Likelihood)
     is_of_numbers &= not isinstance(likelihood, likelihoods.Binary)
     must = (
-        f"one of {['gaussian', *likelihoods.BY_NAME]} or an instance of a class of "
-        "skgp_sparse.likelihoods that is not for labels (Gaussian noise is part of the kernel)"
+        f"one of {['gaussian', *likelihoods.BY_NAME]} or an object (no class) of a subclass "
+        "of likelihoods.Likelihood that is not for labels (Gaussian noise is part of the kernel)"
     )
     require(is_of_numbers, "likelihood", likelihood, name, must)
     likelihoods.check_parameters(likelihood, name)

@@ -55,7 +55,7 @@ def resolve_posterior(posterior: Any, name: str) -> PosteriorMethod:
     """The method of a name or an instance; raises where its parameters cannot be used."""
     if isinstance(posterior, str) and posterior in BY_NAME:
         return BY_NAME[posterior]()
-    must = f"one of {sorted(BY_NAME)} or an object such as posteriors.InducingPoints()"
+    must = f"one of {sorted(BY_NAME)} or an object (no class) such as posteriors.InducingPoints()"
     require(isinstance(posterior, PosteriorMethod), "posterior", posterior, name, must)
     posterior = clone(posterior)
     posterior.check_parameters(name)

@@ -210,7 +210,7 @@ def _outcome(what, act):
     try:
         act()
     except _REFUSALS as error:
-        message = str(error)
+        message = str(error.__cause__ or error)  # that of a method that is not there
         is_in_words = len(message.split()) > 5
         sentence = f"{what} must work, or be refused in words. Got {type(error).__name__}: {error}"
         require.that(is_in_words, sentence)

@@ -207,3 +207,34 @@ def test_a_posterior_says_itself_what_it_does_not_answer():
     ):
         with pytest.raises(NotAvailable, match="Set posterior to"):
             question()
+
+
+class OfEvenRows(PosteriorMethod):
+    """The exact posterior of every second row, whose noise may vary."""
+
+    name = "even"
+    takes_learned_noise = True
+
+    def fit(self, job, random_state):
+        even = job.rows.subset(np.arange(0, len(job.rows), 2))
+        return Exact().fit(job._replace(rows=even), random_state)
+
+
+def test_noise_of_some_rows_varies():
+    y = np.sin(2 * X[:, 0]) + (0.05 + 0.3 * (X[:, 0] > 0)) * RNG.normal(size=200)
+    model = SparseGPRegressor(posterior=OfEvenRows(), noise="learned", random_state=0).fit(X, y)
+    assert model.posterior_ == "even" and len(model.loo_predict().mean) == 200
+    quiet, loud = model.noise_std([[-2.0, 0.0], [2.0, 0.0]])
+    assert quiet < loud
+
+
+class Misled(PosteriorMethod):
+    """A method that returns the posterior in place of the fit."""
+
+    def fit(self, job, random_state):
+        return Exact().fit(job, random_state).posterior
+
+
+def test_a_method_that_returns_no_fit_is_named():
+    with pytest.raises(TypeError, match="Misled.fit must return a Fit of skgp_sparse.posteriors"):
+        SparseGPRegressor(posterior=Misled()).fit(X, Y)
