@@ -80,7 +80,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         family, earlier = self._family().on_the_clock(), self._earlier()
         rows = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
         groups = check_groups(groups, len(rows) if rows.in_memory else 0, type(self).__name__)
-        family.lacking = self._lacking(X, rows)
+        family.missing = self._lacking(X, rows)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         family.progress = progress = Progress(self, reporter)
         jobs = family.jobs(rows, earlier)

@@ -41,10 +41,10 @@ class TypedInputs:
         self._values = None
         if not rows.in_memory:
             return None
-        lacking = np.isnan(rows.X).any(axis=0)
-        if self.kernel is None and not is_lazy(X) and (is_frame(X) or lacking.any()):
+        missing = np.isnan(rows.X).any(axis=0)
+        if self.kernel is None and not is_lazy(X) and (is_frame(X) or missing.any()):
             self._values = spread_values(rows.X, rows.weight)
-        return lacking
+        return missing
 
     def _answered(self, X, **others):
         """Query points, which may lack values, and the view that answers them."""

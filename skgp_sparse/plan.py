@@ -148,7 +148,9 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
 
 def _inducing_points(request: Request, facts: Facts, why: str) -> tuple[PosteriorMethod, str]:
     """Inducing points, unless nobody asked for a number of them and there is little noise."""
-    is_open = request.n_inducing is None and not request.points_are_given and request.begins_small
+    is_open = (
+        request.n_inducing is None and not request.points_are_given and request.starts_on_subset
+    )
     is_open = is_open and not request.has_sites and facts.is_differentiable
     if is_open and facts.n_distinct <= EXACT_QUIET:
         return ExactIfQuiet(), f"inducing, or exact if there is next to no noise: {why}"
@@ -165,7 +167,7 @@ def _why_points(request: Request, facts: Facts) -> str | None:
         return "rows are not in memory"
     if not facts.is_differentiable:
         return "the kernel has no derivative rule"
-    if not request.begins_small:
+    if not request.starts_on_subset:
         return "the optimizer begins with all rows"
     are_too_few = request.has_sites and facts.n_distinct <= EXACT_ROWS
     if are_too_few and facts.n_levels <= LEVELS_PER_POINT * _points(request, facts):
@@ -208,7 +210,9 @@ def _tries_logarithms(request: Request, facts: Facts, posterior_method: Posterio
 
     Where a metric mixes columns and noise is Gaussian, this was not tried for many rows.
     """
-    is_open = request.has_default_kernel and request.begins_small and not request.points_are_given
+    is_open = (
+        request.has_default_kernel and request.starts_on_subset and not request.points_are_given
+    )
     is_open = is_open and facts.in_memory and facts.inputs_are_known
     is_open = is_open and request.metric in UNMIXED and posterior_method.takes_missing
     mixes = posterior_method.learns_metric and request.metric == "auto" and not request.has_sites

@@ -23,7 +23,7 @@ from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.contracts import Conclusion, Model, Objective
+from skgp_sparse.inference.contracts import Conclusion, Objective, ObjectiveFactory
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameter_vectors import (
     VectorFunction,
@@ -126,7 +126,7 @@ class KeepParameters(BaseEstimator, Solver):
         kernel: Kernel,
         settings: Settings,
         random_state: np.random.RandomState,
-        model: Model | None = None,
+        model: ObjectiveFactory | None = None,
     ) -> Fit:
         """Evaluate the objective."""
         return fit_at(objective, kernel, 0)
@@ -146,7 +146,7 @@ class LBFGS(BaseEstimator, Solver):
     15
     """
 
-    begins_small = True
+    starts_on_subset = True
 
     def solve(
         self,
@@ -154,7 +154,7 @@ class LBFGS(BaseEstimator, Solver):
         kernel: Kernel,
         settings: Settings,
         random_state: np.random.RandomState,
-        model: Model | None = None,
+        model: ObjectiveFactory | None = None,
     ) -> Fit:
         """Hyperparameters by L-BFGS: with inducing points, or with restarts."""
         if model is None:
@@ -190,7 +190,7 @@ class Stochastic(BaseEstimator, Solver):
     True
     """
 
-    begins_small = True
+    starts_on_subset = True
     batch_size: int | None = None  # there are no minibatches
 
     def solve(
@@ -199,7 +199,7 @@ class Stochastic(BaseEstimator, Solver):
         kernel: Kernel,
         settings: Settings,
         random_state: np.random.RandomState,
-        model: Model | None = None,
+        model: ObjectiveFactory | None = None,
     ) -> Fit:
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
         if model is None:
@@ -276,7 +276,7 @@ class UserOptimizer(BaseEstimator, Solver):
         kernel: Kernel,
         settings: Settings,
         random_state: np.random.RandomState,
-        model: Model | None = None,
+        model: ObjectiveFactory | None = None,
     ) -> Fit:
         """Hyperparameters by the optimiser, from the kernel and from restarts."""
         prior, inner_state = settings.prior, None  # an evaluation begins where the last one ended
@@ -329,11 +329,11 @@ def resolve_solver(solver: Any, optimizer: Any, n: int, n_inducing: int) -> Solv
     return Stochastic() if on_parts else LBFGS()
 
 
-def begins_small(solver: Any, optimizer: Any) -> bool:
+def starts_on_subset(solver: Any, optimizer: Any) -> bool:
     """Whether a search with these parameters begins with a small exact fit."""
     if optimizer is None or callable(optimizer):
         return False
-    return solver.begins_small if isinstance(solver, Solver) else True
+    return solver.starts_on_subset if isinstance(solver, Solver) else True
 
 
 NAMES = ("auto", "lbfgs", "stochastic")

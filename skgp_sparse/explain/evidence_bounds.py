@@ -11,7 +11,7 @@ from skgp_sparse._engine.posterior import BOUNDS, require
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.objectives import GaussianModel
+from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.inference.parameter_vectors import arithmetic
 from skgp_sparse.parameters.choices import resolve_bound, with_noise_floor
 from skgp_sparse.parameters.requests import tolerance
@@ -107,7 +107,7 @@ def _bounds(fit, parameters, rows, bound, value):
 
     with single_threaded_blas(), arithmetic():
         if value is None:
-            model, Z = GaussianModel(bound), basis.parameters
+            model, Z = GaussianObjectives(bound), basis.parameters
             value = model.sparse(rows, Z, options).value(kernel)
         certificate = certify(
             kernel,

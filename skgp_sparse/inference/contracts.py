@@ -257,7 +257,7 @@ class SparseFit(Objective):
         """
 
 
-class Model(ABC):
+class ObjectiveFactory(ABC):
     """The family of objectives that belongs to the noise of the rows.
 
     Attributes
@@ -361,7 +361,7 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def informed_by(self, objective: ExactFit) -> "Model":
+    def informed_by(self, objective: ExactFit) -> "ObjectiveFactory":
         """Go on from a small exact fit.
 
         Parameters
@@ -371,7 +371,7 @@ class Model(ABC):
 
         Returns
         -------
-        Model
+        ObjectiveFactory
             The same model, whose objectives begin with the likelihood's parameters found there.
         """
 

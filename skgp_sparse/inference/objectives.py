@@ -10,7 +10,13 @@ from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._engine.distinct_inputs import DistinctInputs
 from skgp_sparse._engine.posterior import RowTerms
 from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse.inference.contracts import Conclusion, ExactFit, Model, Objective, SparseFit
+from skgp_sparse.inference.contracts import (
+    Conclusion,
+    ExactFit,
+    Objective,
+    ObjectiveFactory,
+    SparseFit,
+)
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
 from skgp_sparse.inference.parameter_vectors import basis_block, kernel_block
 
@@ -178,7 +184,7 @@ class DecoupledObjective(Objective):
 
 
 @dataclass(frozen=True)
-class GaussianModel(Model):
+class GaussianObjectives(ObjectiveFactory):
     """Rows whose noise is Gaussian.
 
     Parameters

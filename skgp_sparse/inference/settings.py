@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior
-from skgp_sparse.inference.contracts import Model
+from skgp_sparse.inference.contracts import ObjectiveFactory
 
 
 class Solver(ABC):
@@ -18,7 +18,7 @@ class Solver(ABC):
 
     Attributes
     ----------
-    begins_small : bool
+    starts_on_subset : bool
         Whether the hyperparameters of a small exact fit come first.
     moves : bool
         Whether they change at all, so that a warm start is worth a look.
@@ -26,7 +26,7 @@ class Solver(ABC):
         Whether a step may begin at the sites where the last one ended, and all of them are known.
     """
 
-    begins_small: bool = False
+    starts_on_subset: bool = False
     moves: bool = True
     keeps_sites: bool = True
 
@@ -51,7 +51,7 @@ class Solver(ABC):
         kernel: Kernel,
         settings: "Settings",
         random_state: np.random.RandomState,
-        model: Model | None = None,
+        model: ObjectiveFactory | None = None,
     ) -> Any:
         """Maximise an objective.
 
@@ -65,7 +65,7 @@ class Solver(ABC):
             Limits and tolerances of the estimator.
         random_state : RandomState
             Of restarts, samples and batches.
-        model : Model or None
+        model : ObjectiveFactory or None
             Of a `SparseFit`; None: the objective is an `ExactFit`.
 
         Returns

@@ -23,7 +23,13 @@ from skgp_sparse._engine.passes import Sums
 from skgp_sparse._engine.posterior import RowTerms
 from skgp_sparse._engine.problem import Evaluation, Options, Problem
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.contracts import Conclusion, ExactFit, Method, Model, SparseFit
+from skgp_sparse.inference.contracts import (
+    Conclusion,
+    ExactFit,
+    Method,
+    ObjectiveFactory,
+    SparseFit,
+)
 from skgp_sparse.inference.minibatches import SiteMinibatchView
 from skgp_sparse.inference.parameter_vectors import ParameterBlock, basis_block, kernel_block
 from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, as_the_basis_sees
@@ -216,7 +222,7 @@ class SiteObjective(ExactFit, SparseFit):
 
 
 @dataclass(frozen=True)
-class SiteModel(Model):
+class SiteObjectives(ObjectiveFactory):
     """Rows with a likelihood.
 
     Parameters

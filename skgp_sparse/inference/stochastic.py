@@ -80,7 +80,7 @@ class Search:
     ----------
     objective : Objective
         Of all rows.
-    model : Model
+    model : ObjectiveFactory
     settings : Settings
     move_basis : bool
     random_state : RandomState

@@ -16,7 +16,7 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.explain import multiclass
 from skgp_sparse.explain.views import LabelView, TargetView
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteModel
+from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods._softmax import Softmax
 from skgp_sparse.observations import shared_classes
 from skgp_sparse.observations.site_observations import SiteObservations
@@ -29,7 +29,7 @@ from skgp_sparse.parameters.choices import (
 )
 from skgp_sparse.parameters.parameter_checks import check_sites_of_solver
 from skgp_sparse.parameters.requests import check_posterior_method, tolerance
-from skgp_sparse.posteriors._moves import knowledge_of
+from skgp_sparse.posteriors._moves import warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
 
@@ -81,7 +81,7 @@ class ClassLabels(SiteObservations):
         self._know(rows.classes)
         pairs = zip(self.tasks, self._usable(earlier))
         jobs = [self._job(rows.of_problem(task).in_one_form(), task, fit) for task, fit in pairs]
-        if shared_classes.begin_together(self, jobs):
+        if shared_classes.start_together(self, jobs):
             self.job_of_all = shared_classes.job_of_all(jobs[0], rows, len(jobs))
         return jobs
 
@@ -131,9 +131,9 @@ class ClassLabels(SiteObservations):
     def stream_of(self, fits, n_iter, random_state):
         """The `StreamState` of the rows of a fit."""
         part = self._rows_of(fits)
-        knowledge = tuple(knowledge_of(f, self.job(f.rows, f.kernel, None)) for f in fits)
+        warm_start = tuple(warm_start_of(f, self.job(f.rows, f.kernel, None)) for f in fits)
         stream = self.new_stream(part, random_state)
-        return stream._replace(knowledge=knowledge, n_iter=n_iter).seeded(part)
+        return stream._replace(warm_starts=warm_start, n_iter=n_iter).seeded(part)
 
     def accept(self, part, stream):
         """The part with indices of classes in the place of labels, all of which are known."""
@@ -156,7 +156,7 @@ class ClassLabels(SiteObservations):
         inner = Inner.within(tol, most, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
         before = None if fit is None else _start_at(fit, kernel)
-        job = self.job(rows, kernel, SiteModel(self.method, inner), name, before)
+        job = self.job(rows, kernel, SiteObjectives(self.method, inner), name, before)
         return job.with_settings(tol=tol / self.several)
 
     def _job_of_part(self, part, task, one_form):

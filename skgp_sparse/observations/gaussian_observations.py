@@ -18,7 +18,7 @@ from skgp_sparse._engine.visited_rows import known_rows
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.explain.views import TargetView
-from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
+from skgp_sparse.inference.objectives import CollapsedObjective, GaussianObjectives
 from skgp_sparse.observations.heteroscedastic_noise import (
     check_learned_noise,
     with_heteroscedastic_noise,
@@ -32,7 +32,7 @@ from skgp_sparse.parameters.choices import (
     with_noise_floor,
 )
 from skgp_sparse.parameters.requests import check_posterior_method
-from skgp_sparse.posteriors._moves import Action, Knowledge, knowledge_of, next_action
+from skgp_sparse.posteriors._moves import Action, WarmStart, next_action, warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import Rules
@@ -109,33 +109,33 @@ class GaussianObservations(ObservationModel):
         if self.posterior_method.keeps_rows or LATER_ROWS in fits[0].posterior.answers:
             return _with_fit(stream._replace(rows=joined(None, part)), fits[0])
         job = self._job(rows, kernel)
-        knowledge = knowledge_of(fits[0], job)
-        stream = stream._replace(knowledge=(knowledge,))
-        if knowledge.Z is None:
+        warm_start = warm_start_of(fits[0], job)
+        stream = stream._replace(warm_starts=(warm_start,))
+        if warm_start.Z is None:
             return stream
-        return stream._replace(sums=RunningSums.of(self._problem(rows, knowledge, job)))
+        return stream._replace(sums=RunningSums.of(self._problem(rows, warm_start, job)))
 
     def learn(self, stream, part, due):
         """Sums of all rows at the theta and Z of now, or at others."""
         stream = stream._replace(moments=_moments(stream, part))
         if self.posterior_method.keeps_rows or stream.rows is not None:
             return self._learn_neighbors(stream, part, due)
-        latest, knowledge = self._latest_units(stream), stream.knowledge[0]
+        latest, warm_start = self._latest_units(stream), stream.warm_starts[0]
         # the reservoir may not hold all rows of the first call
         everything = part if stream.calls == 0 else stream.part()
-        known = None if knowledge is None or knowledge.few else knowledge.kernel
+        known = None if warm_start is None or warm_start.few else warm_start.kernel
         job = self._job(self._table(everything, stream.units or latest), known)
-        action = next_action(job, knowledge, due)
+        action = next_action(job, warm_start, due)
         if action in (Action.START, Action.MOVE) or not self.moves():
             stream = stream._replace(units=latest)
         if action is Action.HOLD:
-            problem = self._problem(self._table(part, stream.units), knowledge, job)
+            problem = self._problem(self._table(part, stream.units), warm_start, job)
             return self._fitted(stream, stream.sums.plus(problem), problem, 0)
         job = self._job(self._table(everything, stream.units))
         random_state = stream.random_state()
-        fit, knowledge = self.posterior_method.resume(job, knowledge, action, random_state)
-        problem = self._problem(job.rows, knowledge, job)
-        stream = stream._replace(knowledge=(knowledge,))
+        fit, warm_start = self.posterior_method.resume(job, warm_start, action, random_state)
+        problem = self._problem(job.rows, warm_start, job)
+        stream = stream._replace(warm_starts=(warm_start,))
         return self._fitted(stream, RunningSums.of(problem), problem, fit.n_iter)
 
     def _learn_neighbors(self, stream, part, due):
@@ -175,7 +175,7 @@ class GaussianObservations(ObservationModel):
             kernel = resolve_kernel(given, alpha, rows, self.columns())
             cheap = cheap_search(kernel, self.parameters, rows)
         rows = with_noise_floor(rows, kernel)
-        job = self.job(rows, kernel, GaussianModel(self.bound), posterior=posterior)
+        job = self.job(rows, kernel, GaussianObjectives(self.bound), posterior=posterior)
         if self.parameters.normalize_y and _has_no_scale(rows):
             job = job.with_settings(solver=KeepParameters())
         return job._replace(cheap=cheap) if is_auto(self.parameters.tol) else job
@@ -205,10 +205,10 @@ class GaussianObservations(ObservationModel):
         latest = self._latest_units(stream._replace(moments=_moments(stream, part)))
         return bool(np.any((latest.scale > 0) & (stream.units.scale == 0)))
 
-    def _problem(self, rows, knowledge, job):
-        rows = with_noise_floor(rows, knowledge.kernel)
-        basis, options = InducingBasis(knowledge.Z), job.settings.options
-        return Problem(knowledge.kernel, basis, rows, self.bound, options)
+    def _problem(self, rows, warm_start, job):
+        rows = with_noise_floor(rows, warm_start.kernel)
+        basis, options = InducingBasis(warm_start.Z), job.settings.options
+        return Problem(warm_start.kernel, basis, rows, self.bound, options)
 
     def _fitted(self, stream, sums, problem, n_iter):
         """The stream with other sums, and the fits that follow from them."""
@@ -228,7 +228,7 @@ def _moments(stream, part):
 def _with_fit(stream, fit):
     """The stream after a fit to all of its rows."""
     few = LATER_ROWS not in fit.posterior.answers
-    return stream._replace(fit=fit, knowledge=(Knowledge(fit.kernel, None, few=few),))
+    return stream._replace(fit=fit, warm_starts=(WarmStart(fit.kernel, None, few=few),))
 
 
 def _has_no_scale(rows):

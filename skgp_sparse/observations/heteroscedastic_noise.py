@@ -28,7 +28,7 @@ from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.explain.leave_one_out import predicted, why_unknown
 from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, MissingValuePrior
-from skgp_sparse.inference.objectives import GaussianModel
+from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.inference.parameter_vectors import if_possible
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
 from skgp_sparse.parameters.choices import resolve_inducing, resolve_kernel
@@ -122,7 +122,7 @@ def _why_never(job):
         return (
             f"is not available for posterior={posterior_method.name!r}. {posterior_method.remedy}"
         )
-    if not (solver.keeps_sites and solver.begins_small):
+    if not (solver.keeps_sites and solver.starts_on_subset):
         return (
             "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
             "'fmin_l_bfgs_b'."
@@ -231,7 +231,7 @@ def _second_process(job, table, family, random_state):
     other = job._replace(
         rows=table,
         kernel=kernel,
-        model=GaussianModel(bounds.TitsiasNew()),
+        model=GaussianObjectives(bounds.TitsiasNew()),
         points=Points(_POINTS, initialise),
         before=None,
         cheap=None,

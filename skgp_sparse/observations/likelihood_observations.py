@@ -7,7 +7,7 @@ import numpy as np
 from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteModel
+from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.observations.site_observations import SiteObservations
 from skgp_sparse.observations.streams import new_stream
 from skgp_sparse.parameters.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
@@ -16,7 +16,7 @@ from skgp_sparse.parameters.parameter_checks import (
     check_sites_of_solver,
 )
 from skgp_sparse.parameters.requests import check_posterior_method, tolerance
-from skgp_sparse.posteriors._moves import knowledge_of
+from skgp_sparse.posteriors._moves import warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
 
@@ -82,8 +82,8 @@ class LikelihoodObservations(SiteObservations):
         part = rows.in_units_of_y().counting()
         job = self.job(rows, kernel, None)
         stream = new_stream(part, random_state, 1).seeded(part)
-        knowledge = (knowledge_of(fits[0], job),)
-        return stream._replace(knowledge=knowledge, units=rows.units, n_iter=n_iter)
+        warm_start = (warm_start_of(fits[0], job),)
+        return stream._replace(warm_starts=warm_start, units=rows.units, n_iter=n_iter)
 
     def in_units(self, rows, units):
         """A table whose targets have other units."""
@@ -99,7 +99,7 @@ class LikelihoodObservations(SiteObservations):
         method = resolve_method(self.parameters.bound, likelihood, self.name)
         kernel = resolve_latent_kernel(self.given_kernel(), likelihood, rows, self.columns())
         inner = Inner.within(tolerance(self.parameters.tol))
-        return self.job(rows, kernel, SiteModel(method, inner))
+        return self.job(rows, kernel, SiteObjectives(method, inner))
 
 
 def _observations(rows):

@@ -19,7 +19,7 @@ from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_thr
 from skgp_sparse._ground.typing import Array, Bools
 from skgp_sparse._ground.warnings import about, collected, warn
 from skgp_sparse.bounds import Bound
-from skgp_sparse.inference.contracts import Model
+from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.parameters.choices import resolve_inducing
 from skgp_sparse.parameters.default_kernels import resolve_priors
@@ -28,7 +28,7 @@ from skgp_sparse.parameters.requests import job_of
 from skgp_sparse.posteriors._contract import PosteriorMethod, Selection
 from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._race import agree
-from skgp_sparse.posteriors._scales import begun_at_likely_scale
+from skgp_sparse.posteriors._scales import at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import settled
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.column_table import ColumnTable
@@ -57,7 +57,7 @@ class ObservationModel(ABC):
         None: the noise is Gaussian.
     has_sites : bool
         Whether rows have sites.
-    lacking : ndarray of shape (d,) of bool or None
+    missing : ndarray of shape (d,) of bool or None
         Whether values of a column are missing in a row of any problem; None: none are.
     rows_with_prior : int
         Per column, up to which the length scales of the default kernel have a prior.
@@ -77,7 +77,7 @@ class ObservationModel(ABC):
     bound: Bound
     has_sites: bool = True
     rows_with_prior: int = 0
-    lacking: Bools | None = None
+    missing: Bools | None = None
     progress: Callable[..., Any] | None = None
     deadline: Deadline = Deadline()
 
@@ -94,7 +94,7 @@ class ObservationModel(ABC):
     def columns(self) -> ColumnTable:
         """The `ColumnTable` that the default kernel follows."""
         categories: Any = [*getattr(self.parameters, "categories_", ())]
-        return ColumnTable(self.feature_names(), categories, self.lacking)
+        return ColumnTable(self.feature_names(), categories, self.missing)
 
     @abstractmethod
     def jobs(self, rows: Dataset, earlier: Any) -> list[Job]:
@@ -276,7 +276,7 @@ class ObservationModel(ABC):
         self,
         rows: Dataset,
         kernel: Kernel,
-        model: Model,
+        model: ObjectiveFactory,
         name: str = "",
         before: Any = None,
         posterior: PosteriorMethod | None = None,
@@ -292,7 +292,7 @@ class ObservationModel(ABC):
     def settled(self, jobs: list[Job], random_states: list[np.random.RandomState]) -> list[Job]:
         """The jobs of a fit, whose default kernel may see skewed columns by their logarithms."""
         with single_threaded_blas():
-            return [settled(begun_at_likely_scale(job), self.columns()) for job in jobs]
+            return [settled(at_likely_scale(job), self.columns()) for job in jobs]
 
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""

@@ -14,14 +14,14 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._ground.typing import Array
 from skgp_sparse.explain.multiclass import SomeClasses
-from skgp_sparse.inference.contracts import Model
+from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.likelihoods._each_class import EachClass
 from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._job import Job, begin
+from skgp_sparse.posteriors._job import Job, start_on_subset
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.posteriors._race import PosteriorRace
 from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
@@ -60,7 +60,7 @@ class FewIterations(LBFGS):
         kernel: Kernel,
         settings: Any,
         random_state: np.random.RandomState,
-        model: Model | None = None,
+        model: ObjectiveFactory | None = None,
     ) -> Fit:
         """Hyperparameters and inducing points, and then exact sites."""
         rough = replace(objective, inner=_roughly(objective.inner))
@@ -73,7 +73,7 @@ class FewIterations(LBFGS):
         return fit_at(found, kernel, maximum.n_iter, function.inner_state)
 
 
-def begin_together(family: Any, jobs: list[Job]) -> bool:
+def start_together(family: Any, jobs: list[Job]) -> bool:
     """Whether the problems of a family begin together."""
     job, is_free = jobs[0], family.parameters.kernel is None
     are_several = family.multi_class == "one_vs_rest" and len(jobs) > 2
@@ -96,7 +96,7 @@ def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
 
 def begun(jobs: list[Job], job_of_all: Job, random_state: np.random.RandomState) -> list[Job]:
     """The jobs of all problems, with what the small fit has found."""
-    start = begin(job_of_all.with_settings(start_rows=_ROWS), random_state)
+    start = start_on_subset(job_of_all.with_settings(start_rows=_ROWS), random_state)
     Z = start.points.initialise(start.rows, start.kernel, random_state)
     most = jobs[0].settings.max_iter
     settings: Any = {"n_restarts": 0, "find_periods": False, "max_iter": min(_ITERATIONS, most)}
@@ -108,7 +108,7 @@ def begun(jobs: list[Job], job_of_all: Job, random_state: np.random.RandomState)
 def _begun(job: Job, start: Job, Z: Array) -> Job:
     """The job of a problem with the hyperparameters and the inducing points of a start."""
     points = job.points._replace(initialise=KnownPoints(Z))
-    job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_begun=True)
+    job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_started=True)
     return job.with_priors(job.priors)
 
 

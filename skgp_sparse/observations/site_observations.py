@@ -43,7 +43,7 @@ class SiteObservations(ObservationModel):
         reservoir = stream.reservoir
         if stream.frozen is None and reservoir.is_complete and len(reservoir) <= MOST_TOGETHER:
             return self._infer(stream, self.jobs_of_part(stream.part(), one_form=True), due)
-        unready = any(one is None or one.few or one.Z is None for one in stream.knowledge)
+        unready = any(one is None or one.few or one.Z is None for one in stream.warm_starts)
         if stream.frozen is None or due or unready:
             return self._freeze_anew(stream, due)
         return self._go_on(stream, joined(stream.active, part))
@@ -52,31 +52,31 @@ class SiteObservations(ObservationModel):
         """The stream and the fits after an `Action` for every problem."""
         random_state, results = stream.random_state(), []
         frozen = frozen or [None] * len(jobs)
-        for job, knowledge, sites in zip(jobs, stream.knowledge, frozen):
+        for job, warm_start, sites in zip(jobs, stream.warm_starts, frozen):
             job = job.within(len(jobs) - len(results))
             with about(job.name):
-                results.append(self._infer_one(stream, job, knowledge, sites, due, random_state))
-        fits, knowledge, rows = zip(*results)
-        stream = stream._replace(knowledge=knowledge, units=rows[0].units)
+                results.append(self._infer_one(stream, job, warm_start, sites, due, random_state))
+        fits, warm_start, rows = zip(*results)
+        stream = stream._replace(warm_starts=warm_start, units=rows[0].units)
         return stream, list(fits)
 
-    def _infer_one(self, stream, job, knowledge, frozen, due, random_state):
-        """The fit, the knowledge and the table of one problem."""
+    def _infer_one(self, stream, job, warm_start, frozen, due, random_state):
+        """The fit, the warm start and the table of one problem."""
         solver = of_few_rows(job.settings.solver) if job.is_complete else KeepParameters()
         job = job.with_settings(solver=solver)  # one that keeps the sites of all rows
         due = due and frozen is None
-        action = Action.HOLD if frozen is not None else next_action(job, knowledge, due)
+        action = Action.HOLD if frozen is not None else next_action(job, warm_start, due)
         model, rows = job.model, job.rows
-        held = knowledge is not None and (self.moves() or stream.frozen is not None)
+        held = warm_start is not None and (self.moves() or stream.frozen is not None)
         if held and action is not Action.START:
-            method = replace(model.method, likelihood=knowledge.likelihood)
+            method = replace(model.method, likelihood=warm_start.likelihood)
             model = replace(model, method=method)
         if held and action in (Action.HOLD, Action.GROW):
             rows = self.in_units(rows, stream.units)
         job = job._replace(rows=rows, model=replace(model, frozen_sites=frozen))
-        fit, knowledge = self.posterior_method.resume(job, knowledge, action, random_state)
+        fit, warm_start = self.posterior_method.resume(job, warm_start, action, random_state)
         is_known = job.is_complete or frozen is not None
-        return fit, knowledge if is_known else None, rows
+        return fit, warm_start if is_known else None, rows
 
     def _freeze_anew(self, stream, due):
         """All rows in the reservoir are inferred, and freeze."""

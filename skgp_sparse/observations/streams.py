@@ -55,7 +55,7 @@ class StreamState(NamedTuple):
 
     reservoir: Reservoir
     seed: int
-    knowledge: tuple  # `Knowledge` of every problem, or None
+    warm_starts: tuple  # `WarmStart` of every problem, or None
     units: TargetScaler | None = None  # in which theta was learned
     moments: Moments | None = None  # of the targets, where noise is Gaussian
     sums: RunningSums | None = None  # the same
@@ -119,7 +119,7 @@ def new_stream(part, random_state, n_problems, first=None):
     return StreamState(
         reservoir=Reservoir.empty(_columns_of(part)),
         seed=random_state.randint(2**31 - 1),
-        knowledge=(None,) * n_problems,
+        warm_starts=(None,) * n_problems,
         first=first,
     )
 
@@ -156,7 +156,7 @@ def advance(family, stream, view, part):
 def _retention(family, stream, part, random_state):
     """How much the rows before still count; the later half of the new ones judges it."""
     half = len(part) // 2
-    if half < 2 or any(one is None or one.few for one in stream.knowledge):
+    if half < 2 or any(one is None or one.few for one in stream.warm_starts):
         return 1.0
     learned, judged = part.subset(slice(half)), part.subset(slice(half, None))
 

@@ -13,7 +13,7 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto
-from skgp_sparse.inference.contracts import Model
+from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.inference.settings import Settings
 from skgp_sparse.plan import UNMIXED, facts_of, plan
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
@@ -59,12 +59,15 @@ def check_posterior_method(family: Any) -> None:
 
 
 def job_of(
-    family: Any, rows: Dataset, kernel: Kernel, model: Model, name: str, posterior: PosteriorMethod
+    family: Any,
+    rows: Dataset,
+    kernel: Kernel,
+    model: ObjectiveFactory,
+    name: str,
+    posterior: PosteriorMethod,
 ) -> Job:
     """The `Job` of a table, by its plan."""
-    _check_metric(family, rows.n_features)
-    if rows.X_std is not None:
-        _check_uncertain_inputs(family)
+    _check_rows(family, rows)
     request, given = request_of(family, posterior), family.parameters
     planned = plan(request, facts_of(rows, kernel, request))
     size, n = planned.n_inducing, len(rows)
@@ -100,6 +103,13 @@ def job_of(
 def tolerance(tol: float | str) -> float:
     """The number that `tol` stands for, in nats per row."""
     return _TOL if is_auto(tol) else tol
+
+
+def _check_rows(family: Any, rows: Dataset) -> None:
+    """Raise where a metric, or errors of inputs, cannot be used."""
+    _check_metric(family, rows.n_features)
+    if rows.X_std is not None:
+        _check_uncertain_inputs(family)
 
 
 def _check_metric(family: Any, d: int) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.bounds import Bound
 from skgp_sparse.posteriors._job import Job
-from skgp_sparse.solvers import Fit, begins_small
+from skgp_sparse.solvers import Fit, starts_on_subset
 
 
 class Candidate(NamedTuple):
@@ -131,9 +131,9 @@ class Request(NamedTuple):
         return self.kernel is None
 
     @property
-    def begins_small(self) -> bool:
+    def starts_on_subset(self) -> bool:
         """Whether the solver begins with a small exact fit."""
-        return begins_small(self.solver, self.optimizer)
+        return starts_on_subset(self.solver, self.optimizer)
 
 
 class PosteriorMethod(BaseEstimator, ABC):
@@ -268,7 +268,7 @@ class PosteriorMethod(BaseEstimator, ABC):
         return f"posterior={self.name!r} takes all rows at once"
 
     def resume(
-        self, job: Job, knowledge: Any, action: Any, random_state: np.random.RandomState
+        self, job: Job, warm_start: Any, action: Any, random_state: np.random.RandomState
     ) -> tuple[Fit, Any]:
         """Learn from rows that arrive later.
 
@@ -276,7 +276,7 @@ class PosteriorMethod(BaseEstimator, ABC):
         ----------
         job : Job
             Of the rows as they are now.
-        knowledge : Knowledge or None
+        warm_start : WarmStart or None
             What the last call has learned.
         action : Action
             What the rows ask for; see `skgp_sparse.posteriors._moves`.
@@ -287,7 +287,7 @@ class PosteriorMethod(BaseEstimator, ABC):
         -------
         fit : Fit
             Kernel, objective and `Posterior`.
-        knowledge : Knowledge
+        warm_start : WarmStart
             What the next call may go on from.
         """
         raise NotImplementedError

@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
-from skgp_sparse.posteriors._job import Job, begin, best_start
-from skgp_sparse.posteriors._subsets import begun_on_subsets, goes_on
+from skgp_sparse.posteriors._job import Job, best_start, start_on_subset
+from skgp_sparse.posteriors._subsets import goes_on, started_on_subsets
 from skgp_sparse.solvers import Fit, KeepParameters, warn_unless_converged
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
@@ -38,10 +38,10 @@ class Exact(PosteriorMethod):
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows; that of many rows starts where a small one ends."""
         settings, n, has_sites = job.settings, len(job.rows), job.model.has_sites
-        if settings.solver.begins_small and n > _CHEAP and not has_sites:
+        if settings.solver.starts_on_subset and n > _CHEAP and not has_sites:
             return self._after_subsets(job, random_state)
-        if settings.solver.begins_small and n >= _WORTH_A_START * settings.start_rows:
-            job = begin(job, random_state)
+        if settings.solver.starts_on_subset and n >= _WORTH_A_START * settings.start_rows:
+            job = start_on_subset(job, random_state)
         objective: Any = job.model.exact(job.rows, job.settings.options)
         _, kernel = best_start(objective, job.kernel, objective, job)
         if len(objective.inducing_points) <= _CHEAP:
@@ -52,7 +52,7 @@ class Exact(PosteriorMethod):
 
     def _after_subsets(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows that goes on from fits to subsets."""
-        begun, curvature = begun_on_subsets(job, random_state)
+        begun, curvature = started_on_subsets(job, random_state)
         settings, objective = job.settings, job.model.exact(job.rows, job.settings.options)
         kernel = best_start(objective, begun.kernel, objective, job)[1]
         curvature = curvature if kernel is begun.kernel else None

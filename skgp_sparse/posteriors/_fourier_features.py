@@ -12,7 +12,7 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import check_number, is_auto, require
 from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
-from skgp_sparse.posteriors._job import Job, begin, best_start
+from skgp_sparse.posteriors._job import Job, best_start, start_on_subset
 from skgp_sparse.solvers import Fit
 
 _ROWS_OF_NOISE = 5000  # rows that tell the noise ...
@@ -81,14 +81,14 @@ class FourierFeatures(PosteriorMethod):
                 f"posterior='fourier' draws frequencies of {_KERNELS} only. The default kernel of "
                 f"a table with categories is {job.kernel}. Choose another posterior."
             )
-        if job.settings.solver.begins_small:
-            job = begin(job, random_state)
+        if job.settings.solver.starts_on_subset:
+            job = start_on_subset(job, random_state)
         rows, settings = job.rows, job.settings._replace(move_basis=False)
         origin = rows.block(slice(1)).X[0]
         basis = FourierBasis.drawn(job.kernel, self.n_components // 2, origin, random_state)
         objective = job.model.in_basis(rows, basis, settings.options)
         kernel = job.kernel
-        if settings.solver.begins_small and not job.model.has_sites:
+        if settings.solver.starts_on_subset and not job.model.has_sites:
             some = rows.sampled(rows.sample(_ROWS_OF_NOISE, random_state))
             kernel = _with_more_noise(kernel, objective.on(some))
         _, kernel = best_start(objective, kernel, objective, job)

@@ -10,7 +10,7 @@ from skgp_sparse.inference.parameter_vectors import raise_noise
 from skgp_sparse.posteriors import _moves
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._job import Job, begin, best_start
+from skgp_sparse.posteriors._job import Job, best_start, start_on_subset
 from skgp_sparse.solvers import Fit
 
 _ROWS_OF_NOISE = 2000  # rows that tell the noise
@@ -74,8 +74,8 @@ class InducingPoints(PosteriorMethod):
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` at inducing points."""
-        if job.settings.solver.begins_small:
-            job = begin(job, random_state)
+        if job.settings.solver.starts_on_subset:
+            job = start_on_subset(job, random_state)
         return self.go_on(job, self.objective(job, random_state), random_state)
 
     def objective(self, job: Job, random_state: np.random.RandomState) -> Any:
@@ -86,7 +86,7 @@ class InducingPoints(PosteriorMethod):
     def go_on(self, job: Job, objective: Any, random_state: np.random.RandomState) -> Fit:
         """The `Fit` from this objective or, if that is higher, from a warm start."""
         kernel, warm, settings = job.kernel, objective, job.settings
-        if settings.solver.begins_small:  # and has begun
+        if settings.solver.starts_on_subset:  # and has begun
             kernel, Z = raise_noise(kernel, objective), _earlier_inducing_points(job)
             warm = objective if Z is None else objective.at(basis=Z)
         objective, kernel = best_start(objective, kernel, warm, job)
@@ -97,10 +97,10 @@ class InducingPoints(PosteriorMethod):
         return None
 
     def resume(
-        self, job: Job, knowledge: Any, action: Any, random_state: np.random.RandomState
+        self, job: Job, warm_start: Any, action: Any, random_state: np.random.RandomState
     ) -> tuple[Fit, Any]:
-        """The `Fit` that an action leads to, and the `Knowledge`."""
-        return _moves.take(action, job, knowledge, random_state, self.fit)
+        """The `Fit` that an action leads to, and the `WarmStart`."""
+        return _moves.take(action, job, warm_start, random_state, self.fit)
 
 
 class ExactIfQuiet(InducingPoints):
@@ -117,7 +117,7 @@ class ExactIfQuiet(InducingPoints):
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of the one or the other, after a small one."""
-        begun = begin(job, random_state)
+        begun = start_on_subset(job, random_state)
         if _has_little_noise(begun):
             return Exact().fit(job, random_state)
         return super().fit(begun, random_state)

@@ -33,7 +33,7 @@ from skgp_sparse.inference.parameter_vectors import arithmetic
 from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._job import Job, begin
+from skgp_sparse.posteriors._job import Job, start_on_subset
 from skgp_sparse.solvers import Fit, takes_random_rows
 
 _ROWS_OF_THETA = 1500, 3000  # of the exact fits ...
@@ -84,8 +84,8 @@ class IterativeExact(PosteriorMethod):
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` given all rows."""
-        if job.settings.solver.begins_small:
-            job = begin(job, random_state)
+        if job.settings.solver.starts_on_subset:
+            job = start_on_subset(job, random_state)
         *_, learned = self.learn(job, random_state)
         return self.go_on(job, learned, random_state)
 

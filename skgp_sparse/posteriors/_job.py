@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
-from skgp_sparse.inference.contracts import Model
+from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
 from skgp_sparse.inference.settings import CheapSearch, Settings
 from skgp_sparse.inference.starts import fit_exact
@@ -34,7 +34,7 @@ class Job(NamedTuple):
     name: str  # for messages; "" if there is no other job
     rows: Dataset  # with the units of its targets
     kernel: Kernel  # to start with
-    model: Model
+    model: ObjectiveFactory
     posterior_method: Any  # a `PosteriorMethod`
     points: Points
     settings: Settings
@@ -46,7 +46,7 @@ class Job(NamedTuple):
     plan: str = ""  # which method this is, and why, in words
     metric: str | int = "auto"  # how columns may be mixed
     priors: tuple = ()  # of hyperparameters, whose form for a kernel is in the settings
-    is_begun: bool = False  # whether hyperparameters are those of a small fit
+    is_started: bool = False  # whether hyperparameters are those of a small fit
     spreads: Any = None  # (d,) of the columns, in which length scales and their priors are measured
 
     def are_few(self, most):
@@ -67,12 +67,12 @@ class Job(NamedTuple):
         return self._replace(settings=self.settings._replace(**changes))
 
 
-def begin(job, random_state):
+def start_on_subset(job, random_state):
     """The job with model and hyperparameters of a small exact fit, where restarts happen."""
-    if job.is_begun:
+    if job.is_started:
         return job
-    model, kernel = fit_few(job.rows, job.kernel, job.model, job.settings, random_state)
-    job = job._replace(model=model, kernel=kernel, is_begun=True)
+    model, kernel = fit_subset(job.rows, job.kernel, job.model, job.settings, random_state)
+    job = job._replace(model=model, kernel=kernel, is_started=True)
     return job.with_settings(n_restarts=0, find_periods=False)
 
 
@@ -93,7 +93,7 @@ def best_start(objective, kernel, warm, job):
     )
 
 
-def fit_few(rows, kernel, model, settings, random_state):
+def fit_subset(rows, kernel, model, settings, random_state):
     """The model and the kernel with the hyperparameters of an exact fit to some random rows."""
     few = rows.sampled(model.sample(rows, settings.start_rows, random_state))
     objective = model.exact(few, settings.options, rough=True)

@@ -6,7 +6,7 @@ from skgp_sparse._engine.posterior_in_metric import PosteriorInMetric
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.parameter_vectors import if_possible
 from skgp_sparse.posteriors._contract import PosteriorMethod
-from skgp_sparse.posteriors._job import begin
+from skgp_sparse.posteriors._job import start_on_subset
 from skgp_sparse.posteriors._metric_starts import rank
 from skgp_sparse.posteriors._neighbor_search import FEW, FIT, NearestNeighborSearch
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch
@@ -33,7 +33,7 @@ class InLearnedMetric(PosteriorMethod):
 
     def fit(self, job, random_state):
         """The `Fit` of the other method to the rows in the metric."""
-        if not (job.rows.in_memory and job.settings.solver.begins_small):
+        if not (job.rows.in_memory and job.settings.solver.starts_on_subset):
             raise ValueError(
                 f"metric={as_text(job.metric)} is learned from rows in memory by "
                 "optimizer='fmin_l_bfgs_b'. Set metric to 'ard', or pass arrays and leave the "
@@ -56,7 +56,7 @@ def _learned(job, random_state):
     """The model of neighbours that predicts rows held out best, its kernel and metric."""
     validation, begun = (
         ValidationSet(job.rows, random_state, job.model.has_sites),
-        begin(job, random_state),
+        start_on_subset(job, random_state),
     )
     if job.model.has_sites:
         return SiteSearch(begun, FEW, FIT, random_state, validation).trial().local

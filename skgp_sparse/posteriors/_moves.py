@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.inference.parameter_vectors import raise_noise, value_or_minus_inf
 from skgp_sparse.inference.settings import Solver
-from skgp_sparse.posteriors._job import fit_few
-from skgp_sparse.posteriors._scales import begun_at_likely_scale
+from skgp_sparse.posteriors._job import fit_subset
+from skgp_sparse.posteriors._scales import at_likely_scale
 from skgp_sparse.solvers import LBFGS, KeepParameters, Stochastic
 
 _ITERATIONS = 50  # of a move
@@ -35,7 +35,7 @@ class Action(Enum):
     HOLD = "theta and Z stay"
 
 
-class Knowledge(NamedTuple):
+class WarmStart(NamedTuple):
     """Values of theta and Z that are known so far."""
 
     kernel: object
@@ -44,31 +44,31 @@ class Knowledge(NamedTuple):
     few: bool = False  # every row is an inducing point
 
 
-def knowledge_of(fit, job):
-    """The `Knowledge` of a fit to the rows of a job, as far as it is what is asked for now."""
+def warm_start_of(fit, job):
+    """The `WarmStart` of a fit to the rows of a job, as far as it is what is asked for now."""
     Z = fit.objective.inducing_points
     usable = Z is not None and (job.points.are_given or len(Z) <= job.points.size)
-    return Knowledge(fit.kernel, Z if usable else None, _likelihood_of(fit), are_few(job))
+    return WarmStart(fit.kernel, Z if usable else None, _likelihood_of(fit), are_few(job))
 
 
-def next_action(job, knowledge, due):
+def next_action(job, warm_start, due):
     """The `Action` that the rows of a job ask for. `due`: theta and Z should move."""
     moves = job.settings.solver.moves
-    if knowledge is None:
+    if warm_start is None:
         return Action.START
-    if knowledge.few:
+    if warm_start.few:
         return Action.START if moves and (due or not are_few(job)) else Action.GROW
-    if moves and (due or knowledge.Z is None):
+    if moves and (due or warm_start.Z is None):
         return Action.MOVE
-    return Action.GROW if knowledge.Z is None else Action.HOLD
+    return Action.GROW if warm_start.Z is None else Action.HOLD
 
 
-def take(action, job, knowledge, random_state, fit):
-    """Take an `Action` by ``fit(job, random_state)``; returns the `Fit` and the `Knowledge`."""
+def take(action, job, warm_start, random_state, fit):
+    """Take an `Action` by ``fit(job, random_state)``; returns the `Fit` and the `WarmStart`."""
     if action in (Action.START, Action.MOVE):
-        job = begun_at_likely_scale(job)
+        job = at_likely_scale(job)
     points, settings = job.points, job.settings
-    Z = None if action in (Action.START, Action.GROW) else knowledge.Z
+    Z = None if action in (Action.START, Action.GROW) else warm_start.Z
 
     def choose(rows, kernel, random_state):
         """All distinct rows where they are few, or inducing points chosen from more of them."""
@@ -77,18 +77,18 @@ def take(action, job, knowledge, random_state, fit):
 
     solver = settings.solver if action is Action.START else KeepParameters()
     if action is Action.MOVE:
-        free = settings.move_basis and not points.are_given and settings.solver.begins_small
+        free = settings.move_basis and not points.are_given and settings.solver.starts_on_subset
         solver = Move(settings.solver, job.kernel, choose if free else None)
     initialise = choose if Z is None else lambda rows, kernel, random_state: Z
     begun = job._replace(
-        kernel=job.kernel if action is Action.START else knowledge.kernel,
+        kernel=job.kernel if action is Action.START else warm_start.kernel,
         points=points._replace(initialise=initialise),
     )
     fit = fit(begun.with_settings(solver=solver), random_state)
     if action is Action.HOLD:
-        return fit, knowledge._replace(likelihood=_likelihood_of(fit))
+        return fit, warm_start._replace(likelihood=_likelihood_of(fit))
     Z = fit.objective.inducing_points
-    return fit, Knowledge(fit.kernel, Z, _likelihood_of(fit), are_few(job))
+    return fit, WarmStart(fit.kernel, Z, _likelihood_of(fit), are_few(job))
 
 
 class Move(Solver):
@@ -134,7 +134,7 @@ class Move(Solver):
         chosen = objective.at(basis=self.fresh(rows, kernel, random_state))
         yield chosen, raise_noise(kernel, chosen)
         settings = settings._replace(n_restarts=0)
-        model, kernel = fit_few(rows, self.initial, model, settings, random_state)
+        model, kernel = fit_subset(rows, self.initial, model, settings, random_state)
         Z = self.fresh(rows, kernel, random_state)
         begun = model.sparse(rows, Z, settings.options)
         yield begun, raise_noise(kernel, begun)

@@ -35,10 +35,10 @@ class Auto(PosteriorMethod):
         return None
 
     def resume(
-        self, job: Job, knowledge: Any, action: Any, random_state: np.random.RandomState
+        self, job: Job, warm_start: Any, action: Any, random_state: np.random.RandomState
     ) -> tuple[Fit, Any]:
-        """Fit and knowledge that `InducingPoints.resume` returns."""
-        return InducingPoints().resume(job, knowledge, action, random_state)
+        """Fit and warm start that `InducingPoints.resume` returns."""
+        return InducingPoints().resume(job, warm_start, action, random_state)
 
 
 BY_NAME = {

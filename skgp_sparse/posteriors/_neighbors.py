@@ -7,7 +7,7 @@ import numpy as np
 
 from skgp_sparse._ground.validation import check_number, is_auto
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
-from skgp_sparse.posteriors._job import Job, begin
+from skgp_sparse.posteriors._job import Job, start_on_subset
 from skgp_sparse.posteriors._metric_starts import wants_full
 from skgp_sparse.posteriors._neighbor_search import (
     FEW,
@@ -58,8 +58,8 @@ class Neighbors(PosteriorMethod):
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` given neighbours."""
         if job.model.has_sites:
-            if job.settings.solver.begins_small:
-                job = begin(job, random_state)
+            if job.settings.solver.starts_on_subset:
+                job = start_on_subset(job, random_state)
             given = job, self.rows_of_a_prediction, self.n_neighbors_fit, random_state
             search = SiteSearch(*given)
             if not (wants_full(job) and job.settings.solver.moves):
@@ -75,8 +75,8 @@ class Neighbors(PosteriorMethod):
         local = NearestNeighborSearch(job, validation, self._k, self.n_neighbors_fit)
         if not job.settings.solver.moves:
             return local.conclude(NearestNeighborModel(job.kernel, k=self.rows_of_a_prediction))
-        if job.settings.solver.begins_small:
-            starts.append(begin(job, random_state).kernel)
+        if job.settings.solver.starts_on_subset:
+            starts.append(start_on_subset(job, random_state).kernel)
         return local.conclude(local.learn(starts).local)
 
     @property

@@ -21,11 +21,11 @@ from skgp_sparse.inference.parameter_vectors import arithmetic, if_possible
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._job import begin
+from skgp_sparse.posteriors._job import start_on_subset
 from skgp_sparse.posteriors._neighbor_search import FEW, FIT, NearestNeighborSearch, density_of
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch, most_trained
-from skgp_sparse.posteriors._subsets import begun_on_subsets
+from skgp_sparse.posteriors._subsets import started_on_subsets
 from skgp_sparse.posteriors._validation_set import ValidationScore, ValidationSet
 from skgp_sparse.solvers import KeepParameters
 
@@ -133,9 +133,9 @@ class Race:
         job, random_state = self.job, self.random_state
         first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
         if job.model.has_sites:
-            begun = begin(first, random_state)
+            begun = start_on_subset(first, random_state)
         else:
-            begun, _ = begun_on_subsets(first, random_state)
+            begun, _ = started_on_subsets(first, random_state)
         begun = begun.with_settings(deadline=deadline)
         self.validation = validation = ValidationSet(job.rows, random_state, job.model.has_sites)
         is_exact = isinstance(job.posterior_method.rival, Exact)

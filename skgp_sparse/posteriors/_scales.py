@@ -53,7 +53,7 @@ class Start(NamedTuple):
     variance: float  # most likely one of the signal, in units of that of theta
 
 
-def begun_at_likely_scale(job):
+def at_likely_scale(job):
     """The `Job`, whose default kernel begins where the evidence of some rows is highest."""
     places = kernels.length_scale_places(job.kernel, job.rows.n_features) if job.is_free else ()
     if not (places and job.settings.solver.moves and job.before is None and job.is_complete):

@@ -18,7 +18,7 @@ _TOL = 2e-3  # nats per row
 _MORE_NOISE = 1.0, 3.0, 6.0  # logarithms of factors
 
 
-def begun_on_subsets(job, random_state):
+def started_on_subsets(job, random_state):
     """The `Job` with the hyperparameters of exact fits to random subsets, and the curvature there.
 
     Parameters

@@ -15,7 +15,7 @@ from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.latent_objective import LatentObjective
 from skgp_sparse.posteriors._contract import PosteriorMethod
-from skgp_sparse.posteriors._job import begin
+from skgp_sparse.posteriors._job import start_on_subset
 from skgp_sparse.solvers import LBFGS
 
 _JITTER = Jitter(1e-6)
@@ -29,7 +29,7 @@ class UncertainInputs(PosteriorMethod):
 
     def fit(self, job, random_state):
         """The `Fit` from hyperparameters of few rows, whose inputs are taken as known."""
-        job = begin(job, random_state)
+        job = start_on_subset(job, random_state)
         rows, options = job.rows, job.settings.options._replace(jitter=_JITTER)
         Z = job.points.initialise(rows, job.kernel, random_state)
         known = job.model.sparse(rows, Z, options)

@@ -10,7 +10,7 @@ class ColumnTable(NamedTuple):
 
     names: list | None = None
     categories: tuple = ()  # by name or, where there are no names, by number
-    lacking: np.ndarray | None = None  # (d,) whether values are missing; None: none are
+    missing: np.ndarray | None = None  # (d,) whether values are missing; None: none are
 
     def codes(self):
         """Numbers of the categories."""
@@ -23,7 +23,7 @@ class ColumnTable(NamedTuple):
 
     def misses(self, numbers):
         """Whether a value of these columns is missing."""
-        return self.lacking is not None and bool(self.lacking[numbers].any())
+        return self.missing is not None and bool(self.missing[numbers].any())
 
 
 NUMBERS = ColumnTable()  # all columns, without names

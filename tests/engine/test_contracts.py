@@ -25,11 +25,11 @@ from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.objectives import CollapsedObjective, GaussianModel
+from skgp_sparse.inference.objectives import CollapsedObjective, GaussianObjectives
 from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.inference.settings import Settings, Solver
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
+from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.posteriors import InducingPoints, PosteriorMethod
@@ -118,7 +118,7 @@ def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks)
     drawn, Z = Drawn(500, labels=True), np.random.RandomState(0).normal(size=(12, 2))
     found = []
     for rows in (drawn, as_array(drawn)):
-        model = SiteModel(METHODS[method], TIGHT)
+        model = SiteObjectives(METHODS[method], TIGHT)
         found.append(model.sparse(rows, Z, Options(memory=memory)))
     drawn.longest = 0
     evaluation = found[0].value_and_gradient(KERNEL, inputs=True)
@@ -134,7 +134,7 @@ def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks)
 @pytest.mark.parametrize("labels", [False, True])
 def test_a_whole_fit_needs_no_array_of_the_rows(labels):
     drawn = Drawn(1500, labels)
-    model = SiteModel(METHODS["new"]) if labels else GaussianModel(bounds.TitsiasNew())
+    model = SiteObjectives(METHODS["new"]) if labels else GaussianObjectives(bounds.TitsiasNew())
     kernel = KERNEL.k1 if labels else KERNEL
     fits = [
         fitted(rows, kernel, model, lambda rows, *_: rows.block(slice(0, 20)).X)
@@ -298,7 +298,7 @@ def test_a_parameter_of_a_likelihood_is_a_block_like_others(few, propagation):
     method = Variational(likelihood, True)
     if propagation:
         method = ExpectationPropagation(likelihood, 1.0)
-    model = SiteModel(method, TIGHT)
+    model = SiteObjectives(method, TIGHT)
     objective = model.sparse(case.rows(), case.Z, Options())
     if few:
         objective = replace(model.exact(case.rows(), Options()), inner=TIGHT)
@@ -310,7 +310,7 @@ def test_a_parameter_of_a_likelihood_is_a_block_like_others(few, propagation):
 def test_the_variance_of_a_gaussian_likelihood_is_that_of_white_noise():
     case = make_case("rbf_ard", "known", n=50)._replace(noise=0.0)
     method = Variational(Gaussian(0.3, (1e-3, 1e3)), False)
-    found = SiteModel(method, TIGHT).sparse(case.rows(), case.Z, Options(jitter=case.jitter))
+    found = SiteObjectives(method, TIGHT).sparse(case.rows(), case.Z, Options(jitter=case.jitter))
     mine = found.value_and_gradient(case.kernel, inputs=True)
     noisy = case._replace(kernel=case.kernel + WhiteKernel(0.3))
     its = collapsed.value_and_gradient(noisy.problem(bounds.Titsias()))
@@ -326,7 +326,7 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
     X = rng.uniform(-2, 2, (400, 1))
     y = np.sin(3 * X) + 0.2 * rng.normal(size=X.shape)
     rows = ArrayDataset(X, y)
-    model = SiteModel(Variational(Gaussian(1.0, (1e-4, 1e2)), True))
+    model = SiteObjectives(Variational(Gaussian(1.0, (1e-4, 1e2)), True))
     grid = np.linspace(-2, 2, 20)[:, None]
     how = {"is_exact": few, "max_iter": 100, "tol": 1e-4}
     fit = fitted(rows, ConstantKernel() * RBF(), model, lambda *_: grid, **how)
@@ -341,7 +341,7 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
 def test_a_precision_of_zero_divides_nothing(method):
     case = make_case("rbf_ard", "known", n=200)._replace(noise=0.0)
     rows = replace(case.rows(), y=np.where(case.y > 0, 1.0, -1.0)[:, None])
-    found = SiteModel(METHODS[method], TIGHT).sparse(rows, case.Z, Options())
+    found = SiteObjectives(METHODS[method], TIGHT).sparse(rows, case.Z, Options())
     loop, solution, _ = found.infer(case.kernel)
     projected, sites = loop.projected, loop.bundles.split(solution.state)
     for part in sites.parts:
@@ -379,7 +379,7 @@ ROOMS = "", "inference", "parameters", "explain", "observations", "posteriors"
 CALLERS = [path for room in ROOMS for path in (ROOT / room).glob("*.py")]
 CONTRACTS = {
     "objective": contracts.SparseFit,
-    "model": contracts.Model,
+    "model": contracts.ObjectiveFactory,
     "method": contracts.Method,
     "solver": Solver,
     "posterior_method": PosteriorMethod,

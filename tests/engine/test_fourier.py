@@ -24,8 +24,8 @@ from skgp_sparse._engine.fourier_basis import FourierBasis, sobol_draws
 from skgp_sparse._engine.problem import Options, Problem
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.objectives import GaussianModel
-from skgp_sparse.inference.site_objective import SiteModel
+from skgp_sparse.inference.objectives import GaussianObjectives
+from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.kernels import Columns
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.posteriors import FourierFeatures
@@ -154,7 +154,9 @@ def test_gradients_of_regression(name, monkeypatch):
     """Where frequencies are very high, differences would have few digits."""
     monkeypatch.setattr(fourier_basis, "sobol_draws", independent)
     kernel = KERNELS[name] + WhiteKernel(0.2)
-    objective = GaussianModel(Titsias()).in_basis(make_case().rows(), basis_of(kernel), Options())
+    objective = GaussianObjectives(Titsias()).in_basis(
+        make_case().rows(), basis_of(kernel), Options()
+    )
     found = objective.value_and_gradient(kernel)
 
     def at_theta(theta):
@@ -170,7 +172,7 @@ def test_gradients_of_regression(name, monkeypatch):
 def test_gradients_with_sites(method, name):
     case, kernel = make_case(), KERNELS[name]
     rows = case._replace(y=np.where(case.y > 0, 1.0, -1.0), noise=0.0).rows()
-    model = SiteModel(METHODS[method], TIGHT)
+    model = SiteObjectives(METHODS[method], TIGHT)
     objective = model.in_basis(rows, basis_of(kernel, 6), Options())
     check_objective(objective, kernel, move_basis=False)
 

@@ -22,7 +22,7 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
+from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
 from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.likelihoods._softmax import Softmax
 
@@ -157,7 +157,7 @@ def test_poisson(name, prefix):
 @pytest.mark.parametrize("name", cases("poisson"))
 def test_poisson_of_all_rows_is_the_full_method(name):
     ref = golden("poisson", name)
-    model = SiteModel(method_of("vfe", Poisson(level=0.0)), TIGHT)
+    model = SiteObjectives(method_of("vfe", Poisson(level=0.0)), TIGHT)
     found, kernel = objective_of(ref, model.method)
     full = model.exact(found.rows, Options())
     agree(full.value(kernel), ref["vfe_full_bound"], 1e-9)

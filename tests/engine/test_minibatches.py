@@ -22,7 +22,7 @@ from skgp_sparse.inference.minibatches import (
 )
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteModel
+from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.likelihoods._softmax import Softmax
 
@@ -183,7 +183,7 @@ def site_case(likelihood, weighted=True, n=60):
 def site_objective(case, likelihood, spherical=True, tol=1e-13):
     method = Variational(likelihood, spherical)
     rows = case.rows()
-    return SiteModel(method, Inner(1000, tol)).sparse(
+    return SiteObjectives(method, Inner(1000, tol)).sparse(
         rows, case.Z, Options(Jitter(0.0, relative=False))
     )
 
@@ -266,7 +266,7 @@ def test_expectation_propagation_concludes_with_its_inner_loop():
     likelihood = Probit()
     case = site_case(likelihood)
     method = ExpectationPropagation(likelihood, 1.0)
-    objective = SiteModel(method, Inner()).sparse(case.rows(), case.Z, Options())
+    objective = SiteObjectives(method, Inner()).sparse(case.rows(), case.Z, Options())
     view = objective.minibatch_view()
     posterior = view.start(objective, case.kernel)
     value = view.conclude(objective, case.kernel, posterior)[0]

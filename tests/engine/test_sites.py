@@ -23,7 +23,7 @@ from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
+from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
 from skgp_sparse.likelihoods import Logit, Probit
 
 ORACLE = stored("classification")
@@ -303,7 +303,7 @@ def test_hard_problems_converge_or_say_so(method):
 
 def test_few_rows_are_their_own_inducing_points():
     case = labelled(weighted=True)
-    model = SiteModel(METHODS["vfe_probit"])
+    model = SiteObjectives(METHODS["vfe_probit"])
     found = model.exact(case.rows(), Options())
     kept = case.X[case.weight > 0]
     np.testing.assert_array_equal(found.inducing_points, np.unique(kept, axis=0))
@@ -315,7 +315,7 @@ def test_few_rows_are_their_own_inducing_points():
 
 
 def exact(case, method, **options):
-    found = SiteModel(METHODS[method], TIGHT).exact(case.rows(), Options(**options))
+    found = SiteObjectives(METHODS[method], TIGHT).exact(case.rows(), Options(**options))
     return replace(found, inner=TIGHT)
 
 
@@ -452,7 +452,7 @@ def test_exact_weights_are_repeated_rows(method, noise):
 
 def test_exact_gaussian_sites_are_exact_regression():
     case = conflicting(make_case(noise="known"))._replace(noise=0.0)
-    model = SiteModel(variational(Gaussian(0.2), False), TIGHT)
+    model = SiteObjectives(variational(Gaussian(0.2), False), TIGHT)
     found = model.exact(case.rows(), Options()).value_and_gradient(case.kernel)
     groups = replace_noise(case, 0.2).groups()
     agree_evaluations(found, exact_regression.value_and_gradient(case.kernel, groups), 1e-9)
@@ -485,7 +485,7 @@ def test_exact_results_do_not_depend_on_threads(method):
     kernel, rows, results = case.kernel, case.rows(), []
     with single_threaded_blas():
         for n_jobs in (1, 2, 3):
-            found = SiteModel(METHODS[method]).exact(rows, Options(n_jobs=n_jobs))
+            found = SiteObjectives(METHODS[method]).exact(rows, Options(n_jobs=n_jobs))
             evaluation = found.value_and_gradient(kernel)
             posterior = found.conclude(kernel).posterior
             results.append(
@@ -520,7 +520,7 @@ def test_exact_hard_problems_converge_without_jitter(method):
     for labels in (y, np.sign(X[:, 0]), np.where(np.arange(60) == 0, 1.0, -1.0)):
         case = labelled()._replace(X=X, y=labels)
         for variance in (1e-2, 1.0, 1e4, 1e6):
-            found = SiteModel(METHODS[method]).exact(case.rows(), Options())
+            found = SiteObjectives(METHODS[method]).exact(case.rows(), Options())
             kernel = sk.ConstantKernel(variance) * sk.RBF(1.0)
             solution = infer(found, kernel)
             rows = solution.step.result.rows
@@ -552,7 +552,7 @@ def test_exact_kernel_that_is_none_says_so():
 def test_exact_tolerance_is_that_of_the_model_within_limits():
     rows = labelled().rows()
     for tol, fine, rough in ((1e-6, 1e-6, 1e-6), (1e-9, 1e-9, 1e-7), (1e-13, 1e-13, 1e-7)):
-        model = SiteModel(METHODS["vfe_probit"], Inner(50, tol))
+        model = SiteObjectives(METHODS["vfe_probit"], Inner(50, tol))
         assert model.exact(rows, Options()).inner == Inner(50, fine)
         assert model.exact(rows, Options(), rough=True).inner == Inner(50, rough)
         assert model.sparse(rows, rows.X[:5], Options()).inner == Inner(50, tol)

@@ -11,7 +11,7 @@ from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse._engine.problem import Options
 from skgp_sparse._engine.tight_posterior import tightened
 from skgp_sparse._ground import distinct
-from skgp_sparse.inference.objectives import GaussianModel
+from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.posteriors import InducingPoints
 from skgp_sparse.sources import Arrays
 
@@ -28,7 +28,7 @@ def table(n=80, noise=0.0, weight=None, spread=1.0):
 
 
 def objective_of(rows, bound, Z):
-    return GaussianModel(bound).sparse(rows, Z, Options())
+    return GaussianObjectives(bound).sparse(rows, Z, Options())
 
 
 def posteriors(rows, bound=None, m=10, Z=None):

@@ -27,7 +27,7 @@ from skgp_sparse import SparseGPClassifier, bounds, plan
 from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.explain import multiclass
 from skgp_sparse.inference.methods import Variational
-from skgp_sparse.inference.site_objective import SiteModel
+from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Binary, Logit, Probit
 from skgp_sparse.observations import observation_model as family
 
@@ -583,7 +583,7 @@ def test_the_start_of_a_rare_class_sees_it():
     X, y = rng.normal(size=(5000, 2)), np.full(5000, -1.0)
     y[:40] = 1.0
     rows = ArrayDataset(X, y[:, None]).in_one_form()
-    model = SiteModel(Variational(Logit(), True))
+    model = SiteObjectives(Variational(Logit(), True))
     chosen = model.sample(rows, 250, np.random.RandomState(1))
     assert len(chosen) == len(np.unique(chosen)) == 250
     assert np.sum(rows.y[chosen] > 0) == 25

@@ -17,7 +17,7 @@ from skgp_sparse._engine.inducing_basis import InducingBasis
 from skgp_sparse._engine.problem import Options
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteModel, SiteObjective
+from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
 from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.likelihoods._softmax import Softmax
 
@@ -141,7 +141,7 @@ def test_total_gradient_with_weights_and_white_noise(likelihood, method, noise, 
 )
 def test_total_gradient_where_every_row_is_an_inducing_point(likelihood, method, noise, weight):
     case, rows = table_of(likelihood, weight=weight, noise=noise, n=20)
-    found = SiteModel(method_of(likelihood, method), TIGHT).exact(rows, Options())
+    found = SiteObjectives(method_of(likelihood, method), TIGHT).exact(rows, Options())
     check_gradient(replace(found, inner=TIGHT), case.kernel, None)
 
 
@@ -242,7 +242,7 @@ def test_log_evidence_of_independent_rows_is_exact_for_weights_up_to_one(w, like
     case = far_apart(w, variance=50.0 if likelihood != "poisson" else 2.0)
     y = case.y if likelihood != "poisson" else np.array([0.0, 3.0, 1.0, 7.0])
     rows = replace(case.rows(), y=y[:, None])
-    found = SiteModel(method_of(likelihood, "gfitc-ep"), TIGHT)
+    found = SiteObjectives(method_of(likelihood, "gfitc-ep"), TIGHT)
     found = found.exact(rows, Options()) if exact else found.sparse(rows, case.Z, Options())
     expected = sum(log_expected_power(likelihood, one, case.kernel, w) for one in y)
     value = replace(found, inner=TIGHT).value(case.kernel)
@@ -338,7 +338,7 @@ def test_few_iterations_at_any_rate(rate, variance, method):
     y = rng.poisson(np.exp(rate + 0.5 * case.y.ravel())).astype(float)
     rows = replace(case.rows(), y=y[:, None], noise=0.0)
     kernel = sk.ConstantKernel(variance) * sk.Matern([1.0, 1.5], nu=2.5)
-    model = SiteModel(method_of(Poisson(level=rate), method), Inner())
+    model = SiteObjectives(method_of(Poisson(level=rate), method), Inner())
     solution = infer(model.sparse(rows, case.Z, Options()), kernel)
     assert solution.converged and solution.n_iter <= 30
 

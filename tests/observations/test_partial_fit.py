@@ -210,7 +210,7 @@ def test_the_first_call_is_a_fit():
 def test_sums_are_exact_after_moves():
     X, y, weight = table(300)
     model = in_chunks(small(), X, y[:, 0], weight, chunks=6)
-    assert not model._stream.knowledge[0].few and model.n_iter_ > 0
+    assert not model._stream.warm_starts[0].few and model.n_iter_ > 0
     held = SparseGPRegressor(
         model.kernel_, inducing_init=model.inducing_points_, optimizer=None, normalize_y=False
     )

@@ -18,7 +18,7 @@ from skgp_sparse._engine.problem import Options
 from skgp_sparse.explain.multiclass import SomeClasses
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteModel
+from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.likelihoods._each_class import EachClass
 
@@ -57,7 +57,7 @@ def objectives(basis, spherical):
     inner, found = Inner(tol=1e-16, max_iter=300), []
     for label, likelihood in zip(labels, [EachClass(Probit(), 4), *[Probit()] * 4]):
         rows = ArrayDataset(X, label[:, None])
-        model = SiteModel(Variational(likelihood, spherical), inner)
+        model = SiteObjectives(Variational(likelihood, spherical), inner)
         if basis == "exact":
             found.append(model.exact(rows, Options()))
         else:

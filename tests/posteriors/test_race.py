@@ -13,7 +13,7 @@ from skgp_sparse import SparseGPRegressor, plan
 from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.hyperpriors import NO_PRIOR
-from skgp_sparse.inference.objectives import GaussianModel
+from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.posteriors import _race, _subsets
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._neighbor_search import NearestNeighborSearch
@@ -104,7 +104,7 @@ def test_subsets_go_on_from_one_another():
     X, y = additive(1500)
     kernel = ConstantKernel() * RBF(np.ones(6)) + WhiteKernel(0.5)
     job = job_of(kernel, X, y)
-    begun, curvature = _subsets.begun_on_subsets(job, np.random.RandomState(0))
+    begun, curvature = _subsets.started_on_subsets(job, np.random.RandomState(0))
     assert curvature.pairs and begun.settings.n_restarts == 0
     objective = job.model.exact(job.rows, job.settings.options)
     best = SparseGPRegressor(kernel, posterior="exact", random_state=0).fit(X, y)
@@ -116,7 +116,7 @@ def test_subsets_go_on_from_one_another():
 def test_noise_that_few_rows_put_at_nothing_is_raised():
     X, y = additive(300, noise=1.0)
     rows = ArrayDataset(X, y[:, None] / y.std())
-    objective = GaussianModel(Titsias()).exact(rows, job_of(RBF(), X, y).settings.options)
+    objective = GaussianObjectives(Titsias()).exact(rows, job_of(RBF(), X, y).settings.options)
     quiet = ConstantKernel() * RBF(np.full(6, 4.0)) + WhiteKernel(1e-6, (1e-8, 10.0))
     raised = _subsets._with_likelier_noise(objective, quiet, NO_PRIOR)
     assert_allclose(raised.k2.noise_level, 1e-6 * np.exp(6.0))

@@ -24,7 +24,7 @@ FEWER_ROWS = {  # of the tables of some blocks, which run in seconds then
     "size=(3000": "size=(1000",
 }
 WITH_CODE = [page for page, text in PAGES.items() if "```python" in text] + ["README"]
-MOST_WORDS = dict.fromkeys(PAGES, 1500) | {"extending": 2000}  # all recipes, with their code
+MOST_WORDS = dict.fromkeys(PAGES, 1500) | {"extending": 2150}  # all recipes, with their code
 NEEDED = {  # by what a block contains, the module that it needs
     "pandas": "pandas",
     "polars": "polars",

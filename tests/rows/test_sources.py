@@ -33,7 +33,7 @@ from skgp_sparse._ground import distinct
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational
-from skgp_sparse.inference.site_objective import SiteModel
+from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source
@@ -778,7 +778,7 @@ def test_kinds_of_many_rows(monkeypatch):
     X, y = rows()
     labels = np.where(np.arange(N) < 590, -1.0, 1.0)[:, None]
     few = ArrayDataset(X, labels)
-    model = SiteModel(Variational(Probit(), False))
+    model = SiteObjectives(Variational(Probit(), False))
     expected = model.sample(few, 50, np.random.RandomState(0))
     assert np.sum(labels[expected] > 0) == 5
     monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 100)
