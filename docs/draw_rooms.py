@@ -27,7 +27,9 @@ WORDS = {
 
 def floors():
     """Sets of rooms from the ground up, as the tests know them."""
-    tree = ast.parse((ROOT / "tests" / "repository" / "test_architecture.py").read_text(encoding="utf-8"))
+    tree = ast.parse(
+        (ROOT / "tests" / "repository" / "test_architecture.py").read_text(encoding="utf-8")
+    )
     (found,) = (
         node.value
         for node in tree.body
