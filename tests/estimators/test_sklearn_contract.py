@@ -310,7 +310,7 @@ def test_grid_search_over_parameters_of_posterior_and_solver():
     "parameters, match",
     [
         ({"posterior": "all"}, "'posterior' parameter .* one of .*'inducing', 'neighbors'"),
-        ({"posterior": InducingPoints}, "'posterior' parameter .* object such as"),
+        ({"posterior": InducingPoints}, "'posterior' parameter .* object .no class. such as"),
         ({"solver": Minibatches}, "'solver' parameter .* object such as"),
     ],
 )
