@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.array_dataset import ArrayDataset, joined
+from skgp_sparse._engine.dataset import at
 from skgp_sparse._ground.distinct import is_small
 from skgp_sparse._ground.sklearn_compat import check_any_weight
 from skgp_sparse.rows.checks import check_alpha
@@ -50,10 +51,10 @@ def survey(source, rules, alpha):
             outline = outline or Outline.of(part)
             outline.check(Outline.of(part))
             notes.append(part.label_weights() if rules.labels else part.target_moments())
-        copy = part.subset(np.arange(len(part)))  # some readers fill the same array again and again
-        known.append((copy.weight, copy.offset))
+        every = np.arange(len(part))  # for copies: some readers fill the same array again and again
+        known.append((at(part.weight, every), at(part.offset, every)))
         few = few and is_small(n * outline.n_features)
-        parts = [*parts, copy] if few else []
+        parts = [*parts, part.subset(every)] if few else []
     if outline is None:
         raise ValueError(
             f"{rules.name}: the {kind_of(source)} has no rows, but at least one is required. "

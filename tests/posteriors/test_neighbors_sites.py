@@ -330,3 +330,8 @@ def test_the_posterior_of_all_rows_is_refused_for_labels_in_words():
     X, y = rows_of(Probit())
     with pytest.raises(ValueError, match="no labels"):
         SparseGPClassifier(posterior="rows").fit(X, y)
+
+
+def test_trials_of_wide_tables_have_fewer_rows():
+    numbers = [_neighbors_with_sites.most_trained(d) for d in (2, 64, 256, 6400)]
+    assert numbers == [20_000, 20_000, 10_000, 2000]
