@@ -4,6 +4,7 @@
 are is up to the `ObservationModel` of the estimator.
 """
 
+from functools import partial
 from time import monotonic
 from typing import Any, Literal, TypeVar, overload
 
@@ -13,6 +14,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skgp_sparse._fitted_mean import FittedMean
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import (
@@ -30,16 +32,18 @@ from skgp_sparse.explain.constant_fits import warn_of_constant_fits
 from skgp_sparse.explain.intervals import ScoredRows
 from skgp_sparse.explain.kernel_bounds import warn_of_kernels_at_bounds
 from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
+from skgp_sparse.observations.mean_choice import Fitted, fit_with_mean
 from skgp_sparse.observations.observation_model import fit_all, inducing_points_of, selection_of
 from skgp_sparse.observations.streams import advance
 from skgp_sparse.parameters.parameter_checks import check_parameters, check_restarts
-from skgp_sparse.rows.checks import check_groups
-from skgp_sparse.rows.door import as_passed, opened, read, read_chunk
+from skgp_sparse.rows.checks import check_groups, is_lazy
+from skgp_sparse.rows.door import OpenSource, as_passed, opened, read, read_chunk
 
 _KEPT = (
     "kernel",
     "bound",
     "likelihood",
+    "mean",
     "alpha",
     "normalize_y",
     "multi_class",
@@ -49,7 +53,7 @@ _KEPT = (
 _Self = TypeVar("_Self", bound="SparseGP")
 
 
-class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, BaseEstimator):
+class SparseGP(TypedInputs, FittedMean, Relevance, VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators: one fitted process, or several of binary problems.
 
     A subclass says what its rows are (`_family`).
@@ -77,17 +81,34 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
     def _fit_rows(self, X, y, sample_weight, offset, X_std, groups):
         check_parameters(self, type(self).__name__)
         start = monotonic()
-        family, earlier = self._family().on_the_clock(), self._earlier()
+        family = self._family().on_the_clock()
         rows = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
         groups = check_groups(groups, len(rows) if rows.in_memory else 0, type(self).__name__)
         family.missing = self._lacking(X, rows)
+        is_here = not (is_lazy(X) or isinstance(X, OpenSource))
+        self._check_mean_of_rows(rows, is_here)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
-        family.progress = progress = Progress(self, reporter)
+        fit = partial(self._fit_problems, reporter, self._earlier())
+        found = fit_with_mean(fit, family, rows, groups) if is_here else fit(family, rows)
+        for former in ("_stream", "n_samples_seen_"):
+            vars(self).pop(former, None)
+        self._know_mean(found.drift, found.beside)
+        self._store(found.family, found.fits, found.units)
+        self._know_linear_mean(rows, found.fits, found.units)
+        self._scored_rows = ScoredRows.of(rows, self, groups)
+        self.fit_seconds_ = monotonic() - start
+        self.convergence_ = found.family.progress.runs()
+        reporter.end()
+        return self
+
+    def _fit_problems(self, reporter, earlier, family, rows):
+        """Fits of all problems of some rows, as `Fitted`."""
+        family.progress = Progress(self, reporter)
         jobs = family.jobs(rows, earlier)
         for job in jobs:
             check_restarts(self, job.kernel)
             self._check_gaps_of_rows(job)
-        progress.tell_plans(job.plan for job in jobs)
+        family.progress.tell_plans(job.plan for job in jobs)
         states = family.random_states(check_random_state(self.random_state))
         jobs = family.settled(jobs, states)
         watched = bool(self.verbose) or has_callbacks(self)
@@ -95,19 +116,15 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         warn_of_kernels_at_bounds(family, jobs, fits)
         if self._compares_near_rows:
             warn_of_constant_fits(family, jobs, fits)
-        for former in ("_stream", "n_samples_seen_"):
-            vars(self).pop(former, None)
-        self._store(family, fits, jobs[0].rows.units)
-        self._scored_rows = ScoredRows.of(rows, self, groups)
-        self.fit_seconds_, self.convergence_ = monotonic() - start, progress.runs()
-        reporter.end()
-        return self
+        return Fitted(family, fits, jobs[0].rows.units)
 
     def _learn(self, X, y, sample_weight, offset=None, **known):
         """Learn from rows that arrive later; `known` is handed to the family."""
         with unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
             self._check_kept()
+            self._check_mean_of_stream()
+            self._know_mean()
             family = self._family(**known).on_the_clock()
             family.progress = Progress(self)
             stream, view = self._stream_so_far(family), getattr(self, "_view", None)
@@ -281,7 +298,8 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         self.jitter_ = max(fit.jitter for fit in fits)
         self.selection_ = selection_of(fits)
         vars(self).update(family.attributes(fits, units))
-        self._fits, self._units, self._view = fits, units, family.view(fits, units)
+        self._fits, self._units = fits, units
+        self._view = self._view_of(family.view(fits, units))
         self._kept, self._scores, self._scored_rows = _kept_parameters(self), None, None
         self._see_columns(fits)
 
@@ -347,7 +365,7 @@ def _as_kept(fit):
     """The fit as pickles hold it: its objective has the rows, which not every posterior keeps."""
     if fit.rows is None or (fit.posterior.n_rows_kept and fit.rows.in_memory):
         return fit
-    return fit._replace(objective=None, given=None)
+    return fit._replace(objective=None, given=None, mean=None)
 
 
 def _kept_parameters(estimator):

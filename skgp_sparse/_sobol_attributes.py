@@ -34,7 +34,7 @@ class Relevance:
                 f"{type(self).__name__}.{name} needs training rows in memory. Fit arrays."
             )
         if self._sobol is None:
-            processes = [fit.posterior for fit in self._fits]
+            processes = [self._at_queries(fit.posterior) for fit in self._fits]
             self._sobol = sobol_indices(processes, self._quantiles, self.n_jobs)
         return self._sobol
 

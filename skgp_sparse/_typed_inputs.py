@@ -88,6 +88,8 @@ class TypedInputs:
         """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
         during = "there were none in the column in fit. Impute them, or fit with such rows."
         what = f"X of {type(self).__name__}"
+        further = self._n_drift()
+        X = np.pad(X, ((0, 0), (0, further))) if further else X
         check_gaps(X, self._fits[0].kernel, self._names(), what, during)
 
     def _remedy(self):

@@ -19,6 +19,7 @@ from skgp_sparse._ground.typing import (
     BoundName,
     InitialiserName,
     MaybeArray,
+    MeanName,
     MetricName,
     Optimizer,
     PosteriorName,
@@ -338,6 +339,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         *,
         bound: BoundName | Bound = "auto",
         likelihood: SigmoidName | Binary = "probit",
+        mean: MeanName | Any | None = "auto",
         posterior: PosteriorName | PosteriorMethod = "auto",
         n_inducing: int | AutoName = "auto",
         inducing_init: InitialiserName | npt.ArrayLike | Callable[..., Any] = "auto",
@@ -353,6 +355,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         max_iter_predict: int = 100,
         warm_start: bool = False,
         multi_class: Literal["one_vs_rest", "one_vs_one", "softmax"] = "one_vs_rest",
+        calibration: AutoName | None = "auto",
         categorical_features: npt.ArrayLike | None = "from_dtype",
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
@@ -361,6 +364,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.kernel = kernel
         self.bound = bound
         self.likelihood = likelihood
+        self.mean = mean
         self.posterior = posterior
         self.n_inducing = n_inducing
         self.inducing_init = inducing_init
@@ -376,6 +380,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.max_iter_predict = max_iter_predict
         self.warm_start = warm_start
         self.multi_class = multi_class
+        self.calibration = calibration
         self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs

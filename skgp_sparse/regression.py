@@ -26,6 +26,7 @@ from skgp_sparse._ground.typing import (
     InitialiserName,
     LikelihoodName,
     MaybeArray,
+    MeanName,
     MetricName,
     Optimizer,
     PosteriorName,
@@ -425,6 +426,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         *,
         bound: BoundName | Bound = "auto",
         likelihood: LikelihoodName | Likelihood = "gaussian",
+        mean: MeanName | Any | None = "auto",
         posterior: PosteriorName | PosteriorMethod = "auto",
         n_inducing: int | AutoName = "auto",
         inducing_init: InitialiserName | ArrayLike | Callable[..., Any] = "auto",
@@ -449,6 +451,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         self.kernel = kernel
         self.bound = bound
         self.likelihood = likelihood
+        self.mean = mean
         self.posterior = posterior
         self.n_inducing = n_inducing
         self.inducing_init = inducing_init

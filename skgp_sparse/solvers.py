@@ -69,6 +69,9 @@ class Fit(NamedTuple):
     refit : callable or None, default=None
         ``(job, fit, kernel, moves) -> Fit``, which goes on from the fit with a kernel of other
         noise; None: its solver does.
+    mean : LeftOutMean or None, default=None
+        Predictions of another model, which has a weight beside the process. It is filled in by the
+        estimator.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class Fit(NamedTuple):
     method_name: str = ""
     given: Dataset | None = None
     refit: Callable[..., Any] | None = None
+    mean: Any = None
 
     @property
     def name(self) -> str:

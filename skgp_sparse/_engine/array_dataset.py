@@ -101,6 +101,10 @@ class ArrayDataset(Dataset):
         """The table of ``W x`` (n, r)."""
         return replace(self, X=np.asarray(self.X, float) @ metric.T, original=self.as_passed())
 
+    def with_columns(self, columns: Array) -> "ArrayDataset":
+        """The table whose inputs have further columns (n, q)."""
+        return replace(self, X=np.hstack([self.X, columns]), original=self.as_passed())
+
     def as_passed(self) -> tuple[AnyArray, AnyArray]:
         """The user's own inputs and targets, in their order."""
         return self.original or (self.X, self.y)
@@ -151,7 +155,7 @@ class ArrayDataset(Dataset):
         return replace(
             table.subset(same.first),
             weight=None if np.all(total == 1) else total.astype(float),
-            original=(np.array(self.X), np.array(self.y)),
+            original=(np.array(self.as_passed()[0]), np.array(self.as_passed()[1])),
             merged=self.weight is None,
             places=places,
         )

@@ -18,7 +18,6 @@ import numpy as np
 
 from skgp_sparse._engine.posterior import Posterior, float64
 from skgp_sparse._ground.parallel import slices
-from skgp_sparse.kernels import Missing
 
 _NOISE_SHARE = 0.02  # s
 _VALUES = 32  # K
@@ -66,6 +65,7 @@ class PosteriorWithMissingValues(Posterior):
     posterior: Posterior
     values: np.ndarray
 
+    kernel = property(attrgetter("posterior.kernel"))
     remedy = "No value was missing in these columns in fit: impute those of X."
     name = property(attrgetter("posterior.name"))
     width = property(attrgetter("posterior.width"))
@@ -73,11 +73,10 @@ class PosteriorWithMissingValues(Posterior):
     holds_rows = property(attrgetter("posterior.holds_rows"))
     factor = property(attrgetter("posterior.factor"))
 
-    @property
-    def kernel(self):
-        """The kernel where missing values are medians, for its noise."""
-        medians = np.sort(self.values, axis=0)[_VALUES // 2]
-        return Missing(self.posterior.kernel, columns=[], units=(medians, np.ones_like(medians)))
+    def noise_variance(self, X):
+        """Learned noise variance where missing values are medians."""
+        X, medians = float64(X), np.sort(self.values, axis=0)[_VALUES // 2]
+        return self.posterior.noise_variance(np.where(lacks(X, self.values), medians, X))
 
     def mean(self, X, n_jobs=1):
         """Mean, in the shape of that of the process."""

@@ -242,6 +242,37 @@ class Posterior(ABC):
         std = np.sqrt(self.mean_and_variance(X)[1])
         return std[:, None] * random_state.normal(size=(n_samples, len(X))).T
 
+    def noise_variance(self, X: AnyArray) -> Scalars:
+        """Compute the learned noise, which is part of the kernel.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query.
+
+        Returns
+        -------
+        float or ndarray of shape (n,)
+            Variances of the noise.
+        """
+        return kernels.diagonal(self.kernel, float64(X))[1]
+
+    def prior_variance(self, X: AnyArray) -> Scalars:
+        """Compute the variance of the process before any data, without noise.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query.
+
+        Returns
+        -------
+        float or ndarray of shape (n,)
+            Variances of the latent value.
+        """
+        X = float64(X)
+        return kernels.diagonal(self.kernel, X if self.metric is None else X @ self.metric.T)[0]
+
     def why_not(self, question: str) -> str | None:
         """Say why a question has no answer.
 

@@ -14,7 +14,10 @@ draws are from a distribution with more of them, and the squares of all amplitud
 two densities (importance sampling with a mixture).
 """
 
+from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Matern
@@ -28,6 +31,29 @@ from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_thr
 
 _POWER = 10.0  # of uniform draws, of which small ones are high frequencies
 _LARGER = 0.5  # normal draws, for each column by its square root
+
+
+class Shared(NamedTuple):
+    """Predictions that all functions of a target share."""
+
+    predict: Callable[[np.ndarray], np.ndarray]  # X -> (n, p)
+    factor: np.ndarray  # (p,)
+    target: np.ndarray  # (c,) of each function, -1 for one of a constant
+
+    def __call__(self, X):
+        """Values (n, c)."""
+        values = self.factor * self.predict(X)
+        return np.hstack([values, np.zeros((len(X), 1))])[:, self.target]
+
+    def of_functions(self, places):
+        """Those of some of the functions."""
+        return self._replace(target=self.target[places])
+
+    def in_units(self, units, k):
+        """Those of k functions of each target, in units of y."""
+        varies = units.scale > 0
+        target = np.where(varies, np.cumsum(varies) - 1, -1)
+        return Shared(self.predict, self.factor * units.scale[varies], np.repeat(target, k))
 
 
 class SampledFunctions:
@@ -56,6 +82,12 @@ class SampledFunctions:
         That of values of one row: ``(k,)``, or ``(n_targets, k)``.
     check : callable
         Makes numbers of inputs as users have them, or raises.
+    columns : callable or None
+        ``X -> M``, further columns of the inputs.
+    slope : ndarray of shape (q, d) or None
+        Derivatives of further columns.
+    added : Shared or None
+        A prediction that all functions of a target share, whose gradient is zero.
 
     Examples
     --------
@@ -71,11 +103,24 @@ class SampledFunctions:
     is_one = False  # of several
 
     def __init__(
-        self, harmonics, weights, kernel, Z, coefficients, mean, metric, shape, check=np.asarray
+        self,
+        harmonics,
+        weights,
+        kernel,
+        Z,
+        coefficients,
+        mean,
+        metric,
+        shape,
+        check=np.asarray,
+        columns=None,
+        slope=None,
+        added=None,
     ):
         self.harmonics, self.weights = harmonics, weights
         self.kernel, self.Z, self.coefficients = kernel, Z, coefficients
         self.mean, self.metric, self.shape, self.check = mean, metric, shape, check
+        self.columns, self.slope, self.added = columns, slope, added
 
     def __repr__(self):
         return f"<SampledFunctions, whose values of one row have the shape {self.shape}>"
@@ -91,7 +136,8 @@ class SampledFunctions:
         -------
         ndarray of shape (n_samples, k) or (n_samples, n_targets, k)
         """
-        X = self._seen(X)
+        given = self.check(X)
+        X = self._seen(given)
         values = np.empty((len(X), len(self.mean)))
 
         def fill(block):
@@ -104,6 +150,8 @@ class SampledFunctions:
         with single_threaded_blas():
             for _ in ordered_map(fill, blocks, n_jobs):
                 pass
+        if self.added is not None:
+            values += self.added(given)
         return values.reshape(len(X), *self.shape)
 
     def gradient(self, X):
@@ -119,7 +167,7 @@ class SampledFunctions:
         ndarray of shape (n_samples, k, n_features) or (n_samples, n_targets, k, n_features)
             In units of y and of the columns.
         """
-        X = self._seen(X)
+        X = self._seen(self.check(X))
         slopes = np.empty((len(X), len(self.mean), X.shape[1]))
         for one, coefficients in enumerate(self.coefficients.T):
             pull = kernels.linearize(self.kernel, self.Z, X)[1]
@@ -127,6 +175,7 @@ class SampledFunctions:
             of_prior = self.harmonics.slopes(X, self.weights[:, one])
             slopes[:, one] = of_prior + pull(G, True)[1]
         slopes = slopes if self.metric is None else slopes @ self.metric
+        slopes = slopes if self.slope is None else chained(slopes, self.slope)
         return slopes.reshape(len(X), *self.shape, slopes.shape[2])
 
     def __len__(self):
@@ -149,12 +198,17 @@ class SampledFunctions:
             self.metric,
             chosen.shape,
             self.check,
+            self.columns,
+            self.slope,
+            None if self.added is None else self.added.of_functions(places),
         )
         found.is_one = np.ndim(index) == 0 and not isinstance(index, slice)
         return found
 
     def _seen(self, X):
-        return in_metric(self.metric, self.check(X))
+        if self.columns is not None:
+            X = np.hstack([X, self.columns(X)])
+        return in_metric(self.metric, X)
 
 
 def drawn(posterior, k, n_frequencies, random_state):
@@ -191,6 +245,43 @@ def in_metric_of(drawn, metric):
     return SampledFunctions(*given, metric, drawn.shape, drawn.check)
 
 
+def of_columns(drawn, columns, slope):
+    """Sampled functions of ``x``, where those that were drawn are functions of ``[x, m(x)]``."""
+    found = copy(drawn)
+    found.columns, found.slope = columns, slope
+    return found
+
+
+def in_weighted_mean(drawn, u, weight, spread, predict):
+    """Sampled functions whose mean, with the coefficients u (m, p), is mixed with a prediction.
+
+    Parameters
+    ----------
+    drawn : SampledFunctions
+        In units of standardised targets.
+    u : ndarray of shape (m, p)
+    weight : ndarray of shape (p,)
+        Of the prediction.
+    spread : float
+        Factor of deviations from the mean.
+    predict : callable
+        ``X -> (n, p)``.
+    """
+    k, found = drawn.shape[-1], copy(drawn)
+    mean = np.repeat(u, k, axis=1)
+    own = np.repeat(1.0 - weight, k)
+    found.coefficients = own * mean + spread * (drawn.coefficients - mean)
+    found.weights = spread * drawn.weights
+    found.added = Shared(predict, weight, np.repeat(np.arange(len(weight)), k))
+    return found
+
+
+def chained(slopes, slope):
+    """Derivatives (..., d) with respect to x, from those (..., d + q) to ``[x, m(x)]``."""
+    d = slope.shape[1]
+    return slopes[..., :d] + slopes[..., d:] @ slope
+
+
 def in_units(drawn, units, check):
     """The `SampledFunctions` in units of y (p,), those of constant targets among them."""
     k = drawn.shape[-1]
@@ -202,7 +293,9 @@ def in_units(drawn, units, check):
     weights, coefficients = scaled(drawn.weights), scaled(drawn.coefficients)
     given = drawn.harmonics, weights, drawn.kernel, drawn.Z, coefficients, np.repeat(units.mean, k)
     p = len(units.mean)
-    return SampledFunctions(*given, drawn.metric, (k,) if p == 1 else (p, k), check)
+    shape = (k,) if p == 1 else (p, k)
+    added = drawn.added and drawn.added.in_units(units, k)
+    return SampledFunctions(*given, drawn.metric, shape, check, drawn.columns, drawn.slope, added)
 
 
 def _by_target(draws, p):

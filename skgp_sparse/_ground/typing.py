@@ -38,5 +38,6 @@ PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "ro
 SolverName = Literal["auto", "lbfgs", "stochastic"]
 InitialiserName = Literal["auto", "k-means", "k-means++", "random", "greedy", "rp-cholesky"]
 MetricName = Literal["auto", "ard", "full"]
+MeanName = Literal["auto", "linear", "boosting"]
 PriorName = Literal["auto", "scaled"]
 AutoName = Literal["auto"]

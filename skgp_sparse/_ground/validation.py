@@ -19,7 +19,12 @@ def require(is_right, parameter, value, name, must):
 
 def is_auto(value):
     """Whether a choice is left to the package."""
-    return isinstance(value, str) and value == "auto"
+    return is_name(value, "auto")
+
+
+def is_name(value, name):
+    """Whether the value of a parameter is a name, and not an object or an array."""
+    return isinstance(value, str) and value == name
 
 
 def check_number(value, parameter, name, kind, low, high=np.inf):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.metric import in_metric
 from skgp_sparse._engine.posterior import GRADIENTS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
@@ -61,7 +60,7 @@ def gradients(view, X, latent, parameters, name):
     require(posterior, GRADIENTS, f"{name}: return_gradient")
     with np.errstate(all="ignore"), single_threaded_blas():
         found = posterior.gradients(X, latent, resolve_n_jobs(parameters.n_jobs))
-        signal = kernels.diagonal(posterior.kernel, in_metric(posterior.metric, X))[0]
+        signal = posterior.prior_variance(X)
     units, std = view.units, np.sqrt(found.variance)[:, None]
     least = np.sqrt(np.maximum(found.variance, _RELATIVE_VARIANCE_ROUNDING * signal + _TINY))
     std_slope = 0.5 * found.variance_slope / least[:, None]

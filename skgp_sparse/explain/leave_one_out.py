@@ -4,13 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.feature_posterior import noise_variance
+from skgp_sparse._engine.dataset import Batch
 from skgp_sparse._engine.posterior import LEAVE_ONE_OUT, LeftOut
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.explain.views import centre_and_scale
-
 
 class LooPrediction(NamedTuple):
     """Predictions of training rows, each given all others; see `SparseGPRegressor.loo_predict`.
@@ -53,6 +52,56 @@ class RowPredictions(NamedTuple):
     log_density: np.ndarray  # (k, p)
 
 
+class LeftOutRows(NamedTuple):
+    """Moments of latent values of some of the user's numbers, each given all others."""
+
+    chosen: np.ndarray  # (k,) numbers of the rows, in the order of the user
+    block: Batch  # the rows themselves, with standardised targets
+    mean: np.ndarray  # (k, p)
+    variance: np.ndarray  # (k,)
+    noise: np.ndarray  # (k,) learned, 0 with a likelihood
+
+
+def some_rows(rows, most):
+    """Numbers of at most so many of the user's rows that have a weight."""
+    chosen = np.flatnonzero(rows.row_weights() > 0)
+    if len(chosen) > most:
+        chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:most])
+    return chosen
+
+
+def left_out_numbers(fit, chosen, n_jobs):
+    """`LeftOutRows` of some of the rows (k,) of a fit to numbers."""
+    known, place = np.unique(_in_table(fit, chosen), return_inverse=True)
+    with np.errstate(all="ignore"), single_threaded_blas():
+        left = _left_out(fit, known, resolve_n_jobs(n_jobs))
+    block = fit.rows.block(known[place])
+    noise = np.zeros(len(place))
+    if fit.likelihood is None:
+        noise = np.broadcast_to(_noise_of(fit, block.X), len(place))
+    return LeftOutRows(chosen, block, left.mean[place], left.variance[place], noise)
+
+
+def left_out_labels(fits, view, chosen, n_jobs):
+    """Probabilities (k, n_classes) of some of the rows of fits to labels, without calibration."""
+    columns = [_probabilities(fit, chosen, resolve_n_jobs(n_jobs)) for fit in fits]
+    return view.of_classes(np.column_stack(columns))
+
+
+def _in_table(fit, chosen):
+    """Numbers of the user's rows in the table of a fit."""
+    return chosen if fit.rows.places is None else fit.rows.places[chosen]
+
+
+def _probabilities(fit, chosen, n_jobs):
+    """Probabilities of classes that a problem tells of rows that are left out."""
+    known, place = np.unique(_in_table(fit, chosen), return_inverse=True)
+    with np.errstate(all="ignore"), single_threaded_blas():
+        left = _left_out(fit, known, n_jobs)
+    moments = (np.squeeze(column.T) for column in left)
+    return fit.likelihood.probability(*moments).T[place]
+
+
 def loo_prediction(fit, parameters, name):
     """The `LooPrediction` of the user's own rows, in their order; raises where it is not known.
 
@@ -90,14 +139,14 @@ def loo_probabilities(fits, view, parameters, name):
             f"{name} needs problems that have all rows. Got multi_class='one_vs_one'. Set it to "
             "'one_vs_rest' or 'softmax'."
         )
-    columns, n_jobs = [], resolve_n_jobs(parameters.n_jobs)
-    for fit in fits:
-        rows = _rows_of(fit, name)
-        with np.errstate(all="ignore"), single_threaded_blas():
-            left = _left_out(fit, np.arange(len(rows)), n_jobs)
-        moments = (np.squeeze(column.T) for column in left)
-        columns.append(_in_order(fit.likelihood.probability(*moments).T, rows))
-    return view.of_classes(np.column_stack(columns))
+    rows = [_rows_of(fit, name) for fit in fits][0]
+    of_user = np.arange(len(rows) if rows.places is None else len(rows.places))
+    probabilities = left_out_labels(fits, view, of_user, parameters.n_jobs)
+    if view.calibration is None:
+        return probabilities
+    mean = fits[0].mean
+    latent = None if mean is None else mean.predictions[_in_table(fits[0], of_user)]
+    return view.calibration.combined(probabilities, latent)
 
 
 def _rows_of(fit, name):
@@ -155,6 +204,18 @@ def predicted(fit, n_jobs, chosen):
 
 
 def _left_out(fit, chosen, n_jobs):
+    """`LeftOut` of chosen rows, with another prediction where it has a weight."""
+    left = _left_out_of_process(fit, chosen, n_jobs)
+    return left if fit.mean is None else fit.mean.beside(left, chosen)
+
+
+def _noise_of(fit, X):
+    """Learned noise variance, with the factor of all variances."""
+    noise = fit.posterior.noise_variance(X)
+    return noise if fit.mean is None else fit.mean.spread**2 * noise
+
+
+def _left_out_of_process(fit, chosen, n_jobs):
     """`LeftOut` of chosen rows; those that the posterior was not given are predicted."""
     posterior, used, given = fit.posterior, fit.used_rows, fit.rows
     if used is given:
@@ -179,7 +240,7 @@ def _places_among(rows, others):
 
 def _of_numbers(left, fit, chosen):
     block = fit.rows.block(chosen)
-    noise = np.broadcast_to(noise_variance(fit.posterior.kernel, block.X), len(chosen))
+    noise = np.broadcast_to(_noise_of(fit, block.X), len(chosen))
     known = np.broadcast_to(block.noise, len(chosen))[:, None]
     variance = np.maximum(left.variance + noise, np.finfo(float).tiny)[:, None]
     density = log_normal_density(block.y, left.mean, np.sqrt(variance + known))

@@ -10,7 +10,6 @@ from scipy.special import ndtr, ndtri
 
 from skgp_sparse._engine import sampled_functions
 from skgp_sparse._engine.dataset import row_blocks
-from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse._engine.moments import log_densities_of_targets
 from skgp_sparse._engine.posterior import FUNCTIONS, require
 from skgp_sparse._engine.target_scaler import TargetScaler
@@ -68,7 +67,7 @@ class TargetView(NamedTuple):
         with np.errstate(all="ignore"), single_threaded_blas():
             mean, variance = self.process.predict_normals(X, X_std, resolve_n_jobs(self.n_jobs))
             if not latent:
-                variance = variance + _noise(self.process.kernel, X)[:, None]
+                variance = variance + _noise(self.process, X)[:, None]
             mean, std = self.units.inverse(mean), self.units.inverse_std(np.sqrt(variance))
         return self._shaped(_finite(mean)), self._shaped(_finite(std))
 
@@ -80,7 +79,7 @@ class TargetView(NamedTuple):
 
     def noise_std(self, X):
         """Standard deviation of the learned noise, (n,) or (n, p)."""
-        std = np.sqrt(_noise(self.process.kernel, X))[:, None]
+        std = np.sqrt(_noise(self.process, X))[:, None]
         return self._shaped(_finite(self.units.inverse_std(std)))
 
     def covariance(self, X, latent):
@@ -88,7 +87,7 @@ class TargetView(NamedTuple):
         with np.errstate(all="ignore"):
             cov = self.process.covariance(X)
             if not latent:
-                cov.flat[:: len(cov) + 1] += _noise(self.process.kernel, X)
+                cov.flat[:: len(cov) + 1] += _noise(self.process, X)
             return self._shaped(_finite(cov[:, :, None] * self.units.scale**2))
 
     def quantiles(self, X, q, offset=None):
@@ -123,7 +122,7 @@ class TargetView(NamedTuple):
         """
         mean, variance = self._by_blocks(self.process.mean_and_variance, X)
         if noise:
-            own = _noise(self.process.kernel, X)
+            own = _noise(self.process, X)
             variance = variance + (own if variance.ndim == 1 else own[:, None])
         return _finite(mean), _finite(variance)
 
@@ -136,7 +135,7 @@ class TargetView(NamedTuple):
         n_targets = self.units.n_varying
         of_noise = np.random.RandomState(random_state.randint(2**31))
         draws = self.process.deviations(X, n_targets * n_samples, random_state)
-        noise = np.sqrt(_noise(self.process.kernel, X))
+        noise = np.sqrt(_noise(self.process, X))
         if noise.any() and not latent:
             draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
         draws = self.units.among_constants(draws.reshape(len(X), n_targets, n_samples))
@@ -272,6 +271,7 @@ class LabelView(NamedTuple):
     likelihoods: list
     n_classes: int
     multi_class: str
+    calibration: object = None  # of the probabilities, by a `Calibration`
 
     def on_threads(self, n_jobs):
         """A copy of the view that processes blocks of rows on so many threads."""
@@ -283,6 +283,8 @@ class LabelView(NamedTuple):
 
     def decide(self, X):
         """Index of the class (n,) of every row."""
+        if self.calibration is not None:
+            return np.argmax(self.probabilities(X), axis=1)
         if self.n_classes == 2:
             return (self.latent[0].mean(X) > 0).astype(int)
         probabilities = self._by_problem(X)
@@ -292,7 +294,10 @@ class LabelView(NamedTuple):
 
     def probabilities(self, X):
         """Probabilities of all classes (n, n_classes)."""
-        return self.of_classes(self._by_problem(X))
+        probabilities = self.of_classes(self._by_problem(X))
+        if self.calibration is None:
+            return probabilities
+        return self.calibration.at(probabilities, np.asarray(X, np.float64))
 
     def of_classes(self, probabilities):
         """Class probabilities (n, n_classes) from those of the problems; see `_by_problem`."""
@@ -338,11 +343,11 @@ def _finite(predicted):
     return predicted
 
 
-def _noise(kernel, X):
+def _noise(process, X):
     """Learned noise variance (n,), X read in blocks."""
     blocks = row_blocks(len(X), X.shape[1])
     with np.errstate(all="ignore"):
-        parts = [np.broadcast_to(noise_variance(kernel, X[b]), b.stop - b.start) for b in blocks]
+        parts = [np.broadcast_to(process.noise_variance(X[b]), b.stop - b.start) for b in blocks]
     return np.concatenate(parts)
 
 

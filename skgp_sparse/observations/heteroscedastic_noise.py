@@ -21,7 +21,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import bounds
-from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse._engine.target_scaler import TargetScaler
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
@@ -143,7 +142,7 @@ def _varied(job, fit, family, random_state):
         chosen = np.sort(random_state.permutation(chosen)[:_MOST_ROWS])
     chosen = chosen[np.sort(np.unique(rows.block(chosen).X, axis=0, return_index=True)[1])]
     X, before = rows.block(chosen).X, _left_out(fit, n_jobs, chosen)
-    noise = noise_variance(fit.posterior.kernel, X)
+    noise = fit.posterior.noise_variance(X)
     is_wanted = family.parameters.noise == "learned"
     if not is_wanted and np.median(noise / before.variance[:, 0]) < _LEAST_SHARE:
         return fit, 0.0
@@ -160,7 +159,7 @@ def _varied(job, fit, family, random_state):
         kernel = fit.kernel.k1 + _noise_like(fit.kernel.k2, factor, level)
         other = _fit_again(job, fit, kernel, moves, random_state)
         logs, seen = factor(X), _left_out(other, n_jobs, chosen)
-        change = np.expm1(of_others - logs) * noise_variance(other.posterior.kernel, X)
+        change = np.expm1(of_others - logs) * other.posterior.noise_variance(X)
         gain = _gain(before, seen.mean, seen.variance + seen.known + change[:, None], weight)
         if not is_wanted and gain <= _NATS:
             break

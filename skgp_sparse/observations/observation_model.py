@@ -67,6 +67,8 @@ class ObservationModel(ABC):
         ``(iteration, value, about="", note="", quantity="bound") -> stop?``
     deadline : Deadline
         Of the call.
+    n_drift : int
+        Number of the last columns of X, of which the mean is a linear function.
     """
 
     parameters: Any
@@ -80,6 +82,7 @@ class ObservationModel(ABC):
     missing: Bools | None = None
     progress: Callable[..., Any] | None = None
     deadline: Deadline = Deadline()
+    n_drift: int = 0
 
     def given_kernel(self) -> Kernel | None:
         """The user's kernel, whose columns by name have numbers; None: the default one."""
@@ -89,12 +92,18 @@ class ObservationModel(ABC):
     def feature_names(self) -> list[str] | None:
         """Names of the columns, None where they have none."""
         names = getattr(self.parameters, "feature_names_in_", None)
-        return None if names is None else [*map(str, names)]
+        if names is None:
+            return None
+        names = [*map(str, names)]
+        return names + unused_names(names, self.n_drift)
 
     def columns(self) -> ColumnTable:
         """The `ColumnTable` that the default kernel follows."""
         categories: Any = [*getattr(self.parameters, "categories_", ())]
-        return ColumnTable(self.feature_names(), categories, self.missing)
+        missing = self.missing
+        if missing is not None:
+            missing = np.append(missing, np.zeros(self.n_drift, dtype=bool))
+        return ColumnTable(self.feature_names(), categories, missing, self.n_drift)
 
     @abstractmethod
     def jobs(self, rows: Dataset, earlier: Any) -> list[Job]:
@@ -297,6 +306,14 @@ class ObservationModel(ABC):
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
         return resolve_inducing(self.parameters.inducing_init, n_inducing, n_features, self.name)
+
+
+def unused_names(names: list[str], count: int) -> list[str]:
+    """Names of columns of a drift, none of which is among others."""
+    word = "mean"
+    while any(name.startswith(word) for name in names):
+        word += "_"
+    return [word] if count == 1 else [f"{word}{k}" for k in range(count)]
 
 
 def deadline_of(parameters: Any, name: str) -> Deadline:

@@ -3,6 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
@@ -10,6 +11,7 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import BOOLS, check_number, require
 from skgp_sparse.hyperpriors import HyperPrior
 from skgp_sparse.parameters.choices import is_gaussian
+from skgp_sparse.parameters.mean_functions import check_mean
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.solvers import check_solver
 
@@ -70,6 +72,7 @@ def check_parameters(estimator, name):
         require(isinstance(value, BOOLS), parameter, value, name, "True or False")
     if "noise" in given:
         check_noise(estimator, name)
+    check_mean(estimator.mean, is_classifier(estimator), name)
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
     is_size = isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1

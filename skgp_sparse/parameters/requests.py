@@ -26,12 +26,15 @@ from skgp_sparse.solvers import resolve_solver
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
 
 
-def request_of(family: Any, posterior: PosteriorMethod) -> Request:
-    """`Request` from the parameters of the estimator of an `ObservationModel`."""
+def request_of(family: Any, posterior: PosteriorMethod, kernel: Kernel | None = None) -> Request:
+    """`Request` from the parameters of the estimator of an `ObservationModel`.
+
+    `kernel` is that of a job, in the place of the default one where it has a drift.
+    """
     given = family.parameters
     return Request(
         posterior=posterior,
-        kernel=given.kernel,
+        kernel=kernel if family.n_drift else given.kernel,
         likelihood=given.likelihood,
         has_sites=family.has_sites,
         n_latent=family.likelihood.n_latent if family.has_sites else 1,
@@ -68,7 +71,8 @@ def job_of(
 ) -> Job:
     """The `Job` of a table, by its plan."""
     _check_rows(family, rows)
-    request, given = request_of(family, posterior), family.parameters
+    request, given = request_of(family, posterior, kernel), family.parameters
+    is_free = given.kernel is None and not family.n_drift
     planned = plan(request, facts_of(rows, kernel, request))
     size, n = planned.n_inducing, len(rows)
     initialise, are_given = family.initialiser(size, rows.n_features)
@@ -92,11 +96,11 @@ def job_of(
             deadline=family.deadline,
             progress=family.progress and partial(family.progress, about=name),
         ),
-        is_free=given.kernel is None,
+        is_free=is_free,
         tries_logarithms=planned.tries_logarithms,
         plan=planned.summary,
         metric=given.metric,
-        spreads=rows.scale(NO_EFFECT if given.kernel is None else 1.0),
+        spreads=rows.scale(NO_EFFECT if is_free else 1.0),
     )
 
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse.posteriors._calibration import log_densities
 from skgp_sparse.posteriors._contract import Candidate
 
@@ -146,7 +145,7 @@ class ValidationSet:
     def predicted(self, process, n_jobs):
         """Mean and variance by a `Posterior`, its learned noise included, and no known one."""
         mean, variance = process.mean_and_variance(self.block.X, n_jobs)
-        variance = variance + noise_variance(process.kernel, self.block.X)
+        variance = variance + process.noise_variance(self.block.X)
         return mean, np.maximum(variance, np.finfo(float).tiny)
 
     def sample(self, size):

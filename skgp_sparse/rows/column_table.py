@@ -11,6 +11,7 @@ class ColumnTable(NamedTuple):
     names: list | None = None
     categories: tuple = ()  # by name or, where there are no names, by number
     missing: np.ndarray | None = None  # (d,) whether values are missing; None: none are
+    n_drift: int = 0  # number of the last columns, of which the mean is a linear function
 
     def codes(self):
         """Numbers of the categories."""

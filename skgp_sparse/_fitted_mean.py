@@ -1,0 +1,87 @@
+"""What a fitted estimator predicts beside its process: a drift, a weighted mean, a calibration."""
+
+import numpy as np
+
+from skgp_sparse._engine.posterior_with_drift import PosteriorWithDrift
+from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import is_auto
+from skgp_sparse.explain.weighted_means import Calibration, WeightedMean
+from skgp_sparse.parameters.mean_functions import LinearMean, MeanFunction, linear_regression
+
+
+class FittedMean:
+    """A mixin of estimators that have a mean beside their process."""
+
+    _drift: LinearMean | MeanFunction | None = None
+    _beside: WeightedMean | Calibration | None = None
+
+    def _know_mean(self, drift=None, beside=None):
+        """Keep what is predicted beside a process."""
+        self._drift, self._beside = drift, beside
+        function = getattr(beside, "function", drift)
+        self.mean_ = function.as_attribute() if isinstance(function, MeanFunction) else None
+
+    def _know_linear_mean(self, rows, fits, units):
+        """Keep the linear function that is the drift of fits to rows."""
+        if isinstance(self._drift, LinearMean):
+            each = [linear_regression(self._drift, fit.posterior, rows, units) for fit in fits]
+            self.mean_ = each[0] if len(each) == 1 else each
+
+    def _n_drift(self):
+        """Number of the columns that the process has besides those of X."""
+        return 0 if self._drift is None else np.size(self._drift.centre)
+
+    def _with_drift(self, rows):
+        """Rows that the mean does not know, with its columns."""
+        if self._drift is None:
+            return rows
+        return rows.with_columns(self._drift.columns(np.asarray(rows.X, np.float64)))
+
+    def _view_of(self, view):
+        """The view of fits, with what is predicted beside them."""
+        if self._drift is not None or isinstance(self._beside, WeightedMean):
+            view = view.seen_through(self._at_queries)
+        if isinstance(self._beside, Calibration):
+            view = view._replace(calibration=self._beside)
+        return view
+
+    def _at_queries(self, process):
+        """The process as a function of X, beside its mean."""
+        if self._drift is not None:
+            slope = self._drift.slope(self.n_features_in_)
+            process = PosteriorWithDrift(process, self._drift.columns, slope)
+        return self._beside.of(process) if isinstance(self._beside, WeightedMean) else process
+
+    def _mean_part(self, X):
+        """What the mean contributes at queries (n, d), in units of y or latent; 0 without one."""
+        if isinstance(self._beside, WeightedMean):
+            return self._beside.weight * self._beside.function.latent(X)
+        if isinstance(self._drift, LinearMean):
+            return np.reshape(self.mean_.predict(self._drift.filled(X)), (len(X), -1))
+        return 0.0 if self._drift is None else self._drift.latent(X)
+
+    def _check_mean_of_stream(self):
+        """Raise if a mean was chosen, which rows that arrive later do not have."""
+        if not (self.mean is None or is_auto(self.mean)):
+            raise ValueError(
+                f"{type(self).__name__}.partial_fit has no mean={as_text(self.mean)}, which is "
+                "fitted to all rows at once. Call fit with all rows, or set mean to None."
+            )
+
+    def _check_mean_of_rows(self, rows, is_here):
+        """Raise if a mean that was chosen cannot be that of rows; `is_here`: they are an array."""
+        mean, name = self.mean, type(self).__name__
+        if mean is None or is_auto(mean):
+            return
+        reasons = {
+            "an array or a data frame": not is_here,
+            "inputs that are known, without X_std": rows.X_std is not None,
+            "no offset": getattr(rows, "offset", None) is not None,
+            "inducing_init to be a name": not isinstance(self.inducing_init, str),
+        }
+        for reason, is_wrong in reasons.items():
+            if is_wrong:
+                raise ValueError(
+                    f"{name}: mean={as_text(mean)} needs {reason}. Change this, or set mean to "
+                    "None."
+                )

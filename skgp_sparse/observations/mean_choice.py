@@ -1,0 +1,244 @@
+"""The mean of a fit: a drift, or a weighted mean with weights from rows that are left out.
+
+Where the user passes a kernel, or the mean is "linear", the process has a drift of the mean, and
+explains what the mean does not. The default kernel sees all columns, as the mean does: both predict
+the same, and their weighted mean is better than either (`explain.weighted_means`). Probabilities of
+labels are calibrated by the same rows.
+"""
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.utils import check_random_state
+
+from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._ground.validation import is_auto, is_name
+from skgp_sparse.explain.leave_one_out import (
+    left_out_labels,
+    left_out_numbers,
+    some_rows,
+    why_unknown,
+)
+from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, WeightedMean, calibrated
+from skgp_sparse.observations.observation_model import ObservationModel
+from skgp_sparse.parameters.mean_functions import LinearMean, MeanFunction, cross_fitted, linear
+from skgp_sparse.solvers import Fit
+
+FEWEST_ROWS = 200  # of which a fifth tells enough of a mean
+_MOST_CLASSES = 20  # whose boosting takes no longer than their processes
+_ROWS = 2000  # that are left out
+_STANDARD_ERRORS = 2.0  # by which a gain is more than chance
+_LEAST_GAIN = 0.004  # nats per row that a mean or a calibration has to be worth
+_MOST = 3.0  # nats that a row can gain or lose
+_LEAST_PROBABILITY = 1e-4  # of a label: one row should not decide
+_LEAST_RATIO = 0.01  # of variances with and without a mean
+_TINY = np.finfo(float).tiny
+
+
+class Fitted(NamedTuple):
+    """Fits of all problems, and what is predicted beside their processes.
+
+    Parameters
+    ----------
+    family : ObservationModel
+    fits : list of Fit
+    units : TargetScaler
+    drift : LinearMean, MeanFunction or None
+        Columns that the processes were given.
+    beside : WeightedMean, Calibration or None
+        What changes predictions of the processes.
+    """
+
+    family: ObservationModel
+    fits: list[Fit]
+    units: TargetScaler
+    drift: LinearMean | MeanFunction | None = None
+    beside: WeightedMean | Calibration | None = None
+
+
+def fit_with_mean(
+    fit: Callable[[ObservationModel, Any], Fitted], family: ObservationModel, rows: Any, groups: Any
+) -> Fitted:
+    """Fit rows, with the mean that the user has chosen, or with one that pays.
+
+    Parameters
+    ----------
+    fit : callable
+        ``(family, rows) -> Fitted``.
+    family : ObservationModel
+        Its parameters have a mean.
+    rows : ArrayDataset
+        As the user passed them.
+    groups : ndarray of shape (n,) or None
+        Rows of one group are left out together of the fits of a mean.
+    """
+    parameters = family.parameters
+    mean, is_default = parameters.mean, parameters.kernel is None
+    if mean is not None and (is_name(mean, "linear") or not (is_default or is_auto(mean))):
+        return _with_drift(fit, family, rows, groups)
+    found = fit(family, rows)
+    if not is_default or not _may_leave_out(found, rows):
+        if not (mean is None or is_auto(mean)):
+            _refuse(found, mean)
+        return found
+    function, latent = None, None
+    if mean is not None and (not is_auto(mean) or _may_have_mean(found, rows)):
+        function, latent = _cross_fitted(found.family, rows, groups)
+    if rows.classes is not None:
+        return _of_labels(found, rows, function, latent)
+    return found if function is None else _of_numbers(found, rows, function, latent)
+
+
+def _with_drift(fit, family, rows, groups):
+    """The fit of a process that is given columns, of which its mean is linear."""
+    if is_name(family.parameters.mean, "linear"):
+        drift, columns = linear(rows, family.columns().codes())
+    else:
+        drift, latent = _cross_fitted(family, rows, groups)
+        columns = (latent - drift.centre) / drift.scale
+    family = copy(family)
+    family.n_drift = columns.shape[1]
+    return fit(family, rows.with_columns(columns))._replace(drift=drift)
+
+
+def _cross_fitted(family, rows, groups):
+    given, codes = family.parameters, family.columns().codes()
+    mean = "boosting" if is_auto(given.mean) else given.mean
+    random_state = check_random_state(given.random_state)
+    return cross_fitted(mean, rows, given, groups, random_state, codes, family.name)
+
+
+def _may_leave_out(found, rows):
+    """Whether rows can be left out of fits, each of which has all of them."""
+    multi_class = getattr(found.family, "multi_class", "one_vs_rest")
+    is_plain = rows.in_memory and rows.X_std is None and multi_class != "one_vs_one"
+    return is_plain and all(why_unknown(fit) is None for fit in found.fits)
+
+
+def _refuse(found, mean):
+    reason = next(filter(None, map(why_unknown, found.fits)), "needs problems that have all rows.")
+    raise ValueError(
+        f"{found.family.name}: the weight of a mean comes from rows that are left out, which "
+        f"{reason} Or set mean to None."
+    )
+
+
+def _may_have_mean(found, rows):
+    """Whether "auto" looks for a mean: where there is enough to learn from, and time."""
+    given, n_classes = found.family.parameters, 0 if rows.classes is None else len(rows.classes)
+    is_open = given.optimizer is not None and rows.offset is None and n_classes <= _MOST_CLASSES
+    is_open = is_open and not found.family.deadline.is_over()
+    return is_open and rows.total_weight() >= FEWEST_ROWS
+
+
+# -- numbers ---------------------------------------------------------------------------
+
+
+def _of_numbers(found, rows, function, latent):
+    """The fit beside a mean, unless "auto" finds that it does not pay."""
+    (fit,), n_jobs = found.fits, found.family.parameters.n_jobs
+    left = left_out_numbers(fit, some_rows(rows, _ROWS), n_jobs)
+    level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
+    mean = WeightedMean(function, found.units, level, np.zeros(1), 1.0)
+    predicted = mean.standardised(latent)
+    weigh = _least_squares if fit.likelihood is None else _most_likely
+    weight, spread = weigh(fit, left, predicted[left.chosen])
+    before, after = (
+        _densities(fit, left, predicted[left.chosen], *weights)
+        for weights in ((np.zeros_like(weight), 1.0), (weight, spread))
+    )
+    if is_auto(found.family.parameters.mean) and not _is_clear(after - before):
+        return found
+    mean = mean._replace(weight=weight, spread=spread)
+    fit = fit._replace(mean=LeftOutMean(_in_table(fit, predicted), weight, spread))
+    return found._replace(fits=[fit], beside=mean)
+
+
+def _least_squares(fit, left, predicted):
+    """Weight (p,) of a prediction (k, p), and the factor of standard deviations."""
+    variance = (left.variance + left.noise + left.block.noise)[:, None]
+    unit = np.broadcast_to(left.block.weight, len(left.chosen))[:, None] / variance
+    error, change = left.block.y - left.mean, predicted - left.mean
+    slope = np.sum(unit * error * change, axis=0)
+    weight = np.clip(slope / np.maximum(np.sum(unit * change**2, axis=0), _TINY), 0.0, 1.0)
+    rest = error - weight * change
+    ratio = np.sum(unit * rest**2) / max(np.sum(unit * error**2), _TINY)
+    return weight, float(np.sqrt(np.clip(ratio, _LEAST_RATIO, 1.0)))
+
+
+def _most_likely(fit, left, predicted):
+    """The weight (1,) with the highest density of responses; standard deviations stay."""
+
+    def loss(weight):
+        return -np.mean(_densities(fit, left, predicted, np.array([weight]), 1.0))
+
+    return np.array([minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded").x]), 1.0
+
+
+def _densities(fit, left, predicted, weight, spread):
+    """Log densities (k,) of rows that are left out of a weighted mean, averaged over targets."""
+    mean = (1.0 - weight) * left.mean + weight * predicted
+    variance = spread**2 * left.variance
+    if fit.likelihood is not None:
+        latent = mean[:, 0] + left.block.offset
+        return fit.likelihood.tilted(left.block.y[:, 0], latent, variance)[0]
+    std = np.sqrt(variance + spread**2 * left.noise + left.block.noise)
+    return log_normal_density(left.block.y, mean, std[:, None]).mean(axis=1)
+
+
+def _in_table(fit, values):
+    """Values (n, q) in the order of the rows of a fit, from those of the user's rows."""
+    places = fit.rows.places
+    if places is None:
+        return values
+    table = np.zeros((len(fit.rows), values.shape[1]))
+    table[places[places >= 0]] = values[places >= 0]
+    return table
+
+
+# -- labels ----------------------------------------------------------------------------
+
+
+def _of_labels(found, rows, function, latent):
+    """The fits, whose probabilities are calibrated with or without a mean, where this pays."""
+    given = found.family.parameters
+    chosen = some_rows(rows, _ROWS)
+    view = found.family.view(found.fits, found.units)
+    own = left_out_labels(found.fits, view, chosen, given.n_jobs)
+    labels, weight = np.ravel(rows.y)[chosen], rows.row_weights()[chosen]
+    best, density = None, _logs(own, labels)
+    options = [(None, None)] if given.calibration is not None else []
+    options += [(function, latent[chosen])] if function is not None else []
+    for other, others in options:
+        calibration = calibrated(own, labels, weight, other, others)
+        changed = _logs(calibration.combined(own, others), labels)
+        is_chosen = other is not None and not is_auto(given.mean)
+        if is_chosen or _is_clear(changed - density):
+            best, density = calibration, changed
+    if best is None:
+        return found
+    fits = found.fits
+    if best.function is not None:
+        mean = LeftOutMean(_in_table(fits[0], latent))
+        fits = [fits[0]._replace(mean=mean), *fits[1:]]
+    return found._replace(fits=fits, beside=best)
+
+
+def _logs(probabilities, labels):
+    of_labels = probabilities[np.arange(len(labels)), labels]
+    return np.log(np.maximum(of_labels, _LEAST_PROBABILITY))
+
+
+def _is_clear(gain):
+    """Whether gains (k,) of rows, in nats, are more than chance, and worth a mean.
+
+    Gains of single rows are limited, as a few outliers should not decide.
+    """
+    limited = np.clip(gain, -_MOST, _MOST)
+    error = np.std(limited) / np.sqrt(len(gain))
+    is_more = np.mean(limited) > max(_LEAST_GAIN, _STANDARD_ERRORS * error)
+    return bool(is_more and np.mean(gain) > 0.0)

@@ -1,0 +1,292 @@
+"""Mean functions: what other estimators predict of a row, as further columns of X.
+
+Training rows have predictions of fits without them (cross-fitting, five folds), queries those of a
+fit to all rows. Rows with equal inputs, or of one group, are in the same fold. The columns are
+latent values, in units of their standard deviations: numbers as they are, logarithms where a
+likelihood has a logarithmic link, and logits of classes. The mean "linear" has the numbers of X
+themselves, of which the process has a drift.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.linear_model import LinearRegression
+from sklearn.utils.validation import has_fit_parameter
+
+from skgp_sparse._engine.moments import or_one
+from skgp_sparse._ground.distinct import Distinct
+from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.validation import require
+from skgp_sparse.likelihoods import domain_of
+from skgp_sparse.parameters.choices import is_gaussian
+from skgp_sparse.parameters.drift import variance_of_drift
+
+NAMES = "auto", "boosting", "linear"
+N_FOLDS, FEWEST_ROWS = 5, 10
+_OF_TREES = ("HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees")
+_MOST_LEVELS = 255  # of a category that boosting takes
+_LEAST_PROBABILITY = 1e-6
+_LEAST_SHARE = 1e-6  # of the mean of targets, below which no logarithm is taken
+
+
+class MeanFunction(NamedTuple):
+    """A fitted mean.
+
+    Parameters
+    ----------
+    estimators : tuple
+        Fitted regressors, one for each target, or one classifier.
+    n_classes : int
+        Number of classes, 0 of numbers.
+    least : float or None
+        Smallest prediction of which a logarithm is taken; None: predictions as they are.
+    centre, scale : ndarray of shape (q,)
+        Means and standard deviations of the columns of the training rows.
+    """
+
+    estimators: tuple
+    n_classes: int = 0
+    least: float | None = None
+    centre: Array | float = 0.0
+    scale: Array | float = 1.0
+
+    def columns(self, X: Array) -> Array:
+        """Columns (n, q) of rows (n, d)."""
+        return (self.latent(X) - self.centre) / self.scale
+
+    def latent(self, X: Array) -> Array:
+        """Latent values (n, q) of rows (n, d)."""
+        if self.n_classes:
+            return self._logits(self.estimators[0], X)
+        values = np.column_stack([np.ravel(one.predict(X)) for one in self.estimators])
+        return values if self.least is None else np.log(np.maximum(values, self.least))
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the gradient is zero nearly everywhere, as that of trees is."""
+        return all(type(one).__name__.startswith(_OF_TREES) for one in self.estimators)
+
+    def slope(self, d: int) -> Array | None:
+        """Derivatives (q, d) of the columns; None where they are not known."""
+        return np.zeros((np.size(self.centre), d)) if self.is_flat else None
+
+    def as_attribute(self):
+        """The fitted estimator, or a list of one for each of several targets."""
+        return self.estimators[0] if len(self.estimators) == 1 else [*self.estimators]
+
+    def _logits(self, classifier, X):
+        known = np.full((len(X), self.n_classes), _LEAST_PROBABILITY)
+        known[:, classifier.classes_] = classifier.predict_proba(X)
+        logs = np.log(np.maximum(known, _LEAST_PROBABILITY))
+        if self.n_classes == 2:
+            return logs[:, 1:] - logs[:, :1]
+        return logs - logs.mean(axis=1, keepdims=True)
+
+
+class LinearMean(NamedTuple):
+    """The numbers of X, of which the mean is a linear function.
+
+    Parameters
+    ----------
+    chosen : ndarray of shape (q,)
+        Columns of X that are numbers.
+    centre, scale : ndarray of shape (q,)
+        Means and standard deviations of the columns.
+    """
+
+    chosen: Array
+    centre: Array
+    scale: Array
+
+    def columns(self, X: Array) -> Array:
+        """Columns (n, q) of rows (n, d); missing values are the mean."""
+        return np.nan_to_num((X[:, self.chosen] - self.centre) / self.scale)
+
+    def filled(self, X: Array) -> Array:
+        """Rows (n, d) whose missing values are the mean."""
+        X = np.array(X, dtype=np.float64)
+        own = X[:, self.chosen]
+        X[:, self.chosen] = np.where(np.isnan(own), self.centre, own)
+        return X
+
+    def slope(self, d: int) -> Array:
+        """Derivatives (q, d) of the columns."""
+        slope = np.zeros((len(self.chosen), d))
+        slope[np.arange(len(self.chosen)), self.chosen] = 1.0 / self.scale
+        return slope
+
+
+def check_mean(mean, labels, name):
+    """Raise unless a mean is one."""
+    if mean is None or (isinstance(mean, str) and mean in NAMES):
+        return
+    kind, is_right = ("classifier", is_classifier) if labels else ("regressor", is_regressor)
+    takes = hasattr(mean, "fit") and not isinstance(mean, type) and is_right(mean)
+    takes = takes and hasattr(mean, "predict_proba" if labels else "predict")
+    must = f"None, one of {NAMES}, or an object of a {kind}" + " with predict_proba" * labels
+    require(takes, "mean", mean, name, must)
+
+
+def linear(rows, codes):
+    """The `LinearMean` of rows, and its columns (n, q)."""
+    chosen = np.setdiff1d(np.arange(rows.n_features), codes)
+    mean, spread, _ = rows.input_moments()
+    found = LinearMean(chosen, mean[chosen], or_one(spread[chosen]))
+    return found, found.columns(rows.X)
+
+
+def linear_regression(mean, process, rows, units):
+    """The drift of a process as a `LinearRegression` of X, in the units of y.
+
+    Where predictions come from neighbours, coefficients differ from place to place, and those of
+    least squares to predictions of training rows take their place.
+
+    Parameters
+    ----------
+    mean : LinearMean
+    process : Posterior
+        Of the columns of X and of the mean.
+    rows : ArrayDataset
+        As the user passed them.
+    units : TargetScaler
+        Of the process.
+    """
+    d, q = rows.n_features, len(mean.chosen)
+    if process.points is None:
+        h = mean.columns(rows.X)
+        predicted = process.mean(np.hstack([rows.X, h]))
+        of_rows = LinearRegression().fit(h, predicted, rows.weight)
+        slopes, constant = of_rows.coef_, of_rows.intercept_
+    else:
+        Z, u = process.points
+        prior = variance_of_drift(process.kernel)
+        slopes, constant = prior * u.T @ Z[:, -q:], prior * u.sum(axis=0)
+    slopes = (units.inverse(slopes.T) - units.mean).T @ mean.slope(d)
+    constant = units.inverse(constant[None])[0] - slopes[:, mean.chosen] @ mean.centre
+    found = LinearRegression()
+    found.coef_, found.intercept_, found.n_features_in_ = slopes, constant, d
+    if len(slopes) == 1:
+        found.coef_, found.intercept_ = slopes[0], float(constant[0])
+    return found
+
+
+def cross_fitted(mean, rows, parameters, groups, random_state, codes, name):
+    """A `MeanFunction`, and the latent values (n, q) that fits without them predict of rows.
+
+    Parameters
+    ----------
+    mean : "boosting" or estimator
+    rows : ArrayDataset
+        Rows as users passed them, labels as indices of classes.
+    parameters : estimator
+        That has the mean.
+    groups : ndarray of shape (n,) or None
+        Rows of one group are left out together.
+    random_state : RandomState
+        It draws folds, and the random states of fits.
+    codes : list of int
+        Columns that are categories.
+    name : str
+        Of the estimator, for errors.
+
+    Raises
+    ------
+    ValueError
+        If there are too few rows, or the mean takes no weights and there are some.
+    """
+    form = rows.in_one_form() if groups is None else rows.counting()
+    seed = random_state.randint(2**31 - 1)
+    template = _prepared(mean, rows, parameters, codes, seed)
+    if form.weight is not None and not has_fit_parameter(template, "sample_weight"):
+        raise ValueError(
+            f"{name}: rows have weights (or are repeated), which mean={as_text(mean)} does not "
+            "take. Pass a mean whose fit has sample_weight, or set mean to None."
+        )
+    if groups is not None and rows.weight is not None:
+        groups = groups[rows.weight > 0]
+    folds, latent = _folds(form, groups, np.random.RandomState(seed), name), None
+    for fold in range(folds.max() + 1):
+        left_out = folds == fold
+        part = _fitted(template, form, np.flatnonzero(~left_out), rows, parameters)
+        own = part.latent(form.X[left_out].astype(np.float64))
+        latent = np.empty((len(form), own.shape[1])) if latent is None else latent
+        latent[left_out] = own
+    found = _fitted(template, form, np.arange(len(form)), rows, parameters)
+    found = found._replace(centre=latent.mean(axis=0), scale=or_one(latent.std(axis=0)))
+    return found, _of_user(latent, form, rows)
+
+
+def _of_user(latent, form, rows):
+    """Latent values of the user's own rows; those without weight have zeros."""
+    if form.places is not None:
+        return np.vstack([latent, np.zeros_like(latent[:1])])[form.places]
+    full = np.zeros((len(rows), latent.shape[1]))
+    full[rows.row_weights() > 0] = latent
+    return full
+
+
+def _prepared(mean, rows, parameters, codes, seed):
+    """An unfitted copy of the mean, with a random state."""
+    if isinstance(mean, str):
+        return boosting(rows, parameters, codes, seed)
+    template = clone(mean)
+    states = {
+        key: seed
+        for key, value in template.get_params().items()
+        if (key == "random_state" or key.endswith("__random_state")) and value is None
+    }
+    return template.set_params(**states)
+
+
+def boosting(rows, parameters, codes, seed):
+    """Gradient boosting on histograms, with the loss of the likelihood."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    few = [j for j in codes if np.nanmax(rows.X[:, j], initial=0) < _MOST_LEVELS]
+    options = {"categorical_features": few or None, "random_state": seed}
+    if rows.classes is not None:
+        return HistGradientBoostingClassifier(**options)
+    return HistGradientBoostingRegressor(loss=_loss(parameters.likelihood), **options)
+
+
+def _loss(likelihood):
+    """The loss of boosting whose predictions are means of responses."""
+    domain = None if is_gaussian(likelihood) else domain_of(likelihood)
+    if domain is None or not domain.is_never_negative:
+        return "squared_error"
+    return "gamma" if 0.0 in domain.without else "poisson"
+
+
+def _folds(form, groups, random_state, name):
+    """Numbers of folds (n,); equal inputs and groups are together, classes are in all of them."""
+    X = np.asarray(form.X, np.float64)
+    index = Distinct.of(X).index if groups is None else np.unique(groups, return_inverse=True)[1]
+    first = np.unique(index, return_index=True)[1]
+    if (len(first) < FEWEST_ROWS and groups is None) or len(first) < 2:
+        raise ValueError(
+            f"{name}: a mean is fitted five times without a fifth of the rows, which needs at "
+            f"least {FEWEST_ROWS} different rows, or two groups. Got {len(first)}. Set mean to "
+            "None."
+        )
+    order = random_state.permutation(len(first))
+    if form.classes is not None:
+        order = order[np.argsort(form.y[first[order]], kind="stable")]
+    fold = np.empty(len(first), int)
+    fold[order] = np.arange(len(first)) % min(N_FOLDS, len(first))
+    return fold[index]
+
+
+def _fitted(template, form, chosen, rows, parameters):
+    """The `MeanFunction` of some rows."""
+    X, y = form.X[chosen].astype(np.float64), form.y[chosen]
+    weight = {} if form.weight is None else {"sample_weight": form.weight[chosen]}
+    if rows.classes is not None:
+        classifier = clone(template).fit(X, y.ravel(), **weight)
+        return MeanFunction((classifier,), len(rows.classes))
+    estimators = tuple(clone(template).fit(X, column, **weight) for column in y.T)
+    is_positive = not is_gaussian(parameters.likelihood)
+    is_positive = is_positive and domain_of(parameters.likelihood).is_never_negative
+    least = _LEAST_SHARE * max(np.average(y), np.finfo(float).tiny) if is_positive else None
+    return MeanFunction(estimators, 0, least)
