@@ -4,7 +4,11 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.missing_values import PosteriorWithMissingValues, lacks, spread_values
+from skgp_sparse._engine.predictions.missing_values import (
+    PosteriorWithMissingValues,
+    lacks,
+    spread_values,
+)
 from skgp_sparse.kernels import categories, has_missing
 from skgp_sparse.rows.checks import FLOATS, check_in_memory, check_readable, is_lazy, on_numpy
 from skgp_sparse.rows.columns import as_table

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import cloudpickle
 import numpy as np
 
-from skgp_sparse._engine.dataset import Layout, row_blocks
-from skgp_sparse._engine.moments import Moments, moments_of
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.dataset import Layout, row_blocks
+from skgp_sparse._engine.data.moments import Moments, moments_of
+from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.explain.multiclass import Task
 from skgp_sparse.rows.survey import Outline, about_rows

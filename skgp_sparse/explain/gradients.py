@@ -3,8 +3,8 @@
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.metric import in_metric
-from skgp_sparse._engine.posterior import GRADIENTS, require
+from skgp_sparse._engine.predictions.metric import in_metric
+from skgp_sparse._engine.predictions.posterior import GRADIENTS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.parameters.choices import is_gaussian

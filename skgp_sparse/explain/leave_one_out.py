@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.feature_posterior import noise_variance
-from skgp_sparse._engine.posterior import LEAVE_ONE_OUT, LeftOut
+from skgp_sparse._engine.predictions.feature_posterior import noise_variance
+from skgp_sparse._engine.predictions.posterior import LEAVE_ONE_OUT, LeftOut
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas

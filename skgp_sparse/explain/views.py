@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skgp_sparse._engine import sampled_functions
-from skgp_sparse._engine.dataset import row_blocks
-from skgp_sparse._engine.feature_posterior import noise_variance
-from skgp_sparse._engine.moments import log_densities_of_targets
-from skgp_sparse._engine.posterior import FUNCTIONS, require
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.dataset import row_blocks
+from skgp_sparse._engine.data.moments import log_densities_of_targets
+from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.predictions import sampled_functions
+from skgp_sparse._engine.predictions.feature_posterior import noise_variance
+from skgp_sparse._engine.predictions.posterior import FUNCTIONS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.explain import multiclass

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.collapsed_sites import Cores
-from skgp_sparse._engine.per_row import Bundles, PerRow, by_row
-from skgp_sparse._engine.problem import Observations
+from skgp_sparse._engine.data.per_row import Bundles, PerRow, by_row
+from skgp_sparse._engine.features.problem import Observations
+from skgp_sparse._engine.sparse.collapsed_sites import Cores
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse.inference.alternating_updates import FEW_ROWS, AlternatingUpdates, check_moments
 from skgp_sparse.inference.contracts import Method

@@ -13,15 +13,16 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine import collapsed_sites, exact_sites
-from skgp_sparse._engine.basis import Basis
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.distinct_inputs import DistinctInputs
-from skgp_sparse._engine.independent_posteriors import IndependentPosteriors
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.passes import Sums
-from skgp_sparse._engine.posterior import RowTerms
-from skgp_sparse._engine.problem import Evaluation, Options, Problem
+from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.data.distinct_inputs import DistinctInputs
+from skgp_sparse._engine.exact import exact_sites
+from skgp_sparse._engine.features.basis import Basis
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Evaluation, Options, Problem
+from skgp_sparse._engine.predictions.independent_posteriors import IndependentPosteriors
+from skgp_sparse._engine.predictions.posterior import RowTerms
+from skgp_sparse._engine.sparse import collapsed_sites
+from skgp_sparse._engine.sparse.passes import Sums
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import (
     Conclusion,

@@ -21,8 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import bounds
-from skgp_sparse._engine.feature_posterior import noise_variance
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.predictions.feature_posterior import noise_variance
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import collected, warn

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from sklearn import get_config
 
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.moments import Moments, moments_of
-from skgp_sparse._engine.posterior import LATER_ROWS
-from skgp_sparse._engine.running_sums import RunningSums
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.moments import Moments, moments_of
+from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.predictions.posterior import LATER_ROWS
+from skgp_sparse._engine.sparse.running_sums import RunningSums
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.reservoir import Reservoir
 from skgp_sparse.rows.checks import check_columns

@@ -21,11 +21,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.conjugate_gradients import solve
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.iterative_posterior import IterativePosterior, leading_rows
-from skgp_sparse._engine.kernel_product import KernelProduct
-from skgp_sparse._engine.preconditioner import precision, preconditioner
+from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.exact.conjugate_gradients import solve
+from skgp_sparse._engine.exact.iterative_posterior import IterativePosterior, leading_rows
+from skgp_sparse._engine.exact.kernel_product import KernelProduct
+from skgp_sparse._engine.exact.preconditioner import precision, preconditioner
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.warnings import warn

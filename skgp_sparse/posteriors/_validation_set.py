@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.feature_posterior import noise_variance
+from skgp_sparse._engine.predictions.feature_posterior import noise_variance
 from skgp_sparse.posteriors._calibration import log_densities
 from skgp_sparse.posteriors._contract import Candidate
 

@@ -9,7 +9,7 @@ from sklearn import config_context
 from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
-from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse._ground.validation import check_number, require
