@@ -124,7 +124,8 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
             for former in ("fit_seconds_", "convergence_"):
                 vars(self).pop(former, None)
             self.n_iter_ = max(stream.n_iter, 1)
-            self.n_samples_seen_ = int(seen) if (seen := float(stream.seen)).is_integer() else seen
+            total = float(stream.total_weight)
+            self.n_samples_seen_ = int(total) if total.is_integer() else total
             self._stream = stream
         return self
 

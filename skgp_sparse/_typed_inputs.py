@@ -56,7 +56,7 @@ class TypedInputs:
         X = self._query(X, values, **others)
         if values is None or not lacks(X, values).any():
             return X, self._view
-        return X, self._view.seen_through(
+        return X, self._view.with_process(
             lambda process: PosteriorWithMissingValues(process, values)
         )
 

@@ -46,7 +46,7 @@ class TargetView(NamedTuple):
         """A copy of the view that processes blocks of rows on so many threads."""
         return self._replace(n_jobs=n_jobs)
 
-    def seen_through(self, change):
+    def with_process(self, change):
         """A copy of the view, whose process is replaced by a function of it."""
         return self._replace(process=change(self.process))
 
@@ -190,9 +190,9 @@ class ResponseView(NamedTuple):
         """A copy of the view that processes blocks of rows on so many threads."""
         return self._replace(latent=self.latent.on_threads(n_jobs))
 
-    def seen_through(self, change):
+    def with_process(self, change):
         """A copy of the view, whose process is replaced by a function of it."""
-        return self._replace(latent=self.latent.seen_through(change))
+        return self._replace(latent=self.latent.with_process(change))
 
     def of_latent(self):
         """The `TargetView` of latent values on the link scale, without offsets."""
@@ -277,9 +277,9 @@ class LabelView(NamedTuple):
         """A copy of the view that processes blocks of rows on so many threads."""
         return self._replace(latent=[view.on_threads(n_jobs) for view in self.latent])
 
-    def seen_through(self, change):
+    def with_process(self, change):
         """A copy of the view, whose processes are replaced by a function of each."""
-        return self._replace(latent=[view.seen_through(change) for view in self.latent])
+        return self._replace(latent=[view.with_process(change) for view in self.latent])
 
     def decide(self, X):
         """Index of the class (n,) of every row."""

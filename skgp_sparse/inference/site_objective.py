@@ -33,7 +33,7 @@ from skgp_sparse.inference.contracts import (
 )
 from skgp_sparse.inference.minibatches import SiteMinibatchView
 from skgp_sparse.inference.parameter_vectors import ParameterBlock, basis_block, kernel_block
-from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, as_the_basis_sees
+from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, natural_parameters
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
@@ -184,8 +184,8 @@ class SiteObjective(ExactFit, SparseFit):
         """The sites of the first rows as `Sums`, where the last evaluation left them."""
         sites = np.asarray(self.inner_state.sites)[..., :stop]
         first = replace(self, rows=self.rows.subset(np.arange(stop)))
-        as_seen = partial(as_the_basis_sees, self.method)
-        return collapsed_sites.settle(first.problem(kernel), sites, as_seen)
+        to_natural = partial(natural_parameters, self.method)
+        return collapsed_sites.settle(first.problem(kernel), sites, to_natural)
 
     def _warn_of(self, solution):
         """Warn of sites that did not converge."""

@@ -162,17 +162,17 @@ def check_groups(groups, n, name):
 def check_classes(y, weight, name):
     """Sorted labels and the index of each row's; raises unless at least two have weight."""
     classes, index = np.unique(y, return_inverse=True)
-    seen = np.unique(index if weight is None else index[weight > 0])
-    if len(seen) < 2:
-        only = classes[seen[0]]
+    present = np.unique(index if weight is None else index[weight > 0])
+    if len(present) < 2:
+        only = classes[present[0]]
         raise ValueError(
-            f"{name} requires 2 or more distinct classes; got {len(seen)} class (only class "
+            f"{name} requires 2 or more distinct classes; got {len(present)} class (only class "
             f"{only} is present{'' if weight is None else ' with positive sample_weight'})"
         )
-    if len(seen) < len(classes):
+    if len(present) < len(classes):
+        absent = np.setdiff1d(range(len(classes)), present)[0]
         raise ValueError(
-            f"{name}: every row of class {classes[np.setdiff1d(range(len(classes)), seen)[0]]} has "
-            "sample_weight 0. Remove these rows."
+            f"{name}: every row of class {classes[absent]} has sample_weight 0. Remove these rows."
         )
     return classes, index
 

@@ -97,7 +97,7 @@ class ArrayDataset(Dataset):
         """The user's own inputs."""
         return self.as_passed()[0]
 
-    def seen_in(self, metric: Array) -> "ArrayDataset":
+    def in_metric(self, metric: Array) -> "ArrayDataset":
         """The table of ``W x`` (n, r)."""
         return replace(self, X=np.asarray(self.X, float) @ metric.T, original=self.as_passed())
 

@@ -122,8 +122,8 @@ class JointRows(NamedTuple):
     def observed(self):
         """The rows; the residual is 0, as nothing is left that the process does not know."""
         blocks = map(self.problem.rows.block, self.layout.blocks)
-        seen = (observe(block, np.zeros(len(block.X))) for block in blocks)
-        return Observations(*map(PerRow, zip(*seen)))
+        of_blocks = (observe(block, np.zeros(len(block.X))) for block in blocks)
+        return Observations(*map(PerRow, zip(*of_blocks)))
 
     def solve(self, natural):
         """The `Cores` for linear terms and precisions of the rows, a `PerRow` (2, k, n)."""
@@ -138,9 +138,9 @@ class JointRows(NamedTuple):
 
     def covariance(self, core):
         """Posterior covariance of the rows, their noise included (n, n)."""
-        seen = core.T @ (core.s[:, None] * self.K)
+        root = core.T @ (core.s[:, None] * self.K)
         noise, index = core.noise, self.groups.index
-        S = (self.K - seen.T @ seen)[np.ix_(index, index)]
+        S = (self.K - root.T @ root)[np.ix_(index, index)]
         S /= noise.gain[:, None] * noise.gain
         S.flat[:: len(S) + 1] += noise.r / noise.gain
         return S

@@ -155,18 +155,18 @@ class IterativePosterior(Posterior):
         places = places.reshape(near.shape)
         V = np.empty((len(rows), self.features.size))
 
-        def see(strip):
-            V[strip] = self._seen(self.X[rows[strip]])[1]
+        def fill(strip):
+            V[strip] = self._with_features(self.X[rows[strip]])[1]
 
         def of_few(few):
             return self._given_nearest(X[few], near[few], V[places[few]])
 
-        for_each(see, slices(len(rows), _STRIP), n_jobs)
+        for_each(fill, slices(len(rows), _STRIP), n_jobs)
         return np.concatenate(list(ordered_map(of_few, slices(len(X), _QUERIES), n_jobs)))
 
     def _given_nearest(self, X, near, V):
         """Variances of few queries, given features (n, k, m) of the rows near to each."""
-        X, VX = self._seen(X)
+        X, VX = self._with_features(X)
         C, across = -(V @ V.transpose(0, 2, 1)), -(V @ VX[:, :, None])
         K = kernels.stacked(self.prior, np.hstack([float64(self.X[near]), X[:, None]]))
         C += K[:, :-1, :-1]
@@ -185,16 +185,16 @@ class IterativePosterior(Posterior):
             return np.array([self._half(*of_one) for of_one in zip(C, near, across)])
 
     def _covariance_given(self, X, rows):
-        X, VX = self._seen(X)
+        X, VX = self._with_features(X)
         cov = self.features.residual_covariance(X, VX)
         if len(rows) == 0:
             return cov
-        known, V = self._seen(self.X[rows])
+        known, V = self._with_features(self.X[rows])
         C = self.features.residual_covariance(known, V)
         half = self._half(C, rows, (kernels.evaluate(self.prior, known, X) - V @ VX.T))
         return cov - half.T @ half
 
-    def _seen(self, X):
+    def _with_features(self, X):
         X = float64(X)
         return X, self.features.whiten(self.features.raw(X))
 

@@ -96,7 +96,7 @@ def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, dtype
         In which features are kept.
     """
 
-    def see(rows):
+    def of_block(rows):
         V = features.whiten(features.raw(X[rows]))
         rest = features.residual_variance(X[rows], V, kernels.diagonal(kernel, X[rows])[0])
         residual = np.maximum(rest, 0.0)
@@ -104,7 +104,7 @@ def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, dtype
         return V.astype(dtype), lam, residual, weighted_gram(V, 1.0 / lam)
 
     B, waiting, blocks = np.eye(features.size), [], row_blocks(len(X), features.size)
-    for *of_rows, gram in ordered_map(see, blocks, n_jobs):
+    for *of_rows, gram in ordered_map(of_block, blocks, n_jobs):
         B += gram
         waiting.append(of_rows)
     V, *columns = zip(*waiting)

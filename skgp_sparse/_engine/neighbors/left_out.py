@@ -110,8 +110,8 @@ def value_and_gradient(kernel, left, metric=None, n_jobs=1, densities=None):
 
     def of_block(rows):
         block = left.take(rows)
-        P, seen = block.points(metric)
-        local, pull = kriging.linearise(kernel, seen, block.y_near, noise.near(block))
+        P, transformed = block.points(metric)
+        local, pull = kriging.linearise(kernel, transformed, block.y_near, noise.near(block))
         J, g_mean, g_variance = densities(block, local, noise.own(block))
         theta_bar, P_bar, near_bar = pull(g_mean, g_variance, metric is not None)
         noise_bar = noise.bar(block, near_bar, g_variance)

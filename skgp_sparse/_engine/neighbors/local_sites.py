@@ -47,7 +47,7 @@ class SiteRows(NamedTuple):
     def with_neighbors(self, k, X, n_jobs):
         """A copy in which every place has k others as neighbours, nearest in its inputs X (u, r).
 
-        `metric.seen` says what X is.
+        `metric.scaled_inputs` says what X is.
         """
         search, k = NearestRows(X), min(k + 1, len(X))
         near = np.empty((len(X), k), dtype=np.int32)

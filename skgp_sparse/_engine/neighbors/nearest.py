@@ -92,9 +92,9 @@ class DistinctRows(NamedTuple):
         learned = kernels.diagonal(kernel, self.X)[1]
         return (learned + self.noise) / self.weight
 
-    def search(self, see):
+    def search(self, scaled):
         """`PlaceSearch` in the units that a function makes of inputs."""
-        return PlaceSearch(self, NearestRows(see(self.X)))
+        return PlaceSearch(self, NearestRows(scaled(self.X)))
 
     def codes(self):
         """A number for every row; see `_codes`."""

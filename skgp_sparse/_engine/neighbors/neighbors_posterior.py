@@ -18,7 +18,7 @@ from skgp_sparse._engine.neighbors import kriging, left_out
 from skgp_sparse._engine.neighbors.nearest import DistinctRows
 from skgp_sparse._engine.neighbors.visited_rows import JoinedRows, TableRows
 from skgp_sparse._engine.predictions import posterior as contract
-from skgp_sparse._engine.predictions.metric import in_metric, scale_of, seen
+from skgp_sparse._engine.predictions.metric import in_metric, scale_of, scaled_inputs
 from skgp_sparse._engine.predictions.posterior import (
     GRADIENTS,
     JOINT_ROWS,
@@ -178,8 +178,8 @@ class NeighborsPosterior(Posterior):
         """A copy of the posterior, given other rows; searches of pieces that stay are reused."""
         other = replace(self, rows=rows, noise=None)
         if "search" in vars(self):
-            see = partial(seen, self.prior, self.metric, self.scale)
-            vars(other)["search"] = rows.search(see, self.search.parts)
+            scaled = partial(scaled_inputs, self.prior, self.metric, self.scale)
+            vars(other)["search"] = rows.search(scaled, self.search.parts)
         return other
 
     def inputs(self, X):
@@ -188,7 +188,7 @@ class NeighborsPosterior(Posterior):
 
     def around(self, X, n_jobs=1, k=None):
         """Distinct rows, and the numbers (n, k) of those that are nearest to the rows of X."""
-        places = seen(self.prior, self.metric, self.scale, X)
+        places = scaled_inputs(self.prior, self.metric, self.scale, X)
         return self.search.around(places, k or self.k, n_jobs)
 
     def noise_of(self, rows):
@@ -198,7 +198,7 @@ class NeighborsPosterior(Posterior):
     @cached_property
     def search(self):
         """Search for the rows that are nearest to points."""
-        return self.rows.search(partial(seen, self.prior, self.metric, self.scale))
+        return self.rows.search(partial(scaled_inputs, self.prior, self.metric, self.scale))
 
     def __getstate__(self):
         return {name: one for name, one in vars(self).items() if name != "search"}

@@ -57,9 +57,9 @@ class TableRows:
         """None: they are computed for the rows that are found."""
         return None
 
-    def search(self, see):
+    def search(self, scaled):
         """`TableSearch` in the units that a function makes of inputs."""
-        return TableSearch(self.table, see)
+        return TableSearch(self.table, scaled)
 
     def __getstate__(self):
         if not self.table.travels:
@@ -112,10 +112,10 @@ class JoinedRows:
         """None: they are computed for the rows that are found."""
         return None
 
-    def search(self, see, before=()):
+    def search(self, scaled, before=()):
         """`JoinedSearch`, in which searches that were made before are used again."""
         made = {id(part.rows): part for part in before}
-        return JoinedSearch(tuple(made.get(id(one)) or one.search(see) for one in self.pieces))
+        return JoinedSearch(tuple(made.get(id(one)) or one.search(scaled) for one in self.pieces))
 
 
 class JoinedSearch(NamedTuple):
@@ -134,12 +134,12 @@ class TableSearch(NamedTuple):
     """Finds the distinct rows nearest to any points, in one visit of a table."""
 
     table: Dataset
-    see: object  # inputs (n, d) -> (n, r), in units in which near is near
+    scaled: object  # inputs (n, d) -> (n, r), in units in which near is near
 
     def around(self, Q, k, n_jobs=1):
         """`FoundRows`, and the numbers (q, k) of those that are nearest to Q (q, r)."""
         layout = self.table.layout(-(-self.table.n_features // _COLUMNS), 0, Options(n_jobs=n_jobs))
-        function = partial(_nearest_of_block, Q, k, self.see)
+        function = partial(_nearest_of_block, Q, k, self.scaled)
         (nearest,), _ = self.table.visit(function, layout, keep=[False] * len(layout.blocks))
         return FoundRows(*nearest.rows), nearest.near
 
@@ -185,7 +185,7 @@ class Nearest:
         rows, index = _merged(self.rows, later.rows)
         near = np.hstack([self.near, index[later.near]])
         distances = np.hstack([self.distances, later.distances])
-        distances[_seen_before(near)] = np.inf
+        distances[_repeated(near)] = np.inf
         near, distances = first_of(distances, near, min(self.k, len(rows.X)))
         return Nearest(rows, near, distances, self.k).without_others()
 
@@ -195,10 +195,10 @@ class Nearest:
         return Nearest(self.rows.take(used), near.reshape(self.near.shape), self.distances, self.k)
 
 
-def _nearest_of_block(Q, k, see, read):
+def _nearest_of_block(Q, k, scaled, read):
     """The `Nearest` rows of a block, as a sum of `Dataset.visit`."""
     block = read()
-    return (Nearest.of(distinct_rows(block.X, block).search(see), Q, k),), None
+    return (Nearest.of(distinct_rows(block.X, block).search(scaled), Q, k),), None
 
 
 def _merged(first, later):
@@ -225,7 +225,7 @@ def _places(first, later):
     return place, codes[place] == wanted
 
 
-def _seen_before(near):
+def _repeated(near):
     """Whether a number (q, k) is further left in its row, too."""
     order = np.argsort(near, axis=1, kind="stable")
     sorted_ = np.take_along_axis(near, order, axis=1)

@@ -164,7 +164,7 @@ class FeaturePosterior(Posterior):
             mean, h, rest = given_all(block.X)
             rest = rest + kernels.diagonal(self.kernel, block.X)[1]
             weight = np.broadcast_to(block.weight, len(rest))
-            linear, precision = self._sites_seen(terms, some, rest, weight)[:, 0]
+            linear, precision = self._natural_parameters(terms, some, rest, weight)[:, 0]
             count = np.minimum(weight, 1.0)
             others = np.maximum(1.0 - count * h * precision, _LEAST_SHARE)
             mean = (mean[:, 0] - count * h * linear) / others
@@ -255,7 +255,7 @@ class ExactPosterior(FeaturePosterior):
         return mean, rest, np.zeros(len(X))
 
     @staticmethod
-    def _sites_seen(terms, some, rest, weight):
+    def _natural_parameters(terms, some, rest, weight):
         """Natural parameters of sites, in which white noise is integrated whatever the method."""
         return terms.sites[..., some] / (1.0 + rest * terms.sites[1:, :, some])
 
@@ -340,7 +340,7 @@ class SparsePosterior(FeaturePosterior):
         return mean, product_norms(V, self.TB), rest
 
     @staticmethod
-    def _sites_seen(terms, some, rest, weight):
+    def _natural_parameters(terms, some, rest, weight):
         """Natural parameters of sites as the features see them."""
         return terms.method.at_site(terms.sites[..., some], rest, weight)
 

@@ -16,6 +16,6 @@ def scale_of(kernel, metric, d):
     return kernels.length_scales(kernel, np.ones(d if metric is None else len(metric)))
 
 
-def seen(kernel, metric, scale, X):
+def scaled_inputs(kernel, metric, scale, X):
     """Inputs in a metric, in units in which near is near."""
     return kernels.in_units(kernel, in_metric(metric, X), scale)

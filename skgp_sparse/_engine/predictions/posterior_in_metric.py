@@ -38,7 +38,7 @@ class PosteriorInMetric(Posterior):
 
     def sees(self, rows):
         """A table in the metric."""
-        return rows.seen_in(self.metric)
+        return rows.in_metric(self.metric)
 
     def why_not(self, question):
         """Reason of the posterior, or that columns are mixed."""

@@ -91,7 +91,7 @@ class SampledFunctions:
         -------
         ndarray of shape (n_samples, k) or (n_samples, n_targets, k)
         """
-        X = self._seen(X)
+        X = self._in_metric(X)
         values = np.empty((len(X), len(self.mean)))
 
         def fill(block):
@@ -119,7 +119,7 @@ class SampledFunctions:
         ndarray of shape (n_samples, k, n_features) or (n_samples, n_targets, k, n_features)
             In units of y and of the columns.
         """
-        X = self._seen(X)
+        X = self._in_metric(X)
         slopes = np.empty((len(X), len(self.mean), X.shape[1]))
         for one, coefficients in enumerate(self.coefficients.T):
             pull = kernels.linearize(self.kernel, self.Z, X)[1]
@@ -153,7 +153,7 @@ class SampledFunctions:
         found.is_one = np.ndim(index) == 0 and not isinstance(index, slice)
         return found
 
-    def _seen(self, X):
+    def _in_metric(self, X):
         return in_metric(self.metric, self.check(X))
 
 

@@ -114,9 +114,9 @@ def gradient_at_sites(problem, features, layout, projections, sites, cores, boun
     problems = [problem._replace(bound=bound) for bound in bounds]
 
     def see(block, projection, site):
-        seen = projection or problem.project(features, block.X)
+        projection = projection or problem.project(features, block.X)
         pairs = zip(problems, site.swapaxes(0, 1))
-        return [passes.forward_block(at, seen, block, one) for at, one in pairs]
+        return [passes.forward_block(at, projection, block, one) for at, one in pairs]
 
     probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
     kept = projections, list(sites)

@@ -50,8 +50,8 @@ class ProjectedRows(NamedTuple):
         """`Sums` over rows for linear terms and precisions, a `PerRow` (2, k, n), VaV as a list."""
         features_of = self._features_of()
 
-        def run(read, seen, site):
-            V = features_of(read, seen)
+        def run(read, projection, site):
+            V = features_of(read, projection)
             return (V.T @ site[0].T, *(weighted_gram(V, a) for a in site[1])), None
 
         (Vb, *VaV), _ = self._visit(run, natural, keep=[False] * len(natural))
@@ -68,8 +68,8 @@ class ProjectedRows(NamedTuple):
 
         features_of = self._features_of()
 
-        def run(read, seen):
-            return (), cores.moments(features_of(read, seen))
+        def run(read, projection):
+            return (), cores.moments(features_of(read, projection))
 
         return PerRow(self._visit(run)[1])
 
@@ -77,11 +77,11 @@ class ProjectedRows(NamedTuple):
         """Posterior covariance (n, n) of what the basis says of the rows."""
         features_of = self._features_of()
 
-        def run(read, seen):
-            return (), (features_of(read, seen) @ core.TB.T).T
+        def run(read, projection):
+            return (), (features_of(read, projection) @ core.TB.T).T
 
-        seen = np.asarray(PerRow(self._visit(run)[1]))
-        return seen.T @ seen
+        root = np.asarray(PerRow(self._visit(run)[1]))
+        return root.T @ root
 
     def gradient(self, cores, sites, bounds, inputs):
         """Gradients by the name of the block: of the Gaussian `bounds`, sites held.
@@ -97,13 +97,13 @@ class ProjectedRows(NamedTuple):
         return collapsed.posterior_of(self.features, core, self.problem)
 
     def _visit(self, function, *states, keep=None):
-        kept, reads = (self.projections, *states), [seen is None for seen in self.projections]
+        kept, reads = (self.projections, *states), [one is None for one in self.projections]
         return self.problem.rows.visit(function, self.layout, *kept, keep=keep, reads=reads)
 
     def _features_of(self):
-        """``(read, seen) -> V``, which holds no numbers of rows: it may go where the rows are."""
+        """``(read, projection) -> V``, without numbers of rows: it may go where the rows are."""
         project = partial(self.problem.project, self.features)
-        return lambda read, seen: project(read().X).V if seen is None else seen.V
+        return lambda read, projection: project(read().X).V if projection is None else projection.V
 
 
 class Cores(tuple):
@@ -123,7 +123,7 @@ class Cores(tuple):
         return sum(core.log_normaliser() for core in self)
 
 
-def settle(problem, sites, as_seen):
+def settle(problem, sites, to_natural):
     """`Sums` over the sites of all rows of a problem, (k, m, m) and (k, m), which stay as they are.
 
     Parameters
@@ -131,13 +131,13 @@ def settle(problem, sites, as_seen):
     problem : Problem
     sites : ndarray of shape (2, k, n)
         Natural parameters of every row.
-    as_seen : callable
-        ``(site, residual, weight) -> (2, k, n)``: linear terms and precisions as the basis sees
-        them, of all copies of a row.
+    to_natural : callable
+        ``(site, residual, weight) -> (2, k, n)``: linear terms and precisions of all
+        copies of a row.
     """
     rows = project_rows(problem)
     parts = [sites[..., block] for block in rows.layout.blocks]
-    natural = by_row(as_seen, parts, rows.observed.residual, rows.observed.weight)
+    natural = by_row(to_natural, parts, rows.observed.residual, rows.observed.weight)
     return Sums(*map(np.stack, rows.sums(natural)[:2]))
 
 
@@ -177,9 +177,9 @@ def project_rows(problem, frozen_sites=None):
 
     def run(read, place):
         block = read()
-        seen = problem.project(features, block.X, place)
-        observed = observe(block, seen.residual)
-        projection = None if place is None else seen if whole else seen._replace(tape=None)
+        complete = problem.project(features, block.X, place)
+        observed = observe(block, complete.residual)
+        projection = None if place is None else complete if whole else complete._replace(tape=None)
         return (), (projection, observed)
 
     _, waiting = problem.rows.visit(run, layout, places)

@@ -71,8 +71,8 @@ def look(problem, view, keep=True):
 def with_noise(problem):
     """The `look` at rows with Gaussian noise; adds up their penalties."""
 
-    def view(block, seen):
-        forward = passes.forward_block(problem, seen, block)
+    def view(block, projection):
+        forward = passes.forward_block(problem, projection, block)
         weight = np.broadcast_to(block.weight, len(block.X))
         return [forward], weight @ np.broadcast_to(forward.phi, len(block.X))
 
@@ -95,13 +95,14 @@ def with_sites(problem, cores, update, bounds):
     """
     problems = [problem._replace(bound=bound) for bound in bounds]
 
-    def view(block, seen):
-        observed = observe(block, seen.residual)
-        by_row, totals = update(observed, *cores.moments(seen.V))
+    def view(block, projection):
+        observed = observe(block, projection.residual)
+        by_row, totals = update(observed, *cores.moments(projection.V))
         sites = np.stack([by_row.linear, by_row.precision], axis=1)
-        forwards = [passes.forward_block(p, seen, block, site) for p, site in zip(problems, sites)]
+        pairs = zip(problems, sites)
+        forwards = [passes.forward_block(p, projection, block, site) for p, site in pairs]
         weight = observed.weight
-        of_residual = by_row.precision @ (weight * seen.residual)
+        of_residual = by_row.precision @ (weight * projection.residual)
         return forwards, [weight @ by_row.value, *of_residual, *totals]
 
     return view
@@ -129,7 +130,7 @@ def gradient(problem, batch, cores, bounds, reduce_slope, inputs):
     inputs : bool
     """
     features, layout, waiting, sums, *_ = batch
-    problems, see = [problem._replace(bound=bound) for bound in bounds], lambda _, seen: seen
+    problems, see = [problem._replace(bound=bound) for bound in bounds], lambda _, kept: kept
     kept = [list(waiting)]
     return pull_back(
         problems, features, layout, see, cores, waiting[0], inputs, kept, 1.0, reduce_slope, sums

@@ -134,11 +134,11 @@ def value_and_gradient(problem, inputs=True):
         Its gradient has the blocks "kernel", "mean", "variance" and, if `inputs`, "basis".
     """
     features = problem.basis.at(problem.kernel, problem.options)
-    value, posterior, slope, layout, seen = _solve(problem, features, gradient=True)
+    value, posterior, slope, layout, waiting = _solve(problem, features, gradient=True)
     outer = outer_products(posterior, problem.gaps)
     run = partial(_backward_pass, problem, posterior, outer, slope)
     (theta_bar, Z_bar, VtV), left = problem.rows.visit(
-        run, layout, _parts(problem, layout), seen, spend=True
+        run, layout, _parts(problem, layout), waiting, spend=True
     )
     sizes = np.bincount(posterior.of_column)
     S = VtV - 0.5 * np.tensordot(sizes, posterior.Binv, 1)
@@ -163,8 +163,8 @@ def mean_noise_and_residual(problem, rows):
     features = problem.basis.at(problem.kernel, problem.options)
     Kinv, block = features.inverse(), problem.rows.block(rows)
     inputs = problem.inputs.of(rows)
-    seen = _see(problem.kernel, problem.bound, features, Kinv, block, inputs)
-    return np.mean(1.0 / seen.precision), np.mean(seen.residual)
+    latent = _latent_block(problem.kernel, problem.bound, features, Kinv, block, inputs)
+    return np.mean(1.0 / latent.precision), np.mean(latent.residual)
 
 
 def log_likelihoods(kernel, bound, posterior, outer, block, inputs, gaps):
@@ -190,12 +190,12 @@ def log_likelihoods(kernel, bound, posterior, outer, block, inputs, gaps):
     dict
         With the blocks "mean" and "variance" (n, d).
     """
-    seen = _see(kernel, bound, posterior.features, posterior.Kinv, block, inputs)
-    row = _errors(posterior, outer, seen, block, gaps)
-    penalty, slope = bound.reduce(row.n * seen.phi, np.maximum(row.n, _TINY))
-    value = -0.5 * row.n * (LOG_2PI - np.log(seen.precision)) - penalty
-    value -= 0.5 * seen.precision * row.q
-    bars, _ = _pull(posterior, outer, seen, row, slope)
+    latent = _latent_block(kernel, bound, posterior.features, posterior.Kinv, block, inputs)
+    row = _errors(posterior, outer, latent, block, gaps)
+    penalty, slope = bound.reduce(row.n * latent.phi, np.maximum(row.n, _TINY))
+    value = -0.5 * row.n * (LOG_2PI - np.log(latent.precision)) - penalty
+    value -= 0.5 * latent.precision * row.q
+    bars, _ = _pull(posterior, outer, latent, row, slope)
     return value, {"mean": bars.mean, "variance": bars.variance}
 
 
@@ -209,7 +209,7 @@ def _solve(problem, features, gradient):
     layout, Kinv = problem.layout(), features.inverse()
     run = partial(_forward_pass, problem, features, Kinv)
     keep = layout.whole if gradient else [False] * len(layout.blocks)
-    (*sums, CaC), seen = problem.rows.visit(run, layout, _parts(problem, layout), keep=keep)
+    (*sums, CaC), waiting = problem.rows.visit(run, layout, _parts(problem, layout), keep=keep)
     sums = Sums(sums[0] + features.T @ CaC @ features.T.T, *sums[1:])
     of_column = problem.gaps.of_column
     columns = [np.flatnonzero(of_column == g) for g in range(of_column.max() + 1)]
@@ -223,10 +223,10 @@ def _solve(problem, features, gradient):
     sizes = np.bincount(of_column)
     penalty, slope = problem.bound.reduce(sizes @ sums.phi, sizes @ sums.n)
     posterior = InducingPosterior.of(features, of_column, v, features.weights(v), np.array(TB))
-    return value - penalty, posterior, slope, layout, seen
+    return value - penalty, posterior, slope, layout, waiting
 
 
-def _see(kernel, bound, features, Kinv, block, inputs):
+def _latent_block(kernel, bound, features, Kinv, block, inputs):
     """The `LatentBlock` of a block."""
     expected = kernels.expectations(kernel, *inputs, features.Z)
     V = features.whiten(expected.cross)
@@ -240,20 +240,20 @@ def _see(kernel, bound, features, Kinv, block, inputs):
 def _forward_pass(problem, features, Kinv, read, part):
     """Sums over the rows of a block: those of `Sums` for each group, and ``Σ a C``."""
     (inputs, gaps), block = part, read()
-    seen = _see(problem.kernel, problem.bound, features, Kinv, block, inputs)
+    latent = _latent_block(problem.kernel, problem.bound, features, Kinv, block, inputs)
     weights = gaps.weights(block.weight, len(block.y))
-    a = weights * seen.precision[:, None]
+    a = weights * latent.precision[:, None]
     ay = a[:, gaps.of_column] * block.y
     sums = Sums(
-        np.array([weighted_gram(seen.V, one) for one in a.T]),
-        seen.V.T @ ay,
+        np.array([weighted_gram(latent.V, one) for one in a.T]),
+        latent.V.T @ ay,
         a.sum(axis=0),
         np.vdot(ay, block.y),
-        (LOG_2PI - np.log(seen.precision)) @ weights,
-        seen.phi @ weights,
+        (LOG_2PI - np.log(latent.precision)) @ weights,
+        latent.phi @ weights,
         weights.sum(axis=0),
     )
-    return (*sums, seen.expected.sums(a)), seen
+    return (*sums, latent.expected.sums(a)), latent
 
 
 def outer_products(posterior, gaps):
@@ -263,41 +263,41 @@ def outer_products(posterior, gaps):
     return np.array([part @ part.T for part in parts])
 
 
-def _errors(posterior, outer, seen, block, gaps):
+def _errors(posterior, outer, latent, block, gaps):
     """The `Errors` of a block."""
     weights = gaps.weights(block.weight, len(block.y))
     shape = len(outer), len(posterior.A)
     together = np.zeros(shape)
     np.add.at(together, (gaps.of_column, posterior.of_column), 1.0)
-    counts, e = weights @ together, block.y - seen.V @ posterior.v
+    counts, e = weights @ together, block.y - latent.V @ posterior.v
     we = weights[:, gaps.of_column] * e
-    BV = sum(one[:, None] * (seen.V @ Binv) for one, Binv in zip(counts.T, posterior.Binv))
-    inner = seen.expected.inner(np.concatenate([posterior.A, outer]))
-    q = row_dots(we, e) + row_dots(BV, seen.V) + row_dots(counts, inner[:, : len(posterior.A)])
+    BV = sum(one[:, None] * (latent.V @ Binv) for one, Binv in zip(counts.T, posterior.Binv))
+    inner = latent.expected.inner(np.concatenate([posterior.A, outer]))
+    q = row_dots(we, e) + row_dots(BV, latent.V) + row_dots(counts, inner[:, : len(posterior.A)])
     return Errors(weights, counts, we, BV, q + row_dots(weights, inner[:, len(posterior.A) :]))
 
 
-def _pull(posterior, outer, seen, row, reduce_slope):
+def _pull(posterior, outer, latent, row, reduce_slope):
     """Gradients wrt theta, Z and the rows through P and C, and ``t`` (n,)."""
-    V, precision = seen.V, seen.precision[:, None]
-    t = -row.n * reduce_slope * seen.slope * seen.precision
+    V, precision = latent.V, latent.precision[:, None]
+    t = -row.n * reduce_slope * latent.slope * latent.precision
     V_bar = (precision * row.we) @ posterior.v.T - 2.0 * t[:, None] * V - precision * row.BV
     coef = np.hstack([-0.5 * precision * row.counts, -0.5 * precision * row.weights, -t[:, None]])
     matrices = np.concatenate([posterior.A, outer, posterior.Kinv[None]])
     cross_bar = posterior.features.through_whitening(V_bar, V_bar)
-    return seen.expected.pull(t, cross_bar, coef, matrices), t
+    return latent.expected.pull(t, cross_bar, coef, matrices), t
 
 
-def _backward_pass(problem, posterior, outer, reduce_slope, read, part, seen):
+def _backward_pass(problem, posterior, outer, reduce_slope, read, part, latent):
     """Gradients through the rows of a block, ``Σ t G``, and the gradient wrt the rows."""
     (inputs, gaps), block = part, read()
-    seen = seen or _see(
+    latent = latent or _latent_block(
         problem.kernel, problem.bound, posterior.features, posterior.Kinv, block, inputs
     )
-    row = _errors(posterior, outer, seen, block, gaps)
-    bars, t = _pull(posterior, outer, seen, row, reduce_slope)
-    precision, T = seen.precision, posterior.features.T
-    noise_bar = precision * (0.5 * precision * row.q - 0.5 * row.n - t * seen.residual)
+    row = _errors(posterior, outer, latent, block, gaps)
+    bars, t = _pull(posterior, outer, latent, row, reduce_slope)
+    precision, T = latent.precision, posterior.features.T
+    noise_bar = precision * (0.5 * precision * row.q - 0.5 * row.n - t * latent.residual)
     of_noise = kernels.diagonal(problem.kernel, inputs.mean)[2](np.zeros(len(t)), noise_bar)[0]
-    G = weighted_gram(seen.V, t) + T @ seen.expected.sums(t[:, None])[0] @ T.T
+    G = weighted_gram(latent.V, t) + T @ latent.expected.sums(t[:, None])[0] @ T.T
     return (bars.theta + of_noise, bars.Z, G), (bars.mean, bars.variance)

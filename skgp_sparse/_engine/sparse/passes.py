@@ -92,29 +92,30 @@ def forward_pass(problem, features, layout, gradient):
     return Sums(*sums), waiting
 
 
-def forward_block(problem, seen, block, site=None):
+def forward_block(problem, projection, block, site=None):
     """Everything about a block that does not depend on the other rows.
 
     Parameters
     ----------
     problem : Problem
-    seen : Projection
+    projection : Projection
     block : Batch
     site : ndarray of shape (2, n) or None
         Natural parameters that stand for noise and targets.
     """
     if site is None:
-        precision = 1.0 / (seen.noise + block.noise)
+        precision = 1.0 / (projection.noise + block.noise)
         linear = block.y * np.reshape(problem.targets * precision, (-1, 1))
     else:
         linear, precision = site[0][:, None], site[1]
-    x = seen.residual * precision
+    x = projection.residual * precision
     bound = problem.bound.for_weights(block.weight)
     share = bound.noise_share
     inflation = 1.0 + share * x if np.any(share) else 1.0
     phi, slope = bound.penalty(x)
     a = block.weight * precision / inflation
-    return Forward(seen.V, seen.tape, precision, linear, x, inflation, a, share, phi, slope)
+    own = precision, linear, x, inflation, a, share, phi, slope
+    return Forward(projection.V, projection.tape, *own)
 
 
 def posterior_sums(forward, block):
@@ -185,13 +186,13 @@ def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept
         One item per block, used up.
     """
 
-    seen_by_rows = [cot if cot.shared is None else cot._replace(Binv=None) for cot in cots]
+    cots_of_rows = [cot if cot.shared is None else cot._replace(Binv=None) for cot in cots]
 
     def run(read, *waiting):
         block = read()
         forwards = see(block, *waiting)
         tape = forwards[0].tape or problem.tape(features, block.X)
-        pairs = zip(forwards, seen_by_rows)
+        pairs = zip(forwards, cots_of_rows)
         parts = (_cotangents_of_block(*pair, block, want_gram) for pair in pairs)
         K_bar, t, noise_bar, VtV = reduce(_added, parts)
         theta_bar, basis_bar = features.pull(tape.features, K_bar, inputs)
