@@ -53,7 +53,9 @@ _KEPT = (
 _Self = TypeVar("_Self", bound="SparseGP")
 
 
-class SparseGP(TypedInputs, FittedMean, Relevance, VersionedPickle, CallbackSupportMixin, BaseEstimator):
+class SparseGP(
+    TypedInputs, FittedMean, Relevance, VersionedPickle, CallbackSupportMixin, BaseEstimator
+):
     """Base class of the estimators: one fitted process, or several of binary problems.
 
     A subclass says what its rows are (`_family`).
@@ -141,7 +143,8 @@ class SparseGP(TypedInputs, FittedMean, Relevance, VersionedPickle, CallbackSupp
             for former in ("fit_seconds_", "convergence_"):
                 vars(self).pop(former, None)
             self.n_iter_ = max(stream.n_iter, 1)
-            self.n_samples_seen_ = int(seen) if (seen := float(stream.seen)).is_integer() else seen
+            total = float(stream.total_weight)
+            self.n_samples_seen_ = int(total) if total.is_integer() else total
             self._stream = stream
         return self
 

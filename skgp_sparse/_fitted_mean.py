@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skgp_sparse._engine.posterior_with_drift import PosteriorWithDrift
+from skgp_sparse._engine.predictions.posterior_with_drift import PosteriorWithDrift
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.explain.weighted_means import Calibration, WeightedMean
@@ -40,7 +40,7 @@ class FittedMean:
     def _view_of(self, view):
         """The view of fits, with what is predicted beside them."""
         if self._drift is not None or isinstance(self._beside, WeightedMean):
-            view = view.seen_through(self._at_queries)
+            view = view.with_process(self._at_queries)
         if isinstance(self._beside, Calibration):
             view = view._replace(calibration=self._beside)
         return view

@@ -2,7 +2,7 @@
 
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._engine.sobol import quantiles_of_columns, sobol_indices
+from skgp_sparse._engine.predictions.sobol import quantiles_of_columns, sobol_indices
 from skgp_sparse._ground.typing import Array
 
 _NAMES = "feature_importances_", "sobol_first_", "sobol_error_"

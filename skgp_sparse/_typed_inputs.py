@@ -4,7 +4,11 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.missing_values import PosteriorWithMissingValues, lacks, spread_values
+from skgp_sparse._engine.predictions.missing_values import (
+    PosteriorWithMissingValues,
+    lacks,
+    spread_values,
+)
 from skgp_sparse.kernels import categories, has_missing
 from skgp_sparse.rows.checks import FLOATS, check_in_memory, check_readable, is_lazy, on_numpy
 from skgp_sparse.rows.columns import as_table
@@ -52,7 +56,7 @@ class TypedInputs:
         X = self._query(X, values, **others)
         if values is None or not lacks(X, values).any():
             return X, self._view
-        return X, self._view.seen_through(
+        return X, self._view.with_process(
             lambda process: PosteriorWithMissingValues(process, values)
         )
 

@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from threadpoolctl import threadpool_limits
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.moments import present_mean_and_spread
+from skgp_sparse._engine.data.moments import present_mean_and_spread
 from skgp_sparse._ground.distinct import Distinct, unique_rows
 from skgp_sparse._ground.typing import Array, Triple
 

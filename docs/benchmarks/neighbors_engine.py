@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from skgp_sparse._engine import kriging, left_out
-from skgp_sparse._engine.left_out import LeaveOneOut
+from skgp_sparse._engine.neighbors import kriging, left_out
+from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
 from skgp_sparse._ground.parallel import single_threaded_blas
 
 RESULTS = Path(__file__).parent / "results" / "neighbors_engine.md"

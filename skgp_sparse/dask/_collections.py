@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from dask import delayed
 
-from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions, ask, once, release, send
 from skgp_sparse.rows.checks import is_lazy

@@ -12,9 +12,9 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from skgp_sparse._engine.array_dataset import joined
-from skgp_sparse._engine.dataset import Dataset, Layout, block_budget, row_blocks
-from skgp_sparse._engine.moments import merge, or_one, spread_or_zero
+from skgp_sparse._engine.data.array_dataset import joined
+from skgp_sparse._engine.data.dataset import Dataset, Layout, block_budget, row_blocks
+from skgp_sparse._engine.data.moments import merge, or_one, spread_or_zero
 from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.array_dataset import ArrayDataset, joined
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.array_dataset import ArrayDataset, joined
+from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.distinct import is_small
 from skgp_sparse._ground.sklearn_compat import check_any_weight
 from skgp_sparse.dask import _collections

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import cloudpickle
 import numpy as np
 
-from skgp_sparse._engine.dataset import Layout, row_blocks
-from skgp_sparse._engine.moments import Moments, moments_of
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.dataset import Layout, row_blocks
+from skgp_sparse._engine.data.moments import Moments, moments_of
+from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.explain.multiclass import Task
 from skgp_sparse.rows.survey import Outline, about_rows
@@ -95,11 +95,11 @@ def summarise(part, view):
     rows = view.rows(part)
     with np.errstate(all="ignore"):  # an overflow ends as NaN, for the client
         targets = rows.label_weights() if rows.y.ndim == 1 else rows.target_moments()
-        seen = rows.counting()
-        if not len(seen):
+        counting = rows.counting()
+        if not len(counting):
             return Summary(len(rows), targets=targets)
-        X = seen.X.astype(np.float64)
-        inputs, noise = moments_of(X, seen.weight), float(np.max(rows.noise))
+        X = counting.X.astype(np.float64)
+        inputs, noise = moments_of(X, counting.weight), float(np.max(rows.noise))
     return Summary(len(rows), inputs, X.min(axis=0), X.max(axis=0), targets, noise)
 
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import additive
-from skgp_sparse._engine.posterior import PARTS, require
+from skgp_sparse._engine.predictions import additive
+from skgp_sparse._engine.predictions.posterior import PARTS, require
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.kernels import OrthogonalAdditive
 

@@ -7,8 +7,8 @@ c of the variance can be explained then.
 
 import numpy as np
 
-from skgp_sparse._engine.moments import or_one
-from skgp_sparse._engine.scale_evidence import lag_correlation
+from skgp_sparse._engine.data.moments import or_one
+from skgp_sparse._engine.exact.scale_evidence import lag_correlation
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import ConstantFitWarning, warn
 from skgp_sparse.posteriors._scales import some_rows

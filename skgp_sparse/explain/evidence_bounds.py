@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine.evidence import certify
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.posterior import BOUNDS, require
-from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.exact.evidence import certify
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.predictions.posterior import BOUNDS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.objectives import GaussianObjectives

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.posterior import GRADIENTS, require
+from skgp_sparse._engine.predictions.posterior import GRADIENTS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.parameters.choices import is_gaussian

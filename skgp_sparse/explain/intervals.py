@@ -39,7 +39,7 @@ class ScoredRows(NamedTuple):
 
     weight: np.ndarray | None  # (n,)
     groups: np.ndarray | None  # (n,)
-    are_seen: bool  # whether hyperparameters were learned from them
+    are_training_rows: bool  # whether hyperparameters were learned from them
 
     @classmethod
     def of(cls, rows, parameters, groups):
@@ -64,7 +64,7 @@ def scores_of(fit, scored, n_jobs):
     if len(chosen) > _MOST_ROWS:
         chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:_MOST_ROWS])
     found = predicted(fit, resolve_n_jobs(n_jobs), chosen)
-    optimism = _optimism(fit) if scored.are_seen else 1.0
+    optimism = _optimism(fit) if scored.are_training_rows else 1.0
     values = (found.y - found.centre) / found.scale * optimism
     place = np.full(len(rows) + 1, -1)  # of rows of the table, the last one of those without weight
     place[chosen] = np.arange(len(chosen))

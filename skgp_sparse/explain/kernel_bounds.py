@@ -37,9 +37,9 @@ def warn_at_bounds(kernel, columns=None):
 def _columns_of(kernel, columns):
     """Names of the columns of length scales, by place in theta."""
     found = {}
-    for places, seen in length_scale_places(kernel, len(columns)):
-        if len(places) == len(seen):
-            found.update(zip(places.tolist(), np.asarray(columns, dtype=object)[seen]))
+    for places, numbers in length_scale_places(kernel, len(columns)):
+        if len(places) == len(numbers):
+            found.update(zip(places.tolist(), np.asarray(columns, dtype=object)[numbers]))
     return found
 
 

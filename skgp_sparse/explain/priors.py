@@ -3,8 +3,8 @@
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgp_sparse._engine.prior import Prior
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.predictions.prior import Prior
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.parameters.choices import is_gaussian, resolve_likelihood

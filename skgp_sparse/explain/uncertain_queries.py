@@ -1,6 +1,6 @@
 """Predictions at inputs that are known up to their errors."""
 
-from skgp_sparse._engine.posterior import NORMALS, require
+from skgp_sparse._engine.predictions.posterior import NORMALS, require
 from skgp_sparse.rows.checks import check_std
 
 

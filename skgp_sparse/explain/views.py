@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skgp_sparse._engine import sampled_functions
-from skgp_sparse._engine.dataset import row_blocks
-from skgp_sparse._engine.moments import log_densities_of_targets
-from skgp_sparse._engine.posterior import FUNCTIONS, require
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.dataset import row_blocks
+from skgp_sparse._engine.data.moments import log_densities_of_targets
+from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.predictions import sampled_functions
+from skgp_sparse._engine.predictions.posterior import FUNCTIONS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.explain import multiclass
@@ -45,7 +45,7 @@ class TargetView(NamedTuple):
         """A copy of the view that processes blocks of rows on so many threads."""
         return self._replace(n_jobs=n_jobs)
 
-    def seen_through(self, change):
+    def with_process(self, change):
         """A copy of the view, whose process is replaced by a function of it."""
         return self._replace(process=change(self.process))
 
@@ -189,9 +189,9 @@ class ResponseView(NamedTuple):
         """A copy of the view that processes blocks of rows on so many threads."""
         return self._replace(latent=self.latent.on_threads(n_jobs))
 
-    def seen_through(self, change):
+    def with_process(self, change):
         """A copy of the view, whose process is replaced by a function of it."""
-        return self._replace(latent=self.latent.seen_through(change))
+        return self._replace(latent=self.latent.with_process(change))
 
     def of_latent(self):
         """The `TargetView` of latent values on the link scale, without offsets."""
@@ -277,9 +277,9 @@ class LabelView(NamedTuple):
         """A copy of the view that processes blocks of rows on so many threads."""
         return self._replace(latent=[view.on_threads(n_jobs) for view in self.latent])
 
-    def seen_through(self, change):
+    def with_process(self, change):
         """A copy of the view, whose processes are replaced by a function of each."""
-        return self._replace(latent=[view.seen_through(change) for view in self.latent])
+        return self._replace(latent=[view.with_process(change) for view in self.latent])
 
     def decide(self, X):
         """Index of the class (n,) of every row."""

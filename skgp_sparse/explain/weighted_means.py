@@ -14,9 +14,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from skgp_sparse._engine.posterior import LeftOut
-from skgp_sparse._engine.posterior_with_mean import PosteriorWithMean
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.predictions.posterior import LeftOut
+from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMean
 from skgp_sparse._ground.typing import Array
 from skgp_sparse.parameters.mean_functions import MeanFunction
 

@@ -29,8 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.per_row import PerRow
-from skgp_sparse._engine.problem import Observations
+from skgp_sparse._engine.data.per_row import PerRow
+from skgp_sparse._engine.features.problem import Observations
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 
 FEW_ROWS = 500  # up to which Newton's method for the precisions pays

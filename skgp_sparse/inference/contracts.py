@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse._engine.basis import Basis
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.posterior import Posterior, RowTerms
-from skgp_sparse._engine.problem import Evaluation, Observations, Options
+from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.features.basis import Basis
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Evaluation, Observations, Options
+from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
 from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
 from skgp_sparse.inference.parameter_vectors import ParameterBlock
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skgp_sparse._engine import normal_inputs
-from skgp_sparse._engine.basis import Basis
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.normal_inputs import Gaps, LatentProblem
-from skgp_sparse._engine.normal_predictions import Normals
-from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.features.basis import Basis
+from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.predictions.normal_predictions import Normals
+from skgp_sparse._engine.sparse import normal_inputs
+from skgp_sparse._engine.sparse.normal_inputs import Gaps, LatentProblem
 from skgp_sparse.inference.contracts import Conclusion, Objective
 from skgp_sparse.inference.parameter_vectors import ParameterBlock, basis_block, kernel_block
 

@@ -16,11 +16,11 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from skgp_sparse._engine import left_out
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.local_sites import SiteRows
-from skgp_sparse._engine.posterior import Posterior, RowTerms
-from skgp_sparse._engine.problem import Evaluation
+from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.features.problem import Evaluation
+from skgp_sparse._engine.neighbors import left_out
+from skgp_sparse._engine.neighbors.local_sites import SiteRows
+from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
 from skgp_sparse._ground.parallel import slices
 from skgp_sparse.inference.contracts import Conclusion, Objective
 from skgp_sparse.inference.neighbors_objective import MetricPrior

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine import left_out
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.left_out import LeaveOneOut
-from skgp_sparse._engine.posterior import Posterior
-from skgp_sparse._engine.problem import Evaluation
+from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.features.problem import Evaluation
+from skgp_sparse._engine.neighbors import left_out
+from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
+from skgp_sparse._engine.predictions.posterior import Posterior
 from skgp_sparse.inference.contracts import Conclusion, Objective
 from skgp_sparse.inference.parameter_vectors import ParameterBlock, kernel_block
 

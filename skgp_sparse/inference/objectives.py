@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skgp_sparse._engine import collapsed, decoupled, exact
-from skgp_sparse._engine.basis import Basis
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.distinct_inputs import DistinctInputs
-from skgp_sparse._engine.posterior import RowTerms
-from skgp_sparse._engine.problem import Options, Problem
+from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.data.distinct_inputs import DistinctInputs
+from skgp_sparse._engine.exact import exact
+from skgp_sparse._engine.features.basis import Basis
+from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.predictions.posterior import RowTerms
+from skgp_sparse._engine.sparse import collapsed, decoupled
 from skgp_sparse.inference.contracts import (
     Conclusion,
     ExactFit,

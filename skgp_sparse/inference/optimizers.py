@@ -100,12 +100,12 @@ class _Curvature:
         """Learn the units of the coordinates from a step in some direction."""
         self.steps += step**2
         self.changes += change**2
-        seen = (self.steps > 0) & (self.changes > 0)
-        if seen.any():
-            root = np.sqrt(self.steps[seen]) / np.sqrt(self.changes[seen])
+        moved = (self.steps > 0) & (self.changes > 0)
+        if moved.any():
+            root = np.sqrt(self.steps[moved]) / np.sqrt(self.changes[moved])
             usual = np.partition(root, len(root) // 2)[len(root) // 2]
-            self.diagonal = np.full(len(seen), usual)
-            self.diagonal[seen] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)
+            self.diagonal = np.full(len(moved), usual)
+            self.diagonal[moved] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)
 
     def update(self, step, change):
         """Learn from an iteration; where the curvature is not positive, nothing."""

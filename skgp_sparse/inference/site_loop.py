@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.collapsed_sites import Cores
-from skgp_sparse._engine.per_row import Bundles, PerRow, by_row
-from skgp_sparse._engine.problem import Observations
+from skgp_sparse._engine.data.per_row import Bundles, PerRow, by_row
+from skgp_sparse._engine.features.problem import Observations
+from skgp_sparse._engine.sparse.collapsed_sites import Cores
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse.inference.alternating_updates import FEW_ROWS, AlternatingUpdates, check_moments
 from skgp_sparse.inference.contracts import Method
@@ -156,8 +156,9 @@ class SiteLoop:
     def posterior(self, state):
         """The `Cores` that sites lead to, and the share ``v`` of each process."""
         rows = self.observed
-        seen = by_row(partial(as_the_basis_sees, self.method), state, rows.residual, rows.weight)
-        cores = self.projected.solve(self.bundles.split(seen))
+        to_natural = partial(natural_parameters, self.method)
+        natural = by_row(to_natural, state, rows.residual, rows.weight)
+        cores = self.projected.solve(self.bundles.split(natural))
         known = list(zip(state, rows.weight, rows.residual))
         total = sum(np.sum(s[1] * (w * r), axis=-1) for s, w, r in known)
         v = self.method.share(total / sum(map(np.sum, rows.weight)))
@@ -248,8 +249,8 @@ def _update(method, v, rows, moments, site):
     return rows.weight @ value, gap, target, update
 
 
-def as_the_basis_sees(method, site, residual, weight):
-    """Linear terms and precisions of all copies of a row, as the basis sees them."""
+def natural_parameters(method, site, residual, weight):
+    """Linear terms and precisions of all copies of a row."""
     return weight * method.at_site(site, residual, weight)
 
 

@@ -13,15 +13,16 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine import collapsed_sites, exact_sites
-from skgp_sparse._engine.basis import Basis
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.distinct_inputs import DistinctInputs
-from skgp_sparse._engine.independent_posteriors import IndependentPosteriors
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.passes import Sums
-from skgp_sparse._engine.posterior import RowTerms
-from skgp_sparse._engine.problem import Evaluation, Options, Problem
+from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.data.distinct_inputs import DistinctInputs
+from skgp_sparse._engine.exact import exact_sites
+from skgp_sparse._engine.features.basis import Basis
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Evaluation, Options, Problem
+from skgp_sparse._engine.predictions.independent_posteriors import IndependentPosteriors
+from skgp_sparse._engine.predictions.posterior import RowTerms
+from skgp_sparse._engine.sparse import collapsed_sites
+from skgp_sparse._engine.sparse.passes import Sums
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.contracts import (
     Conclusion,
@@ -32,7 +33,7 @@ from skgp_sparse.inference.contracts import (
 )
 from skgp_sparse.inference.minibatches import SiteMinibatchView
 from skgp_sparse.inference.parameter_vectors import ParameterBlock, basis_block, kernel_block
-from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, as_the_basis_sees
+from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, natural_parameters
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
@@ -183,8 +184,8 @@ class SiteObjective(ExactFit, SparseFit):
         """The sites of the first rows as `Sums`, where the last evaluation left them."""
         sites = np.asarray(self.inner_state.sites)[..., :stop]
         first = replace(self, rows=self.rows.subset(np.arange(stop)))
-        as_seen = partial(as_the_basis_sees, self.method)
-        return collapsed_sites.settle(first.problem(kernel), sites, as_seen)
+        to_natural = partial(natural_parameters, self.method)
+        return collapsed_sites.settle(first.problem(kernel), sites, to_natural)
 
     def _warn_of(self, solution):
         """Warn of sites that did not converge."""

@@ -91,7 +91,7 @@ class Search:
         self.rows, self.width = objective.rows, objective.basis.size
         self.minibatch_view = objective.minibatch_view()
         self.samples = Samples(self.rows, model.kinds(self.rows), random_state)
-        self.started, self.seen = time.perf_counter(), 0
+        self.started, self.n_visited = time.perf_counter(), 0
         self.n_iter, self.stopped, self.unfinished = 0, False, None
 
     def begin(self, objective, kernel):
@@ -141,7 +141,7 @@ class Search:
         if self.settings.progress is None:
             return False
         density = np.mean(state.densities)
-        passes, seconds = self.seen / len(self.rows), time.perf_counter() - self.started
+        passes, seconds = self.n_visited / len(self.rows), time.perf_counter() - self.started
         note = f"{passes:.2f} passes over the rows, {seconds:.1f} s"
         note += f", log density of held-out rows {density:.4f}"
         quantity, per_row = "log density of held-out rows", density
@@ -162,7 +162,7 @@ class Search:
             function, x0, curvature = function.on(rows), maximum.x, maximum.curvature
 
         def report(iteration, value):
-            self.seen += len(sample)
+            self.n_visited += len(sample)
             return self.report(iteration, state, value / function.objective.size())
 
         most = int(min(stage.most, self.settings.max_iter))
@@ -224,7 +224,7 @@ def _cycle(search, state, draw_batch, steps, step_of_basis):
                 "The gradient of a minibatch is not finite. Check the scale of X and y."
             )
         vector = np.clip(vector + rate * units * direction, *limits)
-        search.seen += len(part.rows)
+        search.n_visited += len(part.rows)
         is_told = (step + 1) % _EVERY == 0 and search.report((step + 1) // _EVERY, state)
         if is_told or search.settings.deadline.is_over():
             break

@@ -76,8 +76,8 @@ def _replacing(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
 
 
 def _anew(part: Any, X: Array, Z: Array, value: Any, j: int, values: Array) -> Any:
-    is_seen = j in columns_read(part, np.arange(X.shape[1]))
-    return part.evaluate(_with(X, j, values), Z) if is_seen else value
+    is_read = j in columns_read(part, np.arange(X.shape[1]))
+    return part.evaluate(_with(X, j, values), Z) if is_read else value
 
 
 def _with(X: Array, j: int, values: Array) -> Array:
@@ -106,13 +106,13 @@ def _of_pair(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
 
 def _of_map(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
     kernel, sources = part.kernel, part.kernel.sources(np.arange(X.shape[1]))
-    value, replace_seen = _replacing(part.child, kernel.transform(X), kernel.transform(Z))
+    value, replace_transformed = _replacing(part.child, kernel.transform(X), kernel.transform(Z))
 
     def replace(j: int, values: Array) -> Any:
         (places,) = np.nonzero(sources == j)
         if not len(places):
             return value
-        return replace_seen(places[0], kernel.transform(_with(X, j, values))[:, places[0]])
+        return replace_transformed(places[0], kernel.transform(_with(X, j, values))[:, places[0]])
 
     return (
         _with_gaps(kernel, X, Z, value, replace)

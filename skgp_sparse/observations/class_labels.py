@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.utils.multiclass import unique_labels
 
-from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.explain import multiclass

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.moments import Moments, moments_of
-from skgp_sparse._engine.posterior import LATER_ROWS
-from skgp_sparse._engine.problem import Problem
-from skgp_sparse._engine.running_sums import RunningSums
-from skgp_sparse._engine.target_scaler import FEW_ROWS, TargetScaler, scale_of
-from skgp_sparse._engine.visited_rows import known_rows
+from skgp_sparse._engine.data.moments import Moments, moments_of
+from skgp_sparse._engine.data.target_scaler import FEW_ROWS, TargetScaler, scale_of
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Problem
+from skgp_sparse._engine.neighbors.visited_rows import known_rows
+from skgp_sparse._engine.predictions.posterior import LATER_ROWS
+from skgp_sparse._engine.sparse.running_sums import RunningSums
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.explain.views import TargetView

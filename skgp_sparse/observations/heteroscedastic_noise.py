@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import bounds
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import collected, warn
@@ -147,9 +147,9 @@ def _varied(job, fit, family, random_state):
     if not is_wanted and np.median(noise / before.variance[:, 0]) < _LEAST_SHARE:
         return fit, 0.0
     weight = np.broadcast_to(rows.block(chosen).weight, len(chosen))
-    logs, seen, other = np.zeros(len(chosen)), before, fit
+    logs, left, other = np.zeros(len(chosen)), before, fit
     for moves in (False, True):
-        table = _table_of(rows, chosen, logs + _logarithms(seen))
+        table = _table_of(rows, chosen, logs + _logarithms(left))
         second = _second_process(job, table, family, random_state)
         factor = _factor_of(second)
         of_others = factor.mean + predicted(second, n_jobs, np.arange(len(chosen))).mean[:, 0]
@@ -158,9 +158,9 @@ def _varied(job, fit, family, random_state):
             return fit, promised
         kernel = fit.kernel.k1 + _noise_like(fit.kernel.k2, factor, level)
         other = _fit_again(job, fit, kernel, moves, random_state)
-        logs, seen = factor(X), _left_out(other, n_jobs, chosen)
+        logs, left = factor(X), _left_out(other, n_jobs, chosen)
         change = np.expm1(of_others - logs) * other.posterior.noise_variance(X)
-        gain = _gain(before, seen.mean, seen.variance + seen.known + change[:, None], weight)
+        gain = _gain(before, left.mean, left.variance + left.known + change[:, None], weight)
         if not is_wanted and gain <= _NATS:
             break
     return other, gain

@@ -14,11 +14,11 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import inducing, kernels
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.normal_inputs import Gaps
-from skgp_sparse._engine.normal_predictions import Normals
-from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.predictions.normal_predictions import Normals
+from skgp_sparse._engine.sparse.normal_inputs import Gaps
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.latent_objective import LatentObjective

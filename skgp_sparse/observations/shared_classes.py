@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._ground.typing import Array
 from skgp_sparse.explain.multiclass import SomeClasses
 from skgp_sparse.inference.contracts import ObjectiveFactory

@@ -9,7 +9,7 @@ reservoir are inferred instead, with weights that stand for all rows, and freeze
 from abc import abstractmethod
 from dataclasses import replace
 
-from skgp_sparse._engine.collapsed_sites import project_rows
+from skgp_sparse._engine.sparse.collapsed_sites import project_rows
 from skgp_sparse._ground.warnings import about
 from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.observations.streams import joined

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from sklearn import get_config
 
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.moments import Moments, moments_of
-from skgp_sparse._engine.posterior import LATER_ROWS
-from skgp_sparse._engine.running_sums import RunningSums
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.moments import Moments, moments_of
+from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.predictions.posterior import LATER_ROWS
+from skgp_sparse._engine.sparse.running_sums import RunningSums
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.reservoir import Reservoir
 from skgp_sparse.rows.checks import check_columns
@@ -64,7 +64,7 @@ class StreamState(NamedTuple):
     watch: DriftDetector = DriftDetector()
     at_last_move: float = 0.0  # weight of the rows
     calls: int = 0
-    seen: float = 0.0  # weight of all rows, whatever they count now
+    total_weight: float = 0.0  # weight of all rows, whatever they count now
     n_iter: int = 0
     first: object = None  # what a family wants to remember of the first call
     rows: ArrayDataset | None = None  # all of them, where predictions come from neighbours ...
@@ -84,7 +84,7 @@ class StreamState(NamedTuple):
         return part
 
     def with_rows(self, part, random_state):
-        """The stream whose reservoir has seen the rows of a part."""
+        """The stream with the rows of a part in its reservoir."""
         reservoir, columns, weight = self.reservoir, _columns_of(part), part.row_weights()
         bytes_of_a_row = sum(column.nbytes for column in columns) / len(weight) + 16
         memory = _SHARE_OF_MEMORY * get_config()["working_memory"] * 2**20
@@ -93,7 +93,7 @@ class StreamState(NamedTuple):
             some = slice(start, start + capacity)
             few = tuple(column[some] for column in columns)
             reservoir = reservoir.plus(few, weight[some], capacity, random_state)
-        return self._replace(reservoir=reservoir, seen=self.seen + weight.sum())
+        return self._replace(reservoir=reservoir, total_weight=self.total_weight + weight.sum())
 
     def forgetting(self, factor):
         """The stream whose rows count less."""

@@ -13,7 +13,7 @@ ill-conditioned, and a step of refinement, ``V + (K - V Lᵀ) Tᵀ``, gives them
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.feature_posterior import ExactPosterior, SparsePosterior
+from skgp_sparse._engine.predictions.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse._ground.linalg import inverse_lower, is_well_conditioned
 from skgp_sparse.onnx import _kernel_formulas
 

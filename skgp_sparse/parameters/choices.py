@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
-from skgp_sparse._engine.moments import merge, moments_of, or_one
+from skgp_sparse._engine.data.moments import merge, moments_of, or_one
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, require
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational

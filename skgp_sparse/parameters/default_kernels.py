@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.moments import NO_EFFECT
+from skgp_sparse._engine.data.moments import NO_EFFECT
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.hyperpriors import (
     CorrelationPrior,

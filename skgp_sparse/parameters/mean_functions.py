@@ -14,7 +14,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import has_fit_parameter
 
-from skgp_sparse._engine.moments import or_one
+from skgp_sparse._engine.data.moments import or_one
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array

@@ -7,9 +7,9 @@ from typing import Any
 from sklearn import get_config
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.moments import NO_EFFECT
-from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.data.moments import NO_EFFECT
+from skgp_sparse._engine.features.problem import Options
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto

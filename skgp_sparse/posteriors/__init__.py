@@ -28,7 +28,7 @@ as ``posterior__n_mean``. Each method is one file. It fits a job and returns a `
 - `_moves`: rows that arrive later
 """
 
-from skgp_sparse._engine.posterior import NotAvailable, Posterior
+from skgp_sparse._engine.predictions.posterior import NotAvailable, Posterior
 from skgp_sparse.posteriors._contract import Candidate, PosteriorMethod, Selection
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures

@@ -21,11 +21,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.conjugate_gradients import solve
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.iterative_posterior import IterativePosterior, leading_rows
-from skgp_sparse._engine.kernel_product import KernelProduct
-from skgp_sparse._engine.preconditioner import precision, preconditioner
+from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.exact.conjugate_gradients import solve
+from skgp_sparse._engine.exact.iterative_posterior import IterativePosterior, leading_rows
+from skgp_sparse._engine.exact.kernel_product import KernelProduct
+from skgp_sparse._engine.exact.preconditioner import precision, preconditioner
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.warnings import warn
@@ -49,7 +49,7 @@ _LEADING = 500  # rows given which all variances are computed
 _HELD_OUT, _HELD_OUT_SHARE = 1000, 10  # held-out rows: so many, and one in so many, at most
 _CENTRAL = 0.95  # of the held-out rows, at least, are in intervals of 95 %
 _LEAST_FACTOR = 1e-3  # of all variances
-_UNSEEN = 1e6  # their noise, in units of the variance of the process
+_HIDDEN = 1e6  # noise of held-out rows, in units of the variance of the process
 
 
 class IterativeExact(PosteriorMethod):
@@ -143,7 +143,7 @@ def _posterior(
     held_out, free = np.split(random_state.permutation(n), [min(_HELD_OUT, n // _HELD_OUT_SHARE)])
     prior, learned, _ = kernels.diagonal(kernel, data.X)
     signal, noise = np.mean(prior), np.maximum(data.noise + learned, least)
-    first, noise, seen = _noises(noise, data.weight, held_out, rows.merged, _UNSEEN * signal)
+    first, noise, given = _noises(noise, data.weight, held_out, rows.merged, _HIDDEN * signal)
     dtype = precision(noise, signal)
     chosen = free[: _most_leading(job, n, dtype)]
     Z = data.X[chosen]
@@ -151,8 +151,8 @@ def _posterior(
     near = preconditioner(kernel, features, data.X, first, n_jobs, dtype=dtype)
     goal = _goal(noise, rows, settings.tol)
     before = _solve(kernel, data, first, near, settings, goal)
-    seen[chosen[:_LEADING]] = False
-    leading, rest = features.first(_LEADING), np.flatnonzero(seen)
+    given[chosen[:_LEADING]] = False
+    leading, rest = features.first(_LEADING), np.flatnonzero(given)
     scale = kernels.length_scales(kernel, rows.scale())
     posterior = IterativePosterior(kernel, data.X, first, before.x, leading, rest=rest, scale=scale)
     posterior = replace(posterior, factor=_factor(posterior, data, held_out, n_jobs))
@@ -167,17 +167,17 @@ def _posterior(
     return replace(posterior, noise=noise, alpha=last.x, rest=rest), Z, jitter
 
 
-def _noises(noise: Any, weight: Any, held_out: Any, merged: bool, unseen: Any) -> Any:
-    """Noise variances at first and at last, and which rows are seen at first, from those of a row.
+def _noises(noise: Any, weight: Any, held_out: Any, merged: bool, of_held_out: Any) -> Any:
+    """Noise variances at first and at last, and which rows are given at first, from those of a row.
 
     Rows that are held out have so much noise at first that they tell nothing. Of repeated rows
     one copy is held out, as a row to predict has copies among the others, too.
     """
     left = weight.copy()
     left[held_out] -= 1.0 if merged else left[held_out]
-    seen = left > 0
-    first = np.divide(noise, left, out=np.full(len(left), unseen), where=seen)
-    return first, noise / weight, seen
+    given = left > 0
+    first = np.divide(noise, left, out=np.full(len(left), of_held_out), where=given)
+    return first, noise / weight, given
 
 
 def _of_some(job: Job, rows: Dataset) -> Job:

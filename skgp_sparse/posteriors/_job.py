@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
 from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.inference.parameter_vectors import value_or_minus_inf

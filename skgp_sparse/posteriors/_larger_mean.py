@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skgp_sparse._engine.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.objectives import DecoupledObjective
 from skgp_sparse.inference.parameter_vectors import arithmetic

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from skgp_sparse._engine.posterior_in_metric import PosteriorInMetric
+from skgp_sparse._engine.predictions.posterior_in_metric import PosteriorInMetric
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.parameter_vectors import if_possible
 from skgp_sparse.posteriors._contract import PosteriorMethod
@@ -43,7 +43,7 @@ class InLearnedMetric(PosteriorMethod):
         local = _learned(*given) if rank(job) else if_possible(_learned, *given)
         if local is None or local.metric is None:
             return self.posterior_method.fit(job, random_state)
-        fit = self.posterior_method.fit(_seen_in(job, local.metric, local.kernel), random_state)
+        fit = self.posterior_method.fit(_in_metric(job, local.metric, local.kernel), random_state)
         posterior = PosteriorInMetric(fit.posterior, local.metric)
         return fit._replace(posterior=posterior)
 
@@ -63,13 +63,13 @@ def _learned(job, random_state):
     return NearestNeighborSearch(job, validation).learn([job.kernel, begun.kernel]).local
 
 
-def _seen_in(job, metric, kernel):
-    """The job whose rows, and inducing points if they are given, are seen in a metric."""
-    points, rows = job.points, job.rows.seen_in(metric)
+def _in_metric(job, metric, kernel):
+    """The job whose rows, and inducing points if they are given, are in a metric."""
+    points, rows = job.points, job.rows.in_metric(metric)
     if points.are_given:
         points = points._replace(initialise=partial(_initial, points.initialise, metric))
-    seen = job._replace(rows=rows, points=points, kernel=kernel, before=None, cheap=None)
-    return seen._replace(spreads=rows.scale()).with_priors(job.priors)
+    other = job._replace(rows=rows, points=points, kernel=kernel, before=None, cheap=None)
+    return other._replace(spreads=rows.scale()).with_priors(job.priors)
 
 
 def _initial(initialise, metric, *given):

@@ -23,9 +23,9 @@ import numpy as np
 from sklearn.base import clone
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import left_out
-from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.visited_rows import known_rows
+from skgp_sparse._engine.neighbors import left_out
+from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
+from skgp_sparse._engine.neighbors.visited_rows import known_rows
 from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameter_vectors import (

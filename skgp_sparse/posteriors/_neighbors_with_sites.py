@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.local_sites import SiteRows, targets_and_noise
-from skgp_sparse._engine.metric import scale_of, seen
-from skgp_sparse._engine.nearest import DistinctRows
-from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
+from skgp_sparse._engine.neighbors.local_sites import SiteRows, targets_and_noise
+from skgp_sparse._engine.neighbors.nearest import DistinctRows
+from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
+from skgp_sparse._engine.predictions.metric import scale_of, scaled_inputs
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameter_vectors import VectorFunction, arithmetic, if_possible
@@ -139,8 +139,7 @@ class SiteSearch:
         if job.before is not None and job.settings.solver.moves:
             kernels_of_start.append(job.before[0])
         starts = [
-            LocalSites(self._seen_from(first, kernel, _FIRST), kernel)
-            for kernel in kernels_of_start
+            LocalSites(self._around(first, kernel, _FIRST), kernel) for kernel in kernels_of_start
         ]
         if len(starts) == 1:
             return starts[0]
@@ -156,7 +155,7 @@ class SiteSearch:
             else:
                 kernel, prior = full(kernel, self.job.rows.n_features, NATS_WITH_SITES)
             objective = replace(objective, metric=prior.start, prior=prior)
-            return self._climbed(LocalSites(self._seen_from(objective, kernel, _NEXT), kernel))
+            return self._climbed(LocalSites(self._around(objective, kernel, _NEXT), kernel))
 
     def _scored(self, local):
         """The `Trial` of sites and hyperparameters."""
@@ -172,7 +171,7 @@ class SiteSearch:
         tell = settings.progress and partial(settings.progress, quantity=LEAVE_ONE_OUT)
         for index in range(self.effort.runs):
             if index:
-                objective = self._seen_from(objective, kernel, _NEXT)
+                objective = self._around(objective, kernel, _NEXT)
             objective = replace(objective, chosen=self._chosen(objective))
             function = VectorFunction(objective, kernel, prior=self.prior)
             first = self._value(objective, kernel)
@@ -183,7 +182,7 @@ class SiteSearch:
             is_little = maximum.value - first < _NEGLIGIBLE_GAIN * objective.size()
             if is_little or self.is_over() or self.n_iter >= settings.max_iter:
                 break
-        return LocalSites(self._seen_from(objective, kernel, _NEXT), kernel)
+        return LocalSites(self._around(objective, kernel, _NEXT), kernel)
 
     def _value(self, objective, kernel):
         """The objective and the prior together."""
@@ -199,7 +198,7 @@ class SiteSearch:
         if are_many or self.job.settings.deadline.is_over():
             most, tol = _LAST_OF_MANY, _TOL_OF_MANY
         objective = replace(objective, near=everything, sites=sites)
-        objective = self._seen_from(objective, kernel, most, tol)
+        objective = self._around(objective, kernel, most, tol)
         return replace(objective, chosen=self._chosen(objective))
 
     def _predicted_sites(self, objective, kernel, everything):
@@ -221,11 +220,12 @@ class SiteSearch:
         total = rows.total_weight()
         return LocalSiteObjective(near, sites, likelihood, rows, None, total, n_jobs=self.n_jobs)
 
-    def _seen_from(self, objective, kernel, most, tol=_TOL):
+    def _around(self, objective, kernel, most, tol=_TOL):
         """The objective with the neighbours at a kernel, after sweeps."""
         near, metric = objective.near, objective.metric
         scale = scale_of(kernel, metric, near.X.shape[1])
-        near = near.with_neighbors(self.k_fit, seen(kernel, metric, scale, near.X), self.n_jobs)
+        places = scaled_inputs(kernel, metric, scale, near.X)
+        near = near.with_neighbors(self.k_fit, places, self.n_jobs)
         return replace(objective, near=near, chosen=None).settled(kernel, most, tol)
 
 

@@ -21,8 +21,8 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.moments import spread_of_the_shortest_quarter
-from skgp_sparse._engine.scale_evidence import (
+from skgp_sparse._engine.data.moments import spread_of_the_shortest_quarter
+from skgp_sparse._engine.exact.scale_evidence import (
     ProfileEvidence,
     SomeRows,
     correlation_length,

@@ -69,8 +69,8 @@ def _logs_of(x):
     """Smallest value, unit, logarithm of the ratio of spreads, and moments of the logarithms."""
     low = x.min()
     unit = np.median(x - low) or np.mean(x - low)
-    seen = low + unit * np.log1p((x - low) / unit)
-    return low, unit, np.log(np.std(seen) / np.std(x)), np.mean(seen), np.std(seen)
+    logs = low + unit * np.log1p((x - low) / unit)
+    return low, unit, np.log(np.std(logs) / np.std(x)), np.mean(logs), np.std(logs)
 
 
 def settled(job, columns):
@@ -97,7 +97,7 @@ def on_logs(kernel, skew):
     for part, columns in kernels.missing_parts(kernel, len(skew.shift)):
         are_logs = np.isin(columns, skew.columns)
         pairs = zip(part.units, skew.moments[:, columns])
-        part.units = tuple(np.where(are_logs, seen, own) for own, seen in pairs)
+        part.units = tuple(np.where(are_logs, logs, own) for own, logs in pairs)
     names = skew.names if isinstance(skew.names[0], str) else None
     has_noise = isinstance(kernel, Sum) and isinstance(kernel.k2, WhiteKernel)
     signal = kernel.k1 if has_noise else kernel

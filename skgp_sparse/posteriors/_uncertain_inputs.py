@@ -8,9 +8,9 @@ would be worse than to ignore `X_std`: what the targets say about inputs would c
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.feature_posterior import SparsePosterior
-from skgp_sparse._engine.normal_inputs import Gaps
-from skgp_sparse._engine.normal_predictions import Normals
+from skgp_sparse._engine.predictions.feature_posterior import SparsePosterior
+from skgp_sparse._engine.predictions.normal_predictions import Normals
+from skgp_sparse._engine.sparse.normal_inputs import Gaps
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.latent_objective import LatentObjective

@@ -9,7 +9,7 @@ from sklearn import config_context
 from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
-from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse._ground.validation import check_number, require
@@ -162,17 +162,17 @@ def check_groups(groups, n, name):
 def check_classes(y, weight, name):
     """Sorted labels and the index of each row's; raises unless at least two have weight."""
     classes, index = np.unique(y, return_inverse=True)
-    seen = np.unique(index if weight is None else index[weight > 0])
-    if len(seen) < 2:
-        only = classes[seen[0]]
+    present = np.unique(index if weight is None else index[weight > 0])
+    if len(present) < 2:
+        only = classes[present[0]]
         raise ValueError(
-            f"{name} requires 2 or more distinct classes; got {len(seen)} class (only class "
+            f"{name} requires 2 or more distinct classes; got {len(present)} class (only class "
             f"{only} is present{'' if weight is None else ' with positive sample_weight'})"
         )
-    if len(seen) < len(classes):
+    if len(present) < len(classes):
+        absent = np.setdiff1d(range(len(classes)), present)[0]
         raise ValueError(
-            f"{name}: every row of class {classes[np.setdiff1d(range(len(classes)), seen)[0]]} has "
-            "sample_weight 0. Remove these rows."
+            f"{name}: every row of class {classes[absent]} has sample_weight 0. Remove these rows."
         )
     return classes, index
 

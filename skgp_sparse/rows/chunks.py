@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.chunked_dataset import ChunkedDataset
-from skgp_sparse._engine.moments import merge
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.chunked_dataset import ChunkedDataset
+from skgp_sparse._engine.data.moments import merge
+from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse.rows.checks import check_classes
 from skgp_sparse.rows.survey import about_chunk, as_chunk
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.chunked_dataset import Reader
+from skgp_sparse._engine.data.chunked_dataset import Reader
 from skgp_sparse.rows.checks import check_classes, check_in_memory, is_lazy
 from skgp_sparse.rows.chunks import chunked
 from skgp_sparse.rows.columns import as_table

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.array_dataset import ArrayDataset, joined
-from skgp_sparse._engine.dataset import at
+from skgp_sparse._engine.data.array_dataset import ArrayDataset, joined
+from skgp_sparse._engine.data.dataset import at
 from skgp_sparse._ground.distinct import is_small
 from skgp_sparse._ground.sklearn_compat import check_any_weight
 from skgp_sparse.rows.checks import check_alpha

@@ -7,10 +7,10 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine import collapsed, decoupled
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.problem import Problem
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Problem
+from skgp_sparse._engine.sparse import collapsed, decoupled
 from skgp_sparse.posteriors import InducingPoints
 
 KERNEL = ConstantKernel(1.5) * Matern([0.7, 1.1], nu=2.5) + WhiteKernel(0.05)

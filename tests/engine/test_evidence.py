@@ -16,11 +16,13 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine import collapsed, distinct_inputs, evidence, exact, iterative_posterior
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.evidence import certify
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.problem import Options, Problem
+from skgp_sparse._engine.data import distinct_inputs
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.exact import evidence, exact, iterative_posterior
+from skgp_sparse._engine.exact.evidence import certify
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.sources import Arrays
 

@@ -14,11 +14,11 @@ from conftest import agree, infer, stored
 from kernel_cases import parsed
 
 from skgp_sparse import bounds
-from skgp_sparse._engine import collapsed_sites
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.per_row import PerRow, by_row
-from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.per_row import PerRow, by_row
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.sparse import collapsed_sites
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner

@@ -19,12 +19,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from sklearn.utils import check_random_state
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import collapsed, dataset, distinct_inputs, exact, posterior
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.prior import Prior
-from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data import dataset, distinct_inputs
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.exact import exact
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.predictions import posterior
+from skgp_sparse._engine.predictions.prior import Prior
+from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.bounds import DTC, FITC, PEP, Titsias, TitsiasNew

@@ -14,12 +14,13 @@ from conftest import BOUNDS, agree, stored
 from kernel_cases import parsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skgp_sparse._engine import collapsed, normal_inputs, normal_predictions
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.normal_inputs import Gaps, LatentProblem
-from skgp_sparse._engine.normal_predictions import Normals
-from skgp_sparse._engine.problem import Options, Problem
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.predictions import normal_predictions
+from skgp_sparse._engine.predictions.normal_predictions import Normals
+from skgp_sparse._engine.sparse import collapsed, normal_inputs
+from skgp_sparse._engine.sparse.normal_inputs import Gaps, LatentProblem
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.latent_objective import LatentObjective
 
@@ -160,7 +161,7 @@ def test_known_inputs_are_those_of_regression(bound):
 
 def test_neither_blocks_nor_threads_nor_memory_matter(monkeypatch):
     whole = normal_inputs.value_and_gradient(problem())
-    monkeypatch.setattr("skgp_sparse._engine.dataset._BLOCK_BYTES", 64 * 28 * 8)
+    monkeypatch.setattr("skgp_sparse._engine.data.dataset._BLOCK_BYTES", 64 * 28 * 8)
     latent = problem()
     assert len(latent.layout().blocks) > 3
     for options in (Options(n_jobs=2), Options(memory=1e5)):

@@ -13,12 +13,12 @@ from sklearn.gaussian_process import kernels as sk
 from tiers import crossed
 
 from skgp_sparse import bounds, kernels
-from skgp_sparse._engine import collapsed, collapsed_sites
-from skgp_sparse._engine import exact as exact_regression
-from skgp_sparse._engine.distinct_inputs import DistinctInputs
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.per_row import PerRow
-from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.data.distinct_inputs import DistinctInputs
+from skgp_sparse._engine.data.per_row import PerRow
+from skgp_sparse._engine.exact import exact as exact_regression
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.sparse import collapsed, collapsed_sites
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational

@@ -6,10 +6,11 @@ from scipy.linalg import sqrtm
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine import distinct_inputs, exact
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.problem import Options
-from skgp_sparse._engine.tight_posterior import tightened
+from skgp_sparse._engine.data import distinct_inputs
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.exact import exact
+from skgp_sparse._engine.exact.tight_posterior import tightened
+from skgp_sparse._engine.features.problem import Options
 from skgp_sparse._ground import distinct
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.posteriors import InducingPoints

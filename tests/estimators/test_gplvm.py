@@ -15,10 +15,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_sklearn_contract import _Recorder
 
 from skgp_sparse import BayesianGPLVM
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.normal_inputs import Gaps
-from skgp_sparse._engine.normal_predictions import Normals
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.predictions.normal_predictions import Normals
+from skgp_sparse._engine.sparse.normal_inputs import Gaps
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference.latent_objective import LatentObjective
 from skgp_sparse.observations.latent_fits import LatentFit, in_order

@@ -28,8 +28,8 @@ from skgp_sparse import (
     metrics,
     solvers,
 )
-from skgp_sparse._engine import sobol
-from skgp_sparse._engine.posterior import without_negative
+from skgp_sparse._engine.predictions import sobol
+from skgp_sparse._engine.predictions.posterior import without_negative
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse._ground import distinct
 from skgp_sparse._ground.linalg import cholesky

@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse._engine import visited_rows
+from skgp_sparse._engine.neighbors import visited_rows
 from skgp_sparse.kernels import _registry
 from skgp_sparse.kernels._sklearn_kernels import formulas
 
@@ -34,8 +34,8 @@ import pandas as pd
 from dask import delayed
 from distributed import Client, Event, LocalCluster, get_worker
 
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground import distinct
 from skgp_sparse.dask import (
     DaskSparseGPClassifier,

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse._engine import sobol
+from skgp_sparse._engine.predictions import sobol
 from skgp_sparse.kernels import (
     Categorical,
     Columns,

@@ -12,9 +12,9 @@ from sklearn.gaussian_process import kernels as sk
 from tiers import crossed
 
 from skgp_sparse import SparseGPClassifier, bounds
-from skgp_sparse._engine import collapsed
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.problem import Options
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives

@@ -10,9 +10,9 @@ from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse._engine import left_out
-from skgp_sparse._engine.left_out import LeaveOneOut
-from skgp_sparse._engine.local_sites import SiteRows
+from skgp_sparse._engine.neighbors import left_out
+from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
+from skgp_sparse._engine.neighbors.local_sites import SiteRows
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.parameter_vectors import VectorFunction

@@ -17,11 +17,11 @@ from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse._engine import kriging, left_out
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.dataset import Batch
-from skgp_sparse._engine.left_out import LeaveOneOut
-from skgp_sparse._engine.nearest import NearestRows, distinct_rows
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.dataset import Batch
+from skgp_sparse._engine.neighbors import kriging, left_out
+from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
+from skgp_sparse._engine.neighbors.nearest import NearestRows, distinct_rows
 from skgp_sparse._ground.small_matrices import back_substituted, whitened
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.posteriors._validation_set import ValidationScore, ValidationSet

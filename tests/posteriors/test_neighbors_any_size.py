@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, _estimator
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.nearest import distinct_rows
-from skgp_sparse._engine.posterior import float64
-from skgp_sparse._engine.visited_rows import TableRows
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.neighbors.nearest import distinct_rows
+from skgp_sparse._engine.neighbors.visited_rows import TableRows
+from skgp_sparse._engine.predictions.posterior import float64
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.sources import Arrays, Stream
 
@@ -157,9 +157,9 @@ def large_table():
 def few_in_memory(monkeypatch):
     """Tables of a few hundred rows are too large for memory."""
     monkeypatch.setattr("skgp_sparse.rows.survey.is_small", lambda size: False)
-    monkeypatch.setattr("skgp_sparse._engine.visited_rows._SHARE_OF_MEMORY", 0.0)
-    monkeypatch.setattr("skgp_sparse._engine.dataset._BLOCK_BYTES", 8 * 70)
-    monkeypatch.setattr("skgp_sparse._engine.dataset._FEWEST_ROWS", 70)
+    monkeypatch.setattr("skgp_sparse._engine.neighbors.visited_rows._SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr("skgp_sparse._engine.data.dataset._BLOCK_BYTES", 8 * 70)
+    monkeypatch.setattr("skgp_sparse._engine.data.dataset._FEWEST_ROWS", 70)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

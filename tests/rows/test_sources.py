@@ -23,12 +23,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine import collapsed, dataset
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.chunked_dataset import ChunkedDataset, Reader
-from skgp_sparse._engine.inducing_basis import InducingBasis
-from skgp_sparse._engine.problem import Options, Problem
-from skgp_sparse._engine.target_scaler import TargetScaler
+from skgp_sparse._engine.data import dataset
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.chunked_dataset import ChunkedDataset, Reader
+from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse._ground import distinct
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference import stochastic

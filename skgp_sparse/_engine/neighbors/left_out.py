@@ -1,0 +1,222 @@
+r"""Rows that are left out, one at a time, and predicted by the rows that are near to them.
+
+The objective is the leave-one-out log density of local kriging, a composite likelihood (Besag 1975;
+Vecchia 1988; Sundararajan and Keerthi 2001):
+
+    J = Σ_i w_i log N(y_i; m_i, v_i + d_i),
+
+with mean and variance ``m_i``, ``v_i`` given the neighbours N(i) of row i, and its noise ``d_i``.
+Inputs may be seen in a metric, ``x -> W x``. The gradient comes from the pullback of `kriging` and
+the slopes ``e/v`` and ``-1/(2v) + e²/(2v²)``, where v includes the noise and ``e = y - m``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.neighbors import kriging
+from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.parallel import empty, ordered_map, slices
+
+_WEIGHT_TOLERANCE = 1e-9  # of a row's weight
+
+
+class LeaveOneOut(NamedTuple):
+    """Rows that are left out, one at a time, and those that are near to each of them.
+
+    It holds what the objective wants of both, and nothing else of a table.
+    """
+
+    X: np.ndarray  # (r, d) inputs of all of them, float64
+    own: np.ndarray  # (s,) index into X of the row that is left out
+    near: np.ndarray  # (s, k) indices into X of those that are near to it
+    y: np.ndarray  # (s, p)
+    noise: np.ndarray  # (s,) known noise variance
+    count: np.ndarray  # (s,) w, how often the row counts
+    y_near: np.ndarray  # (s, k, p)
+    noise_near: np.ndarray  # (s, k)
+    weight_near: np.ndarray  # (s, k)
+
+    def take(self, rows):
+        """Subset of the rows that are left out; the inputs X are shared."""
+        return LeaveOneOut(self.X, *(column[rows] for column in self[1:]))
+
+    def points(self, metric):
+        """Point sets (s, k + 1, d): those near to a row, and the row.
+
+        In a metric they are offsets from the row, before and after it: kernels are stationary then.
+        """
+        P = self.X[np.column_stack([self.near, self.own])]
+        if metric is None:
+            return P, P
+        P -= P[:, -1:]
+        return P, np.matmul(P, metric.T, out=empty((*P.shape[:2], len(metric))))
+
+
+def left_out(distinct, block, rows, nearest, count):
+    """`LeaveOneOut` of some rows of a table.
+
+    One copy of a row is left out: those that remain, or the rest of its weight, are near to it.
+
+    Parameters
+    ----------
+    distinct : DistinctRows
+        Of the table.
+    block : Batch
+        Of the rows that are left out.
+    rows : ndarray of shape (s,)
+        Their numbers in the table.
+    nearest : ndarray of shape (s, k + 1)
+        The distinct rows that are nearest to them, themselves included.
+    count : ndarray of shape (s,)
+        How often each of them counts.
+    """
+    s, group = len(rows), distinct.of(rows, block)
+    noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
+    share = np.minimum(share, 1.0)
+    rest = distinct.weight[group] - share
+    is_own = nearest == group[:, None]
+    dropped = is_own & (rest <= _WEIGHT_TOLERANCE * share)[:, None]
+    dropped[~dropped.any(axis=1), -1] = True  # the furthest one, where copies remain
+    near = nearest[~dropped].reshape(s, -1)
+    y, weight = distinct.y[near], distinct.weight[near]
+    which, place = np.nonzero(near == group[:, None])
+    weight[which, place] = rest[which]
+    removed = distinct.y[group[which]] - block.y[which]
+    y[which, place] += (share[which] / rest[which])[:, None] * removed
+    inside, places = np.unique(near, return_inverse=True)
+    X, places = np.concatenate([distinct.X[inside], block.X]), places.reshape(near.shape)
+    own = np.arange(len(inside), len(X))
+    return LeaveOneOut(X, own, places, block.y, noise, count, y, distinct.noise[near], weight)
+
+
+def value(kernel, left, metric=None, n_jobs=1, densities=None):
+    """J, of normal densities or of others; see `normal_densities`."""
+    densities, noise = densities or normal_densities, _Noise(kernel, left.X)
+
+    def of_block(rows):
+        block = left.take(rows)
+        P = block.points(metric)[1]
+        local = kriging.krige(kernel, P, block.y_near, noise.near(block))
+        return densities(block, local, noise.own(block))[0]
+
+    return sum(ordered_map(of_block, _blocks(left), n_jobs))
+
+
+def value_and_gradient(kernel, left, metric=None, n_jobs=1, densities=None):
+    """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
+    densities, noise = densities or normal_densities, _Noise(kernel, left.X)
+
+    def of_block(rows):
+        block = left.take(rows)
+        P, transformed = block.points(metric)
+        local, pull = kriging.linearise(kernel, transformed, block.y_near, noise.near(block))
+        J, g_mean, g_variance = densities(block, local, noise.own(block))
+        theta_bar, P_bar, near_bar = pull(g_mean, g_variance, metric is not None)
+        noise_bar = noise.bar(block, near_bar, g_variance)
+        if metric is None:
+            return J, noise_bar, theta_bar, 0.0
+        metric_bar = P_bar.reshape(-1, len(metric)).T @ P.reshape(-1, P.shape[2])
+        return J, noise_bar, theta_bar, metric_bar
+
+    results = ordered_map(of_block, _blocks(left), n_jobs)
+    J, noise_bar, theta_bar, metric_bar = map(sum, zip(*results))
+    return J, theta_bar + noise.pull(noise_bar), metric_bar
+
+
+def moments(kernel, left, metric=None, n_jobs=1, matrices=None):
+    """Mean (s, p) and variance (s,), the row's noise included, of rows that are left out.
+
+    `matrices` are those of `kernel_matrices`, if they are known.
+    """
+    noise = _Noise(kernel, left.X)
+
+    def of_block(rows, K):
+        block = left.take(rows)
+        K = kernels.stacked(kernel, block.points(metric)[1]) if K is None else K
+        local = kriging.solve(K, block.y_near, noise.near(block))
+        return local.mean, local.variance + noise.own(block)
+
+    blocks = _blocks(left)
+    pairs = list(zip(blocks, matrices or [None] * len(blocks)))
+    mean, variance = zip(*ordered_map(lambda pair: of_block(*pair), pairs, n_jobs))
+    return np.concatenate(mean), np.concatenate(variance)
+
+
+def kernel_matrices(kernel, left, metric=None, n_jobs=1):
+    """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
+
+    def of_block(rows):
+        return kernels.stacked(kernel, left.take(rows).points(metric)[1])
+
+    return [*ordered_map(of_block, _blocks(left), n_jobs)]
+
+
+def gradient_outer_product(kernel, left, n_jobs=1):
+    """Average over rows of ``g gᵀ`` (d, d), with the gradient g of a mean wrt its row.
+
+    It is summed over targets: the average gradient outer product (Radhakrishnan et al. 2024).
+    """
+    noise = _Noise(kernel, left.X)
+
+    def of_block(rows):
+        block = left.take(rows)
+        _, pull = kriging.linearise(kernel, block.points(None)[0], block.y_near, noise.near(block))
+        return sum(_squares(pull, g_mean, block.count) for g_mean in _targets(block.y_near[:, 0]))
+
+    return sum(ordered_map(of_block, _blocks(left), n_jobs)) / left.count.sum()
+
+
+def _targets(y):
+    """The cotangent (s, p) of every target's means."""
+    for target in np.eye(y.shape[1]):
+        yield np.tile(target, (len(y), 1))
+
+
+def _squares(pull, g_mean, count):
+    """Sum of ``g gᵀ`` of one target."""
+    slopes = pull(g_mean, np.zeros(len(g_mean)), True)[1][:, -1]
+    return slopes.T @ (count[:, None] * slopes)
+
+
+def _blocks(left):
+    return slices(len(left.near), kriging.block_size(left.near.shape[1]))
+
+
+def normal_densities(block, local, noise):
+    """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
+    v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
+    squares, w = np.einsum("sp,sp->s", e, e), block.count
+    J = -0.5 * w @ (n_targets * (np.log(v) + LOG_2PI) + squares / v)
+    return J, (w / v)[:, None] * e, 0.5 * w * (squares / v - n_targets) / v
+
+
+class _Noise:
+    """Noise variances of rows that are left out and of those near to them.
+
+    White noise is computed once for every row of X (r, d), however often it is near to another.
+    """
+
+    def __init__(self, kernel, X):
+        _, learned, self._pull = kernels.diagonal(kernel, X)
+        self.learned = np.broadcast_to(learned, len(X))
+
+    def near(self, block):
+        """D (s, k)."""
+        return (self.learned[block.near] + block.noise_near) / block.weight_near
+
+    def own(self, block):
+        """Noise variances (s,) of the rows that are left out."""
+        return self.learned[block.own] + block.noise
+
+    def bar(self, block, near_bar, own_bar):
+        """The cotangent (r,) of the white noise, from those of D and of the rows left out."""
+        bar = np.bincount(block.own, own_bar, minlength=len(self.learned))
+        near_bar = near_bar / block.weight_near
+        bar += np.bincount(block.near.ravel(), near_bar.ravel(), minlength=len(self.learned))
+        return bar
+
+    def pull(self, bar):
+        """The gradient wrt theta."""
+        return self._pull(np.zeros(len(bar)), bar)[0]

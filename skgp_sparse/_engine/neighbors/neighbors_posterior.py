@@ -1,0 +1,222 @@
+r"""The process given, for every query, the training rows that are nearest to it.
+
+    mean = k_Nᵀ a,     var = k(x, x) - k_Nᵀ w,     (K_NN + D_N) (w, a) = (k_N, y_N),
+
+with ``D = σ²/weight``; see `kriging`. A prediction takes O(k³) time, however many rows there are.
+Joint covariances have the correlations given all rows that are near to any of the queries, and the
+variances above.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.neighbors import kriging, left_out
+from skgp_sparse._engine.neighbors.nearest import DistinctRows
+from skgp_sparse._engine.neighbors.visited_rows import JoinedRows, TableRows
+from skgp_sparse._engine.predictions import posterior as contract
+from skgp_sparse._engine.predictions.metric import in_metric, scale_of, scaled_inputs
+from skgp_sparse._engine.predictions.posterior import (
+    GRADIENTS,
+    JOINT_ROWS,
+    LATER_ROWS,
+    LEAVE_ONE_OUT,
+    LeftOut,
+    Posterior,
+    Slopes,
+    float64,
+)
+from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
+from skgp_sparse._ground.parallel import slices
+
+_QUERIES_PER_SEARCH = 1 << 14  # queries whose neighbours are looked for together
+_ROWS_LEFT_OUT = 1 << 13  # rows that are left out together, given their neighbours
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborsPosterior(Posterior):
+    """The process given the nearest rows.
+
+    Parameters
+    ----------
+    prior : sklearn kernel, its white noise included
+        Of the process before any data, in the metric.
+    rows : DistinctRows, JoinedRows or TableRows
+        In memory, in pieces, or looked for in a table.
+    noise : ndarray of shape (u,) or None
+        D; None: that of the kernel and of the rows that are found.
+    k : int
+        Rows that a prediction is given.
+    scale : ndarray of shape (r,)
+        Units in which near is near, in the metric.
+    metric : ndarray of shape (r, d) or None
+        W, where inputs are seen as ``W x``; None: as they are.
+    factor : float
+        Of all variances, those of the noise included: ``factor * prior`` has the same mean.
+    """
+
+    prior: object
+    rows: DistinctRows | JoinedRows | TableRows
+    noise: np.ndarray | None
+    k: int
+    scale: np.ndarray
+    metric: np.ndarray | None = None
+    factor: float = 1.0
+
+    name = "neighbors"
+    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS, LATER_ROWS])
+    holds_rows = True
+
+    @classmethod
+    def of(cls, prior, rows, k, metric=None, factor=1.0):
+        """Posterior given known rows, near in units of the length scales of the kernel."""
+        scale = scale_of(prior, metric, rows.n_features)
+        return cls(prior, rows, rows.variances(prior), min(k, rows.n_places), scale, metric, factor)
+
+    # of the predicted variances
+    kernel = property(lambda self: ConstantKernel(self.factor, "fixed") * self.prior)
+    width = property(lambda self: (self.k + 1) ** 2)
+    table = property(lambda self: getattr(self.rows, "table", None))  # that is visited
+    n_rows_kept = property(lambda self: self.rows.n_kept)
+
+    def mean(self, X, n_jobs=1):
+        """Mean (n, p)."""
+        return self.mean_and_variance(X, n_jobs)[0]
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean (n, p) and latent variance (n,)."""
+        parts = [self._local(X[some], n_jobs) for some in slices(len(X), _QUERIES_PER_SEARCH)]
+        mean, variance, signal = (np.concatenate(one) for one in zip(*parts))
+        return mean, self.factor * contract.without_negative(variance, signal)
+
+    def covariance(self, X):
+        """Latent covariance (n, n)."""
+        rows, near = self.around(X)
+        known = np.unique(near[:, : max(JOINT_ROWS // len(X), 1)])
+        Q, N, noise = self.inputs(X), self.inputs(rows.X[known]), self.noise_of(rows)[known]
+        cov, across = kernels.evaluate(self.prior, Q, Q), kernels.evaluate(self.prior, N, Q)
+        A, unit = kernels.evaluate(self.prior, N, N), np.mean(cov.diagonal())
+        A.flat[:: len(A) + 1] += noise
+        L = jittered_cholesky(A / unit, Jitter(0.0, relative=False))[0]
+        half = np.linalg.solve(L, across) / np.sqrt(unit)
+        cov -= half.T @ half
+        return contract.with_variances(cov, self.mean_and_variance(X)[1], unit)
+
+    def why_not(self, question):
+        """Rows can be left out one by one where they came at once."""
+        if question == LEAVE_ONE_OUT and not isinstance(self.rows, DistinctRows):
+            return "knows rows one by one that came by fit in memory, not by partial_fit. Call fit."
+        return super().why_not(question)
+
+    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+        """`LeftOut` of chosen rows: the nearest others predict each."""
+        if terms.cavities is not None:
+            mean, variance = terms.cavities(chosen)
+            return LeftOut(mean[:, None], variance)
+
+        def of_block(some):
+            numbers = chosen[some]
+            block = rows.block(numbers)
+            near = self.around(block.X, n_jobs, self.k + 1)[1]
+            left = left_out.left_out(self.rows, block, numbers, near, np.ones(len(numbers)))
+            mean, variance = left_out.moments(self.prior, left, self.metric, n_jobs)
+            own = kernels.diagonal(self.prior, block.X)[1] + block.noise
+            return mean, self.factor * np.maximum(variance - own, 0.0)
+
+        return LeftOut(*contract.joined(of_block, slices(len(chosen), _ROWS_LEFT_OUT), 1))
+
+    def gradients(self, X, latent, n_jobs=1):
+        """`Slopes` at the rows of X, the neighbours of a query held.
+
+        Predictions jump where other rows become the nearest ones.
+        """
+        X = float64(X)
+        rows, near = self.around(X, n_jobs)
+        noise, metric = self.noise_of(rows), self.metric
+
+        def of_block(some):
+            P = self._together(rows, near[some], X[some])
+            given = self.prior, P, rows.y[near[some]], noise[near[some]]
+            local, n_targets = kriging.krige(*given), rows.y.shape[1]
+
+            def slope(g_mean, g_variance):
+                bars = np.tile(g_mean, (len(P), 1)), np.full(len(P), g_variance)
+                found = kriging.linearise(*given)[1](*bars, True)[1][:, -1]
+                return found if metric is None else found @ metric
+
+            own = np.full(len(P), 0.0 if latent else 1.0)
+            _, learned, pull_diagonal = kernels.diagonal(self.kernel, X[some])
+            variance_slope = pull_diagonal(np.zeros(len(P)), own, inputs=True)[1]
+            variance_slope = variance_slope + self.factor * slope(np.zeros(n_targets), 1.0)
+            variance = self.factor * np.maximum(local.variance, 0.0) + own * learned
+            each = [slope(target, 0.0) for target in np.eye(n_targets)]
+            return Slopes(local.mean, variance, np.stack(each, axis=1), variance_slope)
+
+        blocks = slices(len(X), kriging.block_size(near.shape[1]))
+        return Slopes(*contract.joined(of_block, blocks, n_jobs))
+
+    def with_fewer_neighbors(self, most):
+        """A copy of the posterior that predicts from at most so many neighbours."""
+        return replace(self, k=min(self.k, most))
+
+    def plus(self, rows):
+        """A copy of the posterior, given more `DistinctRows`."""
+        return self._given(JoinedRows(self._pieces).plus(rows))
+
+    def forgetting(self, factor):
+        """A copy of the posterior, the weights of its rows multiplied by a factor."""
+        return self._given(JoinedRows(self._pieces).times(factor))
+
+    @property
+    def _pieces(self):
+        return getattr(self.rows, "pieces", (self.rows,))
+
+    def _given(self, rows):
+        """A copy of the posterior, given other rows; searches of pieces that stay are reused."""
+        other = replace(self, rows=rows, noise=None)
+        if "search" in vars(self):
+            scaled = partial(scaled_inputs, self.prior, self.metric, self.scale)
+            vars(other)["search"] = rows.search(scaled, self.search.parts)
+        return other
+
+    def inputs(self, X):
+        """Inputs in the metric, float64."""
+        return in_metric(self.metric, X)
+
+    def around(self, X, n_jobs=1, k=None):
+        """Distinct rows, and the numbers (n, k) of those that are nearest to the rows of X."""
+        places = scaled_inputs(self.prior, self.metric, self.scale, X)
+        return self.search.around(places, k or self.k, n_jobs)
+
+    def noise_of(self, rows):
+        """D of distinct rows."""
+        return rows.variances(self.prior) if self.noise is None else self.noise
+
+    @cached_property
+    def search(self):
+        """Search for the rows that are nearest to points."""
+        return self.rows.search(partial(scaled_inputs, self.prior, self.metric, self.scale))
+
+    def __getstate__(self):
+        return {name: one for name, one in vars(self).items() if name != "search"}
+
+    def _local(self, X, n_jobs):
+        """Mean (n, p), variance (n,) and prior variance (n,)."""
+        rows, near = self.around(X, n_jobs)
+        noise = self.noise_of(rows)
+
+        def of_block(block):
+            of_query = near[block]
+            P = self._together(rows, of_query, X[block])
+            return kriging.krige(self.prior, P, rows.y[of_query], noise[of_query])
+
+        blocks = slices(len(X), kriging.block_size(near.shape[1]))
+        return contract.joined(of_block, blocks, n_jobs)
+
+    def _together(self, rows, near, X):
+        """Neighbours and queries (n, k + 1, r), in a metric around the query."""
+        P = np.concatenate([rows.X[near], X[:, None]], axis=1, dtype=float)
+        return P if self.metric is None else (P - P[:, -1:]) @ self.metric.T

@@ -1,0 +1,21 @@
+"""The contract of a posterior, and what is asked of one.
+
+posterior
+    The contract of a posterior, and what all of them share.
+feature_posterior
+    The posterior that is written in features: exact, or in a basis.
+prior, independent_posteriors
+    The process before any data; posteriors of several independent processes.
+metric, posterior_in_metric
+    Inputs that are transformed by a metric, and a posterior of these.
+missing_values
+    Predictions of rows that lack values of columns in which no training row lacked one.
+normal_predictions
+    Predictions at inputs that have a normal distribution each.
+sampled_functions
+    Functions drawn from a posterior, each the same function in all calls.
+additive
+    Parts of an additive process: what each set of columns does.
+sobol
+    Sobol indices of means: how much each column matters.
+"""

@@ -1,0 +1,329 @@
+r"""Functions drawn from a posterior, each the same function in all calls.
+
+By Matheron's rule (Wilson et al. 2020), a sample of the posterior is a sample of the prior that is
+corrected at the inducing points. With random Fourier features φ of the kernel, normal weights w,
+and a sample v of the weights of the process given the data, in which the inducing points have the
+values ``L v`` beside their mean ``Kuu u``,
+
+    f(x) = φ(x) w + k(x, Z) c,        c = u + L⁻ᵀ (v - L⁻¹ φ(Z) w).
+
+Only the prior between the inducing points is approximate. Of the exact process, these are all rows.
+
+Between the data, high frequencies are what is not known, and few draws are among them. Half of the
+draws are from a distribution with more of them, and the squares of all amplitudes are ratios of the
+two densities (importance sampling with a mixture).
+"""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Matern
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.data.dataset import row_blocks
+from skgp_sparse._engine.features.fourier_basis import FourierBasis
+from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.predictions.metric import in_metric
+from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
+
+_POWER = 10.0  # of uniform draws, of which small ones are high frequencies
+_LARGER = 0.5  # normal draws, for each column by its square root
+
+
+class Shared(NamedTuple):
+    """Predictions that all functions of a target share."""
+
+    predict: Callable[[np.ndarray], np.ndarray]  # X -> (n, p)
+    factor: np.ndarray  # (p,)
+    target: np.ndarray  # (c,) of each function, -1 for one of a constant
+
+    def __call__(self, X):
+        """Values (n, c)."""
+        values = self.factor * self.predict(X)
+        return np.hstack([values, np.zeros((len(X), 1))])[:, self.target]
+
+    def of_functions(self, places):
+        """Those of some of the functions."""
+        return self._replace(target=self.target[places])
+
+    def in_units(self, units, k):
+        """Those of k functions of each target, in units of y."""
+        varies = units.scale > 0
+        target = np.where(varies, np.cumsum(varies) - 1, -1)
+        return Shared(self.predict, self.factor * units.scale[varies], np.repeat(target, k))
+
+
+class SampledFunctions:
+    """Functions of the inputs, drawn from the posterior of the latent process, in units of y.
+
+    Call it with inputs, as in ``functions(X)``, to evaluate all functions at once. ``functions[i]``
+    is one of them, and ``len(functions)`` is their number.
+
+    Parameters
+    ----------
+    harmonics : Harmonics
+        Features φ.
+    weights : ndarray of shape (n_components, c)
+        The weights w of all functions, in units of y.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel of the process.
+    Z : ndarray of shape (m, d)
+        Inducing points, or training rows.
+    coefficients : ndarray of shape (m, c)
+        Of ``k(x, Z)``, in units of y.
+    mean : ndarray of shape (c,)
+        What is added to the functions, in units of y.
+    metric : ndarray of shape (r, d) or None
+        Where inputs are seen as ``W x``.
+    shape : tuple
+        That of values of one row: ``(k,)``, or ``(n_targets, k)``.
+    check : callable
+        Makes numbers of inputs as users have them, or raises.
+    columns : callable or None
+        ``X -> M``, further columns of the inputs.
+    slope : ndarray of shape (q, d) or None
+        Derivatives of further columns.
+    added : Shared or None
+        A prediction that all functions of a target share, whose gradient is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> X = np.linspace(0, 10, 50)[:, None]
+    >>> model = SparseGPRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> functions = model.sample_functions(3, random_state=0)
+    >>> len(functions), functions(X).shape, functions[0](X).shape
+    (3, (50, 3), (50,))
+    """
+
+    is_one = False  # of several
+
+    def __init__(
+        self,
+        harmonics,
+        weights,
+        kernel,
+        Z,
+        coefficients,
+        mean,
+        metric,
+        shape,
+        check=np.asarray,
+        columns=None,
+        slope=None,
+        added=None,
+    ):
+        self.harmonics, self.weights = harmonics, weights
+        self.kernel, self.Z, self.coefficients = kernel, Z, coefficients
+        self.mean, self.metric, self.shape, self.check = mean, metric, shape, check
+        self.columns, self.slope, self.added = columns, slope, added
+
+    def __repr__(self):
+        return f"<SampledFunctions, whose values of one row have the shape {self.shape}>"
+
+    def __call__(self, X):
+        """Return the values of all functions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, k) or (n_samples, n_targets, k)
+        """
+        given = self.check(X)
+        X = self._in_metric(given)
+        values = np.empty((len(X), len(self.mean)))
+
+        def fill(block):
+            K = kernels.evaluate(self.kernel, X[block], self.Z)
+            np.matmul(self.harmonics.raw(X[block]), self.weights, out=values[block])
+            values[block] += K @ self.coefficients + self.mean
+
+        blocks = row_blocks(len(X), len(self.weights) + len(self.Z))
+        n_jobs = resolve_n_jobs(None)
+        with single_threaded_blas():
+            for _ in ordered_map(fill, blocks, n_jobs):
+                pass
+        if self.added is not None:
+            values += self.added(given)
+        return values.reshape(len(X), *self.shape)
+
+    def gradient(self, X):
+        """Return the gradients of all functions with respect to the inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Where the gradients are wanted.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, k, n_features) or (n_samples, n_targets, k, n_features)
+            In units of y and of the columns.
+        """
+        X = self._in_metric(self.check(X))
+        slopes = np.empty((len(X), len(self.mean), X.shape[1]))
+        for one, coefficients in enumerate(self.coefficients.T):
+            pull = kernels.linearize(self.kernel, self.Z, X)[1]
+            G = np.repeat(coefficients[:, None], len(X), axis=1)
+            of_prior = self.harmonics.slopes(X, self.weights[:, one])
+            slopes[:, one] = of_prior + pull(G, True)[1]
+        slopes = slopes if self.metric is None else slopes @ self.metric
+        slopes = slopes if self.slope is None else chained(slopes, self.slope)
+        return slopes.reshape(len(X), *self.shape, slopes.shape[2])
+
+    def __len__(self):
+        if self.is_one:
+            raise TypeError("This is one sampled function, which has no length. Draw several.")
+        return self.shape[-1]
+
+    def __getitem__(self, index):
+        if self.is_one:
+            raise TypeError("This is one sampled function. Call it with inputs.")
+        chosen = np.arange(len(self.mean)).reshape(self.shape)[..., index]
+        places = chosen.ravel()
+        found = SampledFunctions(
+            self.harmonics,
+            self.weights[:, places],
+            self.kernel,
+            self.Z,
+            self.coefficients[:, places],
+            self.mean[places],
+            self.metric,
+            chosen.shape,
+            self.check,
+            self.columns,
+            self.slope,
+            None if self.added is None else self.added.of_functions(places),
+        )
+        found.is_one = np.ndim(index) == 0 and not isinstance(index, slice)
+        return found
+
+    def _in_metric(self, X):
+        if self.columns is not None:
+            X = np.hstack([X, self.columns(X)])
+        return in_metric(self.metric, X)
+
+
+def drawn(posterior, k, n_frequencies, random_state):
+    """`SampledFunctions` of a posterior, in units of its targets.
+
+    Parameters
+    ----------
+    posterior : FeaturePosterior
+        Posterior whose features are those of points.
+    k : int
+        Number of functions.
+    n_frequencies : int
+    random_state : RandomState
+    """
+    Z, u = posterior.points
+    p = u.shape[1]
+    of_prior, of_data = (np.random.RandomState(random_state.randint(2**31)) for _ in range(2))
+    with single_threaded_blas():
+        harmonics = _harmonics(posterior.kernel, n_frequencies, Z[0], random_state)
+        weights = _by_target(of_prior.normal(size=(k * p, harmonics.size)).T, p)
+        features, v = posterior.weights_of_samples(k * p, of_data)
+        v = _by_target(v, p)
+        prior = features.whiten((harmonics.raw(Z) @ weights).T).T
+        change = features.weights(v - prior)
+        coefficients = np.repeat(u, k, axis=1) + change
+    shape = (k,) if p == 1 else (p, k)
+    given = harmonics, weights, posterior.kernel, Z, coefficients, np.zeros(p * k)
+    return SampledFunctions(*given, metric=None, shape=shape)
+
+
+def in_metric_of(drawn, metric):
+    """Sampled functions of ``x``, where those that were drawn are functions of ``W x``."""
+    given = drawn.harmonics, drawn.weights, drawn.kernel, drawn.Z, drawn.coefficients, drawn.mean
+    return SampledFunctions(*given, metric, drawn.shape, drawn.check)
+
+
+def of_columns(drawn, columns, slope):
+    """Sampled functions of ``x``, where those that were drawn are functions of ``[x, m(x)]``."""
+    found = copy(drawn)
+    found.columns, found.slope = columns, slope
+    return found
+
+
+def in_weighted_mean(drawn, u, weight, spread, predict):
+    """Sampled functions whose mean, with the coefficients u (m, p), is mixed with a prediction.
+
+    Parameters
+    ----------
+    drawn : SampledFunctions
+        In units of standardised targets.
+    u : ndarray of shape (m, p)
+    weight : ndarray of shape (p,)
+        Of the prediction.
+    spread : float
+        Factor of deviations from the mean.
+    predict : callable
+        ``X -> (n, p)``.
+    """
+    k, found = drawn.shape[-1], copy(drawn)
+    mean = np.repeat(u, k, axis=1)
+    own = np.repeat(1.0 - weight, k)
+    found.coefficients = own * mean + spread * (drawn.coefficients - mean)
+    found.weights = spread * drawn.weights
+    found.added = Shared(predict, weight, np.repeat(np.arange(len(weight)), k))
+    return found
+
+
+def chained(slopes, slope):
+    """Derivatives (..., d) with respect to x, from those (..., d + q) to ``[x, m(x)]``."""
+    d = slope.shape[1]
+    return slopes[..., :d] + slopes[..., d:] @ slope
+
+
+def in_units(drawn, units, check):
+    """The `SampledFunctions` in units of y (p,), those of constant targets among them."""
+    k = drawn.shape[-1]
+
+    def scaled(weights):
+        of_all = units.among_constants(weights.reshape(len(weights), -1, k))
+        return (of_all * units.scale[:, None]).reshape(len(weights), -1)
+
+    weights, coefficients = scaled(drawn.weights), scaled(drawn.coefficients)
+    given = drawn.harmonics, weights, drawn.kernel, drawn.Z, coefficients, np.repeat(units.mean, k)
+    p = len(units.mean)
+    shape = (k,) if p == 1 else (p, k)
+    added = drawn.added and drawn.added.in_units(units, k)
+    return SampledFunctions(*given, drawn.metric, shape, check, drawn.columns, drawn.slope, added)
+
+
+def _by_target(draws, p):
+    """Draws (m, p k), all functions of a target together, from those that go on with k."""
+    m = len(draws)
+    return draws.reshape(m, -1, p).transpose(0, 2, 1).reshape(m, -1)
+
+
+def _harmonics(kernel, n_frequencies, origin, random_state):
+    """Features of a kernel, of which half have high frequencies."""
+    basis = FourierBasis.drawn(kernel, n_frequencies, origin, random_state)
+    normal, levels, weights = basis.normal.copy(), basis.levels.copy(), []
+    for term, rows in basis.terms(kernel):
+        is_high = np.arange(rows.stop - rows.start) % 2 == 1
+        log_ratio = np.zeros(len(is_high))  # of the densities of high draws and of plain ones
+        for j, factor in enumerate(term.factors):
+            e, u = normal[rows, j], levels[rows, j]
+            if type(factor.kernel) is Matern and factor.kernel.nu < np.inf:
+                u[is_high] = np.maximum(u[is_high] ** _POWER, np.finfo(float).tiny)
+                log_ratio += (1.0 / _POWER - 1.0) * np.log(u) - np.log(_POWER)
+            else:
+                own = factor.columns(e.shape[1])
+                scale = 1.0 + _LARGER / np.sqrt(len(own))
+                e[is_high] *= scale
+                squares = np.sum(e[:, own] ** 2, axis=1)
+                log_ratio += 0.5 * squares * (1.0 - scale**-2) - len(own) * np.log(scale)
+        weights.append(2.0 / (1.0 + np.exp(log_ratio)))
+        weights[-1] /= weights[-1].mean()
+    harmonics = replace(basis, normal=normal, levels=levels).at(kernel, Options())
+    amplitudes = harmonics.amplitudes * np.sqrt(np.concatenate(weights))
+    return replace(harmonics, amplitudes=amplitudes)

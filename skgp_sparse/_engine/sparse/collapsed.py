@@ -1,0 +1,235 @@
+r"""Value, gradient and posterior of the collapsed Gaussian objectives.
+
+With features ``V`` of the rows (columns here, rows in a block of the code), for inducing points
+``V = L⁻¹ Kuf`` and ``r = kff - diag VᵀV``, with ``λ`` and ``φ`` as the bound says, and ``a = w/λ``
+for rows of weight w:
+
+    B = I + V diag(a) Vᵀ = LB LBᵀ,        c = LB⁻¹ V (a y)
+    log N = -½ [ Σ w (log 2π + log λ) + 2 Σ log diag LB + Σ a y² - cᵀc ]
+    F = log N - reduce(Σ w φ)
+
+and, with ``v = LB⁻ᵀ c``, ``u = L⁻ᵀ v``, ``e = y - Kfu u``, ``h_i = V_iᵀ B⁻¹ V_i``, P targets:
+
+    g = ∂log N/∂λ = ½ a ( (Σ_p e² + P h)/λ - P )
+    t = ∂F/∂r     = share g - P w φ' reduce' / σ²
+    ∂F/∂σ²        = g + P w φ' reduce' x / σ²
+    ∂F/∂Kuf       = u (a e)ᵀ - L⁻ᵀ [ P B⁻¹ V diag(a) + 2 V diag(t) ]
+    ∂F/∂Kuu       = -½ u uᵀ + ½ L⁻ᵀ [ P (I - B⁻¹) + 2 V diag(t) Vᵀ ] L⁻¹
+
+Two passes over the rows. The first keeps its blocks for the second as far as the memory budget
+goes; the others are computed again.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse._engine.features.problem import Evaluation
+from skgp_sparse._engine.predictions.feature_posterior import SparsePosterior
+from skgp_sparse._engine.sparse import passes
+from skgp_sparse._ground.linalg import cholesky, inverse_lower, log_det_from_cholesky
+
+
+class Core(NamedTuple):
+    """The Gaussian posterior of the weights of the features of a process, given sums over rows."""
+
+    VaV: np.ndarray  # B - I
+    TB: np.ndarray  # LB⁻¹
+    c: np.ndarray  # (m, p)
+    v: np.ndarray  # (m, p)
+    log_det: float  # log |B|
+    frozen_sites: float = 0.0  # E_q of the logarithms of frozen sites
+
+    def divergence(self):
+        """``KL[q(u) ‖ p(u)]``, p with the frozen sites, up to a constant."""
+        trace = np.vdot(self.TB, self.TB)
+        prior = 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
+        return prior - self.frozen_sites
+
+    def log_normaliser(self):
+        """``log E[exp(Σ b f - ½ a f²)]`` under the Nyström prior."""
+        return 0.5 * (np.vdot(self.c, self.c) - self.log_det)
+
+
+class Optimum(NamedTuple):
+    """An objective at its best posterior."""
+
+    value: float
+    core: Core
+    reduce_slope: float
+
+
+def value(problem):
+    """Objective at the kernel and the basis of the problem."""
+    return solve_forward(problem)[1].value
+
+
+def value_and_gradient(problem, inputs=True):
+    """Objective and gradient at the kernel and the basis of the problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    inputs : bool
+        Whether the gradient with respect to the parameters of the basis is wanted.
+
+    Returns
+    -------
+    Evaluation
+    """
+    features, layout = problem.features(), problem.layout()
+    sums, waiting = passes.forward_pass(problem, features, layout, gradient=True)
+    value, core, slope = solve(sums, problem)
+    see = partial(_see, problem, features)
+    probe = see(problem.rows.block(slice(0, 1)), None)
+    gradient = pull_back(
+        [problem], features, layout, see, [core], probe, inputs, [waiting], sums.a, slope
+    )
+    return Evaluation(value, gradient, features.jitter)
+
+
+def gradient_at_sites(problem, features, layout, projections, sites, cores, bounds, inputs):
+    """Gradients by the name of the block, where Gaussian sites stand for noise and targets.
+
+    Processes with the same kernel and features add up.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its bound is not used.
+    features : Features
+    layout : Layout
+    projections : list of Projection or None
+        Those that are known stay in memory until this visit. The list is used up.
+    sites : PerRow
+        Natural parameters (λ1, λ2) of every row in every process, (2, k, n).
+    cores : sequence of Core
+        IndependentPosteriors given the sites, one for each process.
+    bounds : list of Bound
+        Of each process; their penalties just add up.
+    inputs : bool
+    """
+    problems = [problem._replace(bound=bound) for bound in bounds]
+
+    def see(block, projection, site):
+        projection = projection or problem.project(features, block.X)
+        pairs = zip(problems, site.swapaxes(0, 1))
+        return [passes.forward_block(at, projection, block, one) for at, one in pairs]
+
+    probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
+    kept = projections, list(sites)
+    return pull_back(problems, features, layout, see, cores, probe, inputs, kept)
+
+
+def pull_back(
+    problems, features, layout, see, cores, probe, inputs, kept, total_a=1.0, slope=1.0, held=None
+):
+    """Gradients by the name of the block.
+
+    Parameters
+    ----------
+    problems : list of Problem
+        One for each process, the same but for their bounds.
+    features : Features
+    layout : Layout
+    see, kept
+        Of `backward_pass`.
+    cores : sequence of Core
+        One for each process.
+    probe : list of Forward
+        What `see` makes of some rows.
+    inputs : bool
+    total_a : float
+        ``Σ a``.
+    slope : float
+        By which penalties count.
+    held : list of Sums or None
+        Those over the rows, where the posteriors are held; None: they follow from the rows.
+    """
+    problem = problems[0]
+    taus = [common_slope(*pair, slope) for pair in zip(problems, probe)]
+    learned = kernels.learns_noise(problem.kernel) and not problem.latent_noise
+    by_row = learned and np.ndim(probe[0].precision) > 0  # h of every row is wanted
+    cots = [
+        passes.cotangents(problem, features, core, None if by_row else tau, total_a, slope)
+        for core, tau in zip(cores, taus)
+    ]
+    if held:
+        means = (np.vdot(cot.Binv, sums.VaV) / sums.a for cot, sums in zip(cots, held))
+        cots = [cot._replace(mean_h=mean) for cot, mean in zip(cots, means)]
+    wants_gram = None in taus
+    theta_bar, basis_bar, VtV = passes.backward_pass(
+        problem, features, layout, see, cots, inputs, wants_gram, *kept
+    )
+    if features.complete:
+        VtV = 0.0
+    elif not wants_gram:
+        parts = zip(cots, taus, held or cores)
+        VtV = sum(cot.n_targets * tau * sums.VaV for cot, tau, sums in parts)
+    of_theta, of_basis = passes.pull_whitening(cots, VtV, inputs, held)
+    gradient = {"kernel": theta_bar + of_theta}
+    return {**gradient, "basis": basis_bar + of_basis} if inputs else gradient
+
+
+def posterior(problem):
+    """`SparsePosterior` at the kernel and the basis of the problem, and the jitter it took."""
+    return conclude(problem)[1:]
+
+
+def conclude(problem):
+    """Objective, `SparsePosterior` and the jitter that it took, from one visit to the rows."""
+    features, optimum = solve_forward(problem)
+    return optimum.value, posterior_of(features, optimum.core, problem), features.jitter
+
+
+def core_of(sums, n_jobs, **failure):
+    """The `Core` that belongs to `Sums` of one process; `failure` is that of `cholesky`."""
+    B = sums.VaV.copy()
+    B.flat[:: len(B) + 1] += 1.0
+    LB = cholesky(B, n_jobs, **failure)
+    TB = inverse_lower(LB, n_jobs)
+    c = TB @ sums.Vay
+    return Core(sums.VaV, TB, c, TB.T @ c, log_det_from_cholesky(LB))
+
+
+def solve(sums, problem):
+    """The `Optimum` that belongs to `Sums`, at the bound of the problem."""
+    core = core_of(sums, problem.options.n_jobs)
+    n_targets = core.c.shape[1]
+    log_n = -0.5 * n_targets * (sums.log_noise + core.log_det)
+    log_n -= 0.5 * (sums.yay - np.vdot(core.c, core.c))
+    penalty, reduce_slope = problem.bound.reduce(sums.phi, sums.n)
+    return Optimum(log_n - n_targets * penalty, core, reduce_slope)
+
+
+def posterior_of(features, core, problem):
+    """The `SparsePosterior` of a process whose weights have this one."""
+    weights = features.weights(core.v)
+    return SparsePosterior(problem.kernel, features.for_prediction(), weights, core.TB)
+
+
+def mean_noise_and_residual(problem, rows):
+    """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
+    forward = _see(problem, problem.features(), problem.rows.block(rows), None)[0]
+    return np.mean(1.0 / forward.precision), np.mean(forward.x / forward.precision)
+
+
+def solve_forward(problem):
+    """The features of a problem, and the `Optimum` given its rows."""
+    features = problem.features()
+    sums, _ = passes.forward_pass(problem, features, problem.layout(), gradient=False)
+    return features, solve(sums, problem)
+
+
+def _see(problem, features, block, forward):
+    """List with the `Forward` of a block, computed unless the first pass has kept it."""
+    return [forward or passes.forward_block(problem, problem.project(features, block.X), block)]
+
+
+def common_slope(problem, probe, reduce_slope):
+    """τ of ``t = P τ a`` where one serves all rows, else None."""
+    if problem.bound.noise_share or np.ndim(probe.slope):
+        return None
+    return -probe.slope * reduce_slope
