@@ -32,7 +32,7 @@ FEWEST_ROWS = 200  # of which a fifth tells enough of a mean
 _MOST_CLASSES = 20  # whose boosting takes no longer than their processes
 _ROWS = 2000  # that are left out
 _STANDARD_ERRORS = 2.0  # by which a gain is more than chance
-_LEAST_GAIN = 0.004  # nats per row that a mean or a calibration has to be worth
+_LEAST_GAIN, _OF_LABELS = 0.004, 0.001  # nats per row that a mean has to be worth, and of labels
 _MOST = 3.0  # nats that a row can gain or lose
 _LEAST_PROBABILITY = 1e-4  # of a label: one row should not decide
 _LEAST_RATIO = 0.01  # of variances with and without a mean
@@ -217,7 +217,7 @@ def _of_labels(found, rows, function, latent):
         calibration = calibrated(own, labels, weight, other, others)
         changed = _logs(calibration.combined(own, others), labels)
         is_chosen = other is not None and not is_auto(given.mean)
-        if is_chosen or _is_clear(changed - density):
+        if is_chosen or _is_clear(changed - density, _OF_LABELS):
             best, density = calibration, changed
     if best is None:
         return found
@@ -233,12 +233,12 @@ def _logs(probabilities, labels):
     return np.log(np.maximum(of_labels, _LEAST_PROBABILITY))
 
 
-def _is_clear(gain):
+def _is_clear(gain, least=_LEAST_GAIN):
     """Whether gains (k,) of rows, in nats, are more than chance, and worth a mean.
 
     Gains of single rows are limited, as a few outliers should not decide.
     """
     limited = np.clip(gain, -_MOST, _MOST)
     error = np.std(limited) / np.sqrt(len(gain))
-    is_more = np.mean(limited) > max(_LEAST_GAIN, _STANDARD_ERRORS * error)
+    is_more = np.mean(limited) > max(least, _STANDARD_ERRORS * error)
     return bool(is_more and np.mean(gain) > 0.0)
