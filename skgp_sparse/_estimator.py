@@ -25,30 +25,19 @@ from skgp_sparse._ground.sklearn_compat import (
 )
 from skgp_sparse._ground.typing import Array, MaybeArray
 from skgp_sparse._progress import Progress
-from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
+from skgp_sparse._safeguards import VersionedPickle, kept_parameters, unchanged_on_failure
 from skgp_sparse._sobol_attributes import Relevance
 from skgp_sparse._typed_inputs import TypedInputs
 from skgp_sparse.explain.constant_fits import warn_of_constant_fits
 from skgp_sparse.explain.intervals import ScoredRows
 from skgp_sparse.explain.kernel_bounds import warn_of_kernels_at_bounds
-from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
-from skgp_sparse.observations.mean_choice import Fitted, fit_with_mean
+from skgp_sparse.inference.parameter_vectors import split_thetas, value_or_minus_inf
+from skgp_sparse.observations.mean_choice import FittedProblems, fit_with_mean
 from skgp_sparse.observations.observation_model import fit_all, inducing_points_of, selection_of
 from skgp_sparse.observations.streams import advance
 from skgp_sparse.parameters.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.rows.checks import check_groups, is_lazy
 from skgp_sparse.rows.door import OpenSource, as_passed, opened, read, read_chunk
-
-_KEPT = (
-    "kernel",
-    "bound",
-    "likelihood",
-    "mean",
-    "alpha",
-    "normalize_y",
-    "multi_class",
-    "categorical_features",
-)  # parameters on which sums and sites of earlier rows depend
 
 _Self = TypeVar("_Self", bound="SparseGP")
 
@@ -104,7 +93,7 @@ class SparseGP(
         return self
 
     def _fit_problems(self, reporter, earlier, family, rows):
-        """Fits of all problems of some rows, as `Fitted`."""
+        """Fits of all problems of some rows, as `FittedProblems`."""
         family.progress = Progress(self, reporter)
         jobs = family.jobs(rows, earlier)
         for job in jobs:
@@ -118,7 +107,7 @@ class SparseGP(
         warn_of_kernels_at_bounds(family, jobs, fits)
         if self._compares_near_rows:
             warn_of_constant_fits(family, jobs, fits)
-        return Fitted(family, fits, jobs[0].rows.units)
+        return FittedProblems(family, fits, jobs[0].rows.units)
 
     def _learn(self, X, y, sample_weight, offset=None, **known):
         """Learn from rows that arrive later; `known` is handed to the family."""
@@ -255,7 +244,7 @@ class SparseGP(
                 "log_marginal_likelihood_value_."
             )
         fitted = [fit.kernel for fit in self._fits]
-        parts, shared = _check_thetas(theta, fitted)
+        parts, shared = split_thetas(theta, fitted)
         with np.errstate(all="ignore"):
             kernels = [kernel.clone_with_theta(part) for kernel, part in zip(fitted, parts)]
             if not clone_kernel:
@@ -303,7 +292,7 @@ class SparseGP(
         vars(self).update(family.attributes(fits, units))
         self._fits, self._units = fits, units
         self._view = self._view_of(family.view(fits, units))
-        self._kept, self._scores, self._scored_rows = _kept_parameters(self), None, None
+        self._kept, self._scores, self._scored_rows = kept_parameters(self), None, None
         self._see_columns(fits)
 
     def _stream_so_far(self, family):
@@ -333,7 +322,7 @@ class SparseGP(
     def _check_kept(self):
         """Raise if a parameter has changed on which what was kept of earlier rows depends."""
         before = getattr(self, "_kept", {})
-        for parameter, now in _kept_parameters(self).items():
+        for parameter, now in kept_parameters(self).items():
             if now != before.get(parameter, now):
                 raise ValueError(
                     f"{type(self).__name__}.partial_fit goes on from rows that were seen with "
@@ -369,28 +358,3 @@ def _as_kept(fit):
     if fit.rows is None or (fit.posterior.n_rows_kept and fit.rows.in_memory):
         return fit
     return fit._replace(objective=None, given=None, mean=None)
-
-
-def _kept_parameters(estimator):
-    """Parameters that may not change before `partial_fit` goes on, as text."""
-    given = estimator.get_params(deep=False)
-    return {name: _as_text(given[name]) for name in _KEPT if name in given}
-
-
-def _as_text(value):
-    """A parameter as text; arrays of known noise belong to the rows of one call."""
-    return "an array" if np.ndim(value) else repr(value)
-
-
-def _check_thetas(theta, kernels):
-    """Log hyperparameters of each of some kernels, and whether they were given for all at once."""
-    theta, sizes = np.asarray(theta, dtype=np.float64), [len(kernel.theta) for kernel in kernels]
-    if theta.shape == (sizes[0],):
-        return [theta] * len(kernels), True
-    if theta.shape == (sum(sizes),):
-        return np.split(theta, np.cumsum(sizes)[:-1]), False
-    expected = " or ".join(str(size) for size in dict.fromkeys((sizes[0], sum(sizes))))
-    raise ValueError(
-        f"theta must hold {expected} log hyperparameters, which are those of kernel_ that are not "
-        f"fixed. Got an array of shape {theta.shape}."
-    )

@@ -1,4 +1,4 @@
-"""What a fitted estimator predicts beside its process: a drift, a weighted mean, a calibration."""
+"""A mean beside the process of a fitted estimator: a drift, a weighted mean, a calibration."""
 
 import numpy as np
 
@@ -16,10 +16,12 @@ class FittedMean:
     _beside: WeightedMean | Calibration | None = None
 
     def _know_mean(self, drift=None, beside=None):
-        """Keep what is predicted beside a process."""
+        """Keep the drift of a process, or the mean or the calibration beside it."""
         self._drift, self._beside = drift, beside
         function = getattr(beside, "function", drift)
         self.mean_ = function.as_attribute() if isinstance(function, MeanFunction) else None
+        if hasattr(self, "calibration"):
+            self.calibration_ = beside if isinstance(beside, Calibration) else None
 
     def _know_linear_mean(self, rows, fits, units):
         """Keep the linear function that is the drift of fits to rows."""
@@ -53,7 +55,7 @@ class FittedMean:
         return self._beside.of(process) if isinstance(self._beside, WeightedMean) else process
 
     def _mean_part(self, X):
-        """What the mean contributes at queries (n, d), in units of y or latent; 0 without one."""
+        """The contribution of the mean at queries (n, d), in units of y or latent; 0 without one."""
         if isinstance(self._beside, WeightedMean):
             return self._beside.weight * self._beside.function.latent(X)
         if isinstance(self._drift, LinearMean):

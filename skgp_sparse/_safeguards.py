@@ -10,6 +10,16 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._version import __version__
 
+_KEPT = (
+    "kernel",
+    "bound",
+    "likelihood",
+    "mean",
+    "alpha",
+    "normalize_y",
+    "multi_class",
+    "categorical_features",
+)  # parameters on which sums and sites of earlier rows depend
 _OF_VERSION = "skgp_sparse_version"  # in pickles
 
 
@@ -100,3 +110,14 @@ def _is_known(one):
     if room == "sklearn":
         return is_public and isinstance(one, type) and issubclass(one, BaseEstimator)
     return room in ("builtins", "numpy", "pickle", "scipy")
+
+
+def kept_parameters(estimator):
+    """Parameters that may not change before `partial_fit` goes on, as text."""
+    given = estimator.get_params(deep=False)
+    return {name: _as_text(given[name]) for name in _KEPT if name in given}
+
+
+def _as_text(value):
+    """A parameter as text; arrays of known noise belong to the rows of one call."""
+    return "an array" if np.ndim(value) else repr(value)

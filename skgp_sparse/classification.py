@@ -82,6 +82,26 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     likelihood : {"probit", "logit"} or Binary, default="probit"
         The sigmoid, as a name or as an instance of a class of `skgp_sparse.likelihoods`. It is not
         used with more than two classes and ``multi_class="softmax"``.
+    mean : None, "auto", "linear", "boosting" or estimator, default="auto"
+        The mean of the process, which other columns or another model tell:
+
+        - None: a constant.
+        - "linear": a linear function of the numbers in X, by generalised least squares, whose
+          uncertainty is part of the predicted variance (universal kriging).
+        - "boosting": `HistGradientBoostingClassifier`, with categories and missing values as
+          it takes them.
+        - Any classifier of scikit-learn with `predict_proba`. It is fitted to the numbers and codes of X.
+          A grid search sets its parameters as ``mean__max_depth``.
+        - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
+          default kernel, at least 200 rows in memory, and an `optimizer` are needed, otherwise
+          it is None.
+
+        Training rows have predictions of five fits, each without a fifth of the rows (equal rows
+        stay together); queries have those of a fit to all rows. With a user's kernel, the
+        mean is a drift: a part of the kernel with the prior ``N(0, 1000)`` of its coefficients, and
+        the process explains what it does not. The default kernel sees all columns, as the mean
+        does: the prediction is a weighted geometric mean of the probabilities of both, whose weights come from rows that
+        are left out, see the guide.
     posterior : str or PosteriorMethod, default="auto"
         What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`:
 
@@ -201,6 +221,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         for each pair of classes. Labels are then predicted by voting, and probabilities by
         pairwise coupling [3]_. With "softmax", one model is fitted to all classes: each class has
         a latent process, and the processes share the kernel and the inducing points.
+    calibration : "auto" or None, default="auto"
+        Whether probabilities are calibrated, if `kernel` is None: by a temperature and a bias of
+        every class, where this improves predictions of rows that are left out.
     categorical_features : array-like of bool, int or str, or None, default="from_dtype"
         The columns that are categories, spelled as those of histogram gradient boosting:
 
@@ -237,6 +260,12 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Unique class labels, sorted.
     n_classes_ : int
         The number of classes in the training data.
+    mean_ : estimator, list of these, or None
+        The fitted mean, for several targets or problems a list. "linear" is a `LinearRegression` of X.
+        None where there is no mean, and after `partial_fit`.
+    calibration_ : Calibration or None
+        How probabilities differ from those of the processes: ``(scale, bias, weight, function)``,
+        of logarithms of their probabilities, and of those of the mean. None: not at all.
     posterior_ : str, or list of str
         What the posterior was given: "exact", "inducing", "fourier" or "neighbors". With several
         binary problems, it is a list of one name per problem.

@@ -110,6 +110,25 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         their initial values. A grid search can set them as ``likelihood__size``. With a likelihood
         other than "gaussian", a `WhiteKernel` in `kernel` is part of the latent process, the
         default kernel has none, and `alpha` must be None.
+    mean : None, "auto", "linear", "boosting" or estimator, default="auto"
+        The mean of the process, which other columns or another model tell:
+
+        - None: a constant.
+        - "linear": a linear function of the numbers in X, by generalised least squares, whose
+          uncertainty is part of the predicted variance (universal kriging).
+        - "boosting": `HistGradientBoostingRegressor`, with categories and missing values as
+          it takes them.
+        - Any regressor of scikit-learn, such as ``RandomForestRegressor()``. It is fitted to the numbers and codes of X.
+          A grid search sets its parameters as ``mean__max_depth``.
+        - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
+          default kernel, at least 200 rows in memory, and an `optimizer` are needed, otherwise
+          it is None.
+
+        Training rows have predictions of five fits, each without a fifth of the rows (`groups` of
+        `fit` stay together); queries have those of a fit to all rows. With a user's kernel, the
+        mean is a drift: a part of the kernel with the prior ``N(0, 1000)`` of its coefficients, and
+        the process explains what it does not. The default kernel sees all columns, as the mean
+        does: the prediction is a weighted mean of both, whose weights come from rows that are left out, see the guide.
     posterior : str or PosteriorMethod, default="auto"
         What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`, such as
         ``InducingPoints(n_mean=2000)``, whose parameters a grid search sets as
@@ -318,6 +337,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         The number by which all predicted variances are multiplied, so that rows that were held
         out are most likely. It is 1 if `posterior_` is "exact", "inducing" or "fourier", or
         `optimizer` is None.
+    mean_ : estimator, list of these, or None
+        The fitted mean, for several targets a list. "linear" is a `LinearRegression` of X.
+        None where there is no mean, and after `partial_fit`.
     posterior_ : {"exact", "inducing", "fourier", "neighbors", "rows"}
         What the posterior is given: all rows exactly, inducing points, random features, the rows
         nearest to each query, or all rows by a solve.
@@ -693,6 +715,39 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         if return_std:
             return view.mean_and_std(X, latent, offset)
         return view.mean(X, latent, offset)
+
+    def predict_parts(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Predict the part of the mean, and that of the process.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Query points.
+
+        Returns
+        -------
+        mean, process : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Parts that sum to ``predict(X, latent=True)``, which is ``predict(X)`` with Gaussian
+            noise. The first one is zero where `mean_` is None.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from skgp_sparse import SparseGPRegressor
+        >>> X = np.linspace(0, 10, 50)[:, None]
+        >>> y = 2 * X[:, 0] + np.sin(3 * X[:, 0])
+        >>> model = SparseGPRegressor(RBF(), mean="linear", random_state=0).fit(X, y)
+        >>> mean, process = model.predict_parts([[20.0]])
+        >>> mean.round(), process.round(), model.predict([[20.0]]).round()
+        (array([40.]), array([0.]), array([40.]))
+        """
+        check_is_fitted(self, "kernel_")
+        X, view, _ = self._question(X, None)
+        predicted = view.mean(X, latent=True)
+        mean = np.broadcast_to(self._mean_part(X), (len(X), len(view.units.scale)))
+        mean = np.array(mean).reshape(predicted.shape)
+        return mean, predicted - mean
 
     def predict_quantiles(
         self, X: ArrayLike, quantiles: ArrayLike = (0.025, 0.5, 0.975), offset: MaybeArray = None

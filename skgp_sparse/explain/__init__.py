@@ -1,6 +1,8 @@
 """Answers about a fitted model, in the units of y, which are the same for every posterior.
 
 - `views`: between a process and the user's y
+- `label_view`: the same for labels
+- `weighted_means`: processes beside another prediction, and calibrated probabilities
 - `priors`: the view before anything is fitted
 - `multiclass`: classes become problems, and their answers become one
 - `leave_one_out`: predictions of training rows, each given all others

@@ -52,7 +52,7 @@ class WeightedMean(NamedTuple):
         return self.standardised(self.function.latent(X))
 
     def standardised(self, latent: Array) -> Array:
-        """Latent values (n, p) in the units of the process."""
+        """Standardise latent values (n, p) as the process does."""
         return self.units.forward(latent) - self.level
 
     def of(self, process: Any) -> PosteriorWithMean:
@@ -159,7 +159,7 @@ def calibrated(probabilities: Array, labels: Array, weight: Array, function=None
         wrong = weight[:, None] * (p - target)
         slope = [np.sum(wrong * one) for one in logs]
         change = theta - start
-        value = _RIDGE * change @ change - weight @ np.log(of_labels)
+        value = _RIDGE * np.sum(change**2) - np.sum(weight * np.log(of_labels))
         return value, np.append(slope, wrong.sum(axis=0)) + 2.0 * _RIDGE * change
 
     limits = [(0.0, None)] * n_scales + [(None, None)] * target.shape[1]

@@ -204,3 +204,17 @@ def arithmetic():
             "A hyperparameter of the kernel is too large or too small to compute with. Check the "
             "scale of X and y and the bounds of the hyperparameters."
         ) from error
+
+
+def split_thetas(theta, kernels):
+    """Log hyperparameters of each of some kernels, and whether they were given for all at once."""
+    theta, sizes = np.asarray(theta, dtype=np.float64), [len(kernel.theta) for kernel in kernels]
+    if theta.shape == (sizes[0],):
+        return [theta] * len(kernels), True
+    if theta.shape == (sum(sizes),):
+        return np.split(theta, np.cumsum(sizes)[:-1]), False
+    expected = " or ".join(str(size) for size in dict.fromkeys((sizes[0], sum(sizes))))
+    raise ValueError(
+        f"theta must hold {expected} log hyperparameters, which are those of kernel_ that are not "
+        f"fixed. Got an array of shape {theta.shape}."
+    )

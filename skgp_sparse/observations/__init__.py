@@ -8,5 +8,6 @@
 - `streams`: rows that arrive later: what is kept, and when hyperparameters move
 - `shared_classes`: several classes that begin together
 - `heteroscedastic_noise`: noise whose variance varies with the inputs, by a second process
+- `mean_choice`: the mean of a fit, and whether it pays
 - `latent_fits`: columns that share latent inputs
 """

@@ -14,7 +14,8 @@ from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.explain import multiclass
-from skgp_sparse.explain.views import LabelView, TargetView
+from skgp_sparse.explain.label_view import LabelView
+from skgp_sparse.explain.views import TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods._softmax import Softmax

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse.explain.leave_one_out import (
     left_out_labels,
@@ -39,7 +40,7 @@ _LEAST_RATIO = 0.01  # of variances with and without a mean
 _TINY = np.finfo(float).tiny
 
 
-class Fitted(NamedTuple):
+class FittedProblems(NamedTuple):
     """Fits of all problems, and what is predicted beside their processes.
 
     Parameters
@@ -61,14 +62,17 @@ class Fitted(NamedTuple):
 
 
 def fit_with_mean(
-    fit: Callable[[ObservationModel, Any], Fitted], family: ObservationModel, rows: Any, groups: Any
-) -> Fitted:
+    fit: Callable[[ObservationModel, Any], FittedProblems],
+    family: ObservationModel,
+    rows: Any,
+    groups: Any,
+) -> FittedProblems:
     """Fit rows, with the mean that the user has chosen, or with one that pays.
 
     Parameters
     ----------
     fit : callable
-        ``(family, rows) -> Fitted``.
+        ``(family, rows) -> FittedProblems``.
     family : ObservationModel
         Its parameters have a mean.
     rows : ArrayDataset
@@ -122,8 +126,8 @@ def _may_leave_out(found, rows):
 def _refuse(found, mean):
     reason = next(filter(None, map(why_unknown, found.fits)), "needs problems that have all rows.")
     raise ValueError(
-        f"{found.family.name}: the weight of a mean comes from rows that are left out, which "
-        f"{reason} Or set mean to None."
+        f"{found.family.name}: mean={as_text(mean)} has a weight from rows that are left out, "
+        f"which {reason} Set mean to None, or change this."
     )
 
 

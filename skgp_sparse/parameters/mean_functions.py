@@ -15,6 +15,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import has_fit_parameter
 
 from skgp_sparse._engine.data.moments import or_one
+from skgp_sparse._engine.predictions.posterior_with_drift import coefficients_of_drift
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
@@ -155,22 +156,22 @@ def linear_regression(mean, process, rows, units):
     units : TargetScaler
         Of the process.
     """
-    d, q = rows.n_features, len(mean.chosen)
     if process.points is None:
         h = mean.columns(rows.X)
         predicted = process.mean(np.hstack([rows.X, h]))
         of_rows = LinearRegression().fit(h, predicted, rows.weight)
-        slopes, constant = of_rows.coef_, of_rows.intercept_
+        slopes, constant = of_rows.coef_.T, of_rows.intercept_
     else:
-        Z, u = process.points
         prior = variance_of_drift(process.kernel)
-        slopes, constant = prior * u.T @ Z[:, -q:], prior * u.sum(axis=0)
-    slopes = (units.inverse(slopes.T) - units.mean).T @ mean.slope(d)
-    constant = units.inverse(constant[None])[0] - slopes[:, mean.chosen] @ mean.centre
+        slopes, constant = coefficients_of_drift(process, prior, len(mean.chosen))
+    slopes = (units.inverse(slopes) - units.mean).T / mean.scale
+    constant = units.inverse(constant[None])[0] - np.sum(slopes * mean.centre, axis=1)
     found = LinearRegression()
-    found.coef_, found.intercept_, found.n_features_in_ = slopes, constant, d
+    found.coef_ = np.zeros((len(slopes), rows.n_features))
+    found.coef_[:, mean.chosen] = slopes
+    found.intercept_, found.n_features_in_ = constant, rows.n_features
     if len(slopes) == 1:
-        found.coef_, found.intercept_ = slopes[0], float(constant[0])
+        found.coef_, found.intercept_ = found.coef_[0], float(constant[0])
     return found
 
 

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import BOOLS, check_number, require
+from skgp_sparse._ground.validation import BOOLS, check_number, is_auto, require
 from skgp_sparse.hyperpriors import HyperPrior
 from skgp_sparse.parameters.choices import is_gaussian
 from skgp_sparse.parameters.mean_functions import check_mean
@@ -73,6 +73,10 @@ def check_parameters(estimator, name):
     if "noise" in given:
         check_noise(estimator, name)
     check_mean(estimator.mean, is_classifier(estimator), name)
+    if "calibration" in given:
+        calibration = estimator.calibration
+        is_known = calibration is None or is_auto(calibration)
+        require(is_known, "calibration", calibration, name, '"auto" or None')
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
     is_size = isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1

@@ -26,7 +26,7 @@ FLOORS = (
     {"plan"},
     {"parameters"},
     {"explain"},
-    {"observations"},
+    {"observations", "_fitted_mean"},
     {"_estimator", "_training_rows"},
     {"regression", "classification", "gplvm"},
     {"dask", "onnx"},

@@ -126,3 +126,18 @@ def normal_mixture(posterior, X, X_std, n_jobs):
     moments = [posterior.mean_and_variance(X + X_std * z, n_jobs) for z in normal]
     means, variances = (np.stack(one) for one in zip(*moments))
     return means.mean(axis=0), variances.mean(axis=0)[:, None] + means.var(axis=0)
+
+
+def coefficients_of_drift(process, variance, q):
+    """Posterior means of the coefficients of a drift: of q columns (q, p), and the constant (p,).
+
+    Parameters
+    ----------
+    process : Posterior
+        Its mean is a sum of kernels at points, whose last q columns are those of the drift.
+    variance : float
+        Prior variance of a coefficient.
+    q : int
+    """
+    Z, u = process.points
+    return variance * Z[:, -q:].T @ u, variance * u.sum(axis=0)

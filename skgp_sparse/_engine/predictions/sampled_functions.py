@@ -33,7 +33,7 @@ _POWER = 10.0  # of uniform draws, of which small ones are high frequencies
 _LARGER = 0.5  # normal draws, for each column by its square root
 
 
-class Shared(NamedTuple):
+class SharedPrediction(NamedTuple):
     """Predictions that all functions of a target share."""
 
     predict: Callable[[np.ndarray], np.ndarray]  # X -> (n, p)
@@ -46,14 +46,16 @@ class Shared(NamedTuple):
         return np.hstack([values, np.zeros((len(X), 1))])[:, self.target]
 
     def of_functions(self, places):
-        """Those of some of the functions."""
+        """Keep the predictions of some of the functions."""
         return self._replace(target=self.target[places])
 
     def in_units(self, units, k):
-        """Those of k functions of each target, in units of y."""
+        """Predict for k functions of each target, in units of y."""
         varies = units.scale > 0
         target = np.where(varies, np.cumsum(varies) - 1, -1)
-        return Shared(self.predict, self.factor * units.scale[varies], np.repeat(target, k))
+        return SharedPrediction(
+            self.predict, self.factor * units.scale[varies], np.repeat(target, k)
+        )
 
 
 class SampledFunctions:
@@ -86,7 +88,7 @@ class SampledFunctions:
         ``X -> M``, further columns of the inputs.
     slope : ndarray of shape (q, d) or None
         Derivatives of further columns.
-    added : Shared or None
+    added : SharedPrediction or None
         A prediction that all functions of a target share, whose gradient is zero.
 
     Examples
@@ -272,7 +274,7 @@ def in_weighted_mean(drawn, u, weight, spread, predict):
     own = np.repeat(1.0 - weight, k)
     found.coefficients = own * mean + spread * (drawn.coefficients - mean)
     found.weights = spread * drawn.weights
-    found.added = Shared(predict, weight, np.repeat(np.arange(len(weight)), k))
+    found.added = SharedPrediction(predict, weight, np.repeat(np.arange(len(weight)), k))
     return found
 
 
