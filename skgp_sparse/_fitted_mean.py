@@ -55,7 +55,7 @@ class FittedMean:
         return self._beside.of(process) if isinstance(self._beside, WeightedMean) else process
 
     def _mean_part(self, X):
-        """The contribution of the mean at queries (n, d), in units of y or latent; 0 without one."""
+        """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
         if isinstance(self._beside, WeightedMean):
             return self._beside.weight * self._beside.function.latent(X)
         if isinstance(self._drift, LinearMean):

@@ -90,8 +90,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           uncertainty is part of the predicted variance (universal kriging).
         - "boosting": `HistGradientBoostingClassifier`, with categories and missing values as
           it takes them.
-        - Any classifier of scikit-learn with `predict_proba`. It is fitted to the numbers and codes of X.
-          A grid search sets its parameters as ``mean__max_depth``.
+        - Any classifier of scikit-learn with `predict_proba`. It is fitted to the numbers and
+          codes of X. A grid search sets its parameters as ``mean__max_depth``.
         - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
           default kernel, at least 200 rows in memory, and an `optimizer` are needed, otherwise
           it is None.
@@ -100,8 +100,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         stay together); queries have those of a fit to all rows. With a user's kernel, the
         mean is a drift: a part of the kernel with the prior ``N(0, 1000)`` of its coefficients, and
         the process explains what it does not. The default kernel sees all columns, as the mean
-        does: the prediction is a weighted geometric mean of the probabilities of both, whose weights come from rows that
-        are left out, see the guide.
+        does: the prediction is a weighted geometric mean of the probabilities of both, whose
+        weights come from rows that are left out, see the guide.
     posterior : str or PosteriorMethod, default="auto"
         What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`:
 
@@ -261,8 +261,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     n_classes_ : int
         The number of classes in the training data.
     mean_ : estimator, list of these, or None
-        The fitted mean, for several targets or problems a list. "linear" is a `LinearRegression` of X.
-        None where there is no mean, and after `partial_fit`.
+        The fitted mean. "linear" is a `LinearRegression` of X, one for each problem. None where
+        there is no mean, and after `partial_fit`.
     calibration_ : Calibration or None
         How probabilities differ from those of the processes: ``(scale, bias, weight, function)``,
         of logarithms of their probabilities, and of those of the mean. None: not at all.

@@ -118,8 +118,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
           uncertainty is part of the predicted variance (universal kriging).
         - "boosting": `HistGradientBoostingRegressor`, with categories and missing values as
           it takes them.
-        - Any regressor of scikit-learn, such as ``RandomForestRegressor()``. It is fitted to the numbers and codes of X.
-          A grid search sets its parameters as ``mean__max_depth``.
+        - Any regressor of scikit-learn, such as ``RandomForestRegressor()``. It is fitted to the
+          numbers and codes of X. A grid search sets its parameters as ``mean__max_depth``.
         - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
           default kernel, at least 200 rows in memory, and an `optimizer` are needed, otherwise
           it is None.
@@ -128,7 +128,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         `fit` stay together); queries have those of a fit to all rows. With a user's kernel, the
         mean is a drift: a part of the kernel with the prior ``N(0, 1000)`` of its coefficients, and
         the process explains what it does not. The default kernel sees all columns, as the mean
-        does: the prediction is a weighted mean of both, whose weights come from rows that are left out, see the guide.
+        does: the prediction is a weighted mean of both, whose weights come from rows that are left
+        out, see the guide.
     posterior : str or PosteriorMethod, default="auto"
         What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`, such as
         ``InducingPoints(n_mean=2000)``, whose parameters a grid search sets as
@@ -745,8 +746,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         check_is_fitted(self, "kernel_")
         X, view, _ = self._question(X, None)
         predicted = view.mean(X, latent=True)
-        mean = np.broadcast_to(self._mean_part(X), (len(X), len(view.units.scale)))
-        mean = np.array(mean).reshape(predicted.shape)
+        shape = len(predicted), len(view.units.scale)
+        mean = np.array(np.broadcast_to(self._mean_part(X), shape)).reshape(predicted.shape)
         return mean, predicted - mean
 
     def predict_quantiles(

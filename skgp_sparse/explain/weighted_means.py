@@ -113,7 +113,7 @@ class Calibration(NamedTuple):
         return self.combined(probabilities, latent)
 
     def combined(self, probabilities: Array, latent: Array | None) -> Array:
-        """The same, given the latent values (n, q) of the mean."""
+        """Combine probabilities of the processes with the latent values (n, q) of the mean."""
         logits = self.scale * centred_logs(probabilities) + self.bias
         if self.weight:
             logits = logits + self.weight * of_all_classes(latent)
