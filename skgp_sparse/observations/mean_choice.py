@@ -30,7 +30,7 @@ from skgp_sparse.parameters.mean_functions import LinearMean, MeanFunction, cros
 from skgp_sparse.solvers import Fit
 
 FEWEST_ROWS = 200  # of which a fifth tells enough of a mean
-_MOST_CLASSES = 20  # whose boosting takes no longer than their processes
+_MOST_NUMBERS = 20_000_000  # of X, for each class, beyond which boosting takes minutes
 _ROWS = 2000  # that are left out
 _STANDARD_ERRORS = 2.0  # by which a gain is more than chance
 _LEAST_GAIN, _OF_LABELS = 0.004, 0.001  # nats per row that a mean has to be worth, and of labels
@@ -86,11 +86,11 @@ def fit_with_mean(
         return _with_drift(fit, family, rows, groups)
     found = fit(family, rows)
     if not is_default or not _may_leave_out(found, rows):
-        if not (mean is None or is_auto(mean)):
+        if _is_chosen(found):
             _refuse(found, mean)
         return found
     function, latent = None, None
-    if mean is not None and (not is_auto(mean) or _may_have_mean(found, rows)):
+    if _is_chosen(found) or (is_auto(mean) and _may_have_mean(found, rows)):
         function, latent = _cross_fitted(found.family, rows, groups)
     if rows.classes is not None:
         return _of_labels(found, rows, function, latent)
@@ -116,10 +116,17 @@ def _cross_fitted(family, rows, groups):
     return cross_fitted(mean, rows, given, groups, random_state, codes, family.name)
 
 
+def _is_chosen(found):
+    """Whether the user has chosen a mean."""
+    mean = found.family.parameters.mean
+    return not (mean is None or is_auto(mean))
+
+
 def _may_leave_out(found, rows):
     """Whether rows can be left out of fits, each of which has all of them."""
     multi_class = getattr(found.family, "multi_class", "one_vs_rest")
     is_plain = rows.in_memory and rows.X_std is None and multi_class != "one_vs_one"
+    is_plain = is_plain and (_is_chosen(found) or rows.total_weight() >= FEWEST_ROWS)
     return is_plain and all(why_unknown(fit) is None for fit in found.fits)
 
 
@@ -133,10 +140,10 @@ def _refuse(found, mean):
 
 def _may_have_mean(found, rows):
     """Whether "auto" looks for a mean: where there is enough to learn from, and time."""
-    given, n_classes = found.family.parameters, 0 if rows.classes is None else len(rows.classes)
-    is_open = given.optimizer is not None and rows.offset is None and n_classes <= _MOST_CLASSES
+    n_fits = rows.n_targets if rows.classes is None else len(rows.classes)
+    is_open = found.family.parameters.optimizer is not None and rows.offset is None
     is_open = is_open and not found.family.deadline.is_over()
-    return is_open and rows.total_weight() >= FEWEST_ROWS
+    return is_open and n_fits * rows.X.size <= _MOST_NUMBERS
 
 
 # -- numbers ---------------------------------------------------------------------------
@@ -155,7 +162,7 @@ def _of_numbers(found, rows, function, latent):
         _densities(fit, left, predicted[left.chosen], *weights)
         for weights in ((np.zeros_like(weight), 1.0), (weight, spread))
     )
-    if is_auto(found.family.parameters.mean) and not _is_clear(after - before):
+    if not _is_chosen(found) and not _is_clear(after - before):
         return found
     mean = mean._replace(weight=weight, spread=spread)
     fit = fit._replace(mean=LeftOutMean(_in_table(fit, predicted), weight, spread))
@@ -220,8 +227,8 @@ def _of_labels(found, rows, function, latent):
     for other, others in options:
         calibration = calibrated(own, labels, weight, other, others)
         changed = _logs(calibration.combined(own, others), labels)
-        is_chosen = other is not None and not is_auto(given.mean)
-        if is_chosen or _is_clear(changed - density, _OF_LABELS):
+        is_wanted = other is not None and _is_chosen(found)
+        if is_wanted or _is_clear(changed - density, _OF_LABELS):
             best, density = calibration, changed
     if best is None:
         return found
