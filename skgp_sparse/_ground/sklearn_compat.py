@@ -1,5 +1,6 @@
 """Functions that the package uses of scikit-learn, private or absent in some versions."""
 
+import numpy as np
 from inspect import signature
 
 from sklearn.utils.validation import _check_sample_weight
@@ -95,3 +96,18 @@ class IterationReporter:
     def _end_run(self):
         if self.run is not None:
             self.run.call_on_fit_task_end(**self.task)
+
+
+def boosted_trees(estimator):
+    """Trees of histogram gradient boosting: lists of their nodes, and raw predictions without them.
+
+    Returns
+    -------
+    trees : list of (int, ndarray)
+        The output of each tree, and its nodes with the fields `feature_idx`, `num_threshold`,
+        `missing_go_to_left`, `left`, `right`, `is_leaf` and `value`.
+    baseline : ndarray of shape (n_outputs,)
+    """
+    rounds = estimator._predictors
+    trees = [(k, tree.nodes) for trees in rounds for k, tree in enumerate(trees)]
+    return trees, np.ravel(estimator._baseline_prediction)

@@ -20,7 +20,7 @@ from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMea
 from skgp_sparse._ground.typing import Array
 from skgp_sparse.parameters.mean_functions import MeanFunction
 
-_LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
+LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
 _RIDGE = 5.0  # nats that a change of a weight by one has to gain
 _GRID = 21  # weights that are compared where a likelihood has no closed form
 
@@ -122,7 +122,7 @@ class Calibration(NamedTuple):
 
 def centred_logs(probabilities: Array) -> Array:
     """Logarithms of probabilities (n, n_classes) that sum to zero in every row."""
-    logs = np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
+    logs = np.log(np.maximum(probabilities, LEAST_PROBABILITY))
     return logs - logs.mean(axis=1, keepdims=True)
 
 

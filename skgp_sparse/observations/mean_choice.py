@@ -142,7 +142,7 @@ def _may_have_mean(found, rows):
     """Whether "auto" looks for a mean: where there is enough to learn from, and time."""
     n_fits = rows.n_targets if rows.classes is None else len(rows.classes)
     is_open = found.family.parameters.optimizer is not None and rows.offset is None
-    is_open = is_open and not found.family.deadline.is_over()
+    is_open = is_open and found.family.deadline.left() > 0.0
     return is_open and n_fits * rows.X.size <= _MOST_NUMBERS
 
 

@@ -10,9 +10,8 @@ from skl2onnx.proto import onnx_proto
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.explain.views import ResponseView
-from skgp_sparse.onnx import _response_formulas
+from skgp_sparse.onnx import _mean_formulas, _response_formulas
 from skgp_sparse.onnx._operators import Operators
-from skgp_sparse.onnx._process_formulas import PosteriorGraph
 from skgp_sparse.regression import SparseGPRegressor
 
 
@@ -103,9 +102,9 @@ def _moments(ops, X, model, wants_std):
     """Mean (n, p) and, if wanted, standard deviation, (n,) or (n, p), in units of y."""
     view, name = fitted_view(model), type(model).__name__
     has_link = isinstance(view, ResponseView)
-    process = PosteriorGraph(ops, (view.latent if has_link else view).process, X, name)
-    mean = process.mean()
-    variance = process.variance() if has_link or wants_std else None
+    process = (view.latent if has_link else view).process
+    mean, variance_of = _mean_formulas.moments(ops, process, X, name)
+    variance = variance_of() if has_link or wants_std else None
     if has_link:
         mean, variance = _response_formulas.response(ops, view.likelihood, mean, variance, name)
     if not np.all(view.units.scale):  # constant targets, of which the process says nothing
@@ -135,17 +134,23 @@ def _decide(ops, X, model):
         )
     columns = []
     for latent, likelihood in zip(view.latent, view.likelihoods):
-        process = PosteriorGraph(ops, latent.process, X, name)
-        moments = process.mean(), process.variance()
+        mean, variance_of = _mean_formulas.moments(ops, latent.process, X, name)
+        moments = mean, variance_of()
         columns.append(_response_formulas.probability(ops, likelihood, *moments, name))
     if view.n_classes == 2:
-        (positive,), mean = columns, moments[0]
-        best = ops.Cast(ops.Greater(mean, 0.0), to=onnx_proto.TensorProto.INT64)
+        (positive,) = columns
         probabilities = ops.Concat(ops.Sub(1.0, positive), positive, axis=1)
-        return ops.Reshape(best, np.array([-1])), probabilities
-    positive = ops.Concat(*columns, axis=1)
-    best = ops.ArgMax(positive, axis=1, keepdims=0)
-    return best, _response_formulas.normalised(ops, positive, view.n_classes)
+        best = ops.Cast(ops.Greater(moments[0], 0.0), to=onnx_proto.TensorProto.INT64)
+        best = ops.Reshape(best, np.array([-1]))
+    else:
+        positive = ops.Concat(*columns, axis=1)
+        probabilities = _response_formulas.normalised(ops, positive, view.n_classes)
+        best = ops.ArgMax(positive, axis=1, keepdims=0)
+    if view.calibration is not None:
+        given = view.calibration, probabilities, X, view.n_classes
+        probabilities = _mean_formulas.calibrated(ops, *given)
+        best = ops.ArgMax(probabilities, axis=1, keepdims=0)
+    return best, probabilities
 
 
 def _labels(classes):
@@ -156,7 +161,7 @@ def _labels(classes):
 
 def _start(operator, container):
     """The operators, and the queries in double precision."""
-    ops = Operators(container.target_opset)
+    ops = Operators(container.target_opset, operator.inputs[0])
     return ops, ops.Cast(operator.inputs[0], to=onnx_proto.TensorProto.DOUBLE)
 
 

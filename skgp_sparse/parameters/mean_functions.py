@@ -199,7 +199,7 @@ def cross_fitted(mean, rows, parameters, groups, random_state, codes, name):
     ValueError
         If there are too few rows, or the mean takes no weights and there are some.
     """
-    form = rows.in_one_form() if groups is None else rows.counting()
+    form = (rows.in_one_form() if groups is None else rows).counting()
     seed = random_state.randint(2**31 - 1)
     template = _prepared(mean, rows, parameters, codes, seed)
     if form.weight is not None and not has_fit_parameter(template, "sample_weight"):
