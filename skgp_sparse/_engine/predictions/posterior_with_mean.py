@@ -109,8 +109,8 @@ class PosteriorWithMean(Posterior):
     def sample_functions(self, n_functions, n_frequencies, random_state):
         """`SampledFunctions`, which share the other prediction."""
         drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
-        u = self.posterior.points[1]
-        return in_weighted_mean(drawn, u, self.weight, self.spread, self.predict)
+        given = self.posterior.points[1], self.weight, self.spread, self.predict, self.is_flat
+        return in_weighted_mean(drawn, *given)
 
     def predict_normals(self, X, X_std, n_jobs=1):
         """Moments of the mixture of predictions at inputs of a Sobol sequence."""

@@ -39,6 +39,7 @@ class SharedPrediction(NamedTuple):
     predict: Callable[[np.ndarray], np.ndarray]  # X -> (n, p)
     factor: np.ndarray  # (p,)
     target: np.ndarray  # (c,) of each function, -1 for one of a constant
+    is_flat: bool  # whether its gradient is zero nearly everywhere
 
     def __call__(self, X):
         """Values (n, c)."""
@@ -53,9 +54,8 @@ class SharedPrediction(NamedTuple):
         """Predict for k functions of each target, in units of y."""
         varies = units.scale > 0
         target = np.where(varies, np.cumsum(varies) - 1, -1)
-        return SharedPrediction(
-            self.predict, self.factor * units.scale[varies], np.repeat(target, k)
-        )
+        factor = self.factor * units.scale[varies]
+        return self._replace(factor=factor, target=np.repeat(target, k))
 
 
 class SampledFunctions:
@@ -89,7 +89,7 @@ class SampledFunctions:
     slope : ndarray of shape (q, d) or None
         Derivatives of further columns.
     added : SharedPrediction or None
-        A prediction that all functions of a target share, whose gradient is zero.
+        A prediction that all functions of a target share.
 
     Examples
     --------
@@ -168,7 +168,17 @@ class SampledFunctions:
         -------
         ndarray of shape (n_samples, k, n_features) or (n_samples, n_targets, k, n_features)
             In units of y and of the columns.
+
+        Raises
+        ------
+        ValueError
+            If the functions share the prediction of another model that has an unknown gradient.
         """
+        if self.added is not None and not self.added.is_flat:
+            raise ValueError(
+                "Sampled functions beside this mean have no gradient, as that of the mean is not "
+                "known. Set mean to None, or to trees."
+            )
         X = self._in_metric(self.check(X))
         slopes = np.empty((len(X), len(self.mean), X.shape[1]))
         for one, coefficients in enumerate(self.coefficients.T):
@@ -254,7 +264,7 @@ def of_columns(drawn, columns, slope):
     return found
 
 
-def in_weighted_mean(drawn, u, weight, spread, predict):
+def in_weighted_mean(drawn, u, weight, spread, predict, is_flat):
     """Sampled functions whose mean, with the coefficients u (m, p), is mixed with a prediction.
 
     Parameters
@@ -268,13 +278,16 @@ def in_weighted_mean(drawn, u, weight, spread, predict):
         Factor of deviations from the mean.
     predict : callable
         ``X -> (n, p)``.
+    is_flat : bool
+        Whether the gradient of the prediction is zero nearly everywhere.
     """
     k, found = drawn.shape[-1], copy(drawn)
     mean = np.repeat(u, k, axis=1)
     own = np.repeat(1.0 - weight, k)
     found.coefficients = own * mean + spread * (drawn.coefficients - mean)
     found.weights = spread * drawn.weights
-    found.added = SharedPrediction(predict, weight, np.repeat(np.arange(len(weight)), k))
+    target = np.repeat(np.arange(len(weight)), k)
+    found.added = SharedPrediction(predict, weight, target, is_flat)
     return found
 
 

@@ -1,0 +1,146 @@
+"""A process with a drift, and one beside another prediction, follow from their parts."""
+
+import numpy as np
+import pytest
+from conftest import agree
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
+
+from skgp_sparse import SparseGPRegressor
+from skgp_sparse._engine.predictions.posterior import FUNCTIONS, GRADIENTS
+from skgp_sparse._engine.predictions.posterior_with_drift import PosteriorWithDrift, normal_mixture
+from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMean
+from skgp_sparse.kernels import Columns
+
+RNG = np.random.RandomState(0)
+X = RNG.uniform(-2, 2, size=(60, 2))
+Y = np.column_stack([np.sin(2 * X[:, 0]) + X[:, 1], X[:, 0] * X[:, 1]])
+Y += 0.1 * RNG.normal(size=Y.shape)
+QUERIES = RNG.uniform(-3, 3, size=(7, 2))
+KERNEL = ConstantKernel(0.8) * RBF([0.9, 1.3]) + WhiteKernel(0.05)
+HELD = {"optimizer": None, "normalize_y": False, "mean": None}
+WEIGHT, SPREAD = np.array([0.3, 0.8]), 0.7
+SLOPE = np.array([[0.5, 0.0], [0.25, -1.0]])
+
+
+EXTENDED = np.hstack([X, X @ SLOPE.T + 0.1])
+NOISE = WhiteKernel(0.05)
+LINEAR = Columns(KERNEL.k1, [0, 1]) + Columns(10.0 * DotProduct(1.0), [2, 3]) + NOISE
+STATIONARY = Columns(KERNEL.k1, [0, 1]) + Columns(9.0 * RBF(4.0), [2, 3]) + NOISE
+
+
+def process_of(kernel, X, y, posterior="exact"):
+    """The posterior of a fit whose hyperparameters are held."""
+    options = {"inducing_init": X[::3]} if posterior == "inducing" else {}
+    model = SparseGPRegressor(kernel, posterior=posterior, **HELD, **options)
+    return model.fit(X, y)._fits[0].posterior
+
+
+def other(X):
+    """Another prediction, whose gradient is zero nearly everywhere."""
+    return np.column_stack([np.floor(X[:, 0]), np.sign(X[:, 1])])
+
+
+def linear(X):
+    """Columns that are linear in those of X."""
+    return X @ SLOPE.T + 0.1
+
+
+def central(function, X, step=1e-5):
+    """Central differences (n, ..., d) of a function of rows."""
+    changes = step * np.eye(X.shape[1])
+    return np.stack([(function(X + h) - function(X - h)) / (2 * step) for h in changes], axis=-1)
+
+
+@pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors"])
+def test_a_weighted_mean_follows_from_its_parts(posterior):
+    process = process_of(KERNEL, X, Y, posterior)
+    mixed = PosteriorWithMean(process, other, WEIGHT, SPREAD)
+    mean, variance = process.mean_and_variance(QUERIES)
+    expected = (1 - WEIGHT) * mean + WEIGHT * other(QUERIES)
+    agree(mixed.mean(QUERIES), expected, 1e-12)
+    agree(mixed.mean_and_variance(QUERIES)[0], expected, 1e-12)
+    agree(mixed.mean_and_variance(QUERIES)[1], SPREAD**2 * variance, 1e-12)
+    for name in ("covariance", "noise_variance", "prior_variance"):
+        agree(getattr(mixed, name)(QUERIES), SPREAD**2 * getattr(process, name)(QUERIES), 1e-12)
+    drawn = process.deviations(QUERIES, 3, np.random.RandomState(0))
+    again = mixed.deviations(QUERIES, 3, np.random.RandomState(0))
+    agree(again, SPREAD * drawn, 1e-12)
+    assert mixed.factor == pytest.approx(SPREAD**2 * process.factor)
+
+
+def test_gradients_of_a_weighted_mean_are_differences():
+    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, WEIGHT, SPREAD)
+    found = mixed.gradients(QUERIES, True)
+    agree(found.mean, mixed.mean(QUERIES), 1e-12)
+    agree(np.ravel(found.variance), np.ravel(mixed.mean_and_variance(QUERIES)[1]), 1e-12)
+    agree(found.mean_slope, central(mixed.mean, QUERIES), 1e-7)
+    slope = central(lambda X: np.ravel(mixed.mean_and_variance(X)[1]), QUERIES)
+    agree(found.variance_slope.reshape(slope.shape), slope, 1e-7)
+
+
+def test_a_mean_with_an_unknown_gradient_has_none():
+    process = process_of(KERNEL, X, Y)
+    steep = PosteriorWithMean(process, linear, WEIGHT, SPREAD, is_flat=False)
+    assert steep.why_not(GRADIENTS) is not None
+    assert "Set mean to None" in steep.why_not(GRADIENTS)
+    assert PosteriorWithMean(process, other, WEIGHT, SPREAD).why_not(GRADIENTS) is None
+    drift = PosteriorWithDrift(process_of(STATIONARY, EXTENDED, Y), linear)
+    for question in (GRADIENTS, FUNCTIONS):
+        assert "Set mean to None" in drift.why_not(question)
+
+
+@pytest.mark.parametrize("posterior", ["exact", "inducing"])
+def test_a_drift_is_the_process_of_all_columns(posterior):
+    process = process_of(LINEAR, EXTENDED, Y, posterior)
+    drift = PosteriorWithDrift(process, linear, SLOPE)
+    both = np.hstack([QUERIES, linear(QUERIES)])
+    for mine, its in zip(drift.mean_and_variance(QUERIES), process.mean_and_variance(both)):
+        agree(mine, its, 1e-12)
+    for name in ("mean", "covariance", "noise_variance", "prior_variance"):
+        agree(getattr(drift, name)(QUERIES), getattr(process, name)(both), 1e-12)
+    found = drift.gradients(QUERIES, True)
+    agree(found.mean_slope, central(drift.mean, QUERIES), 1e-6)
+    slope = central(lambda X: np.ravel(drift.mean_and_variance(X)[1]), QUERIES)
+    agree(found.variance_slope.reshape(slope.shape), slope, 1e-6)
+
+
+def test_normal_inputs_have_the_moments_of_a_mixture():
+    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, WEIGHT, SPREAD)
+    spread = np.full(QUERIES.shape, 0.2)
+    mean, variance = normal_mixture(mixed, QUERIES, spread, 1)
+    draws = QUERIES + spread * np.random.RandomState(1).normal(size=(4000, *QUERIES.shape))
+    moments = [mixed.mean_and_variance(draw) for draw in draws]
+    means, variances = (np.stack(one) for one in zip(*moments))
+    assert_allclose(mean, means.mean(axis=0), atol=0.03)
+    expected = variances.mean(axis=0)[:, None] + means.var(axis=0)
+    assert_allclose(variance, expected, rtol=0.25, atol=0.01)
+    still = normal_mixture(mixed, QUERIES, np.zeros(QUERIES.shape), 1)
+    agree(still[0], mixed.mean(QUERIES), 1e-12)
+
+
+def test_sampled_functions_have_the_moments_of_a_weighted_mean():
+    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, WEIGHT, SPREAD)
+    drawn = mixed.sample_functions(4000, 300, np.random.RandomState(0))
+    values = drawn(QUERIES)
+    mean, variance = mixed.mean_and_variance(QUERIES)
+    assert values.shape == (7, 2, 4000)
+    error = np.sqrt(variance / 4000)[:, None]
+    assert np.all(np.abs(values.mean(axis=-1) - mean) < 5 * error)
+    assert_allclose(values.var(axis=-1), np.tile(variance[:, None], 2), rtol=0.2)
+
+
+def test_sampled_functions_of_a_drift_are_functions_of_x():
+    drift = PosteriorWithDrift(process_of(STATIONARY, EXTENDED, Y), linear, SLOPE)
+    drawn = drift.sample_functions(2000, 500, np.random.RandomState(0))
+    mean, variance = drift.mean_and_variance(QUERIES)
+    error = np.sqrt(variance / 2000)[:, None]
+    assert np.all(np.abs(drawn(QUERIES).mean(axis=-1) - mean) < 5 * error)
+    few = drift.sample_functions(3, 100, np.random.RandomState(0))
+    agree(few.gradient(QUERIES), central(few, QUERIES), 1e-5)
+
+
+def test_gradients_of_sampled_functions_are_those_of_the_process():
+    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, WEIGHT, SPREAD)
+    few = mixed.sample_functions(3, 100, np.random.RandomState(0))
+    agree(few.gradient(QUERIES), central(few, QUERIES), 1e-5)

@@ -1,0 +1,509 @@
+"""A mean beside the process, as users meet it: drifts, weighted means, calibrated probabilities."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import agree
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsRegressor
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse.solvers import Minibatches
+from skgp_sparse.sources import Arrays
+
+RNG = np.random.RandomState(0)
+N = 260
+X = RNG.uniform(size=(N, 3))
+STEPS = 1.0 * (X[:, 0] > 0.5) + (X[:, 1] > 0.3) * (X[:, 0] < 0.7) - (X[:, 2] > 0.6)
+Y = STEPS + 0.1 * RNG.normal(size=N)
+SMOOTH = np.sin(4 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=N)
+LABELS = np.array(["u", "v", "w"])[np.digitize(Y, [0.3, 1.2])]
+QUERIES = RNG.uniform(size=(12, 3))
+STD = np.full(X.shape, 0.05)
+TREES = HistGradientBoostingRegressor(max_iter=30, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def stepped():
+    """A fit to steps, with the mean that "auto" has chosen."""
+    return SparseGPRegressor(random_state=0).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The same process without a mean."""
+    return SparseGPRegressor(mean=None, random_state=0).fit(X, Y)
+
+
+def central(function, X, step=1e-5):
+    """Central differences (n, ..., d) of a function of rows."""
+    changes = step * np.eye(X.shape[1])
+    return np.stack([(function(X + h) - function(X - h)) / (2 * step) for h in changes], axis=-1)
+
+
+# -- universal kriging -----------------------------------------------------------------
+
+CENTRE = np.array([2000.0, -3.0])
+PLACES = CENTRE + RNG.uniform(0, 5, size=(80, 2))
+HEIGHT = 3 * (PLACES[:, 0] - 2000) - 2 * PLACES[:, 1] + np.sin(3 * PLACES[:, 0])
+HEIGHT += 0.1 * RNG.normal(size=80)
+FAR = CENTRE + RNG.uniform(-6, 11, size=(20, 2))
+SIGNAL = ConstantKernel(1.3, "fixed") * RBF([0.6, 3.0], "fixed")
+FIXED = SIGNAL + WhiteKernel(0.01, "fixed")
+KRIGING = {"mean": "linear", "optimizer": None, "normalize_y": False}
+
+
+def universal_kriging(X, y, queries, noise=0.01):
+    """Mean, latent variance and coefficients of generalised least squares, in closed form."""
+    H, h = (np.c_[np.ones(len(x)), x - X.mean(axis=0)] for x in (X, queries))
+    inverse = np.linalg.inv(SIGNAL(X) + noise * np.eye(len(X)))
+    gram = H.T @ inverse @ H
+    beta = np.linalg.solve(gram, H.T @ inverse @ y)
+    k = SIGNAL(queries, X)
+    mean = h @ beta + k @ inverse @ (y - H @ beta)
+    rest = h - k @ inverse @ H
+    own = SIGNAL.diag(queries) - np.einsum("ij,jk,ik->i", k, inverse, k)
+    return mean, own + np.einsum("ij,jk,ik->i", rest, np.linalg.inv(gram), rest), beta
+
+
+@pytest.mark.parametrize("options", [{"posterior": "exact"}, {"n_inducing": 80}], ids=str)
+def test_linear_is_universal_kriging(options):
+    model = SparseGPRegressor(FIXED, **KRIGING, **options).fit(PLACES, HEIGHT)
+    mean, variance, beta = universal_kriging(PLACES, HEIGHT, FAR)
+    found, std = model.predict(FAR, return_std=True, latent=True)
+    assert_allclose(found, mean, rtol=1e-3)
+    assert_allclose(std**2, variance, rtol=5e-3)
+    assert_allclose(model.predict(FAR, return_std=True)[1] ** 2, variance + 0.01, rtol=5e-3)
+    assert_allclose(model.mean_.coef_, beta[1:], rtol=1e-3)
+    assert model.mean_.coef_.shape == (2,)
+    constant = beta[0] - beta[1:] @ PLACES.mean(axis=0)
+    assert_allclose(model.mean_.intercept_, constant, rtol=1e-3)
+
+
+def test_linear_in_several_targets_and_units():
+    both = np.column_stack([HEIGHT, 100.0 - 7.0 * HEIGHT])
+    model = SparseGPRegressor(FIXED, **KRIGING | {"normalize_y": True}).fit(PLACES, both)
+    found = model.predict(FAR)
+    assert_allclose(found[:, 1], 100.0 - 7.0 * found[:, 0], rtol=1e-6)
+    assert model.mean_.coef_.shape == (2, 2) and model.mean_.intercept_.shape == (2,)
+    assert_allclose(model.mean_.coef_[1], -7.0 * model.mean_.coef_[0], rtol=1e-6)
+    # noise and amplitude are in units of the targets' variance
+    assert_allclose(model.mean_.coef_[0], [3.0, -2.0], atol=0.4)
+
+
+@pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors"])
+def test_linear_continues_a_trend(posterior):
+    options = {"n_inducing": 40} if posterior == "inducing" else {}
+    model = SparseGPRegressor(RBF(), mean="linear", posterior=posterior, random_state=0, **options)
+    model.fit(PLACES, HEIGHT)
+    assert_allclose(model.mean_.coef_, [3.0, -2.0], atol=0.4)
+    trend = 3 * (FAR[:, 0] - 2000) - 2 * FAR[:, 1]
+    assert np.sqrt(np.mean((model.predict(FAR) - trend) ** 2)) < 4.0
+
+
+def test_gradients_of_a_linear_mean_are_differences():
+    model = SparseGPRegressor(FIXED, **KRIGING).fit(PLACES, HEIGHT)
+    near = PLACES[:6] + 0.1
+    found = model.predict(near, return_std=True, return_gradient=True)
+    mean, std, mean_slope, std_slope = found
+    both = central(lambda X: np.column_stack(model.predict(X, return_std=True)), near, 1e-4)
+    agree(mean_slope, both[:, 0], 1e-4)
+    agree(std_slope, both[:, 1], 1e-4)
+    agree(mean, model.predict(near), 1e-9)
+
+
+def test_linear_takes_categories_and_missing_values():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["kind"] = pd.Categorical(np.where(X[:, 0] > 0.5, "low", "high"))
+    frame.loc[::9, "b"] = np.nan
+    y = 5 * X[:, 2] + 2.0 * (X[:, 0] > 0.5) + 0.1 * RNG.normal(size=N)
+    model = SparseGPRegressor(mean="linear", random_state=0).fit(frame[:80], y[:80])
+    assert np.isfinite(model.predict(frame[80:])).all()
+    assert model.score(frame[80:], y[80:]) > 0.8
+    assert model.mean_.coef_.shape == (4,) and model.mean_.coef_[3] == 0.0
+    assert np.isfinite(model.feature_importances_).all()
+
+
+def test_other_models_are_external_drifts():
+    y = 4 * (PLACES[:, 0] > 2002) + np.sin(3 * PLACES[:, 1]) + 0.1 * RNG.normal(size=80)
+    trees = RandomForestRegressor(30, random_state=0)
+    model = SparseGPRegressor(RBF(), mean=trees, random_state=0).fit(PLACES, y)
+    assert type(model.mean_) is RandomForestRegressor
+    expected = clone(trees).fit(PLACES, y).predict(PLACES)  # of rows in another order
+    assert np.corrcoef(model.mean_.predict(PLACES), expected)[0, 1] > 0.97
+    assert str(model.kernel_).count("DotProduct") == 1
+    assert model._beside is None
+    inside = PLACES[:5] + 0.01
+    mean, slope = model.predict(inside, return_gradient=True)
+    agree(slope, central(model.predict, inside), 1e-4)
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict(FAR), model.predict(FAR))
+    steep = SparseGPRegressor(RBF(), mean=Ridge(), random_state=0).fit(PLACES, y)
+    with pytest.raises(ValueError, match="Set mean to None"):
+        steep.predict(FAR, return_gradient=True)
+
+
+# -- weighted means --------------------------------------------------------------------
+
+
+def test_predictions_follow_from_the_parts(stepped, alone):
+    weight, spread = stepped._beside.weight[0], stepped._beside.spread
+    assert 0.2 < weight <= 1.0 and spread < 1.0
+    mean, std = alone.predict(QUERIES, return_std=True)
+    latent = alone.predict(QUERIES, return_std=True, latent=True)[1]
+    expected = (1 - weight) * mean + weight * stepped.mean_.predict(QUERIES)
+    found, its = stepped.predict(QUERIES, return_std=True)
+    agree(found, expected, 1e-9)
+    agree(stepped.predict(QUERIES), expected, 1e-9)
+    agree(its, spread * std, 1e-9)
+    agree(stepped.predict(QUERIES, return_std=True, latent=True)[1], spread * latent, 1e-9)
+    agree(stepped.noise_std(QUERIES), spread * alone.noise_std(QUERIES), 1e-9)
+    for is_latent in (False, True):
+        cov = alone.predict(QUERIES, return_cov=True, latent=is_latent)[1]
+        agree(stepped.predict(QUERIES, return_cov=True, latent=is_latent)[1], spread**2 * cov, 1e-9)
+    levels = [0.05, 0.5, 0.9]
+    quantiles = expected[:, None] + spread * std[:, None] * norm.ppf(levels)
+    agree(stepped.predict_quantiles(QUERIES, levels), quantiles, 1e-8)
+    lower, upper = stepped.predict_interval(QUERIES, 0.8)
+    agree(upper, expected + norm.ppf(0.9) * spread * std, 1e-8)
+    agree(lower, expected - norm.ppf(0.9) * spread * std, 1e-8)
+    y = expected + 0.1
+    density = norm(expected, spread * std).logpdf(y)
+    agree(stepped.log_predictive_density(QUERIES, y), density, 1e-8)
+
+
+def test_samples_have_the_moments_of_predictions(stepped):
+    mean, std = stepped.predict(QUERIES, return_std=True)
+    draws = stepped.sample_y(QUERIES, 5000)
+    assert np.all(np.abs(draws.mean(axis=1) - mean) < 5 * std / np.sqrt(5000))
+    assert_allclose(draws.std(axis=1), std, rtol=0.06)
+    mean, cov = stepped.predict(QUERIES, return_cov=True, latent=True)
+    latent = stepped.sample_y(QUERIES, 5000, latent=True)
+    assert_allclose(np.cov(latent), cov, atol=0.08 * cov.max())
+
+
+def test_sampled_functions_have_the_moments_of_predictions(stepped):
+    mean, std = stepped.predict(QUERIES, return_std=True, latent=True)
+    functions = stepped.sample_functions(3000)
+    values = functions(QUERIES)
+    assert np.all(np.abs(values.mean(axis=1) - mean) < 5 * std / np.sqrt(3000))
+    assert_allclose(values.std(axis=1), std, rtol=0.1)
+    few = stepped.sample_functions(3)
+    agree(few.gradient(QUERIES), central(few, QUERIES, 1e-6), 1e-4)
+    assert_allclose(few[1](QUERIES), few(QUERIES)[:, 1])
+    agree(few.gradient(QUERIES).shape, (12, 3, 3), 0)
+
+
+def test_gradients_are_those_of_the_process_where_trees_are_flat(stepped, alone):
+    weight, spread = stepped._beside.weight[0], stepped._beside.spread
+    found = stepped.predict(QUERIES, return_std=True, return_gradient=True)
+    own = alone.predict(QUERIES, return_std=True, return_gradient=True)
+    agree(found[0], stepped.predict(QUERIES), 1e-9)
+    agree(found[1], spread * own[1], 1e-9)
+    agree(found[2], (1 - weight) * own[2], 1e-9)
+    agree(found[3], spread * own[3], 1e-9)
+
+
+def test_steep_means_have_no_gradients():
+    model = SparseGPRegressor(mean=Ridge(), random_state=0).fit(X[:60], SMOOTH[:60])
+    assert model._beside.weight > 0
+    with pytest.raises(ValueError, match="Set mean to None"):
+        model.predict(QUERIES, return_gradient=True)
+    functions = model.sample_functions(2)
+    assert functions(QUERIES).shape == (12, 2)
+    with pytest.raises(ValueError, match="Set mean to None"):
+        functions.gradient(QUERIES)
+
+
+def test_uncertain_queries_work_where_they_do_without_a_mean():
+    options = {"n_inducing": 40, "random_state": 0}
+    model = SparseGPRegressor(mean=TREES, **options).fit(X, Y)
+    alone = SparseGPRegressor(mean=None, **options).fit(X, Y)
+    spread = STD[:12]
+    mean, std = model.predict(QUERIES, return_std=True, X_std=spread)
+    own = alone.predict(QUERIES, return_std=True, X_std=spread)
+    assert std.shape == own[1].shape == (12,)
+    draws = QUERIES + 0.05 * np.random.RandomState(0).normal(size=(2000, *QUERIES.shape))
+    expected = model.predict(draws.reshape(-1, 3)).reshape(2000, 12)
+    assert_allclose(mean, expected.mean(axis=0), atol=0.05)
+    still = model.predict(QUERIES, return_std=True, X_std=np.zeros_like(spread))
+    agree(still[0], model.predict(QUERIES), 1e-6)
+    agree(still[1], model.predict(QUERIES, return_std=True)[1], 1e-6)
+    linear = SparseGPRegressor(mean="linear", **options).fit(X, SMOOTH)
+    mean = linear.predict(QUERIES, X_std=spread)
+    expected = linear.predict(draws.reshape(-1, 3)).reshape(2000, 12)
+    assert_allclose(mean, expected.mean(axis=0), atol=0.02)
+
+
+def test_conformal_intervals_cover():
+    inside = []
+    for seed in range(8):
+        rng = np.random.RandomState(seed)
+        X = rng.uniform(size=(360, 2))
+        y = 2.0 * (X[:, 0] > 0.5) - (X[:, 1] > 0.4) + 0.2 * rng.standard_t(4, size=360)
+        model = SparseGPRegressor(mean=TREES, random_state=0, noise="constant", tol=1e-2)
+        lower, upper = model.fit(X[:160], y[:160]).predict_interval(X[160:], method="conformal")
+        inside.append(np.mean((lower <= y[160:]) & (y[160:] <= upper)))
+    assert 0.86 < np.mean(inside) < 0.95
+
+
+def test_several_targets_have_weights_of_their_own():
+    both = np.column_stack([Y, 10.0 + 3.0 * SMOOTH])
+    model = SparseGPRegressor(mean=TREES, random_state=0).fit(X, both)
+    weight = model._beside.weight
+    assert weight.shape == (2,) and weight[0] > weight[1]
+    assert [type(one) for one in model.mean_] == [HistGradientBoostingRegressor] * 2
+    alone = SparseGPRegressor(mean=None, random_state=0).fit(X, both)
+    trees = np.column_stack([one.predict(QUERIES) for one in model.mean_])
+    agree(model.predict(QUERIES), (1 - weight) * alone.predict(QUERIES) + weight * trees, 1e-8)
+    std = alone.predict(QUERIES, return_std=True)[1]
+    agree(model.predict(QUERIES, return_std=True)[1], model._beside.spread * std, 1e-8)
+    assert model.loo_predict().mean.shape == (N, 2)
+    assert model.sample_functions(3)(QUERIES).shape == (12, 2, 3)
+    assert model.predict_quantiles(QUERIES).shape == (12, 2, 3)
+
+
+def test_counts_have_a_weighted_mean_of_latent_values():
+    counts = RNG.poisson(np.exp(1.0 + STEPS))
+    options = {"likelihood": "poisson", "random_state": 0}
+    model = SparseGPRegressor(mean="boosting", **options).fit(X[:200], counts[:200])
+    alone = SparseGPRegressor(mean=None, **options).fit(X[:200], counts[:200])
+    weight = model._beside.weight[0]
+    assert model.mean_.loss == "poisson" and 0.0 < weight <= 1.0 and model._beside.spread == 1.0
+    own, std = alone.predict(QUERIES, return_std=True, latent=True)
+    expected = (1 - weight) * own + weight * np.log(model.mean_.predict(QUERIES))
+    found, its = model.predict(QUERIES, return_std=True, latent=True)
+    agree(found, expected, 1e-6)
+    agree(its, std, 1e-6)
+    left, own = (one.loo_predict().log_density.mean() for one in (model, alone))
+    assert left >= own - 1e-3
+    assert model.score(X[200:], counts[200:]) > 0.3
+    assert np.all(model.predict_quantiles(QUERIES) % 1 == 0)
+
+
+# -- what "auto" chooses ---------------------------------------------------------------
+
+
+def test_auto_is_boosting_for_steps_and_none_for_smooth_functions(stepped):
+    assert type(stepped.mean_) is HistGradientBoostingRegressor
+    assert SparseGPRegressor(random_state=0).fit(X, SMOOTH).mean_ is None
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_auto_is_none_where_a_mean_was_not_asked_for():
+    few = SparseGPRegressor(random_state=0).fit(X[:150], Y[:150])
+    assert few.mean_ is None and few._beside is None
+    fixed = {"max_iter": 5, "random_state": 0}
+    assert SparseGPRegressor(RBF(), **fixed).fit(X, Y).mean_ is None
+    assert SparseGPRegressor(optimizer=None).fit(X, Y).mean_ is None
+    assert SparseGPRegressor(**fixed).fit(Arrays(X, Y)).mean_ is None
+    uncertain = SparseGPRegressor(n_inducing=10, **fixed).fit(X, Y, X_std=STD)
+    assert uncertain.mean_ is None
+    counts = SparseGPRegressor(likelihood="poisson", **fixed).fit(X, LABELS == "u", offset=0.1)
+    assert counts.mean_ is None
+    assert SparseGPRegressor(mean=None, **fixed).fit(X, Y).mean_ is None
+
+
+def test_auto_answers_all_questions(stepped):
+    assert stepped.feature_importances_.shape == (3,)
+    assert np.all(stepped.feature_importances_ > 0.01)
+    assert stepped.loo_predict().mean.shape == (N,)
+    assert stepped.score(X, Y) > 0.9
+    lower, upper = stepped.predict_interval(QUERIES, method="conformal")
+    assert np.all(lower < upper)
+    again = pickle.loads(pickle.dumps(stepped))
+    for answer in ("predict", "sample_y", "predict_quantiles"):
+        assert_array_equal(getattr(again, answer)(QUERIES), getattr(stepped, answer)(QUERIES))
+    assert_array_equal(again.predict(QUERIES, True)[1], stepped.predict(QUERIES, True)[1])
+    assert_array_equal(again.loo_predict().mean, stepped.loo_predict().mean)
+    assert clone(stepped).mean == "auto"
+    assert not hasattr(clone(stepped), "mean_")
+
+
+def test_pickles_of_inducing_points_keep_the_mean():
+    model = SparseGPRegressor(mean=TREES, n_inducing=30, random_state=0).fit(X, Y)
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict(QUERIES, True)[1], model.predict(QUERIES, True)[1])
+    assert_array_equal(again.predict(QUERIES), model.predict(QUERIES))
+    assert_array_equal(again.feature_importances_, model.feature_importances_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rows_that_arrive_later_end_the_mean():
+    model = SparseGPRegressor(n_inducing=40, random_state=0, max_iter=20).fit(X, Y)
+    assert model.mean_ is not None
+    model.partial_fit(QUERIES, np.zeros(12))
+    assert model.mean_ is None
+    alone = SparseGPRegressor(mean=None, n_inducing=40, random_state=0, max_iter=20).fit(X, Y)
+    alone.partial_fit(QUERIES, np.zeros(12))
+    agree(model.predict(X), alone.predict(X), 1e-8)
+    agree(model.predict(X, True)[1], alone.predict(X, True)[1], 1e-8)
+
+
+def test_a_second_fit_forgets_the_mean():
+    model = SparseGPRegressor(mean="boosting", random_state=0).fit(X[:60], Y[:60])
+    model.set_params(mean=None).fit(X[:60], Y[:60])
+    assert model.mean_ is None and model._beside is None
+    fresh = SparseGPRegressor(mean=None, random_state=0).fit(X[:60], Y[:60])
+    assert_array_equal(model.predict(QUERIES), fresh.predict(QUERIES))
+
+
+def test_a_grid_search_chooses_a_mean_and_its_parameters():
+    options = {"random_state": 0, "tol": 1e-2, "noise": "constant"}
+    search = GridSearchCV(SparseGPRegressor(**options), {"mean": [None, "boosting"]}, cv=2)
+    assert search.fit(X[:160], Y[:160]).best_params_["mean"] == "boosting"
+    nested = SparseGPRegressor(mean=clone(TREES), **options)
+    search = GridSearchCV(nested, {"mean__max_iter": [1, 30]}, cv=2).fit(X[:160], Y[:160])
+    assert search.best_params_ == {"mean__max_iter": 30}
+    assert search.best_estimator_.mean_.max_iter == 30
+
+
+def test_the_estimator_that_is_passed_stays_as_it_is():
+    mean = clone(TREES)
+    model = SparseGPRegressor(mean=mean, random_state=0).fit(X[:60], Y[:60])
+    assert not hasattr(mean, "n_features_in_") and model.mean is mean and model.mean_ is not mean
+
+
+# -- labels ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("multi_class", ["one_vs_rest", "softmax"])
+@pytest.mark.parametrize("mean", [None, "boosting"])
+@pytest.mark.parametrize("y", [LABELS, LABELS == "u"], ids=["three classes", "two classes"])
+def test_labels_are_the_most_probable_ones(y, mean, multi_class):
+    model = SparseGPClassifier(mean=mean, multi_class=multi_class, random_state=0, tol=1e-2)
+    model.fit(X[:120], y[:120])
+    probabilities = model.predict_proba(QUERIES)
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert np.all((probabilities >= 0) & (probabilities <= 1))
+    assert_array_equal(model.predict(QUERIES), model.classes_[probabilities.argmax(axis=1)])
+    assert_allclose(model.loo_predict_proba().sum(axis=1), 1.0)
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict_proba(QUERIES), probabilities)
+    assert (model.mean_ is not None) == (mean is not None)
+
+
+def test_a_mean_of_labels_pays_for_rules():
+    model = SparseGPClassifier(random_state=0, tol=1e-2).fit(X, LABELS)
+    plain = SparseGPClassifier(mean=None, calibration=None, random_state=0, tol=1e-2)
+    plain.fit(X, LABELS)
+    rng = np.random.RandomState(1)
+    new = rng.uniform(size=(400, 3))
+    steps = 1.0 * (new[:, 0] > 0.5) + (new[:, 1] > 0.3) * (new[:, 0] < 0.7) - (new[:, 2] > 0.6)
+    truth = np.digitize(steps + 0.1 * rng.normal(size=400), [0.3, 1.2])
+    mine, its = (np.log(one.predict_proba(new))[np.arange(400), truth] for one in (model, plain))
+    assert mine.mean() > its.mean() + 0.01
+    assert model.mean_ is not None and model.calibration_ is not None
+    assert plain.mean_ is None and plain.calibration_ is None
+
+
+def test_pairs_of_classes_are_not_calibrated():
+    model = SparseGPClassifier(multi_class="one_vs_one", random_state=0, tol=1e-2).fit(X, LABELS)
+    assert model.calibration_ is None and model.mean_ is None
+    assert_allclose(model.predict_proba(QUERIES).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("mean", ["linear", LogisticRegression()], ids=str)
+def test_labels_have_drifts(mean):
+    y = 4 * PLACES[:, 0] - 3 * PLACES[:, 1] > 8017
+    model = SparseGPClassifier(RBF(), mean=mean, random_state=0).fit(PLACES, y)
+    far = CENTRE + np.array([[60.0, 0.0], [-60.0, 0.0]])
+    assert_array_equal(model.predict(far), [True, False])
+    assert model.predict_proba(far).max(axis=1).min() > 0.8
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict_proba(far), model.predict_proba(far))
+
+
+def test_later_labels_end_mean_and_calibration():
+    options = {"n_inducing": 30, "random_state": 0, "tol": 1e-2}
+    model = SparseGPClassifier(**options).fit(X, LABELS)
+    plain = SparseGPClassifier(mean=None, calibration=None, **options).fit(X, LABELS)
+    for one in (model, plain):
+        one.partial_fit(QUERIES, np.repeat("u", 12))
+    assert model.mean_ is None and model.calibration_ is None
+    agree(model.predict_proba(X), plain.predict_proba(X), 1e-8)
+
+
+# -- refusals --------------------------------------------------------------------------
+
+OFFSET = {"likelihood": "poisson"}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "model, call, words",
+    [
+        (SparseGPRegressor(mean=Ridge), "plain", "'mean' parameter .* object of a regressor"),
+        (SparseGPRegressor(mean="trees"), "plain", "'mean' parameter .* one of .*'boosting'"),
+        (SparseGPRegressor(mean=3), "plain", "'mean' parameter .* Got 3"),
+        (SparseGPRegressor(mean=LogisticRegression()), "plain", "object of a regressor"),
+        (SparseGPClassifier(mean=Ridge()), "labels", "classifier with predict_proba"),
+        (SparseGPClassifier(calibration="yes"), "labels", "'calibration' parameter"),
+        (SparseGPRegressor(mean="boosting"), "few", "at least 10 different rows.* Set mean to"),
+        (
+            SparseGPRegressor(mean=KNeighborsRegressor()),
+            "weights",
+            "has sample_weight, or set mean",
+        ),
+        (SparseGPRegressor(mean="boosting"), "errors", "without X_std. Change this, or set mean"),
+        (SparseGPRegressor(mean="linear"), "errors", "without X_std. Change this, or set mean"),
+        (SparseGPRegressor(mean="linear"), "source", "an array or a data frame.* set mean to None"),
+        (SparseGPRegressor(mean="linear"), "later", "partial_fit has no mean='linear'.* set mean"),
+        (SparseGPClassifier(mean="boosting"), "labels later", "partial_fit .* set mean to None"),
+        (SparseGPRegressor(mean="linear", **OFFSET), "offset", "no offset. Change this, or set"),
+        (
+            SparseGPRegressor(mean="linear", inducing_init=X[:5]),
+            "plain",
+            "inducing_init .* set mean",
+        ),
+        (
+            SparseGPClassifier(mean="boosting", multi_class="one_vs_one"),
+            "labels",
+            "needs problems that have all rows.* Set mean to None",
+        ),
+        (
+            SparseGPClassifier(mean="boosting", solver=Minibatches(), n_inducing=10, max_iter=1),
+            "labels",
+            "minibatches do not keep.* Set solver .* Set mean to None",
+        ),
+    ],
+)
+def test_what_a_mean_cannot_do_says_what_to_do(model, call, words):
+    few, y = X[:60], Y[:60]
+    calls = {
+        "plain": lambda: model.fit(few, y),
+        "labels": lambda: model.fit(few, LABELS[:60]),
+        "few": lambda: model.fit(X[:9], Y[:9]),
+        "weights": lambda: model.fit(few, y, np.arange(60) % 2 + 1),
+        "errors": lambda: model.fit(few, y, X_std=STD[:60]),
+        "source": lambda: model.fit(Arrays(few, y)),
+        "later": lambda: model.partial_fit(few, y),
+        "labels later": lambda: model.partial_fit(few, LABELS[:60]),
+        "offset": lambda: model.fit(few, (y > 0) * 1.0, offset=0.1),
+    }
+    with pytest.raises(ValueError, match=words) as error:
+        calls[call]()
+    assert type(model).__name__ in str(error.value)
+
+
+def test_repeated_rows_are_weights_of_a_mean():
+    model = SparseGPRegressor(mean=KNeighborsRegressor(), random_state=0)
+    assert model.fit(X[:40], Y[:40]).mean_ is not None
+    with pytest.raises(ValueError, match="or are repeated.* set mean to None"):
+        model.fit(X[:40][np.r_[:40, 0]], Y[:40][np.r_[:40, 0]])
+
+
+def test_two_groups_are_enough_and_one_is_not():
+    groups = np.repeat([0, 1], 30)
+    model = SparseGPRegressor(mean=Ridge(), random_state=0)
+    assert model.fit(X[:60], Y[:60], groups=groups).mean_ is not None
+    with pytest.raises(ValueError, match="or two groups. Got 1. Set mean to None"):
+        model.fit(X[:60], Y[:60], groups=np.zeros(60))
