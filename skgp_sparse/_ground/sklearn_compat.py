@@ -1,8 +1,8 @@
 """Functions that the package uses of scikit-learn, private or absent in some versions."""
 
-import numpy as np
 from inspect import signature
 
+import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 _ALLOW = "allow_all_zero_weights"  # a parameter of some versions, which refuse them otherwise

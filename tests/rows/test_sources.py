@@ -315,8 +315,9 @@ def test_training_on_parts_of_the_rows(kind, weight, large, monkeypatch):
     monkeypatch.setattr(stochastic, "STAGES", stages)
     X, y = rows()
     y = y > 0 if kind is SparseGPClassifier else y
-    options = {} if kind is SparseGPClassifier else {"noise": "constant"}
-    model = kind(n_inducing=6, solver="stochastic", max_iter=3, random_state=0, **options)
+    options = {"calibration": None} if kind is SparseGPClassifier else {"noise": "constant"}
+    options |= {"n_inducing": 6, "solver": "stochastic", "max_iter": 3}
+    model = kind(mean=None, random_state=0, **options)
     actual, expected = clone(model).fit(stream(X, y, weight)), clone(model).fit(X, y, weight)
     value = expected.log_marginal_likelihood_value_
     agree(actual.log_marginal_likelihood_value_, value, 1e-6)
