@@ -10,12 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse.kernels import Columns, Sphere
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
 
@@ -507,3 +508,42 @@ def test_two_groups_are_enough_and_one_is_not():
     assert model.fit(X[:60], Y[:60], groups=groups).mean_ is not None
     with pytest.raises(ValueError, match="or two groups. Got 1. Set mean to None"):
         model.fit(X[:60], Y[:60], groups=np.zeros(60))
+
+
+# -- columns of all kinds --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mean", ["linear", TREES], ids=str)
+def test_a_drift_beside_times_and_places_on_a_sphere(mean):
+    n = 60
+    frame = pd.DataFrame({"east": 90 * X[:n, 0], "north": 60 * X[:n, 1]})
+    y = 0.1 * frame["north"] + 0.1 * RNG.normal(size=n)
+    places = Columns(Sphere(Matern()), ["east", "north"])
+    model = SparseGPRegressor(places, mean=mean, random_state=0).fit(frame, y)
+    assert np.corrcoef(model.predict(frame), y)[0, 1] > 0.9
+    with pytest.raises(ValueError, match="Column 'north' of X .* is the latitude"):
+        model.predict(frame + 100.0)
+    frame["day"] = pd.date_range("2020-01-01", periods=n)
+    model = SparseGPRegressor(RBF(), mean=mean, random_state=0).fit(frame, y)
+    assert model.predict(frame).shape == (n,)
+    by_number = SparseGPRegressor(Sphere(Matern()), mean=mean, random_state=0)
+    by_number.fit(frame[["east", "north"]].to_numpy(), y)
+    assert by_number.predict(frame[["east", "north"]].to_numpy()).shape == (n,)
+
+
+def test_functions_of_a_mean_in_a_metric():
+    model = SparseGPRegressor(mean=TREES, metric=1, random_state=0, tol=1e-2).fit(X[:80], Y[:80])
+    mean, std = model.predict(QUERIES, return_std=True, latent=True)
+    values = model.sample_functions(1000)(QUERIES)
+    assert np.all(np.abs(values.mean(axis=1) - mean) < 5 * std / np.sqrt(1000))
+    few = model.sample_functions(2)
+    agree(few.gradient(QUERIES), central(few, QUERIES), 1e-3)
+
+
+@pytest.mark.parametrize("mean", ["auto", "boosting", LogisticRegression()], ids=str)
+def test_a_class_may_have_one_row(mean):
+    rare = np.where(np.arange(N) == 5, "rare", "usual")
+    model = SparseGPClassifier(mean=mean, random_state=0, tol=1e-2).fit(X, rare)
+    probabilities = model.predict_proba(QUERIES)
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert np.all(probabilities[:, 1] > 0.8)
