@@ -121,6 +121,7 @@ def test_gradients_of_a_linear_mean_are_differences():
     agree(mean, model.predict(near), 1e-9)
 
 
+@pytest.mark.second(share=0.1)
 def test_linear_takes_categories_and_missing_values():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame["kind"] = pd.Categorical(np.where(X[:, 0] > 0.5, "low", "high"))
@@ -224,6 +225,7 @@ def test_steep_means_have_no_gradients():
         functions.gradient(QUERIES)
 
 
+@pytest.mark.second(share=0.1)
 def test_uncertain_queries_work_where_they_do_without_a_mean():
     options = {"n_inducing": 40, "random_state": 0}
     model = SparseGPRegressor(mean=TREES, **options).fit(X, Y)
@@ -244,6 +246,7 @@ def test_uncertain_queries_work_where_they_do_without_a_mean():
     assert_allclose(mean, expected.mean(axis=0), atol=0.02)
 
 
+@pytest.mark.second(share=0.1)
 def test_conformal_intervals_cover():
     inside = []
     for seed in range(8):
@@ -256,6 +259,7 @@ def test_conformal_intervals_cover():
     assert 0.86 < np.mean(inside) < 0.95
 
 
+@pytest.mark.second(share=0.1)
 def test_several_targets_have_weights_of_their_own():
     both = np.column_stack([Y, 10.0 + 3.0 * SMOOTH])
     model = SparseGPRegressor(mean=TREES, random_state=0).fit(X, both)
@@ -298,6 +302,7 @@ def test_auto_is_boosting_for_steps_and_none_for_smooth_functions(stepped):
     assert SparseGPRegressor(random_state=0).fit(X, SMOOTH).mean_ is None
 
 
+@pytest.mark.second(share=0.1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_auto_is_none_where_a_mean_was_not_asked_for():
     few = SparseGPRegressor(random_state=0).fit(X[:150], Y[:150])
@@ -329,6 +334,7 @@ def test_auto_answers_all_questions(stepped):
     assert not hasattr(clone(stepped), "mean_")
 
 
+@pytest.mark.second(share=0.1)
 def test_pickles_of_inducing_points_keep_the_mean():
     model = SparseGPRegressor(mean=TREES, n_inducing=30, random_state=0).fit(X, Y)
     again = pickle.loads(pickle.dumps(model))
@@ -337,6 +343,7 @@ def test_pickles_of_inducing_points_keep_the_mean():
     assert_array_equal(again.feature_importances_, model.feature_importances_)
 
 
+@pytest.mark.second(share=0.1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_rows_that_arrive_later_end_the_mean():
     model = SparseGPRegressor(n_inducing=40, random_state=0, max_iter=20).fit(X, Y)
@@ -357,6 +364,7 @@ def test_a_second_fit_forgets_the_mean():
     assert_array_equal(model.predict(QUERIES), fresh.predict(QUERIES))
 
 
+@pytest.mark.second(share=0.1)
 def test_a_grid_search_chooses_a_mean_and_its_parameters():
     options = {"random_state": 0, "tol": 1e-2, "noise": "constant"}
     search = GridSearchCV(SparseGPRegressor(**options), {"mean": [None, "boosting"]}, cv=2)
@@ -392,6 +400,7 @@ def test_labels_are_the_most_probable_ones(y, mean, multi_class):
     assert (model.mean_ is not None) == (mean is not None)
 
 
+@pytest.mark.second(share=0.1)
 def test_a_mean_of_labels_pays_for_rules():
     model = SparseGPClassifier(random_state=0, tol=1e-2).fit(X, LABELS)
     plain = SparseGPClassifier(mean=None, calibration=None, random_state=0, tol=1e-2)
@@ -423,6 +432,7 @@ def test_labels_have_drifts(mean):
     assert_array_equal(again.predict_proba(far), model.predict_proba(far))
 
 
+@pytest.mark.second(share=0.1)
 def test_later_labels_end_mean_and_calibration():
     options = {"n_inducing": 30, "random_state": 0, "tol": 1e-2}
     model = SparseGPClassifier(**options).fit(X, LABELS)
@@ -540,6 +550,7 @@ def test_functions_of_a_mean_in_a_metric():
     agree(few.gradient(QUERIES), central(few, QUERIES), 1e-3)
 
 
+@pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("mean", ["auto", "boosting", LogisticRegression()], ids=str)
 def test_a_class_may_have_one_row(mean):
     rare = np.where(np.arange(N) == 5, "rare", "usual")
