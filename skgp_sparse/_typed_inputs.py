@@ -11,6 +11,7 @@ from skgp_sparse._engine.predictions.missing_values import (
 )
 from skgp_sparse.kernels import categories, has_missing
 from skgp_sparse.rows.checks import FLOATS, check_in_memory, check_readable, is_lazy, on_numpy
+from skgp_sparse.rows.column_table import unused_names
 from skgp_sparse.rows.columns import as_table
 from skgp_sparse.rows.contents import check_dimensions, check_numbers
 from skgp_sparse.rows.door import OpenSource, check_query
@@ -92,9 +93,7 @@ class TypedInputs:
         """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
         during = "there were none in the column in fit. Impute them, or fit with such rows."
         what = f"X of {type(self).__name__}"
-        further = self._n_drift()
-        X = np.pad(X, ((0, 0), (0, further))) if further else X
-        check_gaps(X, self._fits[0].kernel, self._names(), what, during)
+        check_gaps(self._beside_drift(X), self._fits[0].kernel, self._names(), what, during)
 
     def _remedy(self):
         """Remedy that errors about missing values name, where fit had none."""
@@ -104,7 +103,7 @@ class TypedInputs:
 
     def _check_levels(self, X):
         """Raise at a level that was not seen, where a kernel of the user's refuses it by code."""
-        for part, column in categories(self._fits[0].kernel, X.shape[1]):
+        for part, column in categories(self._fits[0].kernel, X.shape[1] + self._n_drift()):
             unknown = np.flatnonzero(X[:, column] < 0)
             if part.handle_unknown == "error" and len(unknown):
                 raise ValueError(
@@ -118,7 +117,15 @@ class TypedInputs:
         is_fitted = hasattr(self, "kernel_")
         kernel = self._fits[0].kernel if is_fitted else self.kernel
         names = getattr(self, "feature_names_in_", None)
+        if is_fitted and self._n_drift():
+            names = None if names is None else [*names, *unused_names([*names], self._n_drift())]
+            X = self._beside_drift(X)
         check_latitudes(X, kernel, names, type(self).__name__)
+
+    def _beside_drift(self, X):
+        """Rows with zeros in the columns of a drift, which the fitted kernel has besides."""
+        further = self._n_drift()
+        return np.pad(X, ((0, 0), (0, further))) if further else X
 
     def _check_gaps_of_rows(self, job):
         """Raise if a value is missing in a column that the user's kernel sees without `Missing`."""

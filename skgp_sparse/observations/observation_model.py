@@ -31,7 +31,7 @@ from skgp_sparse.posteriors._race import agree
 from skgp_sparse.posteriors._scales import at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import settled
 from skgp_sparse.rows.checks import Rules
-from skgp_sparse.rows.column_table import ColumnTable
+from skgp_sparse.rows.column_table import ColumnTable, unused_names
 from skgp_sparse.solvers import Fit
 
 _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
@@ -306,14 +306,6 @@ class ObservationModel(ABC):
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
         return resolve_inducing(self.parameters.inducing_init, n_inducing, n_features, self.name)
-
-
-def unused_names(names: list[str], count: int) -> list[str]:
-    """Names of columns of a drift, none of which is among others."""
-    word = "mean"
-    while any(name.startswith(word) for name in names):
-        word += "_"
-    return [word] if count == 1 else [f"{word}{k}" for k in range(count)]
 
 
 def deadline_of(parameters: Any, name: str) -> Deadline:

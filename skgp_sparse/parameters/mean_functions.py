@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import has_fit_parameter
 
@@ -289,7 +290,8 @@ def _fitted(template, form, chosen, rows, parameters):
     X, y = form.X[chosen].astype(np.float64), form.y[chosen]
     weight = {} if form.weight is None else {"sample_weight": form.weight[chosen]}
     if rows.classes is not None:
-        classifier = clone(template).fit(X, y.ravel(), **weight)
+        one = template if len(np.unique(y)) > 1 else DummyClassifier()  # which takes one class
+        classifier = clone(one).fit(X, y.ravel(), **weight)
         return MeanFunction((classifier,), len(rows.classes))
     estimators = tuple(clone(template).fit(X, column, **weight) for column in y.T)
     is_positive = not is_gaussian(parameters.likelihood)

@@ -28,3 +28,11 @@ class ColumnTable(NamedTuple):
 
 
 NUMBERS = ColumnTable()  # all columns, without names
+
+
+def unused_names(names: list[str], count: int) -> list[str]:
+    """Names of columns of a drift, none of which is among others."""
+    word = "mean"
+    while any(name.startswith(word) for name in names):
+        word += "_"
+    return [word] if count == 1 else [f"{word}{k}" for k in range(count)]

@@ -105,6 +105,7 @@ def test_a_drift_is_the_process_of_all_columns(posterior):
     agree(found.variance_slope.reshape(slope.shape), slope, 1e-6)
 
 
+@pytest.mark.second(share=0.1)
 def test_normal_inputs_have_the_moments_of_a_mixture():
     mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, WEIGHT, SPREAD)
     spread = np.full(QUERIES.shape, 0.2)

@@ -10,12 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse.kernels import Columns, Sphere
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
 
@@ -120,6 +121,7 @@ def test_gradients_of_a_linear_mean_are_differences():
     agree(mean, model.predict(near), 1e-9)
 
 
+@pytest.mark.second(share=0.1)
 def test_linear_takes_categories_and_missing_values():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame["kind"] = pd.Categorical(np.where(X[:, 0] > 0.5, "low", "high"))
@@ -223,6 +225,7 @@ def test_steep_means_have_no_gradients():
         functions.gradient(QUERIES)
 
 
+@pytest.mark.second(share=0.1)
 def test_uncertain_queries_work_where_they_do_without_a_mean():
     options = {"n_inducing": 40, "random_state": 0}
     model = SparseGPRegressor(mean=TREES, **options).fit(X, Y)
@@ -243,6 +246,7 @@ def test_uncertain_queries_work_where_they_do_without_a_mean():
     assert_allclose(mean, expected.mean(axis=0), atol=0.02)
 
 
+@pytest.mark.second(share=0.1)
 def test_conformal_intervals_cover():
     inside = []
     for seed in range(8):
@@ -255,6 +259,7 @@ def test_conformal_intervals_cover():
     assert 0.86 < np.mean(inside) < 0.95
 
 
+@pytest.mark.second(share=0.1)
 def test_several_targets_have_weights_of_their_own():
     both = np.column_stack([Y, 10.0 + 3.0 * SMOOTH])
     model = SparseGPRegressor(mean=TREES, random_state=0).fit(X, both)
@@ -297,6 +302,7 @@ def test_auto_is_boosting_for_steps_and_none_for_smooth_functions(stepped):
     assert SparseGPRegressor(random_state=0).fit(X, SMOOTH).mean_ is None
 
 
+@pytest.mark.second(share=0.1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_auto_is_none_where_a_mean_was_not_asked_for():
     few = SparseGPRegressor(random_state=0).fit(X[:150], Y[:150])
@@ -328,6 +334,7 @@ def test_auto_answers_all_questions(stepped):
     assert not hasattr(clone(stepped), "mean_")
 
 
+@pytest.mark.second(share=0.1)
 def test_pickles_of_inducing_points_keep_the_mean():
     model = SparseGPRegressor(mean=TREES, n_inducing=30, random_state=0).fit(X, Y)
     again = pickle.loads(pickle.dumps(model))
@@ -336,6 +343,7 @@ def test_pickles_of_inducing_points_keep_the_mean():
     assert_array_equal(again.feature_importances_, model.feature_importances_)
 
 
+@pytest.mark.second(share=0.1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_rows_that_arrive_later_end_the_mean():
     model = SparseGPRegressor(n_inducing=40, random_state=0, max_iter=20).fit(X, Y)
@@ -356,6 +364,7 @@ def test_a_second_fit_forgets_the_mean():
     assert_array_equal(model.predict(QUERIES), fresh.predict(QUERIES))
 
 
+@pytest.mark.second(share=0.1)
 def test_a_grid_search_chooses_a_mean_and_its_parameters():
     options = {"random_state": 0, "tol": 1e-2, "noise": "constant"}
     search = GridSearchCV(SparseGPRegressor(**options), {"mean": [None, "boosting"]}, cv=2)
@@ -391,6 +400,7 @@ def test_labels_are_the_most_probable_ones(y, mean, multi_class):
     assert (model.mean_ is not None) == (mean is not None)
 
 
+@pytest.mark.second(share=0.1)
 def test_a_mean_of_labels_pays_for_rules():
     model = SparseGPClassifier(random_state=0, tol=1e-2).fit(X, LABELS)
     plain = SparseGPClassifier(mean=None, calibration=None, random_state=0, tol=1e-2)
@@ -422,6 +432,7 @@ def test_labels_have_drifts(mean):
     assert_array_equal(again.predict_proba(far), model.predict_proba(far))
 
 
+@pytest.mark.second(share=0.1)
 def test_later_labels_end_mean_and_calibration():
     options = {"n_inducing": 30, "random_state": 0, "tol": 1e-2}
     model = SparseGPClassifier(**options).fit(X, LABELS)
@@ -507,3 +518,43 @@ def test_two_groups_are_enough_and_one_is_not():
     assert model.fit(X[:60], Y[:60], groups=groups).mean_ is not None
     with pytest.raises(ValueError, match="or two groups. Got 1. Set mean to None"):
         model.fit(X[:60], Y[:60], groups=np.zeros(60))
+
+
+# -- columns of all kinds --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mean", ["linear", TREES], ids=str)
+def test_a_drift_beside_times_and_places_on_a_sphere(mean):
+    n = 60
+    frame = pd.DataFrame({"east": 90 * X[:n, 0], "north": 60 * X[:n, 1]})
+    y = 0.1 * frame["north"] + 0.1 * RNG.normal(size=n)
+    places = Columns(Sphere(Matern()), ["east", "north"])
+    model = SparseGPRegressor(places, mean=mean, random_state=0).fit(frame, y)
+    assert np.corrcoef(model.predict(frame), y)[0, 1] > 0.9
+    with pytest.raises(ValueError, match="Column 'north' of X .* is the latitude"):
+        model.predict(frame + 100.0)
+    frame["day"] = pd.date_range("2020-01-01", periods=n)
+    model = SparseGPRegressor(RBF(), mean=mean, random_state=0).fit(frame, y)
+    assert model.predict(frame).shape == (n,)
+    by_number = SparseGPRegressor(Sphere(Matern()), mean=mean, random_state=0)
+    by_number.fit(frame[["east", "north"]].to_numpy(), y)
+    assert by_number.predict(frame[["east", "north"]].to_numpy()).shape == (n,)
+
+
+def test_functions_of_a_mean_in_a_metric():
+    model = SparseGPRegressor(mean=TREES, metric=1, random_state=0, tol=1e-2).fit(X[:80], Y[:80])
+    mean, std = model.predict(QUERIES, return_std=True, latent=True)
+    values = model.sample_functions(1000)(QUERIES)
+    assert np.all(np.abs(values.mean(axis=1) - mean) < 5 * std / np.sqrt(1000))
+    few = model.sample_functions(2)
+    agree(few.gradient(QUERIES), central(few, QUERIES), 1e-3)
+
+
+@pytest.mark.second(share=0.1)
+@pytest.mark.parametrize("mean", ["auto", "boosting", LogisticRegression()], ids=str)
+def test_a_class_may_have_one_row(mean):
+    rare = np.where(np.arange(N) == 5, "rare", "usual")
+    model = SparseGPClassifier(mean=mean, random_state=0, tol=1e-2).fit(X, rare)
+    probabilities = model.predict_proba(QUERIES)
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert np.all(probabilities[:, 1] > 0.8)

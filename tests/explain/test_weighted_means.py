@@ -91,6 +91,7 @@ def test_weights_of_rows_are_copies():
         assert_allclose(one[again], other, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.second(share=0.1)
 def test_the_order_of_rows_has_no_influence():
     order = RNG.permutation(N)
     for model, y in (

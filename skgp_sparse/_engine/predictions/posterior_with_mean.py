@@ -109,8 +109,9 @@ class PosteriorWithMean(Posterior):
     def sample_functions(self, n_functions, n_frequencies, random_state):
         """`SampledFunctions`, which share the other prediction."""
         drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
-        given = self.posterior.points[1], self.weight, self.spread, self.predict, self.is_flat
-        return in_weighted_mean(drawn, *given)
+        process = self.posterior if self.metric is None else self.posterior.posterior
+        given = self.weight, self.spread, self.predict, self.is_flat
+        return in_weighted_mean(drawn, process.points[1], *given)
 
     def predict_normals(self, X, X_std, n_jobs=1):
         """Moments of the mixture of predictions at inputs of a Sobol sequence."""
