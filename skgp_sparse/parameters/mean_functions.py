@@ -129,7 +129,7 @@ def check_mean(mean, labels, name):
     kind, is_right = ("classifier", is_classifier) if labels else ("regressor", is_regressor)
     takes = hasattr(mean, "fit") and not isinstance(mean, type) and is_right(mean)
     takes = takes and hasattr(mean, "predict_proba" if labels else "predict")
-    must = f"None, one of {NAMES}, or an object of a {kind}" + " with predict_proba" * labels
+    must = f"None, one of {NAMES}, or a {kind} object" + " with predict_proba" * labels
     require(takes, "mean", mean, name, must)
 
 
