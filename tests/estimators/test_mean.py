@@ -452,11 +452,11 @@ OFFSET = {"likelihood": "poisson"}
 @pytest.mark.parametrize(
     "model, call, words",
     [
-        (SparseGPRegressor(mean=Ridge), "plain", "'mean' parameter .* object of a regressor"),
+        (SparseGPRegressor(mean=Ridge), "plain", "'mean' parameter .* a regressor object"),
         (SparseGPRegressor(mean="trees"), "plain", "'mean' parameter .* one of .*'boosting'"),
         (SparseGPRegressor(mean=3), "plain", "'mean' parameter .* Got 3"),
-        (SparseGPRegressor(mean=LogisticRegression()), "plain", "object of a regressor"),
-        (SparseGPClassifier(mean=Ridge()), "labels", "classifier with predict_proba"),
+        (SparseGPRegressor(mean=LogisticRegression()), "plain", "a regressor object"),
+        (SparseGPClassifier(mean=Ridge()), "labels", "a classifier object with predict_proba"),
         (SparseGPClassifier(calibration="yes"), "labels", "'calibration' parameter"),
         (SparseGPRegressor(mean="boosting"), "few", "at least 10 different rows.* Set mean to"),
         (
