@@ -86,7 +86,7 @@ class SparseGP(TypedInputs, Relevance, VersionedPickle, CallbackSupportMixin, Ba
         jobs = family.jobs(rows, earlier)
         for job in jobs:
             check_restarts(self, job.kernel)
-            self._check_gaps_of_rows(job)
+            self._check_missing_of_rows(job)
         progress.tell_plans(job.plan for job in jobs)
         states = family.random_states(check_random_state(self.random_state))
         jobs = family.settled(jobs, states)

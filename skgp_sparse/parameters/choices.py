@@ -17,7 +17,7 @@ from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.settings import CheapSearch
 from skgp_sparse.parameters.default_kernels import default_signal, without_unclear_noise
 from skgp_sparse.rows.column_table import NUMBERS
-from skgp_sparse.rows.gaps import check_gaps
+from skgp_sparse.rows.missing import check_missing
 
 
 class Offer(NamedTuple):
@@ -203,7 +203,7 @@ def _informed(kernel, rows, columns, is_default=False):
     d = rows.n_features
     if kernels.missing_parts(kernel, d):
         mean, spread, missing = rows.input_moments()
-        kernel = kernels.with_gaps(kernel, d, missing > 0, mean, or_one(spread))
+        kernel = kernels.with_missing(kernel, d, missing > 0, mean, or_one(spread))
         if is_default:
             kernel = without_unclear_noise(kernel, rows.total_weight() - missing)
     if kernels.additive_parts(kernel, d):
@@ -269,7 +269,7 @@ def resolve_inducing(init, n_inducing, n_features, name):
     is_array = not isinstance(init, str) and np.ndim(init) > 0
     require(is_array, "inducing_init", init, name, must)
     Z = _check_inducing(init, n_features, name)
-    return lambda rows, kernel, random_state: _without_bare_gaps(Z, kernel, name), True
+    return lambda rows, kernel, random_state: _checked_points(Z, kernel, name), True
 
 
 def _from_sample(function, n_inducing):
@@ -284,15 +284,15 @@ def _from_sample(function, n_inducing):
 def _from_callable(function, n_inducing, name):
     def initialise(rows, kernel, random_state):
         Z = function(rows.inputs(), n_inducing, kernel, random_state)
-        return _without_bare_gaps(_check_inducing(Z, rows.n_features, name), kernel, name)
+        return _checked_points(_check_inducing(Z, rows.n_features, name), kernel, name)
 
     return initialise
 
 
-def _without_bare_gaps(Z, kernel, name):
+def _checked_points(Z, kernel, name):
     """The points; raises if a value is missing that the kernel sees without `Missing`."""
     during = "the kernel takes none. Impute them."
-    check_gaps(Z, kernel, range(Z.shape[1]), f"inducing_init of {name}", during)
+    check_missing(Z, kernel, range(Z.shape[1]), f"inducing_init of {name}", during)
     return Z
 
 
