@@ -14,7 +14,7 @@ from skgp_sparse._engine.data.moments import merge, moments_of, or_one
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, require
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.settings import CheapSearch
+from skgp_sparse.inference.settings import ThoroughSearch
 from skgp_sparse.parameters.default_kernels import default_signal, without_unclear_noise
 from skgp_sparse.rows.column_table import NUMBERS
 from skgp_sparse.rows.missing import check_missing
@@ -59,7 +59,7 @@ BOUNDS = {
 MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
 _LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
 _NOISE = 0.1, 1e-6, 1e3  # level and bounds, in units of the variance of y
-_LITTLE_NOISE, _NEXT_TO_NO_NOISE = 1e-3, 1e-10  # a further start of cheap fits, and their bound
+_LITTLE_NOISE, _NEXT_TO_NO_NOISE = 1e-3, 1e-10  # a further start of small fits, and their bound
 _SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
 _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
 
@@ -174,17 +174,17 @@ def resolve_kernel(kernel, alpha, rows, columns=NUMBERS):
     return signal + WhiteKernel(level, (low, high))
 
 
-def cheap_search(kernel, given, rows):
-    """`CheapSearch` of a fit from a kernel: with less noise, if noise was appended.
+def thorough_search(kernel, given, rows):
+    """`ThoroughSearch` of a fit from a kernel: with less noise, if noise was appended.
 
     `kernel` is what `resolve_kernel` made of the parameters that are `given`.
     """
     if given.kernel is not None and (given.alpha is not None or kernels.has_noise(given.kernel)):
-        return CheapSearch(kernel)
+        return ThoroughSearch(kernel)
     y_variance, high = rows.target_variance(), kernel.k2.noise_level_bounds[1]
     noise = WhiteKernel(_LITTLE_NOISE * y_variance, (_NEXT_TO_NO_NOISE * y_variance, high))
     quiet = kernel.k1 + noise
-    return CheapSearch(quiet, (quiet.theta,))
+    return ThoroughSearch(quiet, (quiet.theta,))
 
 
 def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS):
