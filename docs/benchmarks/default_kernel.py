@@ -67,7 +67,8 @@ def logarithms(folder, seeds):
             if "LogScale" not in str(model.kernel_):
                 continue
             with mock.patch(
-                "skgp_sparse.observations.observation_model.settled", lambda job, columns: job
+                "skgp_sparse.observations.observation_model.with_logarithms",
+                lambda job, columns: job,
             ):
                 plain = fitted(labels, X, y)
             pairs.append([density(one, X_test, y_test, unit) for one in (plain, model)])

@@ -29,7 +29,7 @@ from skgp_sparse.posteriors._contract import PosteriorMethod, Selection
 from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._race import agree
 from skgp_sparse.posteriors._scales import at_likely_scale
-from skgp_sparse.posteriors._skewed_columns import settled
+from skgp_sparse.posteriors._skewed_columns import with_logarithms
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.column_table import ColumnTable
 from skgp_sparse.solvers import Fit
@@ -289,10 +289,10 @@ class ObservationModel(ABC):
         job = job._replace(before=before)
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 
-    def settled(self, jobs: list[Job], random_states: list[np.random.RandomState]) -> list[Job]:
+    def with_starts(self, jobs: list[Job], random_states: list[np.random.RandomState]) -> list[Job]:
         """The jobs of a fit, whose default kernel may see skewed columns by their logarithms."""
         with single_threaded_blas():
-            return [settled(at_likely_scale(job), self.columns()) for job in jobs]
+            return [with_logarithms(at_likely_scale(job), self.columns()) for job in jobs]
 
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""

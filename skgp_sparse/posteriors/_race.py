@@ -69,11 +69,11 @@ def agree(jobs, random_states, run):
         return jobs, {}
     some = [jobs[k].within(2) for k in numbers]
     method, found = agreed(some, [random_states[k] for k in numbers], run)
-    settled = [
+    decided = [
         job._replace(posterior_method=method) if is_open else job
         for job, is_open in zip(jobs, are_open)
     ]
-    return settled, {numbers[k]: candidates for k, candidates in found.items()}
+    return decided, {numbers[k]: candidates for k, candidates in found.items()}
 
 
 def agreed(jobs, random_states, run):

@@ -73,7 +73,7 @@ def _logs_of(x):
     return low, unit, np.log(np.std(logs) / np.std(x)), np.mean(logs), np.std(logs)
 
 
-def settled(job, columns):
+def with_logarithms(job, columns):
     """The job, whose skewed columns are on a scale of logarithms if the evidence says so."""
     is_open = job.tries_logarithms and job.before is None
     skew = skew_of(job.rows, columns) if is_open else None
