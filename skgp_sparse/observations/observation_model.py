@@ -27,7 +27,7 @@ from skgp_sparse.parameters.parameter_checks import check_coded, check_mixes
 from skgp_sparse.parameters.requests import job_of
 from skgp_sparse.posteriors._contract import PosteriorMethod, Selection
 from skgp_sparse.posteriors._job import Job
-from skgp_sparse.posteriors._race import agree
+from skgp_sparse.posteriors._model_selection import agree
 from skgp_sparse.posteriors._scales import at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import with_logarithms
 from skgp_sparse.rows.checks import Rules
@@ -341,7 +341,7 @@ def fit_all(
 
 
 def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
-    """The fits of several jobs, with the candidates of a race that some of them held."""
+    """The fits of several jobs, with the candidates of a selection that some of them made."""
     return [fit._replace(selection=candidates.get(k, fit.selection)) for k, fit in enumerate(fits)]
 
 

@@ -271,14 +271,14 @@ def test_sweeps_with_kernel_matrices_at_hand_are_those_without(together, monkeyp
 
 
 @pytest.fixture
-def small_race(monkeypatch):
-    """Races of few rows and inducing points."""
+def small_selection(monkeypatch):
+    """Selections of few rows and inducing points."""
     monkeypatch.setattr("skgp_sparse.plan.EXACT_ROWS", 400)
     monkeypatch.setattr("skgp_sparse.plan.POINTS_OF_LABELS", 12)
 
 
 @pytest.mark.second
-def test_auto_predicts_labels_as_the_candidate_that_leads(small_race):
+def test_auto_predicts_labels_as_the_candidate_that_leads(small_selection):
     X, f, rng = counts(900)
     rough = np.sin(2.5 * X[:, 0]) + np.sin(2.5 * X[:, 1]) > 0
     linear = X[:, 0] + rng.normal(size=900) > 0
@@ -296,12 +296,12 @@ def test_auto_predicts_labels_as_the_candidate_that_leads(small_race):
 
 
 @pytest.mark.second
-def test_binary_problems_hold_one_race(small_race, monkeypatch):
+def test_binary_problems_select_together(small_selection, monkeypatch):
     X, f, _ = counts(500)
     waves = np.sin(4 * X)
     label = np.where(waves[:, 0] + waves[:, 1] > 0, 2, waves[:, 0] > waves[:, 1])
     given = {"random_state": 0, "max_iter": 8}
-    monkeypatch.setattr("skgp_sparse.posteriors._race._MOST_PROBLEMS", 2)
+    monkeypatch.setattr("skgp_sparse.posteriors._model_selection._MOST_PROBLEMS", 2)
     model = SparseGPClassifier(**given).fit(X, label)
     assert model.posterior_ == ["neighbors"] * 3
     assert [len(of_problem) >= 2 for of_problem in model.selection_] == [True, False, True]
@@ -314,7 +314,7 @@ def test_binary_problems_hold_one_race(small_race, monkeypatch):
 
 @pytest.mark.second(share=0.3)
 @pytest.mark.second
-def test_counts_have_a_race_and_streams_go_on_from_its_winner(small_race):
+def test_counts_have_a_selection_and_streams_go_on_from_its_winner(small_selection):
     X, _, rng = counts(1000)
     f = np.sin(4 * X[:, 0]) + np.sin(4 * X[:, 1])
     y = rng.poisson(np.exp(2.0 * f))
