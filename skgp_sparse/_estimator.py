@@ -98,10 +98,10 @@ class SparseGP(
         jobs = family.jobs(rows, earlier)
         for job in jobs:
             check_restarts(self, job.kernel)
-            self._check_gaps_of_rows(job)
+            self._check_missing_of_rows(job)
         family.progress.tell_plans(job.plan for job in jobs)
         states = family.random_states(check_random_state(self.random_state))
-        jobs = family.settled(jobs, states)
+        jobs = family.with_starts(jobs, states)
         watched = bool(self.verbose) or has_callbacks(self)
         fits = family.refined(jobs, fit_all(jobs, states, self.n_jobs, watched), states)
         warn_of_kernels_at_bounds(family, jobs, fits)

@@ -153,7 +153,7 @@ class TrainingRows:
             if X is not None:
                 rules = self._family().rules
                 others = self._read(rules, X, y, sample_weight, None, reset=False)
-                self._check_gaps(others.X)
+                self._check_missing(others.X)
                 others = self._with_drift(others)
             return evidence_bounds(self._fits[0], self, others, self._units, name)
 

@@ -15,8 +15,8 @@ from skgp_sparse.rows.column_table import unused_names
 from skgp_sparse.rows.columns import as_table
 from skgp_sparse.rows.contents import check_dimensions, check_numbers
 from skgp_sparse.rows.door import OpenSource, check_query
-from skgp_sparse.rows.gaps import NO_GAPS, about_values, check_gaps, is_frame
 from skgp_sparse.rows.latitudes import check_latitudes
+from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, check_missing, is_frame
 from skgp_sparse.rows.types import FROM_DTYPE, numbers_only, types_of
 
 
@@ -83,23 +83,23 @@ class TypedInputs:
             X = (types or numbers_only(X)).encoded(X, name)
         with about_values(X, name, ""):
             X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
-        self._check_gaps(X if values is None else np.where(lacks(X, values), 0.0, X))
+        self._check_missing(X if values is None else np.where(lacks(X, values), 0.0, X))
         if self.kernel is not None:
             self._check_levels(X)
         self._check_latitudes(X)
         return X
 
-    def _check_gaps(self, X):
+    def _check_missing(self, X):
         """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
         during = "there were none in the column in fit. Impute them, or fit with such rows."
         what = f"X of {type(self).__name__}"
-        check_gaps(self._beside_drift(X), self._fits[0].kernel, self._names(), what, during)
+        check_missing(self._beside_drift(X), self._fits[0].kernel, self._names(), what, during)
 
     def _remedy(self):
         """Remedy that errors about missing values name, where fit had none."""
         if self._takes_missing() and hasattr(self, "kernel_"):
             return "There were none in fit. Impute them, or fit with such rows."
-        return NO_GAPS
+        return MISSING_REMEDY
 
     def _check_levels(self, X):
         """Raise at a level that was not seen, where a kernel of the user's refuses it by code."""
@@ -127,14 +127,14 @@ class TypedInputs:
         further = self._n_drift()
         return np.pad(X, ((0, 0), (0, further))) if further else X
 
-    def _check_gaps_of_rows(self, job):
+    def _check_missing_of_rows(self, job):
         """Raise if a value is missing in a column that the user's kernel sees without `Missing`."""
         if self.kernel is not None and has_missing(self.kernel) and job.rows.in_memory:
             remedy = (
                 f"the kernel {self.kernel} sees it without Missing. Put Missing around each part "
                 "that sees this column, or impute the values."
             )
-            check_gaps(
+            check_missing(
                 job.rows.stored_inputs(),
                 job.kernel,
                 self._names(),

@@ -16,28 +16,28 @@ from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet, InducingPoints
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
+from skgp_sparse.posteriors._model_selection import PosteriorSelection
 from skgp_sparse.posteriors._names import Auto
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.posteriors._race import PosteriorRace
 from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
 
 # The numbers of the plan; numbers of rows are of distinct ones. What others would cost and buy is
 # measured by docs/benchmarks/plan_numbers.py (results/plan_numbers.md).
-EXACT_ROWS = 2000  # exact without a race. A race from 1,000 on gains up to .43 nats on some tables,
-# loses up to 1 nat on others, and takes 1.2 times as long
+EXACT_ROWS = 2000  # exact without a selection. One from 1,000 on gains up to .43 nats on some
+# tables, loses up to 1 nat on others, and takes 1.2 times as long
 EXACT_LABELS = 300  # the same where rows have sites, and an evaluation is an inner loop
 EXACT_OPAQUE = 500  # the same where the kernel's gradient is an array of n x n x p: 1 GB of memory
 EXACT_QUIET = 5500  # the same where a small fit finds next to no noise, and inducing points were
 # asked for: 1 GB of memory
-EXACT_RACE = 5000  # up to which the exact process races. Inducing points in its place take 1.4
-# times as long, for .01 nats
+EXACT_RIVAL = 5000  # up to which the exact process is the rival. Inducing points in its place take
+# 1.4 times as long, for .01 nats
 POINTS, POINTS_OF_LABELS = 500, 200  # inducing points where nobody asked for a number
 POINTS_OF_UNCERTAIN_INPUTS = 100  # the same with X_std: m² exponentials per row
 START_ROWS = 500  # of the exact fit that comes first
 START_LABELS, LEAST_START_LABELS, START_SHARE = 250, 125, 8  # the same where rows have sites: an
 # eighth of the rows within these limits, as a start should be cheap beside an evaluation
 LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing points know few of
-# them, and neighbours race also where rows are few
+# them, and neighbours are tried also where rows are few
 ROWS_OF_A_METRIC = 5  # below, none can be held out, and no metric is learned
 UNMIXED = "auto", "ard"  # metrics that mix no columns, unless neighbours see to it
 
@@ -141,9 +141,9 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
         return _inducing_points(request, facts, why)
     if isinstance(request.metric, Integral):
         return Neighbors(), f"neighbors: metric={request.metric} was chosen"
-    if not request.has_sites and facts.n_rows <= EXACT_RACE:
-        return PosteriorRace(Exact()), f"neighbors against exact: at most {EXACT_RACE} rows"
-    return PosteriorRace(InducingPoints()), "neighbors against inducing: there are many rows"
+    if not request.has_sites and facts.n_rows <= EXACT_RIVAL:
+        return PosteriorSelection(Exact()), f"neighbors against exact: at most {EXACT_RIVAL} rows"
+    return PosteriorSelection(InducingPoints()), "neighbors against inducing: there are many rows"
 
 
 def _inducing_points(request: Request, facts: Facts, why: str) -> tuple[PosteriorMethod, str]:
@@ -158,7 +158,7 @@ def _inducing_points(request: Request, facts: Facts, why: str) -> tuple[Posterio
 
 
 def _why_points(request: Request, facts: Facts) -> str | None:
-    """Why "auto" leads to inducing points without a race, None where it does not."""
+    """Why "auto" leads to inducing points without a selection, None where it does not."""
     if request.asks_for_points:
         return "parameters of inducing points were chosen"
     if request.n_latent > 1:

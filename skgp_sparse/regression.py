@@ -147,7 +147,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         - "neighbors": for every query, the training rows that are nearest to it, in a metric that
           is learned from rows which are left out; see `Neighbors`. The time of a fit hardly grows
           with the number of rows, and a prediction takes O(k³) time for k neighbours, 50 to 200.
-        - "auto": "exact" for few rows; see `n_inducing`. Otherwise a race: "neighbors" or a rival,
+        - "auto": "exact" for few rows; see `n_inducing`. Otherwise "neighbors" or a rival,
           whichever predicts rows that are held out with the higher density. The rival is "exact"
           for up to 5000 rows, with hyperparameters of fewer rows, and "inducing" for more. It is
           "inducing" if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto", for

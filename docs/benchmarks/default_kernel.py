@@ -28,8 +28,8 @@ from skgp_sparse.hyperpriors import NO_PRIOR, MissingValuePrior
 NUMBERS = "airfoil autompg autos breastcancer challenger concrete concreteslump energy fertility"
 NUMBERS = f"{NUMBERS} forest housing machine pendulum servo solar stock wine yacht".split()
 LABELS = "eeg german htru2 ionosphere phoneme pima sonar spambase wdbc wisconsin".split()
-GAPS = [f"{name}, {kind} 10" for name in ("housing", "concrete") for kind in ("random", "large")]
-OWN_GAPS = "horse_colic", "credit_a", "titanic", "autos", "house_prices"
+MISSING = [f"{name}, {kind} 10" for name in ("housing", "concrete") for kind in ("random", "large")]
+OWN_MISSING = "horse_colic", "credit_a", "titanic", "autos", "house_prices"
 MOST_LABELS = 1500
 
 
@@ -67,7 +67,8 @@ def logarithms(folder, seeds):
             if "LogScale" not in str(model.kernel_):
                 continue
             with mock.patch(
-                "skgp_sparse.observations.observation_model.settled", lambda job, columns: job
+                "skgp_sparse.observations.observation_model.with_logarithms",
+                lambda job, columns: job,
             ):
                 plain = fitted(labels, X, y)
             pairs.append([density(one, X_test, y_test, unit) for one in (plain, model)])
@@ -77,17 +78,17 @@ def logarithms(folder, seeds):
             yield [name, len(pairs), f"{plain:.3f}", f"{logs:.3f}", f"{logs - plain:+.3f}"]
 
 
-def gaps(folder, seeds):
+def of_missing(folder, seeds):
     """Rows of the second table."""
-    for name in (*GAPS, *OWN_GAPS):
-        read = frames.with_gaps if name in GAPS else frames.load
+    for name in (*MISSING, *OWN_MISSING):
+        read = frames.with_missing if name in MISSING else frames.load
         labels = name in frames.LABELS
         found = []
         for seed in seeds:
             X, y, X_test, y_test, _ = read(Path(folder), name, seed)
             with mock.patch.object(MissingValuePrior, "of", lambda self, kernel, scale: NO_PRIOR):
                 models = [fitted(labels, X, y)]
-            with mock.patch("skgp_sparse.parameters.default_kernels._OF_GAPS", 0.0):
+            with mock.patch("skgp_sparse.parameters.default_kernels._OF_MISSING", 0.0):
                 models.append(fitted(labels, X, y))
             models.append(fitted(labels, X, y))
             found.append([density(one, X_test, y_test, 1.0) for one in models])
@@ -101,7 +102,7 @@ def main():
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    skewed, missing = [[*make(args.data, args.seeds)] for make in (logarithms, gaps)]
+    skewed, missing = [[*make(args.data, args.seeds)] for make in (logarithms, of_missing)]
     about = (
         f"Means over the splits in which logarithms were taken, of {len(args.seeds)}; "
         f"{len(NUMBERS) + len(LABELS)} tables were tried. Commit {common.commit(common.HERE)}."

@@ -44,7 +44,7 @@ NUMBERS = ("autos", "mpg", "house_prices", "abalone", "diamonds")
 LABELS = ("horse_colic", "credit_a", "soybean", "titanic", "german", "car")
 LABELS += ("mushroom", "nursery", "adult")
 OF_NUMBERS_ALONE = ("housing", "concrete", "cal_housing")
-GAPS = ("random 10", "random 30", "large 10", "large 30")
+MISSING = ("random 10", "random 30", "large 10", "large 30")
 TOO_LONG = ("soybean/CatBoost",)  # 19 classes of 35 categories: more than 15 minutes
 METHODS = ("frame", "one-hot", "CatBoost", "HistGradientBoosting")
 MOST_ROWS = 20_000
@@ -80,17 +80,17 @@ def split_of(n, split):
     return order[n // 5 :][:MOST_ROWS], order[: n // 5]
 
 
-def with_gaps(folder, name, split):
+def with_missing(folder, name, split):
     """The same of a table of numbers, "NAME, KIND SHARE", of whose values some are missing."""
     import pandas as pd
 
-    table, _, gaps = name.partition(", ")
+    table, _, missing = name.partition(", ")
     X, y = common.load(folder, table)
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
     train, test = split_of(len(y), split)
     y, y_test = common.standardise(y[train], y[test])
-    if gaps:
-        kind, share = gaps.split()
+    if missing:
+        kind, share = missing.split()
         rng, p = np.random.RandomState(split), float(share) / 100
         if kind == "large":
             p = 2.0 * p * frame.rank(pct=True).to_numpy()
@@ -144,7 +144,7 @@ def as_taken(method, frame, categories):
 def work(args):
     """Scores and seconds of one fit."""
     name, split, method = args.tables[0], args.splits[0], args.worker
-    read = load if name in NUMBERS + LABELS else with_gaps
+    read = load if name in NUMBERS + LABELS else with_missing
     X, y, X_test, y_test, categories = read(args.data, name, split)
     labels = name in LABELS
     X, X_test = (as_taken(method, frame, categories) for frame in (X, X_test))
@@ -204,7 +204,7 @@ def measured(args, name, split, method):
 def run(args):
     tables = [(name, method) for name in args.tables for method in args.methods]
     if args.missing:
-        named = [f"{name}, {gaps}" for name in OF_NUMBERS_ALONE for gaps in GAPS]
+        named = [f"{name}, {missing}" for name in OF_NUMBERS_ALONE for missing in MISSING]
         tables += product(named, ("frame", "imputed", "HistGradientBoosting"))
         tables += product(OF_NUMBERS_ALONE, ("complete", "HistGradientBoosting"))
     for split, (name, method) in product(args.splits, tables):
@@ -270,11 +270,11 @@ def verdict(entries):
     )
 
 
-def gaps_table(entries):
+def missing_table(entries):
     rows = []
-    for name, gaps in product(OF_NUMBERS_ALONE, GAPS):
-        key = f"{name}, {gaps}"
-        row = [name, gaps]
+    for name, missing in product(OF_NUMBERS_ALONE, MISSING):
+        key = f"{name}, {missing}"
+        row = [name, missing]
         for what in ("rmse", "log_density"):
             row += [mean_of(entries, key, one, what) for one in ("frame", "imputed")]
             row.append(mean_of(entries, name, "complete", what))
@@ -304,7 +304,7 @@ def render():
     numbers = scores(entries, NUMBERS, whats, METHODS)
     failed = [f"{key}: {one['failed']}" for key, one in entries.items() if "failed" in one]
     parts = [verdict(entries), "## Labels", labels, "## Numbers", numbers]
-    parts += ["## Missing values", gaps_table(entries), *failed]
+    parts += ["## Missing values", missing_table(entries), *failed]
     commits = sorted({one["commit"] for one in entries.values() if "commit" in one})
     machines = sorted({one["machine"] for one in entries.values() if "machine" in one})
     about = f"Means over three splits{fewer(entries)}. Commits {', '.join(commits)}."

@@ -249,20 +249,20 @@ def starts_table():
 def rows(args):
     once(args, "rows/new", partial(measure_rows, args))
     for share in (0.1, 0.3, 0.5):
-        once(args, f"rows/training/{share}", partial(measure_training_gaps, args, share))
+        once(args, f"rows/training/{share}", partial(measure_training_missing, args, share))
 
 
 def measure_rows(args):
     X, new = table(args, "oilflow")[0], table(args, "new rows")[0][:NEW_ROWS]
     model = ours.gplvm(10, 50, n_restarts_optimizer=0, random_state=0).fit(X)
     rng = np.random.RandomState(0)
-    gaps = np.where(rng.uniform(size=new.shape) < 0.5, np.nan, new)
+    incomplete = np.where(rng.uniform(size=new.shape) < 0.5, np.nan, new)
     back = np.abs(model.transform(X[:NEW_ROWS]) - model.embedding_[:NEW_ROWS])
     found = {"bound": model.log_marginal_likelihood_value_ / len(X), "score": model.score(new)}
     found |= {"back_median": float(np.median(back)), "back_most": float(back.max())}
     found |= {"back_far": int(np.sum(back.max(axis=1) > 0.01))}
     found |= {f"complete_{k}": v for k, v in judged(model, new, new).items()}
-    return found | {f"half_{k}": v for k, v in judged(model, gaps, new).items()}
+    return found | {f"half_{k}": v for k, v in judged(model, incomplete, new).items()}
 
 
 def judged(model, given, truth):
@@ -286,15 +286,15 @@ def errors_of_entries(model, mean, truth, asked):
     }
 
 
-def measure_training_gaps(args, share):
+def measure_training_missing(args, share):
     """Entries that were missing in training, and were found by `inverse_transform(embedding_)`."""
     X = table(args, "oil100")[0]
-    gaps = np.random.RandomState(0).uniform(size=X.shape) < share
+    missing = np.random.RandomState(0).uniform(size=X.shape) < share
     begun = time.process_time()
-    model = ours.gplvm(5, 20, random_state=0).fit(np.where(gaps, np.nan, X))
+    model = ours.gplvm(5, 20, random_state=0).fit(np.where(missing, np.nan, X))
     seconds = time.process_time() - begun
     mean = model.inverse_transform(model.embedding_, model.embedding_std_)
-    return errors_of_entries(model, mean, X, gaps) | {"seconds": seconds}
+    return errors_of_entries(model, mean, X, missing) | {"seconds": seconds}
 
 
 def rows_tables():

@@ -41,7 +41,7 @@ class Question(NamedTuple):
 OF_SOME_ROWS = ("saratoga", "cigar", "wage", "skillcraft", "gas", "pol", "kin40k", "elevators")
 QUESTIONS = (
     Question("EXACT_ROWS", (1000,), OF_SOME_ROWS, rows=1700),
-    Question("EXACT_RACE", (0,), ("wage", "exam", "skillcraft", "sml", "sarcos")),
+    Question("EXACT_RIVAL", (0,), ("wage", "exam", "skillcraft", "sml", "sarcos")),
     Question("EXACT_QUIET", (0,), ("gas", "sml", "sarcos"), INDUCING),
     Question("EXACT_LABELS", (100, 900), ("oj", "hawks", "attrition", "fishing"), rows=800),
     Question("POINTS", (250, 1000), ("exam", "elevators", "computers"), INDUCING, 6000),

@@ -11,7 +11,7 @@ import numpy as np
 
 from skgp_sparse._ground.validation import BOOLS
 from skgp_sparse.rows.columns import CATEGORY, DURATION, TIME, TIME_OF_DAY, as_table, columns_of
-from skgp_sparse.rows.gaps import is_frame, missing_among
+from skgp_sparse.rows.missing import is_frame, missing_among
 from skgp_sparse.rows.types import is_named
 
 from ._display import AnyArray, Array

@@ -9,7 +9,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse.rows.gaps import is_frame
+from skgp_sparse.rows.missing import is_frame
 
 from ._display import AnyArray, Array, Display, shorten_dates
 from ._drawn_columns import axis_of, range_of_column, table_and_names

@@ -15,7 +15,7 @@ from skgp_sparse._engine.features.basis import Basis
 from skgp_sparse._engine.features.problem import Options
 from skgp_sparse._engine.predictions.normal_predictions import Normals
 from skgp_sparse._engine.sparse import normal_inputs
-from skgp_sparse._engine.sparse.normal_inputs import Gaps, LatentProblem
+from skgp_sparse._engine.sparse.normal_inputs import LatentProblem, MissingTargets
 from skgp_sparse.inference.contracts import Conclusion, Objective
 from skgp_sparse.inference.parameter_vectors import ParameterBlock, basis_block, kernel_block
 
@@ -38,7 +38,7 @@ class LatentObjective(Objective):
         Of the inputs.
     shift, log_ratio : ndarray of shape (n, d)
         η and τ.
-    gaps : Gaps
+    missing : MissingTargets
     options : Options
     """
 
@@ -48,7 +48,7 @@ class LatentObjective(Objective):
     prior: Normals
     shift: np.ndarray
     log_ratio: np.ndarray
-    gaps: Gaps
+    missing: MissingTargets
     options: Options = Options()
 
     likelihood = None
@@ -67,8 +67,8 @@ class LatentObjective(Objective):
     def size(self):
         """Number of targets that were observed, each counted as often as its weight says."""
         weight = self.rows.row_weights()
-        of_groups = self.gaps.weights(weight, len(self.rows)).sum(axis=0)
-        return float(of_groups @ np.bincount(self.gaps.of_column))
+        of_groups = self.missing.weights(weight, len(self.rows)).sum(axis=0)
+        return float(of_groups @ np.bincount(self.missing.of_column))
 
     def blocks(self, kernel, move_basis=False):
         """Kernel, inducing points if they may move, and ``q`` of all rows."""
@@ -112,5 +112,5 @@ class LatentObjective(Objective):
     def problem(self, kernel):
         """The question of an evaluation."""
         return LatentProblem(
-            kernel, self.basis, self.rows, self.bound, self.inputs, self.gaps, self.options
+            kernel, self.basis, self.rows, self.bound, self.inputs, self.missing, self.options
         )

@@ -24,12 +24,12 @@ from skgp_sparse._engine.predictions.normal_predictions import (
     explained,
     predict_blocks,
 )
-from skgp_sparse._engine.sparse.normal_inputs import Gaps, log_likelihoods, outer_products
+from skgp_sparse._engine.sparse.normal_inputs import MissingTargets, log_likelihoods, outer_products
 from skgp_sparse._ground.linalg import row_dots
 from skgp_sparse._ground.parallel import ordered_map, slices
 
 _ROWS = 256  # of a block
-_STARTS, _STARTS_WITH_GAPS = 1, 3
+_STARTS, _STARTS_WITH_MISSING = 1, 3
 _MOST_CANDIDATES = 2000  # training rows that are looked at for starts
 _TOL, _MOST = 1e-8, 300  # largest entry of the gradient where a row ends; iterations
 _LEAST_GAIN = 1e-18  # of the next step, below which a row ends as well
@@ -87,9 +87,9 @@ def locate(fitted, Y, mask, n_jobs=1):
     places = Places(
         Normals(*np.empty((2, len(Y), fitted.training.mean.shape[1]))), *np.empty((2, len(Y)))
     )
-    for has_gaps in (False, True):
-        rows = np.flatnonzero(complete != has_gaps)
-        run = partial(_locate_block, fitted, candidates, Y, mask, has_gaps)
+    for has_missing in (False, True):
+        rows = np.flatnonzero(complete != has_missing)
+        run = partial(_locate_block, fitted, candidates, Y, mask, has_missing)
         blocks = [rows[part] for part in slices(len(rows), _ROWS)]
         for block, found in zip(blocks, ordered_map(run, blocks, n_jobs)):
             places.inputs.mean[block], places.inputs.variance[block] = found.inputs
@@ -126,12 +126,13 @@ def _best_candidates(candidates, y, mask, count):
     return np.argsort(-score, axis=1, kind="stable")[:, :count]
 
 
-def _locate_block(fitted, candidates, Y, mask, has_gaps, rows):
-    """The `Places` of some rows, all of which have gaps, or none."""
+def _locate_block(fitted, candidates, Y, mask, has_missing, rows):
+    """The `Places` of some rows, all of which lack values, or none."""
     y, mask = Y[rows], mask[rows].astype(np.float64)
-    gaps = Gaps(mask, np.arange(y.shape[1])) if has_gaps else Gaps.everything(y.shape[1])
-    function = partial(_bound, fitted, outer_products(fitted.posterior, gaps), y, gaps)
-    count = _STARTS_WITH_GAPS if has_gaps else _STARTS
+    p = y.shape[1]
+    missing = MissingTargets(mask, np.arange(p)) if has_missing else MissingTargets.everything(p)
+    function = partial(_bound, fitted, outer_products(fitted.posterior, missing), y, missing)
+    count = _STARTS_WITH_MISSING if has_missing else _STARTS
     best = None
     for start in _best_candidates(candidates, y, mask, count).T:
         inputs = candidates.inputs.of(start)
@@ -147,13 +148,13 @@ def _locate_block(fitted, candidates, Y, mask, has_gaps, rows):
     return Places(Normals(mean, np.exp(log_variance)), value, slope)
 
 
-def _bound(fitted, outer, y, gaps, x, rows):
+def _bound(fitted, outer, y, missing, x, rows):
     """The bounds of some rows at (μ, log s), and their gradient."""
     mean, log_variance = np.split(x, 2, axis=1)
     inputs = Normals(np.ascontiguousarray(mean), np.exp(log_variance))
     block = Batch(None, y[rows], 0.0, 1.0)
     value, gradient = log_likelihoods(
-        fitted.kernel, fitted.bound, fitted.posterior, outer, block, inputs, gaps.of(rows)
+        fitted.kernel, fitted.bound, fitted.posterior, outer, block, inputs, missing.of(rows)
     )
     of_mean = gradient["mean"] - mean
     of_log = inputs.variance * gradient["variance"] - 0.5 * np.expm1(log_variance)

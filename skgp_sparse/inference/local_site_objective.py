@@ -128,7 +128,7 @@ class LocalSiteObjective(Objective):
         used = chosen if weight is None else (np.cumsum(weight > 0) - 1)[chosen]
         return self._cavities(kernel, replace(self._followed(kernel), chosen=used).left)
 
-    def settled(self, kernel, most=_MOST_SWEEPS, tol=_TOL):
+    def after_sweeps(self, kernel, most=_MOST_SWEEPS, tol=_TOL):
         """A copy of the objective after at most `most` sweeps of the sites, fewer if `tol` is met.
 
         A step that was too long is followed by shorter ones.
@@ -163,7 +163,7 @@ class LocalSiteObjective(Objective):
 
     def _followed(self, kernel):
         """Objective with the sites at a kernel, if they move."""
-        return self.settled(kernel) if self.moves_sites else self
+        return self.after_sweeps(kernel) if self.moves_sites else self
 
     def _matrices(self, kernel):
         """Kernel matrices of all rows, as sweeps have them together; nothing where they are many.

@@ -81,7 +81,7 @@ class Solver(ABC):
         """
 
 
-class CheapSearch(NamedTuple):
+class ThoroughSearch(NamedTuple):
     """Kernel and starts of a fit where an evaluation is cheap: it ends at an optimum."""
 
     kernel: object  # with the bounds within which it ends; those to begin with may be narrower
@@ -99,7 +99,7 @@ class Settings(NamedTuple):
     options: Options
     move_basis: bool = True  # whether inducing points are optimised
     progress: Callable | None = None  # (iteration, value) -> stop?
-    cheap: CheapSearch | None = None  # where an evaluation is cheap
+    thorough: ThoroughSearch | None = None  # where an evaluation is cheap
     deadline: Deadline = Deadline()  # what may be left out after it is left out
     prior: ThetaPrior = NO_PRIOR  # of the hyperparameters of the kernel
     believes_noise: bool = False  # whether an optimum that explains nothing is the last one

@@ -185,7 +185,7 @@ class SiteObjective(ExactFit, SparseFit):
         sites = np.asarray(self.inner_state.sites)[..., :stop]
         first = replace(self, rows=self.rows.subset(np.arange(stop)))
         to_natural = partial(natural_parameters, self.method)
-        return collapsed_sites.settle(first.problem(kernel), sites, to_natural)
+        return collapsed_sites.sums_at_sites(first.problem(kernel), sites, to_natural)
 
     def _warn_of(self, solution):
         """Warn of sites that did not converge."""

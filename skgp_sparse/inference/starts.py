@@ -28,10 +28,10 @@ def fit_exact(objective, kernel, settings, random_state):
     spread of the rows where places are on a sphere, and at `n_restarts` points drawn uniformly
     between the bounds; of a kernel with periods, every second one has the kernel's own theta but
     for these. Where the own theta leads to an optimum that explains the targets no better than
-    noise alone, a few starts around it are tried before that is believed. With a `CheapSearch`, it
-    has further starts, of which the best one ends at an optimum, and so does each of those that
-    follow, unless it comes to where another one has ended or explains nothing. Of periods that rows
-    cannot tell apart, the longest wins.
+    noise alone, a few starts around it are tried before that is believed. With a
+    `ThoroughSearch`, it has further starts, of which the best one ends at an optimum, and so does
+    each of those that follow, unless it comes to where another one has ended or explains nothing.
+    Of periods that rows cannot tell apart, the longest wins.
 
     Returns
     -------
@@ -39,21 +39,21 @@ def fit_exact(objective, kernel, settings, random_state):
     maximum : Maximum
         The best one, the prior of theta included.
     """
-    prior, cheap = settings.prior, settings.cheap
+    prior, thorough = settings.prior, settings.thorough
     function, ends = VectorFunction(objective, kernel, prior=prior), []
-    within = VectorFunction(objective, cheap.kernel, prior=prior) if cheap else function
+    within = VectorFunction(objective, thorough.kernel, prior=prior) if thorough else function
     first = _IN_A_BASIN if periods.places(kernel) else 1.0
 
     def rough(theta):
         return climb(function, settings, function.parameters.pack(kernel=theta), first=first)
 
     def fine(maximum, least=-np.inf):
-        if not cheap or any(_is_over(maximum, end, least) for end in ends):
+        if not thorough or any(_is_over(maximum, end, least) for end in ends):
             return maximum
         ends.append(_finished(within, settings, maximum))
         return ends[-1]
 
-    others = settings.deadline.until(_others(objective, kernel, cheap))
+    others = settings.deadline.until(_others(objective, kernel, thorough))
     best = fine(_best(rough, rough(kernel.theta), others))
     if len(kernel.theta) == 0:
         return within, best
@@ -66,14 +66,14 @@ def fit_exact(objective, kernel, settings, random_state):
     return within, periods.with_longest(within, best)
 
 
-def _others(objective, kernel, cheap):
-    """Starts beside the kernel's own: that of places on a sphere, and those of a `CheapSearch`."""
+def _others(objective, kernel, thorough):
+    """Starts beside the kernel's own: of places on a sphere, and those of a `ThoroughSearch`."""
     rows = objective.rows
     if kernels.spheres(kernel, rows.n_features):
         some = rows.sampled(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
         theta = kernels.theta_of_spread(kernel, np.asarray(some.stored_inputs(), dtype=np.float64))
         yield from () if theta is None else (theta,)
-    yield from cheap.starts if cheap else ()
+    yield from thorough.starts if thorough else ()
 
 
 def _best(climb_from, best, thetas):

@@ -59,7 +59,7 @@ from ._functions import (
 )
 from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction, without_noise
 from ._log_scale import LogScale
-from ._missing import Missing, bare, has_missing, missing_parts, with_gaps
+from ._missing import Missing, bare, has_missing, missing_parts, with_missing
 from ._near import in_units
 from ._one_column import replacing
 from ._orthogonal import OrthogonalAdditive, additive_parts, with_units

@@ -182,8 +182,8 @@ class Missing(MappedKernel):
             return X
         mean, std = self._units(np.shape(X)[-1])
         values = np.array(mean, dtype=float)
-        gaps = self._columns_of(len(values))
-        values[gaps] += std[gaps] * np.log(self._current("neutral"))
+        columns = self._columns_of(len(values))
+        values[columns] += std[columns] * np.log(self._current("neutral"))
         return np.where(missing, values, X)
 
     def pull(self, X: Array, bar: Any) -> Array:
@@ -222,13 +222,13 @@ class Missing(MappedKernel):
         return rho
 
     def _columns_of(self, d: int) -> Any:
-        gaps = self.missing_columns()
-        if max(gaps, default=0) >= d:
+        columns = self.missing_columns()
+        if max(columns, default=0) >= d:
             raise ValueError(
-                f"columns={gaps} of Missing are not among the {d} of its inputs. Choose some of "
+                f"columns={columns} of Missing are not among the {d} of its inputs. Choose some of "
                 "these, counted from 0."
             )
-        return gaps
+        return columns
 
     def own_gradient(self, slopes: Any, *bars: Any, of_noise: Any = 0.0) -> Any:
         """Return the gradient with respect to the own hyperparameters that are free.
@@ -242,15 +242,15 @@ class Missing(MappedKernel):
         of_noise : float or ndarray of shape (d,)
             In the variances of noise of all columns.
         """
-        d, gaps = len(slopes), self.missing_columns()
+        d, columns = len(slopes), self.missing_columns()
         neutral = np.zeros(d)
         for X, bar in bars:
             neutral += np.where(np.isnan(X), bar, 0.0).reshape(-1, d).sum(axis=0)
         slopes = slopes * np.log(self.rho(d))
         found = {
-            "correlation": slopes[gaps],
-            "neutral": (neutral * self._units(d)[1])[gaps],
-            "noise": np.broadcast_to(of_noise, d)[gaps] * np.asarray(self.noise),
+            "correlation": slopes[columns],
+            "neutral": (neutral * self._units(d)[1])[columns],
+            "noise": np.broadcast_to(of_noise, d)[columns] * np.asarray(self.noise),
         }
         return np.concatenate([np.zeros(0), *(found[name] for name in self._free())])
 
@@ -262,9 +262,9 @@ class Missing(MappedKernel):
         return (np.zeros(d), np.ones(d)) if self.units is None else self.units
 
 
-def _columns_of_any(gaps: Bools) -> Any:
-    """Whether a column (d,) has a gap in any of the rows (..., n, d)."""
-    return np.any(gaps, axis=tuple(range(gaps.ndim - 1)))
+def _columns_of_any(missing: Bools) -> Any:
+    """Whether a column (d,) lacks a value in any of the rows (..., n, d)."""
+    return np.any(missing, axis=tuple(range(missing.ndim - 1)))
 
 
 def _pull_used(used: Bools, pull: Pull, H: Any) -> Any:
@@ -331,7 +331,7 @@ def bare(kernel: Kernel, d: int) -> Any:
     return np.isin(np.arange(d), columns_read(node(kernel), np.arange(d), stop=MissingNode))
 
 
-def with_gaps(kernel: Kernel, d: int, lacks: Any, mean: Any, std: Any) -> Kernel:
+def with_missing(kernel: Kernel, d: int, lacks: Any, mean: Any, std: Any) -> Kernel:
     """Return a kernel whose parts know in which columns values are missing.
 
     Parameters

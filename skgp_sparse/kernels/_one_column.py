@@ -115,26 +115,26 @@ def _of_map(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
         return replace_transformed(places[0], kernel.transform(_with(X, j, values))[:, places[0]])
 
     return (
-        _with_gaps(kernel, X, Z, value, replace)
+        _with_missing(kernel, X, Z, value, replace)
         if isinstance(part, MissingNode)
         else (value, replace)
     )
 
 
-def _with_gaps(
+def _with_missing(
     kernel: Any, X: Array, Z: Array, value: Any, replace: Replace
 ) -> tuple[Any, Replace]:
     """Return the same times the factor of `Missing`."""
     factor = kernel.factor(X, Z)[0]
     product = value * factor
 
-    def replace_gaps(j: int, values: Array) -> Any:
-        new, gaps = replace(j, values), np.isnan(values)
-        if np.array_equal(np.isnan(X[:, j]), gaps):
+    def replace_missing(j: int, values: Array) -> Any:
+        new, missing = replace(j, values), np.isnan(values)
+        if np.array_equal(np.isnan(X[:, j]), missing):
             return product if new is value else np.multiply(new, factor)
         return new * kernel.factor(_with(X, j, values), Z)[0]
 
-    return product, replace_gaps
+    return product, replace_missing
 
 
 def _of_levels(kernel: Any, X: Array, Z: Array, value: Any) -> Replace:

@@ -49,7 +49,7 @@ def _tile(at, X):
         return _combined(at.combine, _tile(at.left, X), _tile(at.right, X))
     if isinstance(at, MissingNode):
         complete = _tile(at.child, at.kernel.transform(X))
-        return _combined(np.multiply, complete, _of_gaps(at.kernel, X))
+        return _combined(np.multiply, complete, _of_missing(at.kernel, X))
     if isinstance(at, MappedNode):
         return _tile(at.child, at.kernel.transform(X))
     rule = at.rule if isinstance(at, Leaf) else None
@@ -63,7 +63,7 @@ def _tile(at, X):
     return None
 
 
-def _of_gaps(kernel, X):
+def _of_missing(kernel, X):
     """The tile of the correlations of missing values, 1 where there are none."""
     if not np.isnan(X).any():
         return 1.0

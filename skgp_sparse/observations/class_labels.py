@@ -86,11 +86,11 @@ class ClassLabels(SiteObservations):
             self.job_of_all = shared_classes.job_of_all(jobs[0], rows, len(jobs))
         return jobs
 
-    def settled(self, jobs, random_states):
+    def with_starts(self, jobs, random_states):
         """The jobs of a fit, which have begun together where there are several classes."""
         if self.job_of_all is None:
-            return super().settled(jobs, random_states)
-        (job_of_all,) = super().settled([self.job_of_all], random_states)
+            return super().with_starts(jobs, random_states)
+        (job_of_all,) = super().with_starts([self.job_of_all], random_states)
         with single_threaded_blas():
             return shared_classes.begun(jobs, job_of_all, deepcopy(random_states[0]))
 

@@ -26,9 +26,9 @@ from skgp_sparse.observations.heteroscedastic_noise import (
 from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.observations.streams import joined, new_stream
 from skgp_sparse.parameters.choices import (
-    cheap_search,
     resolve_bound,
     resolve_kernel,
+    thorough_search,
     with_noise_floor,
 )
 from skgp_sparse.parameters.requests import check_posterior_method
@@ -169,16 +169,16 @@ class GaussianObservations(ObservationModel):
 
     def _job(self, rows, kernel=None, posterior=None):
         """The `Job` of a table, begun at a kernel or at the initial one."""
-        cheap = None
+        thorough = None
         if kernel is None:
             given, alpha = self.given_kernel(), self.parameters.alpha
             kernel = resolve_kernel(given, alpha, rows, self.columns())
-            cheap = cheap_search(kernel, self.parameters, rows)
+            thorough = thorough_search(kernel, self.parameters, rows)
         rows = with_noise_floor(rows, kernel)
         job = self.job(rows, kernel, GaussianObjectives(self.bound), posterior=posterior)
         if self.parameters.normalize_y and _has_no_scale(rows):
             job = job.with_settings(solver=KeepParameters())
-        return job._replace(cheap=cheap) if is_auto(self.parameters.tol) else job
+        return job._replace(thorough=thorough) if is_auto(self.parameters.tol) else job
 
     def _table(self, part, units):
         """The rows of a part by reference; the same noise for all of them is a number."""

@@ -45,7 +45,7 @@ _LEVELS = np.exp(np.linspace(-1.5, 2.0, 15))  # factors of noise that varies
 _POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
 _ITERATIONS, _COARSER = 100, 5.0  # of their search, and its tolerance in units of that of the fit
 _SHARE_OF_TIME = 0.4  # of the fit before, that is left if noise may vary by default
-_CHEAP = 600  # rows up to which the last step of a default fit converges ...
+_CONVERGED = 600  # rows up to which the last step of a default fit converges ...
 _BRIEFLY, _MOVES = 6, 2000  # ... its iterations above, and rows up to which it moves anything
 _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValuePrior()
 _ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
@@ -233,7 +233,7 @@ def _second_process(job, table, family, random_state):
         model=GaussianObjectives(bounds.TitsiasNew()),
         points=Points(_POINTS, initialise),
         before=None,
-        cheap=None,
+        thorough=None,
     ).with_priors(_PRIORS)
     other = other.with_settings(
         solver=LBFGS(),
@@ -243,7 +243,7 @@ def _second_process(job, table, family, random_state):
         believes_noise=True,
         start_rows=_FEW,
         progress=None,
-        cheap=None,
+        thorough=None,
         move_basis=False,
     )
     with collected():  # it need not converge
@@ -255,9 +255,9 @@ def _fit_again(job, fit, kernel, moves, random_state):
     """The `Fit` that goes on from another one with another kernel, if it moves at all."""
     if fit.refit is not None:
         return fit.refit(job, fit, kernel, moves)
-    settings = job.settings._replace(n_restarts=0, find_periods=False, cheap=None)
+    settings = job.settings._replace(n_restarts=0, find_periods=False, thorough=None)
     model, n = None if fit.posterior.is_exact else job.model, len(fit.used_rows)
-    is_brief = job.is_free and n > _CHEAP
+    is_brief = job.is_free and n > _CONVERGED
     if is_brief:
         settings = settings._replace(max_iter=min(_BRIEFLY, settings.max_iter))
     solver = settings.solver if moves and not (is_brief and n > _MOVES) else KeepParameters()

@@ -18,7 +18,7 @@ from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
 from skgp_sparse._engine.features.problem import Options
 from skgp_sparse._engine.predictions.normal_predictions import Normals
-from skgp_sparse._engine.sparse.normal_inputs import Gaps
+from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.latent_objective import LatentObjective
@@ -124,7 +124,7 @@ def _climb_from(start, y, mask, bound, given, settings, random_state):
         prior=Normals(np.zeros((n, d)), np.ones((n, d))),
         shift=start.mean,
         log_ratio=np.full((n, d), np.log(start.variance)),
-        gaps=Gaps.of_mask(mask),
+        missing=MissingTargets.of_mask(mask),
         options=settings.options,
     )
     function = VectorFunction(objective, kernel, move_basis=True)

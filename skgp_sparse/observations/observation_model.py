@@ -27,9 +27,9 @@ from skgp_sparse.parameters.parameter_checks import check_coded, check_mixes
 from skgp_sparse.parameters.requests import job_of
 from skgp_sparse.posteriors._contract import PosteriorMethod, Selection
 from skgp_sparse.posteriors._job import Job
-from skgp_sparse.posteriors._race import agree
+from skgp_sparse.posteriors._model_selection import agree
 from skgp_sparse.posteriors._scales import at_likely_scale
-from skgp_sparse.posteriors._skewed_columns import settled
+from skgp_sparse.posteriors._skewed_columns import with_logarithms
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.column_table import ColumnTable, unused_names
 from skgp_sparse.solvers import Fit
@@ -298,10 +298,10 @@ class ObservationModel(ABC):
         job = job._replace(before=before)
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 
-    def settled(self, jobs: list[Job], random_states: list[np.random.RandomState]) -> list[Job]:
+    def with_starts(self, jobs: list[Job], random_states: list[np.random.RandomState]) -> list[Job]:
         """The jobs of a fit, whose default kernel may see skewed columns by their logarithms."""
         with single_threaded_blas():
-            return [settled(at_likely_scale(job), self.columns()) for job in jobs]
+            return [with_logarithms(at_likely_scale(job), self.columns()) for job in jobs]
 
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
@@ -350,7 +350,7 @@ def fit_all(
 
 
 def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
-    """The fits of several jobs, with the candidates of a race that some of them held."""
+    """The fits of several jobs, with the candidates of a selection that some of them made."""
     return [fit._replace(selection=candidates.get(k, fit.selection)) for k, fit in enumerate(fits)]
 
 

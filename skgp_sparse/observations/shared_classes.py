@@ -22,8 +22,8 @@ from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.likelihoods._each_class import EachClass
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, start_on_subset
+from skgp_sparse.posteriors._model_selection import PosteriorSelection
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.posteriors._race import PosteriorRace
 from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
 
 _CLASSES = 8  # that have a latent value in the small fit
@@ -77,7 +77,7 @@ def start_together(family: Any, jobs: list[Job]) -> bool:
     """Whether the problems of a family begin together."""
     job, is_free = jobs[0], family.parameters.kernel is None
     are_several = family.multi_class == "one_vs_rest" and len(jobs) > 2
-    has_start = type(job.posterior_method) in (PosteriorRace, InducingPoints, Neighbors)
+    has_start = type(job.posterior_method) in (PosteriorSelection, InducingPoints, Neighbors)
     has_start = has_start and type(job.settings.solver) is LBFGS
     has_sum = isinstance(family.method, Variational) and not len(family.sigmoid.theta)
     return is_free and are_several and has_start and has_sum

@@ -14,11 +14,11 @@ from skgp_sparse._engine.data.moments import merge, moments_of, or_one
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, require
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.settings import CheapSearch
+from skgp_sparse.inference.settings import ThoroughSearch
 from skgp_sparse.parameters.default_kernels import default_signal, without_unclear_noise
 from skgp_sparse.parameters.drift import with_drift
 from skgp_sparse.rows.column_table import NUMBERS
-from skgp_sparse.rows.gaps import check_gaps
+from skgp_sparse.rows.missing import check_missing
 
 
 class Offer(NamedTuple):
@@ -60,7 +60,7 @@ BOUNDS = {
 MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
 _LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
 _NOISE = 0.1, 1e-6, 1e3  # level and bounds, in units of the variance of y
-_LITTLE_NOISE, _NEXT_TO_NO_NOISE = 1e-3, 1e-10  # a further start of cheap fits, and their bound
+_LITTLE_NOISE, _NEXT_TO_NO_NOISE = 1e-3, 1e-10  # a further start of small fits, and their bound
 _SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
 _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
 
@@ -176,17 +176,17 @@ def resolve_kernel(kernel, alpha, rows, columns=NUMBERS):
     return signal + WhiteKernel(level, (low, high))
 
 
-def cheap_search(kernel, given, rows):
-    """`CheapSearch` of a fit from a kernel: with less noise, if noise was appended.
+def thorough_search(kernel, given, rows):
+    """`ThoroughSearch` of a fit from a kernel: with less noise, if noise was appended.
 
     `kernel` is what `resolve_kernel` made of the parameters that are `given`.
     """
     if given.kernel is not None and (given.alpha is not None or kernels.has_noise(given.kernel)):
-        return CheapSearch(kernel)
+        return ThoroughSearch(kernel)
     y_variance, high = rows.target_variance(), kernel.k2.noise_level_bounds[1]
     noise = WhiteKernel(_LITTLE_NOISE * y_variance, (_NEXT_TO_NO_NOISE * y_variance, high))
     quiet = kernel.k1 + noise
-    return CheapSearch(quiet, (quiet.theta,))
+    return ThoroughSearch(quiet, (quiet.theta,))
 
 
 def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS):
@@ -207,7 +207,7 @@ def _informed(kernel, rows, columns, is_default=False):
     d = rows.n_features
     if kernels.missing_parts(kernel, d):
         mean, spread, missing = rows.input_moments()
-        kernel = kernels.with_gaps(kernel, d, missing > 0, mean, or_one(spread))
+        kernel = kernels.with_missing(kernel, d, missing > 0, mean, or_one(spread))
         if is_default:
             kernel = without_unclear_noise(kernel, rows.total_weight() - missing)
     if kernels.additive_parts(kernel, d):
@@ -273,7 +273,7 @@ def resolve_inducing(init, n_inducing, n_features, name):
     is_array = not isinstance(init, str) and np.ndim(init) > 0
     require(is_array, "inducing_init", init, name, must)
     Z = _check_inducing(init, n_features, name)
-    return lambda rows, kernel, random_state: _without_bare_gaps(Z, kernel, name), True
+    return lambda rows, kernel, random_state: _checked_points(Z, kernel, name), True
 
 
 def _from_sample(function, n_inducing):
@@ -288,15 +288,15 @@ def _from_sample(function, n_inducing):
 def _from_callable(function, n_inducing, name):
     def initialise(rows, kernel, random_state):
         Z = function(rows.inputs(), n_inducing, kernel, random_state)
-        return _without_bare_gaps(_check_inducing(Z, rows.n_features, name), kernel, name)
+        return _checked_points(_check_inducing(Z, rows.n_features, name), kernel, name)
 
     return initialise
 
 
-def _without_bare_gaps(Z, kernel, name):
+def _checked_points(Z, kernel, name):
     """The points; raises if a value is missing that the kernel sees without `Missing`."""
     during = "the kernel takes none. Impute them."
-    check_gaps(Z, kernel, range(Z.shape[1]), f"inducing_init of {name}", during)
+    check_missing(Z, kernel, range(Z.shape[1]), f"inducing_init of {name}", during)
     return Z
 
 

@@ -25,8 +25,8 @@ from skgp_sparse.rows.column_table import NUMBERS
 
 _LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
 _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
-_OF_GAPS = 0.02  # noise of a missing value, in units of the variance
-_NO_NOISE_OF_GAPS = 1e-5  # the same where next to nothing is known: it would take that of all rows
+_OF_MISSING = 0.02  # noise of a missing value, in units of the variance
+_LEAST_OF_MISSING = 1e-5  # the same where next to nothing is known: it would take that of all rows
 _FEWEST_KNOWN = 30  # values of a column that tell its noise from that of all rows
 _ONE_LEVEL_EACH, _FEWEST_IDS = 0.95, 50  # levels per row of a category that names rows, and rows
 _CORRELATIONS = 1e-3, 0.9999
@@ -48,12 +48,12 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NU
     """
     scale, codes = rows.scale(NO_EFFECT), columns.codes()
     numbers = np.setdiff1d(np.arange(len(scale) - columns.n_drift), codes)
-    has_gaps, numbers = columns.misses(numbers), _with_values(rows, numbers, codes)
+    lack_values, numbers = columns.misses(numbers), _with_values(rows, numbers, codes)
     codes = _without_names_of_rows(rows, codes, len(numbers))
     parts = []
     if len(numbers):
         part = of_numbers(scale[numbers], is_smooth)
-        parts.append((numbers, Missing(part, noise=_OF_GAPS) if has_gaps else part))
+        parts.append((numbers, Missing(part, noise=_OF_MISSING) if lack_values else part))
     if codes:
         parts.append((codes, of_categories(len(codes))))
     if codes:
@@ -109,8 +109,8 @@ def without_unclear_noise(kernel, known):
         few = known[columns][part.columns] < _FEWEST_KNOWN
         if few.any():
             limits = np.reshape(part.noise_bounds, (1, 2))
-            part.noise_bounds = np.where(few[:, None], _NO_NOISE_OF_GAPS, limits)
-            part.noise = np.where(few, _NO_NOISE_OF_GAPS, part.noise)
+            part.noise_bounds = np.where(few[:, None], _LEAST_OF_MISSING, limits)
+            part.noise = np.where(few, _LEAST_OF_MISSING, part.noise)
     return kernel
 
 

@@ -21,7 +21,7 @@ as ``posterior__n_mean``. Each method is one file. It fits a job and returns a `
 - `_validation_set`, `_calibration`: held-out rows, which compare models; a factor of variances
 - `_learned_metric`: a metric that neighbours learn, for another posterior
 - `_subsets`: hyperparameters of exact fits to more and more rows
-- `_race`: which posterior predicts these rows best
+- `_model_selection`: which posterior predicts these rows best
 - `_neighbors_with_sites`: the same where rows have a likelihood
 - `_uncertain_inputs`: inducing points where inputs are known up to their standard deviations
 - `_names`: names become posterior methods

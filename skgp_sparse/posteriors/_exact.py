@@ -12,7 +12,7 @@ from skgp_sparse.solvers import Fit, KeepParameters, warn_unless_converged
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
 _ITERATIONS = 5  # of a default fit to all rows, after those to subsets
-_CHEAP = 600  # rows up to which an evaluation is cheap, and a fit ends at its optimum
+_THOROUGH = 600  # rows up to which an evaluation is cheap, and a fit ends at its optimum
 
 
 class Exact(PosteriorMethod):
@@ -38,14 +38,14 @@ class Exact(PosteriorMethod):
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows; that of many rows starts where a small one ends."""
         settings, n, has_sites = job.settings, len(job.rows), job.model.has_sites
-        if settings.solver.starts_on_subset and n > _CHEAP and not has_sites:
+        if settings.solver.starts_on_subset and n > _THOROUGH and not has_sites:
             return self._after_subsets(job, random_state)
         if settings.solver.starts_on_subset and n >= _WORTH_A_START * settings.start_rows:
             job = start_on_subset(job, random_state)
         objective: Any = job.model.exact(job.rows, job.settings.options)
         _, kernel = best_start(objective, job.kernel, objective, job)
-        if len(objective.inducing_points) <= _CHEAP:
-            settings = settings._replace(cheap=job.cheap)
+        if len(objective.inducing_points) <= _THOROUGH:
+            settings = settings._replace(thorough=job.thorough)
         else:
             kernel = _with_next_to_no_noise(kernel, job)
         return settings.solver.solve(objective, kernel, settings, random_state)
@@ -81,6 +81,6 @@ class Exact(PosteriorMethod):
 
 
 def _with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
-    """The kernel within the bounds of cheap fits: as little noise for many rows as for few."""
-    wide: Any = job.cheap.kernel if job.cheap else kernel
+    """The kernel within the bounds of small fits: as little noise for many rows as for few."""
+    wide: Any = job.thorough.kernel if job.thorough else kernel
     return wide.clone_with_theta(kernel.theta)

@@ -11,7 +11,7 @@ from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
 from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
-from skgp_sparse.inference.settings import CheapSearch, Settings
+from skgp_sparse.inference.settings import Settings, ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
 
 _ITERATIONS = 200  # of the small exact fit
@@ -40,7 +40,7 @@ class Job(NamedTuple):
     settings: Settings
     before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
     is_complete: bool = True  # whether there is something to learn
-    cheap: CheapSearch | None = None  # for settings, should an evaluation be cheap
+    thorough: ThoroughSearch | None = None  # for settings, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     tries_logarithms: bool = False  # of skewed columns
     plan: str = ""  # which method this is, and why, in words

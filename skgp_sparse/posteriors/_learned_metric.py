@@ -68,7 +68,7 @@ def _in_metric(job, metric, kernel):
     points, rows = job.points, job.rows.in_metric(metric)
     if points.are_given:
         points = points._replace(initialise=partial(_initial, points.initialise, metric))
-    other = job._replace(rows=rows, points=points, kernel=kernel, before=None, cheap=None)
+    other = job._replace(rows=rows, points=points, kernel=kernel, before=None, thorough=None)
     return other._replace(spreads=rows.scale()).with_priors(job.priors)
 
 

@@ -242,8 +242,8 @@ class NearestNeighborSearch:
 
     def _of_the_search(self, kernel):
         """The kernel with the bounds and the smoothness with which the search begins."""
-        if self.job.cheap:  # whose noise may be next to nothing
-            kernel = self.job.cheap.kernel.clone_with_theta(kernel.theta)
+        if self.job.thorough:  # whose noise may be next to nothing
+            kernel = self.job.thorough.kernel.clone_with_theta(kernel.theta)
         return with_nu(kernel, _AT_FIRST) if self.job.is_free else kernel
 
     def _mixed(self, best):

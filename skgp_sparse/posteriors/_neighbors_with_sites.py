@@ -226,7 +226,7 @@ class SiteSearch:
         scale = scale_of(kernel, metric, near.X.shape[1])
         places = scaled_inputs(kernel, metric, scale, near.X)
         near = near.with_neighbors(self.k_fit, places, self.n_jobs)
-        return replace(objective, near=near, chosen=None).settled(kernel, most, tol)
+        return replace(objective, near=near, chosen=None).after_sweeps(kernel, most, tol)
 
 
 def most_trained(n_features):

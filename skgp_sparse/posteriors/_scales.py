@@ -118,12 +118,12 @@ def _begun_at(job, start, positions, columns):
     ratio = (start.spreads / job.spreads)[columns]
     theta = start.theta if job.model.has_sites else _with_levels(job.kernel, start)
     kernel = _within(job.kernel, theta, positions, ratio)
-    cheap = job.cheap
-    if cheap is not None:
-        quiet = _within(cheap.kernel, theta, positions, ratio)
-        cheap = cheap._replace(kernel=quiet, starts=(_clipped(job.kernel.theta, kernel),))
+    thorough = job.thorough
+    if thorough is not None:
+        quiet = _within(thorough.kernel, theta, positions, ratio)
+        thorough = thorough._replace(kernel=quiet, starts=(_clipped(job.kernel.theta, kernel),))
     rows = max(job.settings.start_rows, _ROWS)  # fewer would not see it
-    job = job._replace(kernel=kernel, cheap=cheap, spreads=start.spreads)
+    job = job._replace(kernel=kernel, thorough=thorough, spreads=start.spreads)
     return job.with_settings(start_rows=rows).with_priors(job.priors)
 
 

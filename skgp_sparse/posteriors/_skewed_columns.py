@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import kernels
 from skgp_sparse._ground.warnings import collected
-from skgp_sparse.inference.settings import CheapSearch
+from skgp_sparse.inference.settings import ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
 
 _SKEWNESS, _FEW_VALUES = 1.0, 10  # above which a column is skewed, and no scale of a few grades
@@ -73,7 +73,7 @@ def _logs_of(x):
     return low, unit, np.log(np.std(logs) / np.std(x)), np.mean(logs), np.std(logs)
 
 
-def settled(job, columns):
+def with_logarithms(job, columns):
     """The job, whose skewed columns are on a scale of logarithms if the evidence says so."""
     is_open = job.tries_logarithms and job.before is None
     skew = skew_of(job.rows, columns) if is_open else None
@@ -82,8 +82,8 @@ def settled(job, columns):
     usual = np.log(job.rows.scale() / job.spreads)  # 0 but where far rows have moved spreads
     skew = skew._replace(shift=np.where(skew.shift == 0.0, 0.0, skew.shift + usual))
     other = job._replace(kernel=on_logs(job.kernel, skew))
-    if job.cheap is not None:
-        other = other._replace(cheap=_cheap_on_logs(job, skew))
+    if job.thorough is not None:
+        other = other._replace(thorough=_search_on_logs(job, skew))
     other = other.with_priors(job.priors)
     return other if _evidence(other) > _evidence(job) + _NATS else job
 
@@ -107,11 +107,11 @@ def on_logs(kernel, skew):
     return signal + kernel.k2 if has_noise else signal
 
 
-def _cheap_on_logs(job, skew):
-    """The `CheapSearch` of the other kernel, whose starts differ from the first in the noise."""
-    quiet = on_logs(job.cheap.kernel, skew)
+def _search_on_logs(job, skew):
+    """The `ThoroughSearch` of the other kernel, whose starts differ from the first in the noise."""
+    quiet = on_logs(job.thorough.kernel, skew)
     moved = on_logs(job.kernel, skew).theta - job.kernel.theta
-    return CheapSearch(quiet, tuple(start + moved for start in job.cheap.starts))
+    return ThoroughSearch(quiet, tuple(start + moved for start in job.thorough.starts))
 
 
 def _evidence(job):

@@ -34,7 +34,7 @@ def started_on_subsets(job, random_state):
         For `maximise`.
     """
     kernel, curvature, settings = job.kernel, None, job.settings
-    settings = settings._replace(tol=max(_TOL, settings.tol), progress=None, cheap=None)
+    settings = settings._replace(tol=max(_TOL, settings.tol), progress=None, thorough=None)
     n = len(job.rows)
     for starts, most in _SUBSETS:
         size = starts * settings.start_rows

@@ -10,7 +10,7 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine.predictions.feature_posterior import SparsePosterior
 from skgp_sparse._engine.predictions.normal_predictions import Normals
-from skgp_sparse._engine.sparse.normal_inputs import Gaps
+from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.latent_objective import LatentObjective
@@ -41,7 +41,7 @@ class UncertainInputs(PosteriorMethod):
             prior=Normals(X, rows.X_std**2),
             shift=np.zeros_like(X),
             log_ratio=np.zeros_like(X),
-            gaps=Gaps.everything(rows.n_targets),
+            missing=MissingTargets.everything(rows.n_targets),
             options=options,
         )
         fit = LBFGS().solve(objective, job.kernel, job.settings, random_state, job.model)

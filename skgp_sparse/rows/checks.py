@@ -14,8 +14,8 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse.rows.contents import check_dimensions, check_no_missing, check_numbers
-from skgp_sparse.rows.gaps import NO_GAPS, about_values, is_frame
 from skgp_sparse.rows.latitudes import check_latitudes
+from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, is_frame
 
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
 on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries are converted
@@ -47,7 +47,7 @@ class Rules(NamedTuple):
         options = {"multi_output": several, "y_numeric": not self.labels, "dtype": FLOATS}
         finite = "allow-nan" if self.may_miss else True
         names = [*X.columns] if is_frame(X) else self.names
-        with about_values(X, self.name, NO_GAPS):
+        with about_values(X, self.name, MISSING_REMEDY):
             X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
         check_latitudes(X, self.kernel, names, self.name)
         weight = check_sample_weight(sample_weight, X, all_rows)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._ground.validation import BOOLS
-from skgp_sparse.rows.gaps import is_frame, missing_among
+from skgp_sparse.rows.missing import is_frame, missing_among
 
 NUMBER, TIME, DURATION, CATEGORY = "a number", "a time", "a duration", "a category"
 TIME_OF_DAY, EMPTY = "a time of day", "a column without a value"

@@ -4,7 +4,7 @@ from datetime import date, time, timedelta
 
 import numpy as np
 
-from skgp_sparse.rows.gaps import is_frame, is_missing
+from skgp_sparse.rows.missing import is_frame, is_missing
 
 _TEXT = (str, bytes)
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from skgp_sparse._ground.warnings import TextColumnWarning, warn
-from skgp_sparse.rows.gaps import missing_among
+from skgp_sparse.rows.missing import missing_among
 
 _SHARE = 0.95  # of values that spell numbers or dates, and of rows that have a level of their own
 _FEWEST = 50  # rows of which levels tell that

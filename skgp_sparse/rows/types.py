@@ -15,7 +15,7 @@ from skgp_sparse.rows.columns import (
     columns_of,
     objects_of,
 )
-from skgp_sparse.rows.gaps import is_frame, is_missing, missing_among
+from skgp_sparse.rows.missing import is_frame, is_missing, missing_among
 from skgp_sparse.rows.text_columns import warn_of_text
 
 FROM_DTYPE = "from_dtype"

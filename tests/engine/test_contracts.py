@@ -391,7 +391,7 @@ OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
         *("method", "likelihood", "inner_iterations", "infer", "frozen_sites", "for_users"),
         *("bound", "options", "problem", "starts", "left", "metric", "total", "_densities"),
-        *("near", "sites", "settled", "cavities", "inner_state", "inner"),
+        *("near", "sites", "after_sweeps", "cavities", "inner_state", "inner"),
     },
     "model": {"method", "inner"},
     "method": {"spherical", "expectations"},

@@ -20,7 +20,7 @@ from skgp_sparse._engine.features.problem import Options, Problem
 from skgp_sparse._engine.predictions import normal_predictions
 from skgp_sparse._engine.predictions.normal_predictions import Normals
 from skgp_sparse._engine.sparse import collapsed, normal_inputs
-from skgp_sparse._engine.sparse.normal_inputs import Gaps, LatentProblem
+from skgp_sparse._engine.sparse.normal_inputs import LatentProblem, MissingTargets
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.latent_objective import LatentObjective
 
@@ -65,7 +65,7 @@ def golden(name):
         prior=prior,
         shift=shift,
         log_ratio=log_ratio,
-        gaps=Gaps.of_mask(ref.get("mask", np.ones(y.shape, dtype=bool))),
+        missing=MissingTargets.of_mask(ref.get("mask", np.ones(y.shape, dtype=bool))),
         options=Options(Jitter(float(ref["jitter"]), relative=False)),
     )
     return Golden(ref, kernel, objective, not is_fixed)
@@ -110,8 +110,8 @@ def test_bounds_of_new_rows_agree_with_ball_arithmetic(name, bound):
     case, (tolerance, of_gradient) = golden(name), tolerances(name)
     ref, mean, variance = case.ref, case.ref["mu_new"], case.ref["S_new"]
     posterior = case.at(bound).conclude(case.kernel).posterior
-    gaps = Gaps.of_mask(ref["mask_new"])
-    outer = normal_inputs.outer_products(posterior, gaps)
+    missing = MissingTargets.of_mask(ref["mask_new"])
+    outer = normal_inputs.outer_products(posterior, missing)
     value, gradient = normal_inputs.log_likelihoods(
         case.kernel,
         BOUNDS[bound],
@@ -119,7 +119,7 @@ def test_bounds_of_new_rows_agree_with_ball_arithmetic(name, bound):
         outer,
         table(ref["Y_new"]).everything(),
         Normals(mean, variance),
-        gaps,
+        missing,
     )
     divergence = 0.5 * np.sum(mean**2 + variance - np.log(variance) - 1.0, axis=1)
     of_log = variance * gradient["variance"] - 0.5 * (variance - 1.0)
@@ -136,19 +136,20 @@ def test_newer_bounds_are_tighter(name):
     assert values + ceiling == sorted(values + ceiling)
 
 
-def problem(n=300, p=3, d=2, m=7, seed=0, with_gaps=True):
+def problem(n=300, p=3, d=2, m=7, seed=0, with_missing=True):
     rng = np.random.RandomState(seed)
-    mask = rng.uniform(size=(n, p)) > 0.2 if with_gaps else np.ones((n, p), dtype=bool)
+    mask = rng.uniform(size=(n, p)) > 0.2 if with_missing else np.ones((n, p), dtype=bool)
     rows = table(rng.normal(size=(n, p)) * mask, rng.uniform(0.1, 0.3, n), rng.uniform(0.5, 2, n))
     inputs = Normals(rng.normal(size=(n, d)), rng.uniform(0.01, 0.5, (n, d)))
     kernel = ConstantKernel(1.3) * RBF([0.9, 1.4]) + WhiteKernel(0.1)
     basis = InducingBasis(rng.normal(size=(m, d)))
-    return LatentProblem(kernel, basis, rows, BOUNDS["titsias_new"], inputs, Gaps.of_mask(mask))
+    missing = MissingTargets.of_mask(mask)
+    return LatentProblem(kernel, basis, rows, BOUNDS["titsias_new"], inputs, missing)
 
 
 @pytest.mark.parametrize("bound", OBJECTIVES)
 def test_known_inputs_are_those_of_regression(bound):
-    latent = problem(n=60, with_gaps=False)._replace(bound=BOUNDS[bound])
+    latent = problem(n=60, with_missing=False)._replace(bound=BOUNDS[bound])
     X = latent.inputs.mean
     latent = latent._replace(inputs=Normals(X, np.zeros_like(X)))
     rows = replace(latent.rows, X=X)
@@ -173,10 +174,10 @@ def test_neither_blocks_nor_threads_nor_memory_matter(monkeypatch):
 
 def test_rows_without_observations_say_nothing_about_their_inputs():
     latent = problem(n=40)
-    patterns = latent.gaps.patterns.copy()
+    patterns = latent.missing.patterns.copy()
     patterns[3] = 0.0
     gradient = normal_inputs.value_and_gradient(
-        latent._replace(gaps=latent.gaps._replace(patterns=patterns))
+        latent._replace(missing=latent.missing._replace(patterns=patterns))
     ).gradient
     assert not gradient["mean"][3].any() and not gradient["variance"][3].any()
     assert gradient["mean"][4].any()
@@ -184,7 +185,7 @@ def test_rows_without_observations_say_nothing_about_their_inputs():
 
 def test_repeated_columns_share_their_gaps():
     mask = np.array([[1, 1, 0], [0, 0, 1], [1, 1, 1]], dtype=bool)
-    gaps = Gaps.of_mask(mask)
-    assert gaps.patterns.shape == (3, 2) and gaps.of_column[0] == gaps.of_column[1]
-    agree(gaps.patterns[:, gaps.of_column], mask, 0)
-    assert Gaps.of_mask(mask[2:]).patterns is None
+    missing = MissingTargets.of_mask(mask)
+    assert missing.patterns.shape == (3, 2) and missing.of_column[0] == missing.of_column[1]
+    agree(missing.patterns[:, missing.of_column], mask, 0)
+    assert MissingTargets.of_mask(mask[2:]).patterns is None

@@ -18,7 +18,7 @@ from skgp_sparse import BayesianGPLVM
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
 from skgp_sparse._engine.predictions.normal_predictions import Normals
-from skgp_sparse._engine.sparse.normal_inputs import Gaps
+from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference.latent_objective import LatentObjective
 from skgp_sparse.observations.latent_fits import LatentFit, in_order
@@ -94,12 +94,12 @@ def test_rows_are_placed_on_their_own(fitted):
 
 def test_missing_entries_are_found_again(fitted):
     X = curve(seed=1)[0]
-    gaps = X.copy()
-    gaps[np.arange(len(X)), np.arange(len(X)) % 5] = np.nan
-    mean, std = fitted.inverse_transform(*fitted.transform(gaps, return_std=True), return_std=True)
-    error = (mean - X)[np.isnan(gaps)]
+    holes = X.copy()
+    holes[np.arange(len(X)), np.arange(len(X)) % 5] = np.nan
+    mean, std = fitted.inverse_transform(*fitted.transform(holes, return_std=True), return_std=True)
+    error = (mean - X)[np.isnan(holes)]
     assert np.sqrt(np.mean(error**2)) < 0.1 * X.std()
-    assert np.mean(np.abs(error) < 3 * std[np.isnan(gaps)]) > 0.9
+    assert np.mean(np.abs(error) < 3 * std[np.isnan(holes)]) > 0.9
 
 
 @pytest.mark.second
@@ -118,10 +118,10 @@ def test_rows_without_entries_are_at_the_prior():
 @pytest.mark.second
 def test_missing_entries_of_the_training_rows():
     X, t = curve()
-    gaps = X.copy()
-    gaps[np.random.RandomState(1).uniform(size=X.shape) < 0.2] = np.nan
-    at = model(max_iter=300).fit(gaps)
-    error = (at.inverse_transform(at.embedding_) - X)[np.isnan(gaps)]
+    holes = X.copy()
+    holes[np.random.RandomState(1).uniform(size=X.shape) < 0.2] = np.nan
+    at = model(max_iter=300).fit(holes)
+    error = (at.inverse_transform(at.embedding_) - X)[np.isnan(holes)]
     assert np.median(np.abs(error)) < 0.1 * X.std()  # a row may have two places that explain it
 
 
@@ -213,7 +213,7 @@ def test_the_order_of_components_does_not_change_the_bound():
         prior=Normals(np.zeros((n, 3)), np.ones((n, 3))),
         shift=rng.normal(size=(n, 3)) * [0.1, 2.0, -1.0],
         log_ratio=rng.normal(size=(n, 3)),
-        gaps=Gaps.everything(4),
+        missing=MissingTargets.everything(4),
     )
     fit = LatentFit(objective, kernel, None)
     ordered = in_order(fit)

@@ -79,7 +79,7 @@ def test_without_time_a_fit_ends_at_once_with_a_valid_model(model):
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
-def test_a_race_without_time_has_one_trial(likelihood, monkeypatch):
+def test_a_selection_without_time_has_one_trial(likelihood, monkeypatch):
     monkeypatch.setattr(plan, "EXACT_ROWS", 100)
     model = SparseGPRegressor(likelihood=likelihood, time_limit=0, random_state=0).fit(X, Y)
     assert model.posterior_ == "neighbors" and len(model.selection_) == 1

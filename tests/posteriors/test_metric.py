@@ -241,7 +241,7 @@ def test_gradients_at_held_sites_are_central_differences(likelihood):
     prior = MetricPrior(W + 0.3, 0.5 + RNG.uniform(size=(R, D)), 0.01 * np.ones((R, D)))
     given = {"metric": W, "prior": prior}
     objective = LocalSiteObjective(near, np.zeros((2, N)), likelihood, None, None, N, **given)
-    function = VectorFunction(objective.settled(KERNEL, most=5), KERNEL)
+    function = VectorFunction(objective.after_sweeps(KERNEL, most=5), KERNEL)
     start = function.parameters.pack()
     assert len(start) == len(KERNEL.theta) + W.size + len(likelihood.theta)
     gradient = function(start)[1]
@@ -253,11 +253,11 @@ def test_gradients_at_held_sites_are_central_differences(likelihood):
 
 
 def objective_in(seen, y, likelihood):
-    """The objective of inputs as the kernel sees them, its sites settled."""
+    """The objective of inputs as the kernel sees them, after sweeps of its sites."""
     near = SiteRows(seen, np.arange(N), y, np.zeros(N), np.ones(N))
     near = near.with_neighbors(8, near.X / KERNEL.k1.k2.length_scale, 1)
     objective = LocalSiteObjective(near, np.zeros((2, N)), likelihood, None, None, N)
-    return objective.settled(KERNEL, most=5)
+    return objective.after_sweeps(KERNEL, most=5)
 
 
 def latent(n=500, seed=0):

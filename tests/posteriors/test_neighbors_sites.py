@@ -68,7 +68,7 @@ def test_sweeps_end_where_a_plain_loop_over_rows_does(likelihood):
     X, y = rows_of(likelihood, n=25)
     offset = np.linspace(-0.5, 0.5, 25) if likelihood.is_log_concave else np.zeros(25)
     objective = objective_of(likelihood, X, y, 24, offset=offset)
-    objective = objective.settled(KERNEL, most=100, tol=1e-24)
+    objective = objective.after_sweeps(KERNEL, most=100, tol=1e-24)
     sites, m, v = dense_sites(likelihood, X, y, offset)
     assert_allclose(objective.sites, sites, rtol=1e-6, atol=1e-6)
     value = likelihood.tilted(y, m + offset, v)[0].sum()
@@ -79,7 +79,7 @@ def test_sweeps_end_where_a_plain_loop_over_rows_does(likelihood):
 def test_gradients_at_held_sites_are_slopes_of_the_density(likelihood):
     X, y = rows_of(likelihood)
     kernel = KERNEL + WhiteKernel(0.05)
-    objective = objective_of(likelihood, X, y, 12, KERNEL).settled(kernel, most=5)
+    objective = objective_of(likelihood, X, y, 12, KERNEL).after_sweeps(kernel, most=5)
     objective = replace(objective, chosen=np.arange(0, 60, 2))
     gradient = objective.value_and_gradient(kernel).gradient
     for i, step in enumerate(1e-5 * np.eye(len(kernel.theta))):
@@ -95,7 +95,7 @@ def test_gradients_at_held_sites_are_slopes_of_the_density(likelihood):
 def test_precisions_are_positive_where_a_likelihood_is_not_log_concave():
     X, y = rows_of(StudentT(scale=0.3, level=0.0))
     y[::7] += 30.0
-    objective = objective_of(StudentT(scale=0.3, level=0.0), X, y, 20).settled(KERNEL, most=50)
+    objective = objective_of(StudentT(scale=0.3, level=0.0), X, y, 20).after_sweeps(KERNEL, most=50)
     assert np.all(objective.sites[1] > 0) and np.isfinite(objective.sites).all()
     assert objective.sites[1][::7].max() < 0.05 * np.median(objective.sites[1])
 
@@ -264,21 +264,21 @@ def test_sweeps_with_kernel_matrices_at_hand_are_those_without(together, monkeyp
     X, y = rows_of(Probit())
     kernel = KERNEL + WhiteKernel(0.05)
     monkeypatch.setattr(local_site_objective, "_ROWS_PER_SWEEP_BLOCK", together)
-    kept = objective_of(Probit(), X, y, 12).settled(kernel, most=4)
+    kept = objective_of(Probit(), X, y, 12).after_sweeps(kernel, most=4)
     monkeypatch.setattr(local_site_objective, "_KEPT", 0)
-    again = objective_of(Probit(), X, y, 12).settled(kernel, most=4)
+    again = objective_of(Probit(), X, y, 12).after_sweeps(kernel, most=4)
     assert np.array_equal(kept.sites, again.sites)
 
 
 @pytest.fixture
-def small_race(monkeypatch):
-    """Races of few rows and inducing points."""
+def small_selection(monkeypatch):
+    """Selections of few rows and inducing points."""
     monkeypatch.setattr("skgp_sparse.plan.EXACT_ROWS", 400)
     monkeypatch.setattr("skgp_sparse.plan.POINTS_OF_LABELS", 12)
 
 
 @pytest.mark.second
-def test_auto_predicts_labels_as_the_candidate_that_leads(small_race):
+def test_auto_predicts_labels_as_the_candidate_that_leads(small_selection):
     X, f, rng = counts(900)
     rough = np.sin(2.5 * X[:, 0]) + np.sin(2.5 * X[:, 1]) > 0
     linear = X[:, 0] + rng.normal(size=900) > 0
@@ -296,12 +296,12 @@ def test_auto_predicts_labels_as_the_candidate_that_leads(small_race):
 
 
 @pytest.mark.second
-def test_binary_problems_hold_one_race(small_race, monkeypatch):
+def test_binary_problems_select_together(small_selection, monkeypatch):
     X, f, _ = counts(500)
     waves = np.sin(4 * X)
     label = np.where(waves[:, 0] + waves[:, 1] > 0, 2, waves[:, 0] > waves[:, 1])
     given = {"random_state": 0, "max_iter": 8}
-    monkeypatch.setattr("skgp_sparse.posteriors._race._MOST_PROBLEMS", 2)
+    monkeypatch.setattr("skgp_sparse.posteriors._model_selection._MOST_PROBLEMS", 2)
     model = SparseGPClassifier(**given).fit(X, label)
     assert model.posterior_ == ["neighbors"] * 3
     assert [len(of_problem) >= 2 for of_problem in model.selection_] == [True, False, True]
@@ -314,7 +314,7 @@ def test_binary_problems_hold_one_race(small_race, monkeypatch):
 
 @pytest.mark.second(share=0.3)
 @pytest.mark.second
-def test_counts_have_a_race_and_streams_go_on_from_its_winner(small_race):
+def test_counts_have_a_selection_and_streams_go_on_from_its_winner(small_selection):
     X, _, rng = counts(1000)
     f = np.sin(4 * X[:, 0]) + np.sin(4 * X[:, 1])
     y = rng.poisson(np.exp(2.0 * f))

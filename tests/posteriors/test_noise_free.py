@@ -12,8 +12,8 @@ from skgp_sparse._ground.small_matrices import whitened
 from skgp_sparse.inference.parameter_vectors import if_possible
 from skgp_sparse.observations import heteroscedastic_noise as varying_noise
 from skgp_sparse.posteriors import _learned_metric
+from skgp_sparse.posteriors._model_selection import ExactRival, RivalOfPoints
 from skgp_sparse.posteriors._neighbor_search import NearestNeighborSearch
-from skgp_sparse.posteriors._race import ExactRival, RivalOfPoints
 
 POSTERIORS = "auto", "exact", "inducing", "fourier", "neighbors", "rows"
 FUNCTIONS = {
@@ -155,14 +155,14 @@ def test_a_search_of_neighbors_needs_one_start(monkeypatch):
         (["rival.fit"], True),
     ],
 )
-def test_who_fails_loses_the_race(monkeypatch, rival, failing, neighbors_win):
+def test_who_fails_is_not_selected(monkeypatch, rival, failing, neighbors_win):
     for name in failing:
         who, step = name.split(".")
         monkeypatch.setattr(NearestNeighborSearch if who == "neighbors" else rival, step, fail)
     monkeypatch.setattr("skgp_sparse.plan.EXACT_ROWS", 50)
     monkeypatch.setattr("skgp_sparse.plan.EXACT_QUIET", 50)
     limit = 5000 if rival is ExactRival else 50
-    monkeypatch.setattr("skgp_sparse.plan.EXACT_RACE", limit)
+    monkeypatch.setattr("skgp_sparse.plan.EXACT_RIVAL", limit)
     X, y = table(2, 200, "sine")
     noisy = y + np.random.RandomState(0).normal(size=len(y))
     model = check("auto", X, noisy, n_inducing="auto")

@@ -23,8 +23,8 @@ from skgp_sparse.posteriors._contract import Request
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet
 from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
+from skgp_sparse.posteriors._model_selection import PosteriorSelection
 from skgp_sparse.posteriors._names import Auto
-from skgp_sparse.posteriors._race import PosteriorRace
 from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
 
 FEW, SOME, MORE, MANY = (Facts(n, n) for n in (1000, 4000, 5200, 20_000))
@@ -46,8 +46,8 @@ def method_of(facts, posterior=None, **chosen):
         (FEW, {"inducing_init": np.zeros((3, 1))}, InducingPoints),
         (FEW._replace(is_differentiable=False), {}, InducingPoints),
         (FEW, {"has_sites": True}, InducingPoints),
-        (FEW._replace(n_levels=101), {"has_sites": True}, PosteriorRace),
-        (SOME, {}, PosteriorRace),
+        (FEW._replace(n_levels=101), {"has_sites": True}, PosteriorSelection),
+        (SOME, {}, PosteriorSelection),
         (SOME, {"bound": "titsias"}, ExactIfQuiet),
         (SOME, {"bound": "titsias", "has_sites": True}, InducingPoints),
         (SOME, {"optimizer": None}, InducingPoints),
@@ -56,7 +56,7 @@ def method_of(facts, posterior=None, **chosen):
         (MANY._replace(in_memory=False), {}, InducingPoints),
         (MANY, {"bound": "titsias"}, InducingPoints),
         (MANY, {"metric": 2}, Neighbors),
-        (MANY, {"metric": "full"}, PosteriorRace),
+        (MANY, {"metric": "full"}, PosteriorSelection),
         (FEW, {"metric": 2}, InLearnedMetric),
         (FEW._replace(n_distinct=4), {"metric": 2}, Exact),
         (MANY, {"metric": "full", "bound": "titsias"}, InLearnedMetric),
@@ -114,7 +114,7 @@ def test_inducing_points_that_are_given_are_no_concern_of_neighbours():
     assert type(method_of(FEW, posterior, inducing_init=np.zeros((3, 1)))) is Exact
 
 
-def test_the_exact_process_races_up_to_a_number_of_rows():
+def test_the_exact_process_is_the_rival_up_to_a_number_of_rows():
     assert type(method_of(SOME).rival) is Exact
     assert type(method_of(MORE).rival) is InducingPoints
     assert type(method_of(SOME, has_sites=True).rival) is InducingPoints

@@ -114,8 +114,8 @@ def present_moments(blocks, total_weight):
         unit = or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
         first, second, missing = 0.0, 0.0, np.zeros(origin.shape[1])
         for X, weight in blocks():
-            X, gaps = (X - origin) / unit, np.isnan(X)
-            X, missing = np.where(gaps, 0.0, X), missing + weight @ gaps
+            X, is_missing = (X - origin) / unit, np.isnan(X)
+            X, missing = np.where(is_missing, 0.0, X), missing + weight @ is_missing
             first, second = first + weight @ X, second + weight @ X**2
         total = np.maximum(total_weight - missing, np.finfo(float).tiny)
         mean = first / total

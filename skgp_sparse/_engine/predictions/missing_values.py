@@ -80,17 +80,17 @@ class PosteriorWithMissingValues(Posterior):
 
     def mean(self, X, n_jobs=1):
         """Mean, in the shape of that of the process."""
-        X, gaps = self._parts(X)
+        X, missing = self._parts(X)
         mean = self.posterior.mean(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(gaps):
+        for rows in self._blocks(missing):
             mean[rows] = self._each(self.posterior.mean(self._all(X[rows]), n_jobs)).mean(axis=0)
         return mean
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean and latent variance."""
-        X, gaps = self._parts(X)
+        X, missing = self._parts(X)
         mean, variance = self.posterior.mean_and_variance(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(gaps):
+        for rows in self._blocks(missing):
             moments = self.posterior.mean_and_variance(self._all(X[rows]), n_jobs)
             means, variances = map(self._each, moments)
             mean[rows] = means.mean(axis=0)
@@ -110,7 +110,7 @@ class PosteriorWithMissingValues(Posterior):
     def deviations(self, X, n_samples, random_state):
         """Latent samples minus the mean, each with values that are drawn."""
         X, mean = float64(X), self.mean(X)
-        of_gaps = np.random.RandomState(random_state.randint(2**31))
+        of_missing = np.random.RandomState(random_state.randint(2**31))
         drawn, parts = random_state.randint(_VALUES, size=n_samples), []
         for k in np.unique(drawn):
             own, filled = np.flatnonzero(drawn == k), self._filled(X, k)
@@ -121,7 +121,7 @@ class PosteriorWithMissingValues(Posterior):
         draws = np.concatenate(parts, axis=1)
         draws[:, np.argsort(drawn, kind="stable")] = draws.copy()
         noise = np.sqrt(self._noise(X, draws.ndim - 1))
-        normal = of_gaps.normal(size=(n_samples, *draws.shape[2:], len(X)))
+        normal = of_missing.normal(size=(n_samples, *draws.shape[2:], len(X)))
         return draws + np.moveaxis(normal, -1, 0) * noise.reshape(len(X), *[1] * (draws.ndim - 1))
 
     def _parts(self, X):
@@ -129,9 +129,9 @@ class PosteriorWithMissingValues(Posterior):
         X = float64(X)
         return X, lacks(X, self.values).any(axis=1)
 
-    def _blocks(self, gaps):
+    def _blocks(self, missing):
         """Numbers of rows that lack a value, in blocks."""
-        rows = np.flatnonzero(gaps)
+        rows = np.flatnonzero(missing)
         return [rows[block] for block in slices(len(rows), _ROWS_PER_BLOCK)]
 
     def _filled(self, X, k):

@@ -123,7 +123,7 @@ class Cores(tuple):
         return sum(core.log_normaliser() for core in self)
 
 
-def settle(problem, sites, to_natural):
+def sums_at_sites(problem, sites, to_natural):
     """`Sums` over the sites of all rows of a problem, (k, m, m) and (k, m), which stay as they are.
 
     Parameters

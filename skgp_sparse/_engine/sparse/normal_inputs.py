@@ -50,10 +50,10 @@ _TINY = np.finfo(float).tiny
 _FOOTPRINT = 2  # arrays of the largest kind that `kernels.expectations` holds
 
 
-class Gaps(NamedTuple):
+class MissingTargets(NamedTuple):
     """Which targets are missing: groups of columns, each of which was observed in some rows."""
 
-    patterns: np.ndarray | None  # (n, k) 1 where observed, otherwise 0; None: there is no gap
+    patterns: np.ndarray | None  # (n, k) 1 where observed, otherwise 0; None: there is none missing
     of_column: np.ndarray  # (p,) the group of a column
 
     @classmethod
@@ -70,7 +70,7 @@ class Gaps(NamedTuple):
         return cls(patterns.astype(np.float64), of_column.ravel())
 
     def of(self, rows):
-        """Missing targets of some rows, as `Gaps`."""
+        """Missing targets of some rows, as `MissingTargets`."""
         return self if self.patterns is None else self._replace(patterns=self.patterns[rows])
 
     def weights(self, weight, n):
@@ -87,7 +87,7 @@ class LatentProblem(NamedTuple):
     rows: Dataset
     bound: object
     inputs: Normals
-    gaps: Gaps
+    missing: MissingTargets
     options: Options = Options()
 
     def layout(self):
@@ -135,7 +135,7 @@ def value_and_gradient(problem, inputs=True):
     """
     features = problem.basis.at(problem.kernel, problem.options)
     value, posterior, slope, layout, waiting = _solve(problem, features, gradient=True)
-    outer = outer_products(posterior, problem.gaps)
+    outer = outer_products(posterior, problem.missing)
     run = partial(_backward_pass, problem, posterior, outer, slope)
     (theta_bar, Z_bar, VtV), left = problem.rows.visit(
         run, layout, _parts(problem, layout), waiting, spend=True
@@ -167,7 +167,7 @@ def mean_noise_and_residual(problem, rows):
     return np.mean(1.0 / latent.precision), np.mean(latent.residual)
 
 
-def log_likelihoods(kernel, bound, posterior, outer, block, inputs, gaps):
+def log_likelihoods(kernel, bound, posterior, outer, block, inputs, missing):
     """Bounds (n,) of the log likelihood of each row, the posterior held, and their gradient.
 
     Parameters
@@ -177,11 +177,11 @@ def log_likelihoods(kernel, bound, posterior, outer, block, inputs, gaps):
         Each row is reduced on its own.
     posterior : InducingPosterior
     outer : ndarray of shape (k, m, m)
-        `outer_products` of the gaps.
+        `outer_products` of the missing targets.
     block : Batch
         New rows, whose inputs are not read.
     inputs : Normals
-    gaps : Gaps
+    missing : MissingTargets
         Of the new rows.
 
     Returns
@@ -191,7 +191,7 @@ def log_likelihoods(kernel, bound, posterior, outer, block, inputs, gaps):
         With the blocks "mean" and "variance" (n, d).
     """
     latent = _latent_block(kernel, bound, posterior.features, posterior.Kinv, block, inputs)
-    row = _errors(posterior, outer, latent, block, gaps)
+    row = _errors(posterior, outer, latent, block, missing)
     penalty, slope = bound.reduce(row.n * latent.phi, np.maximum(row.n, _TINY))
     value = -0.5 * row.n * (LOG_2PI - np.log(latent.precision)) - penalty
     value -= 0.5 * latent.precision * row.q
@@ -200,8 +200,8 @@ def log_likelihoods(kernel, bound, posterior, outer, block, inputs, gaps):
 
 
 def _parts(problem, layout):
-    """Distributions and gaps of the rows of each block."""
-    return [(problem.inputs.of(rows), problem.gaps.of(rows)) for rows in layout.blocks]
+    """Distributions and missing targets of the rows of each block."""
+    return [(problem.inputs.of(rows), problem.missing.of(rows)) for rows in layout.blocks]
 
 
 def _solve(problem, features, gradient):
@@ -211,7 +211,7 @@ def _solve(problem, features, gradient):
     keep = layout.whole if gradient else [False] * len(layout.blocks)
     (*sums, CaC), waiting = problem.rows.visit(run, layout, _parts(problem, layout), keep=keep)
     sums = Sums(sums[0] + features.T @ CaC @ features.T.T, *sums[1:])
-    of_column = problem.gaps.of_column
+    of_column = problem.missing.of_column
     columns = [np.flatnonzero(of_column == g) for g in range(of_column.max() + 1)]
     v, TB, value = np.empty(sums.Vay.shape), [], -0.5 * np.sum(sums.yay)
     for g, mine in enumerate(columns):
@@ -239,11 +239,11 @@ def _latent_block(kernel, bound, features, Kinv, block, inputs):
 
 def _forward_pass(problem, features, Kinv, read, part):
     """Sums over the rows of a block: those of `Sums` for each group, and ``Σ a C``."""
-    (inputs, gaps), block = part, read()
+    (inputs, missing), block = part, read()
     latent = _latent_block(problem.kernel, problem.bound, features, Kinv, block, inputs)
-    weights = gaps.weights(block.weight, len(block.y))
+    weights = missing.weights(block.weight, len(block.y))
     a = weights * latent.precision[:, None]
-    ay = a[:, gaps.of_column] * block.y
+    ay = a[:, missing.of_column] * block.y
     sums = Sums(
         np.array([weighted_gram(latent.V, one) for one in a.T]),
         latent.V.T @ ay,
@@ -256,21 +256,21 @@ def _forward_pass(problem, features, Kinv, read, part):
     return (*sums, latent.expected.sums(a)), latent
 
 
-def outer_products(posterior, gaps):
+def outer_products(posterior, missing):
     """Sums of ``u uᵀ`` (k, m, m) over columns that were observed together."""
-    groups = range(gaps.of_column.max() + 1)
-    parts = (posterior.u[:, gaps.of_column == group] for group in groups)
+    groups = range(missing.of_column.max() + 1)
+    parts = (posterior.u[:, missing.of_column == group] for group in groups)
     return np.array([part @ part.T for part in parts])
 
 
-def _errors(posterior, outer, latent, block, gaps):
+def _errors(posterior, outer, latent, block, missing):
     """The `Errors` of a block."""
-    weights = gaps.weights(block.weight, len(block.y))
+    weights = missing.weights(block.weight, len(block.y))
     shape = len(outer), len(posterior.A)
     together = np.zeros(shape)
-    np.add.at(together, (gaps.of_column, posterior.of_column), 1.0)
+    np.add.at(together, (missing.of_column, posterior.of_column), 1.0)
     counts, e = weights @ together, block.y - latent.V @ posterior.v
-    we = weights[:, gaps.of_column] * e
+    we = weights[:, missing.of_column] * e
     BV = sum(one[:, None] * (latent.V @ Binv) for one, Binv in zip(counts.T, posterior.Binv))
     inner = latent.expected.inner(np.concatenate([posterior.A, outer]))
     q = row_dots(we, e) + row_dots(BV, latent.V) + row_dots(counts, inner[:, : len(posterior.A)])
@@ -290,11 +290,11 @@ def _pull(posterior, outer, latent, row, reduce_slope):
 
 def _backward_pass(problem, posterior, outer, reduce_slope, read, part, latent):
     """Gradients through the rows of a block, ``Σ t G``, and the gradient wrt the rows."""
-    (inputs, gaps), block = part, read()
+    (inputs, missing), block = part, read()
     latent = latent or _latent_block(
         problem.kernel, problem.bound, posterior.features, posterior.Kinv, block, inputs
     )
-    row = _errors(posterior, outer, latent, block, gaps)
+    row = _errors(posterior, outer, latent, block, missing)
     bars, t = _pull(posterior, outer, latent, row, reduce_slope)
     precision, T = latent.precision, posterior.features.T
     noise_bar = precision * (0.5 * precision * row.q - 0.5 * row.n - t * latent.residual)

@@ -1,4 +1,4 @@
-"""The race of "auto" with Gaussian noise: subsets, the exact rival, and who leaves when."""
+"""The model selection of "auto" with Gaussian noise: subsets, the exact rival, who leaves when."""
 
 import pickle
 import warnings
@@ -14,8 +14,9 @@ from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.hyperpriors import NO_PRIOR
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.posteriors import _race, _subsets
+from skgp_sparse.posteriors import _subsets
 from skgp_sparse.posteriors._exact import Exact
+from skgp_sparse.posteriors._model_selection import ExactRival, RivalOfPoints, ValidationSet
 from skgp_sparse.posteriors._neighbor_search import NearestNeighborSearch
 from skgp_sparse.posteriors._validation_set import ValidationScore
 
@@ -30,7 +31,7 @@ def additive(n, noise=0.3, seed=0):
 
 @pytest.fixture
 def soon_many(monkeypatch):
-    """Few rows are many, so that there is a race."""
+    """Few rows are many, so that there is a selection."""
     monkeypatch.setattr(plan, "EXACT_ROWS", 100)
     monkeypatch.setattr(plan, "EXACT_QUIET", 100)
 
@@ -50,13 +51,13 @@ def test_the_exact_process_wins_where_near_rows_say_little(soon_many):
 def test_the_density_of_the_exact_rival_is_that_of_leaving_rows_out(soon_many, monkeypatch):
     X, y = additive(160)
     judged = []
-    judge = _race.ValidationSet.score
+    judge = ValidationSet.score
 
     def keep(self, name, mean, variance):
         judged.append((self.block.X, mean[:, 0], variance))
         return judge(self, name, mean, variance)
 
-    monkeypatch.setattr(_race.ValidationSet, "score", keep)
+    monkeypatch.setattr(ValidationSet, "score", keep)
     monkeypatch.setattr(NearestNeighborSearch, "first", lambda *_: None)
     model = SparseGPRegressor(random_state=0, noise="constant").fit(X, y)
     held, mean, variance = judged[0]
@@ -73,16 +74,16 @@ def test_the_density_of_the_exact_rival_is_that_of_leaving_rows_out(soon_many, m
 def test_the_exact_process_loses_ties_and_inducing_points_win_them():
     rows, count = np.zeros(100), np.ones(100)
     tie = ValidationScore(rows, count), ValidationScore(rows, count)
-    assert not _race.ExactRival.wins(*tie) and _race.RivalOfPoints.wins(*tie)
+    assert not ExactRival.wins(*tie) and RivalOfPoints.wins(*tie)
     ahead = ValidationScore(rows + 1.0, count), ValidationScore(rows, count)
-    assert _race.ExactRival.wins(*ahead) and not _race.RivalOfPoints.wins(*ahead[::-1])
+    assert ExactRival.wins(*ahead) and not RivalOfPoints.wins(*ahead[::-1])
     both = ValidationScore.joined(ahead)
     assert len(both.of_rows) == 200 and both.density == 0.5
 
 
 @pytest.mark.second
 def test_more_rows_have_no_exact_rival(soon_many, monkeypatch):
-    monkeypatch.setattr(plan, "EXACT_RACE", 200)
+    monkeypatch.setattr(plan, "EXACT_RIVAL", 200)
     X, y = additive(400)
     model = SparseGPRegressor(random_state=0).fit(X, y)
     names = [candidate.name for candidate in model.selection_]

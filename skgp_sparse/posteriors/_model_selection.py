@@ -1,14 +1,14 @@
-"""The race of "auto": which posterior predicts rows best that were held out or left out.
+"""The model selection of "auto": which posterior predicts rows best that were held or left out.
 
-Neighbours race against the exact process up to some thousand rows, against inducing points above
-and wherever rows have a likelihood, whose log predictive density decides. Everybody begins with the
+The rival of neighbours is the exact process up to some thousand rows, inducing points above and
+wherever rows have a likelihood, whose log predictive density decides. Everybody begins with the
 same hyperparameters of few rows, and the winner goes on from its trial. Who is far behind after the
 first trial leaves, so that no one looks for a better metric in vain. The exact process needs no fit
 of its own: its trial is one factorisation, whose leave-one-out densities are those of the rows held
 out, and it is the fit. It loses ties, as its predictions cost more; inducing points win them, as
 they gain by the iterations that follow. No rule asks how long something took.
 
-Of several binary problems some hold one race for all: a few rows of one problem tell little.
+Of several binary problems some select for all: a few rows of one problem tell little.
 """
 
 from copy import deepcopy
@@ -34,10 +34,10 @@ _OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in unit
 _BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
 _ITERATIONS = 10  # of the second trial of inducing points
 _SOME_ROWS, _ON_SOME, _ON_ALL = 3000, 40, 5  # iterations of inducing points on some rows, on all
-_MOST_PROBLEMS = 3  # that hold a race for all
+_MOST_PROBLEMS = 3  # that select for all
 
 
-class PosteriorRace(PosteriorMethod):
+class PosteriorSelection(PosteriorMethod):
     """The posterior of neighbours or that of a rival: the one that wins.
 
     Parameters
@@ -53,27 +53,27 @@ class PosteriorRace(PosteriorMethod):
 
     def fit(self, job, random_state):
         """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
-        one = Race(job, random_state)
+        one = ModelSelection(job, random_state)
         one.run()
         return one.fit(one.rival.wins(one.of_rival, one.of_neighbors))
 
 
 def agree(jobs, random_states, run):
-    """The jobs, one race for all of which is over where there are several; its candidates.
+    """The jobs, with one method selected for all where there are several, and its candidates.
 
     See `agreed` for the parameters.
     """
-    are_open = [isinstance(job.posterior_method, PosteriorRace) for job in jobs]
+    are_open = [isinstance(job.posterior_method, PosteriorSelection) for job in jobs]
     numbers = [k for k, is_open in enumerate(are_open) if is_open]
     if len(numbers) < 2:
         return jobs, {}
     some = [jobs[k].within(2) for k in numbers]
     method, found = agreed(some, [random_states[k] for k in numbers], run)
-    settled = [
+    decided = [
         job._replace(posterior_method=method) if is_open else job
         for job, is_open in zip(jobs, are_open)
     ]
-    return settled, {numbers[k]: candidates for k, candidates in found.items()}
+    return decided, {numbers[k]: candidates for k, candidates in found.items()}
 
 
 def agreed(jobs, random_states, run):
@@ -96,20 +96,20 @@ def agreed(jobs, random_states, run):
     last, most = len(jobs) - 1, min(_MOST_PROBLEMS, len(jobs))
     some = [round(k * last / (most - 1)) for k in range(most)]
 
-    def raced(k):
+    def selected(k):
         with collected():  # the fits that follow warn
-            one = Race(jobs[k], deepcopy(random_states[k]))
+            one = ModelSelection(jobs[k], deepcopy(random_states[k]))
             one.run()
         return one
 
-    races = list(run(raced, some))
-    neighbors = ValidationScore.joined(one.of_neighbors for one in races)
-    rivals = ValidationScore.joined(one.of_rival for one in races)
-    method = InducingPoints() if races[0].rival.wins(rivals, neighbors) else Neighbors()
-    return method, {k: one.candidates for k, one in zip(some, races)}
+    selections = list(run(selected, some))
+    neighbors = ValidationScore.joined(one.of_neighbors for one in selections)
+    rivals = ValidationScore.joined(one.of_rival for one in selections)
+    method = InducingPoints() if selections[0].rival.wins(rivals, neighbors) else Neighbors()
+    return method, {k: one.candidates for k, one in zip(some, selections)}
 
 
-class Race:
+class ModelSelection:
     """Neighbours and their rival, who predict rows of a `Job` that are held out.
 
     Parameters

@@ -26,7 +26,7 @@ def is_missing(value):
     return value is None or value is np.ma.masked or type(value).__name__ == "NAType"
 
 
-NO_GAPS = (
+MISSING_REMEDY = (
     "Missing values need kernel=None, or a kernel with Missing around each part that sees them, "
     "and arrays or data frames with such rows in fit. X_std, a metric, posterior='fourier', "
     "partial_fit, sources and clusters take none. Otherwise, impute them, for example by "
@@ -73,18 +73,19 @@ def _first(X, is_one):
     return list(X.columns)[j] if is_frame(X) else j, int(counts[j])
 
 
-def check_gaps(X, kernel, names, name, during):
+def check_missing(X, kernel, names, name, during):
     """Raise if a value is missing in a column that a kernel sees without `Missing`.
 
     `during`: what the kernel knows from, for the message.
     """
-    gaps = np.isnan(X)
-    if not gaps.any():
+    missing = np.isnan(X)
+    if not missing.any():
         return
-    wrong = np.flatnonzero(gaps.any(axis=0) & kernels.bare(kernel, X.shape[1]))
+    wrong = np.flatnonzero(missing.any(axis=0) & kernels.bare(kernel, X.shape[1]))
     if len(wrong):
         j = wrong[0]
+        count = missing[:, j].sum()
         raise ValueError(
-            f"Input X contains NaN: column {names[j]!r} of {name} has {gaps[:, j].sum()} missing "
+            f"Input X contains NaN: column {names[j]!r} of {name} has {count} missing "
             f"values, but {during}"
         )
