@@ -4,7 +4,7 @@ import numpy as np
 
 from skgp_sparse._engine.predictions.posterior_with_drift import PosteriorWithDrift
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import is_auto
+from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse.explain.weighted_means import Calibration, WeightedMean
 from skgp_sparse.parameters.mean_functions import LinearMean, MeanFunction, linear_regression
 
@@ -75,11 +75,12 @@ class FittedMean:
         mean, name = self.mean, type(self).__name__
         if mean is None or is_auto(mean):
             return
+        adds_columns = is_name(mean, "linear") or self.kernel is not None
         reasons = {
             "an array or a data frame": not is_here,
             "inputs that are known, without X_std": rows.X_std is not None,
             "no offset": getattr(rows, "offset", None) is not None,
-            "inducing_init to be a name": not isinstance(self.inducing_init, str),
+            "inducing_init to be a name": adds_columns and not isinstance(self.inducing_init, str),
         }
         for reason, is_wrong in reasons.items():
             if is_wrong:
