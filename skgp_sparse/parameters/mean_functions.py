@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import has_fit_parameter
 
@@ -30,6 +30,7 @@ N_FOLDS, FEWEST_ROWS = 5, 10
 _OF_TREES = ("HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees")
 _MOST_LEVELS = 255  # of a category that boosting takes
 _STOPPED_EARLY, _MOST_TREES = 10_000, 300  # rows of which boosting leaves some out to stop early
+_FEWEST_OF_A_CLASS = 10  # of which some can be left out to stop early
 _OF_SEVERAL_CLASSES = {"learning_rate": 0.2, "max_iter": 50}  # half of the time, as good
 _LEAST_PROBABILITY = 1e-6
 _LEAST_SHARE = 1e-6  # of the mean of targets, below which no logarithm is taken
@@ -253,6 +254,8 @@ def boosting(rows, parameters, codes, seed):
     if len(rows) > _STOPPED_EARLY:
         options["max_iter"] = _MOST_TREES
     if rows.classes is not None:
+        is_plenty = np.bincount(rows.y.ravel()).min() >= _FEWEST_OF_A_CLASS
+        options["early_stopping"] = "auto" if is_plenty else False
         steps = _OF_SEVERAL_CLASSES if len(rows.classes) > 2 else {}
         return HistGradientBoostingClassifier(**options | steps)
     return HistGradientBoostingRegressor(loss=_loss(parameters.likelihood), **options)
@@ -293,7 +296,8 @@ def _fitted(template, form, chosen, rows, parameters):
         one = template if len(np.unique(y)) > 1 else DummyClassifier()  # which takes one class
         classifier = clone(one).fit(X, y.ravel(), **weight)
         return MeanFunction((classifier,), len(rows.classes))
-    estimators = tuple(clone(template).fit(X, column, **weight) for column in y.T)
+    one = template if np.any(y) else DummyRegressor()  # zero counts tell losses no rate
+    estimators = tuple(clone(one).fit(X, column, **weight) for column in y.T)
     is_positive = not is_gaussian(parameters.likelihood)
     is_positive = is_positive and domain_of(parameters.likelihood).is_never_negative
     least = _LEAST_SHARE * max(np.average(y), np.finfo(float).tiny) if is_positive else None

@@ -558,3 +558,20 @@ def test_a_class_may_have_one_row(mean):
     probabilities = model.predict_proba(QUERIES)
     assert_allclose(probabilities.sum(axis=1), 1.0)
     assert np.all(probabilities[:, 1] > 0.8)
+
+
+@pytest.mark.second(share=0.1)
+def test_boosting_takes_many_rows_with_a_rare_class():
+    X = np.random.RandomState(0).uniform(size=(10_500, 2))
+    labels = (X[:, 0] > 0.5).astype(int)
+    labels[0] = 2
+    options = {"n_inducing": 10, "max_iter": 2, "solver": "lbfgs"}
+    model = SparseGPClassifier(mean="boosting", random_state=0, **options)
+    assert np.isfinite(model.fit(X, labels).predict_proba(X[:5])).all()
+
+
+def test_boosting_takes_counts_that_are_nearly_all_zero():
+    X, counts = np.linspace(0, 1, 220)[:, None], np.zeros(220)
+    counts[100] = 1
+    model = SparseGPRegressor(likelihood="poisson", mean="boosting", random_state=0)
+    assert np.isfinite(model.fit(X, counts).predict(X[:5])).all()
