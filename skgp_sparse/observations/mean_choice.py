@@ -26,7 +26,13 @@ from skgp_sparse.explain.leave_one_out import (
 )
 from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, WeightedMean, calibrated
 from skgp_sparse.observations.observation_model import ObservationModel
-from skgp_sparse.parameters.mean_functions import LinearMean, MeanFunction, cross_fitted, linear
+from skgp_sparse.parameters.mean_functions import (
+    N_FOLDS,
+    LinearMean,
+    MeanFunction,
+    cross_fitted,
+    linear,
+)
 from skgp_sparse.solvers import Fit
 
 FEWEST_ROWS = 200  # of which a fifth tells enough of a mean
@@ -90,7 +96,7 @@ def fit_with_mean(
             _refuse(found, mean)
         return found
     function, latent = None, None
-    if _is_chosen(found) or (is_auto(mean) and _may_have_mean(found, rows)):
+    if _is_chosen(found) or (is_auto(mean) and _may_have_mean(found, rows, groups)):
         function, latent = _cross_fitted(found.family, rows, groups)
     if rows.classes is not None:
         return _of_labels(found, rows, function, latent)
@@ -138,12 +144,14 @@ def _refuse(found, mean):
     )
 
 
-def _may_have_mean(found, rows):
+def _may_have_mean(found, rows, groups):
     """Whether "auto" looks for a mean: where there is enough to learn from, and time."""
     n_fits = rows.n_targets if rows.classes is None else len(rows.classes)
     is_open = found.family.parameters.optimizer is not None and rows.offset is None
     is_open = is_open and found.family.deadline.left() > 0.0
-    return is_open and n_fits * rows.X.size <= _MOST_NUMBERS
+    is_open = is_open and n_fits * rows.X.size <= _MOST_NUMBERS
+    is_open = is_open and (groups is None or len(np.unique(groups)) >= N_FOLDS)
+    return is_open and rows.distinct(most=FEWEST_ROWS) is None
 
 
 # -- numbers ---------------------------------------------------------------------------

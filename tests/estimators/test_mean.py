@@ -575,3 +575,15 @@ def test_boosting_takes_counts_that_are_nearly_all_zero():
     counts[100] = 1
     model = SparseGPRegressor(likelihood="poisson", mean="boosting", random_state=0)
     assert np.isfinite(model.fit(X, counts).predict(X[:5])).all()
+
+
+def test_many_rows_of_few_different_ones_have_no_mean():
+    X = np.random.RandomState(0).randint(3, size=(400, 2)).astype(float)
+    model = SparseGPRegressor(random_state=0).fit(X, X[:, 0])
+    assert model.mean_ is None and model.predict(X[:3]) == pytest.approx(X[:3, 0], abs=0.1)
+
+
+def test_rows_of_one_group_have_no_mean():
+    X = np.random.RandomState(0).uniform(size=(250, 2))
+    model = SparseGPRegressor(random_state=0).fit(X, X[:, 0] > 0.5, groups=np.zeros(250))
+    assert model.mean_ is None

@@ -126,10 +126,10 @@ def test_rows_without_weight_are_as_if_left_away():
 
 
 def test_groups_are_left_out_together():
-    groups = np.repeat(np.arange(30), 3)
-    shared = RNG.normal(size=30)[groups]  # what rows of a group have in common
-    X = np.column_stack([groups + 0.01 * RNG.normal(size=N), RNG.uniform(size=N)])
-    y = shared + 0.1 * RNG.normal(size=N)
+    rng, groups = np.random.RandomState(0), np.repeat(np.arange(30), 3)
+    shared = rng.normal(size=30)[groups]  # what rows of a group have in common
+    X = np.column_stack([groups + 0.01 * rng.normal(size=N), rng.uniform(size=N)])
+    y = shared + 0.1 * rng.normal(size=N)
     mean = RandomForestRegressor(20, random_state=0)
     together = SparseGPRegressor(mean=mean, random_state=0).fit(X, y, groups=groups)
     apart = SparseGPRegressor(mean=mean, random_state=0).fit(X, y)
@@ -140,8 +140,7 @@ def test_groups_are_left_out_together():
         predicted = predicted if fit.rows.places is None else predicted[fit.rows.places]
         return np.corrcoef(predicted, y)[0, 1]
 
-    assert correlation(apart) > 0.6
-    assert correlation(together) < 0.5
+    assert correlation(apart) > correlation(together) + 0.2
 
 
 def test_folds_have_whole_groups():

@@ -102,7 +102,7 @@ def fitted():
     X, y = table(330, 4, seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)  # to end early is no failure
-        return X, y, SparseGPClassifier(random_state=0, n_inducing=12).fit(X, y)
+        return X, y, SparseGPClassifier(mean=None, random_state=0, n_inducing=12).fit(X, y)
 
 
 def test_problems_begin_together_and_go_on_alone(fitted):
@@ -115,14 +115,14 @@ def test_problems_begin_together_and_go_on_alone(fitted):
 
 def test_fits_are_the_same_whatever_n_jobs_is(fitted):
     X, y, model = fitted  # problems side by side
-    again = SparseGPClassifier(random_state=0, n_inducing=12, n_jobs=1).fit(X, y)
+    again = SparseGPClassifier(mean=None, random_state=0, n_inducing=12, n_jobs=1).fit(X, y)
     assert_array_equal(again.kernel_.theta, model.kernel_.theta)
     assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
 def test_posteriors_are_those_of_fits_with_the_same_hyperparameters():
     X, y = table(310, 3, seed=1)
-    model = SparseGPClassifier(random_state=0, n_inducing=10, max_iter=5, tol=1e-8)
+    model = SparseGPClassifier(mean=None, random_state=0, n_inducing=10, max_iter=5, tol=1e-8)
     with pytest.warns(ConvergenceWarning):
         model.fit(X, y)
     found = [
@@ -138,7 +138,7 @@ def test_posteriors_are_those_of_fits_with_the_same_hyperparameters():
 
 def test_some_of_many_classes_begin_for_all():
     X, y = table(310, 9, seed=3)
-    model = SparseGPClassifier(random_state=0, n_inducing=20, max_iter=4)
+    model = SparseGPClassifier(mean=None, random_state=0, n_inducing=20, max_iter=4)
     with pytest.warns(ConvergenceWarning):
         model.fit(X, y)
     assert len(model.kernel_.kernels) == 9
@@ -148,7 +148,7 @@ def test_some_of_many_classes_begin_for_all():
 def test_an_early_end_that_was_asked_for_is_told():
     X, y = table(310, 3)
     with pytest.warns(ConvergenceWarning, match="now 2"):
-        model = SparseGPClassifier(random_state=0, n_inducing=10, max_iter=2).fit(X, y)
+        model = SparseGPClassifier(mean=None, random_state=0, n_inducing=10, max_iter=2).fit(X, y)
     assert model.n_iter_ == 2
 
 
