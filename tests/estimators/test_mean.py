@@ -126,7 +126,7 @@ def test_linear_takes_categories_and_missing_values():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame["kind"] = pd.Categorical(np.where(X[:, 0] > 0.5, "low", "high"))
     frame.loc[::9, "b"] = np.nan
-    y = 5 * X[:, 2] + 2.0 * (X[:, 0] > 0.5) + 0.1 * RNG.normal(size=N)
+    y = 5 * X[:, 2] + 2.0 * (X[:, 0] > 0.5) + 0.1 * np.random.RandomState(1).normal(size=N)
     model = SparseGPRegressor(mean="linear", random_state=0).fit(frame[:80], y[:80])
     assert np.isfinite(model.predict(frame[80:])).all()
     assert model.score(frame[80:], y[80:]) > 0.8
@@ -135,7 +135,11 @@ def test_linear_takes_categories_and_missing_values():
 
 
 def test_other_models_are_external_drifts():
-    y = 4 * (PLACES[:, 0] > 2002) + np.sin(3 * PLACES[:, 1]) + 0.1 * RNG.normal(size=80)
+    y = (
+        4 * (PLACES[:, 0] > 2002)
+        + np.sin(3 * PLACES[:, 1])
+        + 0.1 * np.random.RandomState(1).normal(size=80)
+    )
     trees = RandomForestRegressor(30, random_state=0)
     model = SparseGPRegressor(RBF(), mean=trees, random_state=0).fit(PLACES, y)
     assert type(model.mean_) is RandomForestRegressor
@@ -277,7 +281,7 @@ def test_several_targets_have_weights_of_their_own():
 
 
 def test_counts_have_a_weighted_mean_of_latent_values():
-    counts = RNG.poisson(np.exp(1.0 + STEPS))
+    counts = np.random.RandomState(1).poisson(np.exp(1.0 + STEPS))
     options = {"likelihood": "poisson", "random_state": 0}
     model = SparseGPRegressor(mean="boosting", **options).fit(X[:200], counts[:200])
     alone = SparseGPRegressor(mean=None, **options).fit(X[:200], counts[:200])
@@ -527,7 +531,7 @@ def test_two_groups_are_enough_and_one_is_not():
 def test_a_drift_beside_times_and_places_on_a_sphere(mean):
     n = 60
     frame = pd.DataFrame({"east": 90 * X[:n, 0], "north": 60 * X[:n, 1]})
-    y = 0.1 * frame["north"] + 0.1 * RNG.normal(size=n)
+    y = 0.1 * frame["north"] + 0.1 * np.random.RandomState(1).normal(size=n)
     places = Columns(Sphere(Matern()), ["east", "north"])
     model = SparseGPRegressor(places, mean=mean, random_state=0).fit(frame, y)
     assert np.corrcoef(model.predict(frame), y)[0, 1] > 0.9

@@ -45,7 +45,7 @@ def test_loo_predict_is_a_weighted_mean():
 
 
 def test_rows_are_predicted_by_fits_without_them():
-    noise = RNG.normal(size=N)
+    noise = np.random.RandomState(1).normal(size=N)
     forest = RandomForestRegressor(30, random_state=0)  # which learns noise by heart
     model = SparseGPRegressor(mean=forest, random_state=0).fit(X, noise)
     in_order = model._fits[0].mean.predictions
@@ -80,7 +80,7 @@ def test_weights_are_those_of_least_squares():
 
 
 def test_weights_of_rows_are_copies():
-    weight = RNG.randint(1, 4, N)
+    weight = np.random.RandomState(1).randint(1, 4, N)
     again = np.repeat(np.arange(N), weight)
     model = SparseGPRegressor(mean=MEAN, random_state=0)
     weighted = clone(model).fit(X, Y, weight)
@@ -93,7 +93,7 @@ def test_weights_of_rows_are_copies():
 
 @pytest.mark.second(share=0.1)
 def test_the_order_of_rows_has_no_influence():
-    order = RNG.permutation(N)
+    order = np.random.RandomState(1).permutation(N)
     for model, y in (
         (SparseGPRegressor(mean=MEAN, random_state=0), Y),
         (SparseGPRegressor(mean="boosting", random_state=0), Y),
@@ -153,7 +153,7 @@ def test_folds_have_whole_groups():
             seen.append(set(X[:, 0]))
             return super().fit(X, y, sample_weight)
 
-    groups = RNG.randint(0, 12, N).astype(str)
+    groups = np.random.RandomState(1).randint(0, 12, N).astype(str)
     rows = np.column_stack([np.arange(N), X])
     SparseGPRegressor(mean=Watched(max_iter=3), random_state=0).fit(rows, Y, groups=groups)
     assert len(seen) == 6 and len(seen[-1]) == N
