@@ -52,7 +52,7 @@ def test_rows_are_predicted_by_fits_without_them():
     if model._fits[0].rows.places is not None:
         in_order = in_order[model._fits[0].rows.places]
     predicted = model._units.inverse(in_order)[:, 0]
-    assert abs(np.corrcoef(predicted, noise)[0, 1]) < 0.3
+    assert abs(np.corrcoef(predicted, noise)[0, 1]) < 0.4  # four standard errors of no correlation
     assert np.corrcoef(model.mean_.predict(X), noise)[0, 1] > 0.8
 
 
