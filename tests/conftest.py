@@ -49,6 +49,7 @@ from skgp_sparse._engine.features.problem import Options, Problem
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
 from skgp_sparse.inference.site_loop import SiteUpdate
+from skgp_sparse.observations import mean_choice
 
 threadpool_limits(1)  # for good, where NumPy was there before
 
@@ -187,3 +188,9 @@ def _without_axis(numbers):
     """Numbers (..., k, n) of every row as an array, (..., n) where k is 1."""
     numbers = np.asarray(numbers)
     return numbers[..., 0, :] if numbers.ndim > 1 and numbers.shape[-2] == 1 else numbers
+
+
+@pytest.fixture
+def without_means(monkeypatch):
+    """Default fits have neither a mean nor a calibration, as those of sources and clusters."""
+    monkeypatch.setattr(mean_choice, "FEWEST_ROWS", np.inf)

@@ -108,12 +108,38 @@ class Calibration(NamedTuple):
     function: MeanFunction | None = None
 
     def at(self, probabilities: Array, X: Array) -> Array:
-        """Probabilities (n, n_classes) of queries (n, d), from those of the processes."""
+        """Calibrate probabilities of queries.
+
+        Parameters
+        ----------
+        probabilities : ndarray of shape (n, n_classes)
+            Those of the processes.
+        X : ndarray of shape (n, d)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities that sum to one in every row.
+        """
         latent = None if self.function is None else self.function.latent(X)
         return self.combined(probabilities, latent)
 
     def combined(self, probabilities: Array, latent: Array | None) -> Array:
-        """Combine probabilities of the processes with the latent values (n, q) of the mean."""
+        """Combine probabilities of the processes with predictions of the mean.
+
+        Parameters
+        ----------
+        probabilities : ndarray of shape (n, n_classes)
+            Those of the processes.
+        latent : ndarray of shape (n, q) or None
+            Latent values that the mean predicts; None: there is no mean.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities that sum to one in every row.
+        """
         logits = self.scale * centred_logs(probabilities) + self.bias
         if self.weight:
             logits = logits + self.weight * of_all_classes(latent)

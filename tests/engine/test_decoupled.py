@@ -13,6 +13,8 @@ from skgp_sparse._engine.features.problem import Problem
 from skgp_sparse._engine.sparse import collapsed, decoupled
 from skgp_sparse.posteriors import InducingPoints
 
+pytestmark = pytest.mark.usefixtures("without_means")
+
 KERNEL = ConstantKernel(1.5) * Matern([0.7, 1.1], nu=2.5) + WhiteKernel(0.05)
 LIKE_ROWS = [bounds.Titsias(), bounds.TitsiasNew(), bounds.Artemev(), bounds.DTC()]
 

@@ -3,6 +3,8 @@
 import frozen_fits
 import pytest
 
+pytestmark = pytest.mark.usefixtures("without_means")
+
 TOLERANCE = 1e-7  # of numbers up to 1, and relative to the largest of an array
 
 

@@ -50,6 +50,7 @@ from skgp_sparse.posteriors import FourierFeatures, Neighbors
 from skgp_sparse.solvers import Minibatches
 
 pytestmark = [
+    pytest.mark.usefixtures("without_means"),
     pytest.mark.second,  # but for a refusal: test_doors.py has fits within one process
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.xdist_group("cluster"),  # one cluster, for one worker of xdist

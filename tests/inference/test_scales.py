@@ -16,6 +16,8 @@ from skgp_sparse._engine.exact.scale_evidence import (
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Stochastic
 
+pytestmark = pytest.mark.usefixtures("without_means")
+
 HOURS = np.arange(504.0)[:, None]  # three weeks
 
 

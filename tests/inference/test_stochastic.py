@@ -31,6 +31,7 @@ def small_stages(monkeypatch):
 
 
 pytestmark = [
+    pytest.mark.usefixtures("without_means"),
     pytest.mark.usefixtures("small_stages"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]

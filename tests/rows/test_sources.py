@@ -39,6 +39,8 @@ from skgp_sparse.likelihoods import Probit
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source
 
+pytestmark = pytest.mark.usefixtures("without_means")
+
 KERNEL = ConstantKernel(1.3) * RBF([0.8, 1.2]) + WhiteKernel(0.2)
 N = 600
 SIZES = (250, 0, 1, 200, 149)
