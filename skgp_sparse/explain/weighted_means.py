@@ -18,9 +18,8 @@ from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._engine.predictions.posterior import LeftOut
 from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMean
 from skgp_sparse._ground.typing import Array
-from skgp_sparse.parameters.mean_functions import MeanFunction
+from skgp_sparse.parameters.mean_functions import LEAST_PROBABILITY, MeanFunction
 
-LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
 _RIDGE = 5.0  # nats that a change of a weight by one has to gain
 _GRID = 21  # weights that are compared where a likelihood has no closed form
 

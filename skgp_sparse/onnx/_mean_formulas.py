@@ -5,9 +5,9 @@ from skl2onnx.algebra.onnx_operator import OnnxSubEstimator
 from skl2onnx.proto import onnx_proto
 
 from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMean
-from skgp_sparse.explain.weighted_means import LEAST_PROBABILITY
 from skgp_sparse.onnx._process_formulas import PosteriorGraph
 from skgp_sparse.onnx._tree_formulas import raw_predictions
+from skgp_sparse.parameters.mean_functions import LEAST_PROBABILITY
 
 
 def moments(ops, process, X, name):

@@ -32,7 +32,7 @@ _MOST_LEVELS = 255  # of a category that boosting takes
 _STOPPED_EARLY, _MOST_TREES = 10_000, 300  # rows of which boosting leaves some out to stop early
 _FEWEST_OF_A_CLASS = 10  # of which some can be left out to stop early
 _OF_SEVERAL_CLASSES = {"learning_rate": 0.2, "max_iter": 50}  # half of the time, as good
-_LEAST_PROBABILITY = 1e-6
+LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
 _LEAST_SHARE = 1e-6  # of the mean of targets, below which no logarithm is taken
 
 
@@ -82,9 +82,9 @@ class MeanFunction(NamedTuple):
         return self.estimators[0] if len(self.estimators) == 1 else [*self.estimators]
 
     def _logits(self, classifier, X):
-        known = np.full((len(X), self.n_classes), _LEAST_PROBABILITY)
+        known = np.full((len(X), self.n_classes), LEAST_PROBABILITY)
         known[:, classifier.classes_] = classifier.predict_proba(X)
-        logs = np.log(np.maximum(known, _LEAST_PROBABILITY))
+        logs = np.log(np.maximum(known, LEAST_PROBABILITY))
         if self.n_classes == 2:
             return logs[:, 1:] - logs[:, :1]
         return logs - logs.mean(axis=1, keepdims=True)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._engine.predictions.posterior import FUNCTIONS, GRADIENTS
+from skgp_sparse._engine.predictions.posterior import FUNCTIONS, GRADIENTS, NotAvailable
 from skgp_sparse._engine.predictions.posterior_with_drift import PosteriorWithDrift, normal_mixture
 from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMean
 from skgp_sparse.kernels import Columns
@@ -131,14 +131,11 @@ def test_sampled_functions_have_the_moments_of_a_weighted_mean():
     assert_allclose(values.var(axis=-1), np.tile(variance[:, None], 2), rtol=0.2)
 
 
-def test_sampled_functions_of_a_drift_are_functions_of_x():
+def test_a_drift_has_no_sampled_functions():
     drift = PosteriorWithDrift(process_of(STATIONARY, EXTENDED, Y), linear, SLOPE)
-    drawn = drift.sample_functions(2000, 500, np.random.RandomState(0))
-    mean, variance = drift.mean_and_variance(QUERIES)
-    error = np.sqrt(variance / 2000)[:, None]
-    assert np.all(np.abs(drawn(QUERIES).mean(axis=-1) - mean) < 5 * error)
-    few = drift.sample_functions(3, 100, np.random.RandomState(0))
-    agree(few.gradient(QUERIES), central(few, QUERIES), 1e-5)
+    assert "Set mean to None" in drift.why_not(FUNCTIONS)
+    with pytest.raises(NotAvailable, match="Set mean to None"):
+        drift.sample_functions(3, 100, np.random.RandomState(0))
 
 
 def test_gradients_of_sampled_functions_are_those_of_the_process():

@@ -12,15 +12,13 @@ import numpy as np
 from scipy.stats import norm, qmc
 
 from skgp_sparse._engine.predictions.posterior import (
-    FUNCTIONS,
     GRADIENTS,
     NORMALS,
     Posterior,
     float64,
 )
-from skgp_sparse._engine.predictions.sampled_functions import chained, of_columns
 
-_ANSWERS = frozenset([GRADIENTS, FUNCTIONS, NORMALS])  # where the other posterior has them
+_ANSWERS = frozenset([GRADIENTS, NORMALS])  # where the other posterior has them
 _LEAST_LEVEL = 1e-4  # of a quantile
 _INPUTS = 64  # inputs that stand for one that has a normal distribution
 
@@ -54,7 +52,7 @@ class PosteriorWithDrift(Posterior):
     @property
     def answers(self):
         """Names of questions, without gradients of drifts whose derivatives are not known."""
-        known = _ANSWERS - {GRADIENTS, FUNCTIONS} if self.slope is None else _ANSWERS
+        known = _ANSWERS - {GRADIENTS} if self.slope is None else _ANSWERS
         return self.posterior.answers & known
 
     def why_not(self, question):
@@ -90,11 +88,6 @@ class PosteriorWithDrift(Posterior):
         found = self.posterior.gradients(self._extended(X), latent, n_jobs)
         slopes = (chained(one, self.slope) for one in (found.mean_slope, found.variance_slope))
         return found._replace(**dict(zip(("mean_slope", "variance_slope"), slopes)))
-
-    def sample_functions(self, n_functions, n_frequencies, random_state):
-        """`SampledFunctions` of x."""
-        drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
-        return of_columns(drawn, self.columns, self.slope)
 
     def predict_normals(self, X, X_std, n_jobs=1):
         """Moments of the mixture of predictions at inputs of a Sobol sequence."""
@@ -141,3 +134,9 @@ def coefficients_of_drift(process, variance, q):
     """
     Z, u = process.points
     return variance * Z[:, -q:].T @ u, variance * u.sum(axis=0)
+
+
+def chained(slopes, slope):
+    """Derivatives (..., d) with respect to x, from those (..., d + q) to ``[x, m(x)]``."""
+    d = slope.shape[1]
+    return slopes[..., :d] + slopes[..., d:] @ slope

@@ -84,10 +84,6 @@ class SampledFunctions:
         That of values of one row: ``(k,)``, or ``(n_targets, k)``.
     check : callable
         Makes numbers of inputs as users have them, or raises.
-    columns : callable or None
-        ``X -> M``, further columns of the inputs.
-    slope : ndarray of shape (q, d) or None
-        Derivatives of further columns.
     added : SharedPrediction or None
         A prediction that all functions of a target share.
 
@@ -115,14 +111,12 @@ class SampledFunctions:
         metric,
         shape,
         check=np.asarray,
-        columns=None,
-        slope=None,
         added=None,
     ):
         self.harmonics, self.weights = harmonics, weights
         self.kernel, self.Z, self.coefficients = kernel, Z, coefficients
         self.mean, self.metric, self.shape, self.check = mean, metric, shape, check
-        self.columns, self.slope, self.added = columns, slope, added
+        self.added = added
 
     def __repr__(self):
         return f"<SampledFunctions, whose values of one row have the shape {self.shape}>"
@@ -187,7 +181,6 @@ class SampledFunctions:
             of_prior = self.harmonics.slopes(X, self.weights[:, one])
             slopes[:, one] = of_prior + pull(G, True)[1]
         slopes = slopes if self.metric is None else slopes @ self.metric
-        slopes = slopes if self.slope is None else chained(slopes, self.slope)
         return slopes.reshape(len(X), *self.shape, slopes.shape[2])
 
     def __len__(self):
@@ -210,16 +203,12 @@ class SampledFunctions:
             self.metric,
             chosen.shape,
             self.check,
-            self.columns,
-            self.slope,
             None if self.added is None else self.added.of_functions(places),
         )
         found.is_one = np.ndim(index) == 0 and not isinstance(index, slice)
         return found
 
     def _in_metric(self, X):
-        if self.columns is not None:
-            X = np.hstack([X, self.columns(X)])
         return in_metric(self.metric, X)
 
 
@@ -257,13 +246,6 @@ def in_metric_of(drawn, metric):
     return SampledFunctions(*given, metric, drawn.shape, drawn.check)
 
 
-def of_columns(drawn, columns, slope):
-    """Sampled functions of ``x``, where those that were drawn are functions of ``[x, m(x)]``."""
-    found = copy(drawn)
-    found.columns, found.slope = columns, slope
-    return found
-
-
 def in_weighted_mean(drawn, u, weight, spread, predict, is_flat):
     """Sampled functions whose mean, with the coefficients u (m, p), is mixed with a prediction.
 
@@ -291,12 +273,6 @@ def in_weighted_mean(drawn, u, weight, spread, predict, is_flat):
     return found
 
 
-def chained(slopes, slope):
-    """Derivatives (..., d) with respect to x, from those (..., d + q) to ``[x, m(x)]``."""
-    d = slope.shape[1]
-    return slopes[..., :d] + slopes[..., d:] @ slope
-
-
 def in_units(drawn, units, check):
     """The `SampledFunctions` in units of y (p,), those of constant targets among them."""
     k = drawn.shape[-1]
@@ -310,7 +286,7 @@ def in_units(drawn, units, check):
     p = len(units.mean)
     shape = (k,) if p == 1 else (p, k)
     added = drawn.added and drawn.added.in_units(units, k)
-    return SampledFunctions(*given, drawn.metric, shape, check, drawn.columns, drawn.slope, added)
+    return SampledFunctions(*given, drawn.metric, shape, check, added)
 
 
 def _by_target(draws, p):
