@@ -5,6 +5,7 @@ from __future__ import annotations  # short names of types in help
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.gaussian_process.kernels import Kernel
@@ -533,6 +534,45 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         """
         X, view = self._question(X)
         return view.probabilities(X)
+
+    def predict_parts(self, X: npt.ArrayLike) -> tuple[Array, Array]:
+        """Predict the part of the mean, and that of the processes, as logits of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Query points.
+
+        Returns
+        -------
+        mean, process : ndarray of shape (n_samples, n_classes)
+            Logits. The softmax of their sum is ``predict_proba(X)``. The first one is zero where
+            `mean_` is None.
+
+        Raises
+        ------
+        ValueError
+            If the mean is linear in X and ``multi_class="one_vs_one"``, where it has logits of
+            pairs of classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scipy.special import softmax
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from skgp_sparse import SparseGPClassifier
+        >>> X = np.linspace(0, 10, 50)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.2 * X[:, 0] > 1
+        >>> model = SparseGPClassifier(RBF(), mean="linear", random_state=0).fit(X, y)
+        >>> mean, process = model.predict_parts(X)
+        >>> bool(np.allclose(softmax(mean + process, axis=1), model.predict_proba(X)))
+        True
+        """
+        X, view = self._question(X)
+        probabilities = view.probabilities(X)
+        logits = np.log(np.maximum(probabilities, np.finfo(float).tiny))
+        mean = self._logits_of_mean(X, logits.shape[1])
+        return mean, logits - mean
 
     def loo_predict_proba(self) -> Array:
         """Probabilities of the classes of every training row, given all others, without a refit.

@@ -78,8 +78,9 @@ class FourierFeatures(PosteriorMethod):
         """The `Fit` with these features, however few rows there are."""
         if not kernels.spectrum(job.kernel):
             raise ValueError(
-                f"posterior='fourier' draws frequencies of {_KERNELS} only. The default kernel of "
-                f"a table with categories is {job.kernel}. Choose another posterior."
+                f"posterior='fourier' draws frequencies of {_KERNELS} only. The kernel of this fit "
+                f"is {job.kernel}: categories and a linear mean add parts that have none. Choose "
+                "another posterior, or set mean to None."
             )
         if job.settings.solver.starts_on_subset:
             job = start_on_subset(job, random_state)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from conftest import agree
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
@@ -434,6 +435,37 @@ def test_labels_have_drifts(mean):
     assert model.predict_proba(far).max(axis=1).min() > 0.8
     again = pickle.loads(pickle.dumps(model))
     assert_array_equal(again.predict_proba(far), model.predict_proba(far))
+    of_mean, of_process = model.predict_parts(far)
+    assert_allclose(softmax(of_mean + of_process, axis=1), model.predict_proba(far), atol=1e-12)
+    assert np.all(np.sign(of_mean) == np.sign([[-1, 1], [1, -1]]))
+
+
+@pytest.mark.parametrize("mean", [None, "boosting", LogisticRegression(), "linear"], ids=str)
+def test_parts_of_three_classes_are_logits(mean):
+    kernel = None if mean in (None, "boosting") else RBF()
+    model = SparseGPClassifier(kernel, mean=mean, random_state=0, tol=1e-2)
+    model.fit(X[:120], LABELS[:120])
+    of_mean, of_process = model.predict_parts(QUERIES)
+    both = softmax(of_mean + of_process, axis=1)
+    assert_allclose(both, model.predict_proba(QUERIES), atol=1e-12)
+    assert of_mean.shape == (12, 3)
+    assert np.any(of_mean) == (mean is not None)
+    if mean == "boosting":
+        logs = np.log(np.maximum(model.mean_.predict_proba(QUERIES), 1e-6))
+        weight = model.calibration_.weight
+        assert_allclose(of_mean, weight * (logs - logs.mean(axis=1, keepdims=True)), atol=1e-9)
+
+
+def test_pairs_of_classes_have_no_part_of_a_linear_mean():
+    model = SparseGPClassifier(RBF(), mean="linear", multi_class="one_vs_one", tol=1e-2)
+    model.fit(X[:60], LABELS[:60])
+    with pytest.raises(ValueError, match="predict_parts: .* Set multi_class to 'one_vs_rest'"):
+        model.predict_parts(QUERIES)
+
+
+def test_a_linear_mean_has_no_fourier_features():
+    with pytest.raises(ValueError, match="a linear mean .* set mean to None"):
+        SparseGPRegressor(mean="linear", posterior="fourier").fit(X[:60], Y[:60])
 
 
 @pytest.mark.second(share=0.1)
