@@ -51,7 +51,7 @@ class FittedMean:
         """The process as a function of X, beside its mean."""
         if self._drift is not None:
             slope = self._drift.slope(self.n_features_in_)
-            process = PosteriorWithDrift(process, self._drift.columns, slope)
+            process = PosteriorWithDrift(process, self._drift, slope)
         return self._beside.of(process) if isinstance(self._beside, WeightedMean) else process
 
     def _mean_part(self, X):
