@@ -57,7 +57,8 @@ class FittedMean:
     def _mean_part(self, X):
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
         if isinstance(self._beside, WeightedMean):
-            return self._beside.weight * self._beside.function.latent(X)
+            weight = self._beside.units.among_constants(self._beside.weight[None])
+            return weight * self._beside.function.latent(X)
         if isinstance(self._drift, LinearMean):
             return np.reshape(self.mean_.predict(self._drift.filled(X)), (len(X), -1))
         return 0.0 if self._drift is None else self._drift.latent(X)

@@ -94,8 +94,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         - Any classifier of scikit-learn with `predict_proba`. It is fitted to the numbers and
           codes of X. A grid search sets its parameters as ``mean__max_depth``.
         - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
-          default kernel, at least 200 rows in memory, and an `optimizer` are needed, otherwise
-          it is None.
+          default kernel, at least 200 different rows in memory, and an `optimizer` are needed,
+          otherwise it is None.
 
         Training rows have predictions of five fits, each without a fifth of the rows (equal rows
         stay together); queries have those of a fit to all rows. With a user's kernel, the
@@ -223,8 +223,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         pairwise coupling [3]_. With "softmax", one model is fitted to all classes: each class has
         a latent process, and the processes share the kernel and the inducing points.
     calibration : "auto" or None, default="auto"
-        Whether probabilities are calibrated, if `kernel` is None: by a temperature and a bias of
-        every class, where this improves predictions of rows that are left out.
+        Whether probabilities are calibrated, if `kernel` is None and `mean` is not "linear": by a
+        temperature and a bias of every class, where this improves predictions of rows that are
+        left out.
     categorical_features : array-like of bool, int or str, or None, default="from_dtype"
         The columns that are categories, spelled as those of histogram gradient boosting:
 

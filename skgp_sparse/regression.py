@@ -121,8 +121,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         - Any regressor of scikit-learn, such as ``RandomForestRegressor()``. It is fitted to the
           numbers and codes of X. A grid search sets its parameters as ``mean__max_depth``.
         - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
-          default kernel, at least 200 rows in memory, and an `optimizer` are needed, otherwise
-          it is None.
+          default kernel, at least 200 different rows in memory, and an `optimizer` are needed,
+          otherwise it is None.
 
         Training rows have predictions of five fits, each without a fifth of the rows (`groups` of
         `fit` stay together); queries have those of a fit to all rows. With a user's kernel, the

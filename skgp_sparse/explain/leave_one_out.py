@@ -140,7 +140,7 @@ def loo_probabilities(fits, view, parameters, name):
             f"{name} needs problems that have all rows. Got multi_class='one_vs_one'. Set it to "
             "'one_vs_rest' or 'softmax'."
         )
-    rows = [_rows_of(fit, name) for fit in fits][0]
+    rows = [_rows_of(fit, name) for fit in fits][0]  # which refuses fits that keep no rows
     of_user = np.arange(len(rows) if rows.places is None else len(rows.places))
     probabilities = left_out_labels(fits, view, of_user, parameters.n_jobs)
     if view.calibration is None:

@@ -16,6 +16,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import has_fit_parameter
 
 from skgp_sparse._engine.data.moments import or_one
+from skgp_sparse._engine.predictions.missing_values import averaged, lacks, spread_values
 from skgp_sparse._engine.predictions.posterior_with_drift import coefficients_of_drift
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.plain_text import as_text
@@ -49,6 +50,8 @@ class MeanFunction(NamedTuple):
         Smallest prediction of which a logarithm is taken; None: predictions as they are.
     centre, scale : ndarray of shape (q,)
         Means and standard deviations of the columns of the training rows.
+    values : ndarray of shape (K, d) or None
+        Values that take the place of one that is missing in a query, as of `spread_values`.
     """
 
     estimators: tuple
@@ -56,13 +59,19 @@ class MeanFunction(NamedTuple):
     least: float | None = None
     centre: Array | float = 0.0
     scale: Array | float = 1.0
+    values: Array | None = None
 
     def columns(self, X: Array) -> Array:
         """Columns (n, q) of rows (n, d)."""
         return (self.latent(X) - self.centre) / self.scale
 
     def latent(self, X: Array) -> Array:
-        """Latent values (n, q) of rows (n, d)."""
+        """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
+        if self.values is not None and lacks(X, self.values).any():
+            return averaged(self._of_complete_rows, X, self.values)
+        return self._of_complete_rows(X)
+
+    def _of_complete_rows(self, X):
         if self.n_classes:
             return self._logits(self.estimators[0], X)
         values = np.column_stack([np.ravel(one.predict(X)) for one in self.estimators])
@@ -134,9 +143,23 @@ def check_mean(mean, labels, name):
     require(takes, "mean", mean, name, must)
 
 
-def linear(rows, codes):
+def _for_labels(template, y, is_boosting):
+    """An unfitted classifier that takes these labels, however rare some of them are."""
+    counts = np.unique(y, return_counts=True)[1]
+    if len(counts) == 1:
+        return DummyClassifier()
+    is_rare = is_boosting and counts.min() < _FEWEST_OF_A_CLASS
+    return clone(template).set_params(**{"early_stopping": False} if is_rare else {})
+
+
+def linear(rows, codes, name):
     """The `LinearMean` of rows, and its columns (n, q)."""
     chosen = np.setdiff1d(np.arange(rows.n_features), codes)
+    if not len(chosen):
+        raise ValueError(
+            f"{name}: mean='linear' is linear in columns of numbers, and all columns of X are "
+            "categories. Set mean to None."
+        )
     mean, spread, _ = rows.input_moments()
     found = LinearMean(chosen, mean[chosen], or_one(spread[chosen]))
     return found, found.columns(rows.X)
@@ -219,7 +242,11 @@ def cross_fitted(mean, rows, parameters, groups, random_state, codes, name):
         latent = np.empty((len(form), own.shape[1])) if latent is None else latent
         latent[left_out] = own
     found = _fitted(template, form, np.arange(len(form)), rows, parameters)
-    found = found._replace(centre=latent.mean(axis=0), scale=or_one(latent.std(axis=0)))
+    found = found._replace(
+        centre=latent.mean(axis=0),
+        scale=or_one(latent.std(axis=0)),
+        values=spread_values(form.X, form.weight),
+    )
     return found, _of_user(latent, form, rows)
 
 
@@ -254,8 +281,6 @@ def boosting(rows, parameters, codes, seed):
     if len(rows) > _STOPPED_EARLY:
         options["max_iter"] = _MOST_TREES
     if rows.classes is not None:
-        is_plenty = np.bincount(rows.y.ravel()).min() >= _FEWEST_OF_A_CLASS
-        options["early_stopping"] = "auto" if is_plenty else False
         steps = _OF_SEVERAL_CLASSES if len(rows.classes) > 2 else {}
         return HistGradientBoostingClassifier(**options | steps)
     return HistGradientBoostingRegressor(loss=_loss(parameters.likelihood), **options)
@@ -293,8 +318,8 @@ def _fitted(template, form, chosen, rows, parameters):
     X, y = form.X[chosen].astype(np.float64), form.y[chosen]
     weight = {} if form.weight is None else {"sample_weight": form.weight[chosen]}
     if rows.classes is not None:
-        one = template if len(np.unique(y)) > 1 else DummyClassifier()  # which takes one class
-        classifier = clone(one).fit(X, y.ravel(), **weight)
+        one = _for_labels(template, y, isinstance(parameters.mean, str))
+        classifier = one.fit(X, y.ravel(), **weight)
         return MeanFunction((classifier,), len(rows.classes))
     one = template if np.any(y) else DummyRegressor()  # zero counts tell losses no rate
     estimators = tuple(clone(one).fit(X, column, **weight) for column in y.T)

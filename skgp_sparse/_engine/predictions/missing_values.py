@@ -51,6 +51,27 @@ def lacks(X, values):
     return np.isnan(X) & ~np.isnan(values[0])
 
 
+def averaged(function, X, values):
+    """A function (n, q) of rows (n, d), averaged over the values of those that are missing.
+
+    Parameters
+    ----------
+    function : callable
+        ``X -> (n, q)``, of rows without missing values in columns that have `values`.
+    X : ndarray of shape (n, d)
+    values : ndarray of shape (K, d)
+        As of `spread_values`.
+    """
+    is_missing = lacks(X, values)
+    found = function(np.where(is_missing, values[0], X))
+    rows = np.flatnonzero(is_missing.any(axis=1))
+    for block in slices(len(rows), _ROWS_PER_BLOCK):
+        some = rows[block]
+        every = np.where(is_missing[some], values[:, None], X[some]).reshape(-1, X.shape[1])
+        found[some] = function(every).reshape(len(values), len(some), -1).mean(axis=0)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class PosteriorWithMissingValues(Posterior):
     """A posterior at rows in which values may be missing.
