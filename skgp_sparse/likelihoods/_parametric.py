@@ -38,7 +38,7 @@ def _check_value(parameter: str, value: Any, may_be_none: bool, is_signed: bool,
     _require(is_good or (value is None and may_be_none), parameter, name, words, value)
 
 
-def _check_bounds(parameter: str, bounds: Any, is_signed: bool, name: str) -> None:
+def _check_bounds(parameter: str, bounds: object, is_signed: bool, name: str) -> None:
     pair = np.asarray(bounds, dtype=object)
     is_pair = pair.shape == (2,) and all(isinstance(end, Real) for end in pair)
     is_good = is_pair and (is_signed or pair[0] > 0) and pair[0] < pair[1]
@@ -47,7 +47,7 @@ def _check_bounds(parameter: str, bounds: Any, is_signed: bool, name: str) -> No
     _require(is_good, f"{parameter}_bounds", name, words, bounds)
 
 
-def _require(is_good: bool, parameter: str, name: str, words: str, value: Any) -> None:
+def _require(is_good: bool, parameter: str, name: str, words: str, value: object) -> None:
     if not is_good:
         raise ValueError(
             f"The 'likelihood__{parameter}' parameter of {name} must be {words}. Got "
@@ -98,7 +98,7 @@ class Parametric(Likelihood):
     def _coordinate(self, name: str, value: Any) -> Any:
         return value if name in self.may_be_negative else np.log(value)
 
-    def _within(self, name: str, value: Any) -> float:
+    def _within(self, name: str, value: float) -> float:
         """The value, moved into the bounds of the parameter."""
         bounds = getattr(self, f"{name}_bounds")
         return float(value if isinstance(bounds, str) else np.clip(value, *bounds))
