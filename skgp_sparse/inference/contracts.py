@@ -14,6 +14,7 @@ from skgp_sparse._engine.features.basis import Basis
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
 from skgp_sparse._engine.features.problem import Evaluation, Observations, Options
 from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
+from skgp_sparse._engine.sparse.collapsed_sites import Cores
 from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
 from skgp_sparse.inference.parameter_vectors import ParameterBlock
 
@@ -119,7 +120,7 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def value(self, kernel: Kernel, inner_state: Any = None) -> float:
+    def value(self, kernel: Kernel, inner_state: object = None) -> float:
         """Evaluate the objective.
 
         Parameters
@@ -143,7 +144,7 @@ class Objective(ABC):
 
     @abstractmethod
     def value_and_gradient(
-        self, kernel: Kernel, inputs: bool = False, inner_state: Any = None
+        self, kernel: Kernel, inputs: bool = False, inner_state: object = None
     ) -> Evaluation:
         """Evaluate the objective and its gradient.
 
@@ -168,7 +169,7 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def conclude(self, kernel: Kernel, inner_state: Any = None) -> Conclusion:
+    def conclude(self, kernel: Kernel, inner_state: object = None) -> Conclusion:
         """Compute what predicts.
 
         Parameters
@@ -471,12 +472,12 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def total(self, cores: Any, value: float, n: float, v: Array) -> float:
+    def total(self, cores: Cores, value: float, n: float, v: Array) -> float:
         """Put the objective together.
 
         Parameters
         ----------
-        cores : list
+        cores : Cores
             The (m, m) part of each process.
         value : float
             The sum of what all rows add.
