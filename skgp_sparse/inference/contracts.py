@@ -4,7 +4,7 @@ The docstrings list every member that callers use; `tests/engine/test_contracts.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -17,6 +17,8 @@ from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
 from skgp_sparse._engine.sparse.collapsed_sites import Cores
 from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
 from skgp_sparse.inference.parameter_vectors import ParameterBlock
+
+_Objective = TypeVar("_Objective", bound="Objective")
 
 
 class Conclusion(NamedTuple):
@@ -105,7 +107,7 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def at(self, **blocks: Any) -> "Objective":
+    def at(self: _Objective, **blocks: Any) -> _Objective:
         """Change parameters.
 
         Parameters

@@ -12,6 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.bounds import Bound
 from skgp_sparse.posteriors._job import Job
+from skgp_sparse.posteriors._moves import Action, WarmStart
 from skgp_sparse.solvers import Fit, starts_on_subset
 
 
@@ -268,8 +269,12 @@ class PosteriorMethod(BaseEstimator, ABC):
         return f"posterior={self.name!r} takes all rows at once"
 
     def resume(
-        self, job: Job, warm_start: Any, action: Any, random_state: np.random.RandomState
-    ) -> tuple[Fit, Any]:
+        self,
+        job: Job,
+        warm_start: WarmStart | None,
+        action: Action,
+        random_state: np.random.RandomState,
+    ) -> tuple[Fit, WarmStart]:
         """Learn from rows that arrive later.
 
         Parameters
