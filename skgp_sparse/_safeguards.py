@@ -3,7 +3,6 @@
 import pickle
 from contextlib import contextmanager
 from types import FunctionType, SimpleNamespace
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator

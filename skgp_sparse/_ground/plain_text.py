@@ -1,7 +1,5 @@
 """Values of users as text, for messages: numbers are plain, whatever library they are of."""
 
-from typing import Any
-
 import numpy as np
 
 _IS_LONG = int(np.__version__.split(".")[0]) >= 2  # NumPy 1 has no long form of numbers

@@ -1,7 +1,6 @@
 """Likelihood of labels where a process of each class tells it from all others."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
