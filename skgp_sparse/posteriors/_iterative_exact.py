@@ -259,7 +259,7 @@ def _most_leading(job: Job, n: int, dtype: np.dtype[Any]) -> int:
 def _least_noise(kernel: Kernel, rows: Dataset) -> float:
     """The least noise that is told from none."""
     signal = kernels.diagonal(kernel, rows.block(slice(_ROWS_OF_VARIANCE)).X)[0]
-    return float(min(_LEAST_NOISE * np.mean(signal), _NOTICED * rows.target_variance()))
+    return min(float(_LEAST_NOISE * np.mean(signal)), _NOTICED * rows.target_variance())
 
 
 def _with_least_noise(kernel: Kernel, least: float) -> Kernel:
