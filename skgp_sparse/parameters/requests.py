@@ -29,7 +29,7 @@ from skgp_sparse.solvers import resolve_solver
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
 
 
-class Asked(Protocol):
+class ModelOfRequest(Protocol):
     """The parts of an `ObservationModel` that a request is made of, which are documented there."""
 
     parameters: Any
@@ -46,7 +46,9 @@ class Asked(Protocol):
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
 
 
-def request_of(family: Asked, posterior: PosteriorMethod, kernel: Kernel | None = None) -> Request:
+def request_of(
+    family: ModelOfRequest, posterior: PosteriorMethod, kernel: Kernel | None = None
+) -> Request:
     """`Request` from the parameters of the estimator of an `ObservationModel`.
 
     `kernel` is that of a job, in the place of the default one where it has a drift.
@@ -68,7 +70,7 @@ def request_of(family: Asked, posterior: PosteriorMethod, kernel: Kernel | None 
     )
 
 
-def check_posterior_method(family: Asked) -> None:
+def check_posterior_method(family: ModelOfRequest) -> None:
     """Raise if the posterior cannot be given what is asked for."""
     given, chosen = family.parameters, family.posterior_method
     reason = chosen.refuses(request_of(family, chosen))
@@ -82,7 +84,7 @@ def check_posterior_method(family: Asked) -> None:
 
 
 def job_of(
-    family: Asked,
+    family: ModelOfRequest,
     rows: Dataset,
     kernel: Kernel,
     model: ObjectiveFactory,
@@ -129,14 +131,14 @@ def tolerance(tol: float | str) -> float:
     return _TOL if is_auto(tol) else tol
 
 
-def _check_rows(family: Asked, rows: Dataset) -> None:
+def _check_rows(family: ModelOfRequest, rows: Dataset) -> None:
     """Raise where a metric, or errors of inputs, cannot be used."""
     _check_metric(family, rows.n_features)
     if rows.X_std is not None:
         _check_uncertain_inputs(family)
 
 
-def _check_metric(family: Asked, d: int) -> None:
+def _check_metric(family: ModelOfRequest, d: int) -> None:
     """Raise where a metric has more rows than there are columns, or a row has several values."""
     metric, name = family.parameters.metric, family.name
     if metric not in UNMIXED and family.has_sites and family.likelihood.n_latent > 1:
@@ -151,7 +153,7 @@ def _check_metric(family: Asked, d: int) -> None:
         )
 
 
-def _check_uncertain_inputs(family: Asked) -> None:
+def _check_uncertain_inputs(family: ModelOfRequest) -> None:
     """Raise where `X_std` is given, and something else needs inputs that are known."""
     needs = UncertainInputs().refuses(request_of(family, UncertainInputs()))
     if type(family.posterior_method) not in (Auto, InducingPoints):

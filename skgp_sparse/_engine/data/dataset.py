@@ -83,7 +83,7 @@ class Resources(Protocol):
         """Bytes that arrays may take."""
 
 
-class Relabeling(Protocol):
+class ProblemLabels(Protocol):
     """One of the problems that labels are made into."""
 
     def labels(self, index: AnyArray) -> tuple[Index | None, Array]:
@@ -201,12 +201,12 @@ class Dataset(ABC):
         offset = None if this.offset is None else this.offset / units.scale[0]
         return replace(this, units=units, offset=offset)
 
-    def of_problem(self, task: Relabeling) -> "Dataset":
+    def of_problem(self, task: ProblemLabels) -> "Dataset":
         """Make the table of a problem, in which rows with indices of classes have its labels.
 
         Parameters
         ----------
-        task : Relabeling
+        task : ProblemLabels
             It has a method that makes labels of indices of classes, and chooses rows.
 
         Returns
