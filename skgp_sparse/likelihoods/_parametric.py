@@ -12,6 +12,8 @@ from skgp_sparse._ground.typing import Array, Limits, Scalars, Triple
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.likelihoods._base import Likelihood
 
+_ROUNDING = 1e-8  # by which the logarithm of a bound may move it
+
 
 def check_parameters(likelihood: Likelihood, name: str) -> None:
     """Raise unless every parameter that has bounds is a number, and its bounds are bounds.
@@ -29,6 +31,30 @@ def check_parameters(likelihood: Likelihood, name: str) -> None:
             may_be_none = parameter in likelihood.may_be_none
             _check_value(parameter, given[parameter], may_be_none, is_signed, name)
             _check_bounds(parameter, given[f"{parameter}_bounds"], is_signed, name)
+
+
+def warn_outside_bounds(likelihood: Likelihood, name: str) -> None:
+    """Warn of each parameter whose value is outside its own bounds, where learning begins.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Its parameters can be used.
+    name : str
+        Of the estimator, for the message.
+    """
+    given = likelihood.get_params(deep=False)
+    for parameter, value in given.items():
+        bounds = given.get(f"{parameter}_bounds")
+        if value is None or bounds is None or isinstance(bounds, str):
+            continue
+        nearest = float(np.clip(value, *bounds))
+        if not np.isclose(value, nearest, rtol=_ROUNDING):
+            warn(
+                f"likelihood__{parameter}={as_text(value)} of {name} is outside "
+                f"likelihood__{parameter}_bounds={as_text(bounds)}. Learning begins at "
+                f"{nearest:g}. Change the value or the bounds, or set the bounds to 'fixed'."
+            )
 
 
 def _check_value(parameter: str, value: Any, may_be_none: bool, is_signed: bool, name: str) -> None:

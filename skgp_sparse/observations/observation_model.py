@@ -28,7 +28,7 @@ from skgp_sparse.parameters.choices import resolve_inducing
 from skgp_sparse.parameters.default_kernels import resolve_priors
 from skgp_sparse.parameters.parameter_checks import check_coded, check_mixes
 from skgp_sparse.parameters.requests import job_of
-from skgp_sparse.posteriors._contract import PosteriorMethod, Selection
+from skgp_sparse.posteriors._contract import PosteriorMethod, Selection, errors_named
 from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._model_selection import agree
 from skgp_sparse.posteriors._scales import at_likely_scale
@@ -41,7 +41,7 @@ View = TargetView | ResponseView | LabelView
 _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
 
 
-class Timed(Protocol):
+class TimeLimit(Protocol):
     """Parameters of an estimator that say how long a call may take."""
 
     time_limit: float | None
@@ -323,7 +323,7 @@ class ObservationModel(ABC):
         return resolve_inducing(self.parameters.inducing_init, n_inducing, n_features, self.name)
 
 
-def deadline_of(parameters: Timed, name: str) -> Deadline:
+def deadline_of(parameters: TimeLimit, name: str) -> Deadline:
     """The `Deadline` of a call that begins now."""
     limit = parameters.time_limit
     if limit is None:
@@ -371,7 +371,8 @@ def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
 
 def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
     with about(job.name), single_threaded_blas():
-        fit = job.posterior_method.fit(job, random_state)
+        with errors_named(job.posterior_method):
+            fit = job.posterior_method.fit(job, random_state)
         if not isinstance(fit, Fit):
             raise TypeError(
                 f"{type(job.posterior_method).__name__}.fit must return a Fit of "
