@@ -226,7 +226,7 @@ class Stochastic(BaseEstimator, Solver):
             return LBFGS().solve(objective, kernel, settings, random_state, model)
         move_basis = settings.move_basis and _can_move(kernel)
         search = stochastic.Search(objective, model, settings, move_basis, random_state)
-        state = search.begin(objective, kernel)
+        state = search.start(objective, kernel)
         for stage in settings.deadline.until(stages):
             if not search.stopped:
                 state = search.climb(state, stage)

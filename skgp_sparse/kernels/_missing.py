@@ -335,7 +335,7 @@ def bare(kernel: Kernel, d: int) -> Bools:
     return np.isin(np.arange(d), columns_read(node(kernel), np.arange(d), stop=MissingNode))
 
 
-def with_missing(kernel: Kernel, d: int, lacks: Bools, mean: Array, std: Array) -> Kernel:
+def with_missing(kernel: Kernel, d: int, is_missing: Bools, mean: Array, std: Array) -> Kernel:
     """Return a kernel whose parts know in which columns values are missing.
 
     Parameters
@@ -344,7 +344,7 @@ def with_missing(kernel: Kernel, d: int, lacks: Bools, mean: Array, std: Array) 
         Kernel expression, of which the caller has the only copy.
     d : int
         Number of input columns.
-    lacks : ndarray of shape (d,) of bool
+    is_missing : ndarray of shape (d,) of bool
         Whether a column has missing values in training.
     mean, std : ndarray of shape (d,)
         Of the values that are there.
@@ -358,7 +358,7 @@ def with_missing(kernel: Kernel, d: int, lacks: Bools, mean: Array, std: Array) 
         if part.units is None:
             part.units = mean[columns], std[columns]
         if isinstance(part.columns, str):
-            part.columns = np.flatnonzero(lacks[columns]).tolist()
+            part.columns = np.flatnonzero(is_missing[columns]).tolist()
             size = len(part.columns)
             part.correlation = np.full(size, part.correlation) if size else part.correlation
     return kernel
