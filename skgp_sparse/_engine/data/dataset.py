@@ -84,7 +84,7 @@ class Resources(Protocol):
 
 
 class ProblemLabels(Protocol):
-    """One of the problems that labels are made into."""
+    """A problem that labels are made into, of which there may be several."""
 
     def labels(self, index: AnyArray) -> tuple[Index | None, Array]:
         """Rows that take part (None: all of them) and their labels, from indices of classes."""
