@@ -75,7 +75,7 @@ class SparseGP(
         family = self._family().on_the_clock()
         rows = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
         groups = check_groups(groups, len(rows) if rows.in_memory else 0, type(self).__name__)
-        family.missing = self._lacking(X, rows)
+        family.missing = self._missing_columns(X, rows)
         is_here = not (is_lazy(X) or isinstance(X, OpenSource))
         self._check_mean_of_rows(rows, is_here)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)

@@ -33,7 +33,7 @@ from skgp_sparse.bounds import Bound
 from skgp_sparse.explain.leave_one_out import loo_probabilities
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.settings import Solver
-from skgp_sparse.likelihoods import Binary
+from skgp_sparse.likelihoods import Binary, Likelihood
 from skgp_sparse.observations.class_labels import ClassLabels, announced_classes
 from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.posteriors import PosteriorMethod
@@ -286,6 +286,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`. With several binary problems,
         it is the mean over the problems. With a softmax, it is the bound of the joint model.
+    likelihood_ : Likelihood, or list of these
+        The likelihood with the parameters that were found. With several binary problems, it is a
+        list of one per problem. With a softmax, it is that of all classes.
     n_inducing_ : int, or list of int
         The number of inducing points. With several binary problems, it is a list of one number
         per problem.
@@ -363,6 +366,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     classes_: AnyArray
     n_classes_: int
+    likelihood_: Likelihood | list[Likelihood]
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from skgp_sparse._ground.plain_text import as_text
@@ -392,8 +393,8 @@ def sharpness(y_std: npt.ArrayLike, *, sample_weight: MaybeArray = None) -> floa
 
 
 def log_predictive_density_scorer(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: npt.ArrayLike,
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
@@ -452,8 +453,8 @@ def log_predictive_density_scorer(
 
 
 def crps_scorer(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: npt.ArrayLike,
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
@@ -499,8 +500,8 @@ def crps_scorer(
 
 
 def interval_score_scorer(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: npt.ArrayLike,
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
@@ -546,8 +547,8 @@ def interval_score_scorer(
 
 
 def calibration_error_scorer(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: npt.ArrayLike,
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
@@ -635,19 +636,21 @@ def _calibration(probability: Array, weight: Any) -> float:
     return float(np.mean([_mean_difference(p[:, None] <= _LEVELS, weight) for p in by_target]))
 
 
-def _mean_difference(below: Any, weight: Any) -> float:
+def _mean_difference(below: AnyArray, weight: Any) -> float:
     """Mean of ``|share - probability|`` of what is below the quantiles, (n, levels)."""
     return float(np.mean(np.abs(np.average(below, axis=0, weights=weight) - _LEVELS)))
 
 
-def _last_step(estimator: Any, X: Any) -> tuple[Any, Any]:
+def _last_step(estimator: BaseEstimator, X: npt.ArrayLike) -> tuple[BaseEstimator, npt.ArrayLike]:
     """The last step of a pipeline, and the inputs as it sees them."""
     if not isinstance(estimator, Pipeline):
         return estimator, X
     return estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X
 
 
-def _quantiles(estimator: Any, X: Any, probabilities: AnyArray, offset: MaybeArray) -> Array | None:
+def _quantiles(
+    estimator: BaseEstimator, X: npt.ArrayLike, probabilities: AnyArray, offset: MaybeArray
+) -> Array | None:
     """Quantiles (n, k) where predictions are not normal; None: they are."""
     last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if getattr(last, "likelihood_", None) is None or not hasattr(last, "predict_quantiles"):
@@ -657,7 +660,7 @@ def _quantiles(estimator: Any, X: Any, probabilities: AnyArray, offset: MaybeArr
     return last.predict_quantiles(inputs, probabilities, **options)
 
 
-def _mean_and_std(estimator: Any, X: Any, name: str) -> tuple[Array, Array]:
+def _mean_and_std(estimator: BaseEstimator, X: npt.ArrayLike, name: str) -> tuple[Array, Array]:
     """Mean and standard deviation that ``predict(X, return_std=True)`` returns."""
     try:
         mean, std = estimator.predict(X, return_std=True)

@@ -30,6 +30,7 @@ from skgp_sparse.likelihoods._counts import NegativeBinomial, Poisson
 from skgp_sparse.likelihoods._gamma import Gamma
 from skgp_sparse.likelihoods._log_concave import LogConcave, expect
 from skgp_sparse.likelihoods._parametric import check_parameters as check_parameters
+from skgp_sparse.likelihoods._parametric import warn_outside_bounds as warn_outside_bounds
 from skgp_sparse.likelihoods._student_t import StudentT
 
 __all__ = [

@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
@@ -248,7 +249,7 @@ def _log_and_share(x: Array) -> tuple[Array, Array]:
     return np.log1p(square), square / (1.0 + square)
 
 
-def _derivative_far_out(z: Any) -> Any:
+def _derivative_far_out(z: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
     """Derivative of the Faddeeva function by its asymptotic series."""
     term = -1j / np.sqrt(np.pi) / z**2
     total = term.copy()

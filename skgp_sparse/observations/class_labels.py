@@ -18,6 +18,7 @@ from skgp_sparse.explain.label_view import LabelView
 from skgp_sparse.explain.views import TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
+from skgp_sparse.likelihoods import warn_outside_bounds
 from skgp_sparse.likelihoods._softmax import Softmax
 from skgp_sparse.observations import shared_classes
 from skgp_sparse.observations.site_observations import SiteObservations
@@ -56,6 +57,8 @@ class ClassLabels(SiteObservations):
         self.parameters, self.name = parameters, name
         self.posterior_method = resolve_posterior(parameters.posterior, name)
         self.sigmoid = resolve_sigmoid(parameters.likelihood, name)
+        if self.moves():
+            warn_outside_bounds(self.sigmoid, name)
         self.rules = Rules(name, parameters.kernel, labels=True)
         if classes is not None:
             self._know(classes)
@@ -114,6 +117,7 @@ class ClassLabels(SiteObservations):
         processes = [fit.posterior for fit in fits]
         learned = {
             "posterior_": [fit.name for fit in fits],
+            "likelihood_": [fit.likelihood for fit in fits],
             "metric_": [process.metric for process in processes],
         }
         if len(fits) == 1:

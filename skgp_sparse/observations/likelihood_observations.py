@@ -8,6 +8,7 @@ from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
+from skgp_sparse.likelihoods import warn_outside_bounds
 from skgp_sparse.observations.site_observations import SiteObservations
 from skgp_sparse.observations.streams import new_stream
 from skgp_sparse.parameters.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
@@ -29,6 +30,8 @@ class LikelihoodObservations(SiteObservations):
     def __init__(self, parameters, name):
         self.parameters, self.name = parameters, name
         self.likelihood = resolve_likelihood(parameters.likelihood, name)
+        if self.moves():
+            warn_outside_bounds(self.likelihood, name)
         self.posterior_method = resolve_posterior(parameters.posterior, name)
         method = resolve_method(parameters.bound, self.likelihood, name)
         check_posterior_method(self)

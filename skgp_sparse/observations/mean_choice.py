@@ -14,9 +14,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
 
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.typing import AnyArray
 from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse.explain.leave_one_out import (
     left_out_labels,
@@ -70,8 +72,8 @@ class FittedProblems(NamedTuple):
 def fit_with_mean(
     fit: Callable[[ObservationModel, Any], FittedProblems],
     family: ObservationModel,
-    rows: Any,
-    groups: Any,
+    rows: ArrayDataset,
+    groups: AnyArray | None,
 ) -> FittedProblems:
     """Fit rows, with the mean that the user has chosen, or with one that pays.
 

@@ -517,6 +517,19 @@ def test_refused(parameters, data, match):
     assert not hasattr(model, "kernel_")
 
 
+def test_a_start_outside_its_own_bounds_is_told():
+    given = NegativeBinomial(50.0, (0.1, 10.0))
+    match = "likelihood__size=50.0 of SparseGPRegressor is outside .*begins at 10"
+    with pytest.warns(UserWarning, match=match):
+        small(given, max_iter=2).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*is outside")
+        found = small(NegativeBinomial(9.0, (0.1, 10.0)), max_iter=2).fit(X, Y).likelihood_
+        small(found, max_iter=2).fit(X, Y)
+        small(given, optimizer=None).fit(X, Y)
+        small(NegativeBinomial(50.0, "fixed"), max_iter=2).fit(X, Y)
+
+
 def test_refused_queries():
     model = small(max_iter=2).fit(X, Y)
     with pytest.raises(ValueError, match="latent=True"):

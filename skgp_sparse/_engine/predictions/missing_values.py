@@ -46,7 +46,7 @@ def spread_values(X, weight):
     return np.column_stack(columns)
 
 
-def lacks(X, values):
+def missing_entries(X, values):
     """Whether entries (n, d) of rows are missing in columns that have `spread_values`."""
     return np.isnan(X) & ~np.isnan(values[0])
 
@@ -97,7 +97,7 @@ class PosteriorWithMissingValues(Posterior):
     def noise_variance(self, X):
         """Learned noise variance where missing values are medians."""
         X, medians = float64(X), np.sort(self.values, axis=0)[_VALUES // 2]
-        return self.posterior.noise_variance(np.where(lacks(X, self.values), medians, X))
+        return self.posterior.noise_variance(np.where(missing_entries(X, self.values), medians, X))
 
     def mean(self, X, n_jobs=1):
         """Mean, in the shape of that of the process."""
@@ -148,7 +148,7 @@ class PosteriorWithMissingValues(Posterior):
     def _parts(self, X):
         """Rows, and which of them (n,) lack a value."""
         X = float64(X)
-        return X, lacks(X, self.values).any(axis=1)
+        return X, missing_entries(X, self.values).any(axis=1)
 
     def _blocks(self, missing):
         """Numbers of rows that lack a value, in blocks."""
@@ -173,7 +173,7 @@ class PosteriorWithMissingValues(Posterior):
         return (spread.max(axis=1) if ndim == 1 else spread) + self._noise(X, ndim)
 
     def _noise(self, X, ndim):
-        count = lacks(X, self.values).sum(axis=1)
+        count = missing_entries(X, self.values).sum(axis=1)
         noise = _NOISE_SHARE * self._unit
         return count * noise.max() if ndim == 1 else count[:, None] * noise
 
