@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import has_fit_parameter
 
 from skgp_sparse._engine.data.moments import or_one
-from skgp_sparse._engine.predictions.missing_values import averaged, lacks, spread_values
+from skgp_sparse._engine.predictions.missing_values import averaged, missing_entries, spread_values
 from skgp_sparse._engine.predictions.posterior_with_drift import coefficients_of_drift
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.plain_text import as_text
@@ -67,7 +67,7 @@ class MeanFunction(NamedTuple):
 
     def latent(self, X: Array) -> Array:
         """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
-        if self.values is not None and lacks(X, self.values).any():
+        if self.values is not None and missing_entries(X, self.values).any():
             return averaged(self._of_complete_rows, X, self.values)
         return self._of_complete_rows(X)
 

@@ -62,7 +62,7 @@ def averaged(function, X, values):
     values : ndarray of shape (K, d)
         As of `spread_values`.
     """
-    is_missing = lacks(X, values)
+    is_missing = missing_entries(X, values)
     found = function(np.where(is_missing, values[0], X))
     rows = np.flatnonzero(is_missing.any(axis=1))
     for block in slices(len(rows), _ROWS_PER_BLOCK):
