@@ -14,8 +14,8 @@ predictions from these. The site of a row is a Gaussian function of ``f`` that r
 likelihood of your own is best a subclass of `Binary` if it is a sigmoid, or of `LogConcave`, which
 integrates numerically (``_log_concave.py``); `expect` helps with its other methods.
 
-``_binary.py``, ``_softmax.py``, ``_each_class.py``
-    Labels of two classes, and of several.
+``_binary.py``, ``_softmax.py``, ``_each_class.py``, ``_ordinal.py``
+    Labels of two classes, of several, and of several in an order.
 ``_counts.py``, ``_gamma.py``, ``_student_t.py``
     Counts, positive numbers, and numbers with outliers.
 ``_parametric.py``
@@ -29,6 +29,7 @@ from skgp_sparse.likelihoods._binary import Binary, Logit, Probit
 from skgp_sparse.likelihoods._counts import NegativeBinomial, Poisson
 from skgp_sparse.likelihoods._gamma import Gamma
 from skgp_sparse.likelihoods._log_concave import LogConcave, expect
+from skgp_sparse.likelihoods._ordinal import Ordinal
 from skgp_sparse.likelihoods._parametric import check_parameters as check_parameters
 from skgp_sparse.likelihoods._parametric import warn_outside_bounds as warn_outside_bounds
 from skgp_sparse.likelihoods._student_t import StudentT
@@ -41,6 +42,7 @@ __all__ = [
     "LogConcave",
     "Logit",
     "NegativeBinomial",
+    "Ordinal",
     "Poisson",
     "Probit",
     "StudentT",
