@@ -38,6 +38,7 @@ from skgp_sparse.observations.streams import advance
 from skgp_sparse.parameters.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.rows.checks import check_groups, is_lazy
 from skgp_sparse.rows.door import OpenSource, as_passed, opened, read, read_chunk
+from skgp_sparse.rows.label_order import order_of
 
 _Self = TypeVar("_Self", bound="SparseGP")
 
@@ -75,7 +76,7 @@ class SparseGP(
         family = self._family().on_the_clock()
         rows = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
         groups = check_groups(groups, len(rows) if rows.in_memory else 0, type(self).__name__)
-        family.missing = self._missing_columns(X, rows)
+        family.missing, family.order = self._missing_columns(X, rows), order_of(y)
         is_here = not (is_lazy(X) or isinstance(X, OpenSource))
         self._check_mean_of_rows(rows, is_here)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
@@ -281,7 +282,7 @@ class SparseGP(
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
-        for former in ("inducing_points_", "n_inducing_"):
+        for former in ("inducing_points_", "n_inducing_", "ordinal_classes_"):
             vars(self).pop(former, None)
         vars(self).update(inducing_points_of(fits))
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))

@@ -34,9 +34,10 @@ from skgp_sparse.explain.leave_one_out import loo_probabilities
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.settings import Solver
 from skgp_sparse.likelihoods import Binary, Likelihood
-from skgp_sparse.observations.class_labels import ClassLabels, announced_classes
+from skgp_sparse.observations.class_labels import ClassLabels, announced_classes, announced_order
 from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.posteriors import PosteriorMethod
+from skgp_sparse.rows.label_order import order_of
 from skgp_sparse.sources import Source
 
 _Self = TypeVar("_Self", bound="SparseGPClassifier")
@@ -80,9 +81,16 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           "titsias" (power 0, also for powers below 0.01) and "gfitc-ep" (power 1).
 
         With ``multi_class="softmax"``, only the variational bounds are available.
-    likelihood : {"probit", "logit"} or Binary, default="probit"
+    likelihood : {"probit", "logit", "ordinal"} or Binary, default="probit"
         The sigmoid, as a name or as an instance of a class of `skgp_sparse.likelihoods`. It is not
-        used with more than two classes and ``multi_class="softmax"``.
+        used with more than two classes and ``multi_class="softmax"``. With "ordinal", labels have
+        an order, such as grades: one process and increasing thresholds predict all classes, see
+        `skgp_sparse.likelihoods.Ordinal` [4]_. `multi_class` is not used then. The order is
+        `ordinal_classes` or, if this is None, that of an ordered category of pandas or an Enum of
+        polars that is y (a Series), or that of numbers.
+    ordinal_classes : array-like or None, default=None
+        All labels, lowest first, for ``likelihood="ordinal"``. There may be labels without rows,
+        which `classes_` does not have.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
         The mean of the process, which other columns or another model tell:
 
@@ -221,7 +229,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         rest, and the probabilities are normalised. With "one_vs_one", one binary problem is fitted
         for each pair of classes. Labels are then predicted by voting, and probabilities by
         pairwise coupling [3]_. With "softmax", one model is fitted to all classes: each class has
-        a latent process, and the processes share the kernel and the inducing points.
+        a latent process, and the processes share the kernel and the inducing points. With
+        ``likelihood="ordinal"``, it is not used.
     calibration : "auto" or None, default="auto"
         Whether probabilities are calibrated, if `kernel` is None and `mean` is not "linear": by a
         temperature and a bias of every class, where this improves predictions of rows that are
@@ -262,6 +271,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Unique class labels, sorted.
     n_classes_ : int
         The number of classes in the training data.
+    ordinal_classes_ : ndarray of shape (n_classes,)
+        The labels in their order, lowest first. Defined only with ``likelihood="ordinal"``.
     mean_ : estimator, list of these, or None
         The fitted mean. "linear" is a `LinearRegression` of X, one for each problem. None where
         there is no mean, and after `partial_fit`.
@@ -288,7 +299,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         it is the mean over the problems. With a softmax, it is the bound of the joint model.
     likelihood_ : Likelihood, or list of these
         The likelihood with the parameters that were found. With several binary problems, it is a
-        list of one per problem. With a softmax, it is that of all classes.
+        list of one per problem. With a softmax, it is that of all classes, and with
+        ``likelihood="ordinal"``, too, with `thresholds` between labels of `ordinal_classes_`.
     n_inducing_ : int, or list of int
         The number of inducing points. With several binary problems, it is a list of one number
         per problem.
@@ -351,6 +363,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     .. [2] Naish-Guzman and Holden (2008). "The generalized FITC approximation." NIPS.
     .. [3] Wu, Lin and Weng (2004). "Probability estimates for multi-class classification by
        pairwise coupling." JMLR.
+    .. [4] Chu and Ghahramani (2005). "Gaussian processes for ordinal regression." JMLR.
 
     Examples
     --------
@@ -366,6 +379,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     classes_: AnyArray
     n_classes_: int
+    ordinal_classes_: AnyArray
     likelihood_: Likelihood | list[Likelihood]
 
     def __init__(
@@ -374,6 +388,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         *,
         bound: BoundName | Bound = "auto",
         likelihood: SigmoidName | Binary = "probit",
+        ordinal_classes: MaybeArray = None,
         mean: MeanName | Any | None = "auto",
         posterior: PosteriorName | PosteriorMethod = "auto",
         n_inducing: int | AutoName = "auto",
@@ -399,6 +414,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.kernel = kernel
         self.bound = bound
         self.likelihood = likelihood
+        self.ordinal_classes = ordinal_classes
         self.mean = mean
         self.posterior = posterior
         self.n_inducing = n_inducing
@@ -506,7 +522,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.
         """
-        return self._learn(X, y, sample_weight, classes=classes)
+        order = order_of(y) or order_of(classes)
+        return self._learn(X, y, sample_weight, classes=classes, order=order)
 
     def predict(self, X: npt.ArrayLike) -> AnyArray:
         """Predict class labels.
@@ -636,7 +653,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         -------
         latent_mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Mean of the latent process. It is positive where ``classes_[1]`` is the more probable
-            class. For more than two classes and ``multi_class="softmax"``, it has one column for
+            class. With ``likelihood="ordinal"``, it is larger where labels are higher. For more than two classes and ``multi_class="softmax"``, it has one column for
             each class.
         latent_var : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Variance of the latent process.
@@ -644,10 +661,11 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Raises
         ------
         ValueError
-            If there are more than two classes and `multi_class` is not "softmax".
+            If there are more than two classes, and `multi_class` is not "softmax" nor `likelihood`
+            "ordinal".
         """
         X, view = self._question(X)
-        if self.n_classes_ > 2 and view.multi_class != "softmax":
+        if self.n_classes_ > 2 and view.multi_class not in ("softmax", "ordinal"):
             raise ValueError(
                 "Returning the mean and variance of the latent function f is only supported for "
                 f"binary classification, received {self.n_classes_} classes. Set "
@@ -660,7 +678,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         if not known:
             return ClassLabels(self, name)
         before = getattr(self, "classes_", None)
-        return ClassLabels(self, name, announced_classes(known["classes"], before, name))
+        classes = announced_classes(known["classes"], before, name)
+        order = announced_order(known["order"], getattr(self, "ordinal_classes_", None), name)
+        return ClassLabels(self, name, classes, order)
 
     def _earlier(self) -> Any:
         fitted = hasattr(self, "kernel_")

@@ -33,7 +33,7 @@ BoundName = Literal[
     "dtc",
 ]
 LikelihoodName = Literal["gaussian", "poisson", "negative_binomial", "gamma", "student_t"]
-SigmoidName = Literal["probit", "logit"]
+SigmoidName = Literal["probit", "logit", "ordinal"]
 PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "rows"]
 SolverName = Literal["auto", "lbfgs", "stochastic"]
 InitialiserName = Literal["auto", "k-means", "k-means++", "random", "greedy", "rp-cholesky"]

@@ -49,7 +49,8 @@ __all__ = [
     "expect",
 ]
 
-SIGMOIDS = {"probit": Probit, "logit": Logit}  # by the names that a classifier takes
+SIGMOIDS = {"probit": Probit, "logit": Logit}  # by the names that a classifier takes ...
+OF_LABELS = {**SIGMOIDS, "ordinal": Ordinal}  # ... and that of labels which have an order
 BY_NAME = {  # that a regressor takes
     "poisson": Poisson,
     "negative_binomial": NegativeBinomial,

@@ -2,14 +2,12 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import warn_outside_bounds
-from skgp_sparse.observations.site_observations import SiteObservations
+from skgp_sparse.observations.site_observations import SiteObservations, observations_of
 from skgp_sparse.observations.streams import new_stream
 from skgp_sparse.parameters.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
 from skgp_sparse.parameters.parameter_checks import (
@@ -20,8 +18,6 @@ from skgp_sparse.parameters.requests import check_posterior_method, tolerance
 from skgp_sparse.posteriors._moves import warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
-
-_ROWS_OF_ESTIMATES = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
 
 
 class LikelihoodObservations(SiteObservations):
@@ -98,16 +94,8 @@ class LikelihoodObservations(SiteObservations):
     def _job(self, rows):
         """The `Job` of a table; the parameters of the likelihood start from the data."""
         likelihood = self.likelihood.rescaled(*np.ravel(rows.units))
-        likelihood = likelihood.started(*_observations(rows))
+        likelihood = likelihood.started(*observations_of(rows))
         method = resolve_method(self.parameters.bound, likelihood, self.name)
         kernel = resolve_latent_kernel(self.given_kernel(), likelihood, rows, self.columns())
         inner = Inner.within(tolerance(self.parameters.tol))
         return self.job(rows, kernel, SiteObjectives(method, inner))
-
-
-def _observations(rows):
-    """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
-    if len(rows) > _ROWS_OF_ESTIMATES:
-        rows = rows.sampled(rows.sample(_ROWS_OF_ESTIMATES, np.random.RandomState(0)))
-    offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
-    return rows.targets()[:, 0], rows.row_weights(), offset

@@ -78,6 +78,8 @@ class ObservationModel(ABC):
         ``(iteration, value, about="", note="", quantity="bound") -> stop?``
     deadline : Deadline
         Of the call.
+    order : list or None
+        Labels in the order of a category; None: the targets are none.
     n_drift : int
         Number of the last columns of X, of which the mean is a linear function.
     """
@@ -93,6 +95,7 @@ class ObservationModel(ABC):
     missing: Bools | None = None
     progress: Callable[..., Any] | None = None
     deadline: Deadline = Deadline()
+    order: list[Any] | None = None
     n_drift: int = 0
 
     def given_kernel(self) -> Kernel | None:

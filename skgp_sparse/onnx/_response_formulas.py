@@ -34,6 +34,21 @@ def probability(ops, likelihood, mean, variance, name):
     return _PROBABILITIES[type(likelihood)](ops, mean, variance)
 
 
+def in_order(ops, likelihood, mean, variance, ranks):
+    """Probabilities (n, K) of classes, whose places in the order are `ranks`."""
+    std = ops.Sqrt(ops.Add(variance, 1.0))
+    t = ops.Div(ops.Sub(likelihood.thresholds[None], mean), std)
+    # two tails, as differences of small numbers have more digits
+    below = [_normal_cdf(ops, one) for one in (t, ops.Neg(t))]
+    K = len(ranks)
+    rise, ends = np.eye(K - 1, K) - np.eye(K - 1, K, 1), np.eye(K)[:, list(ranks)]
+    from_below = ops.Add(ops.MatMul(below[0], rise), np.eye(1, K, K - 1))
+    from_above = ops.Add(ops.MatMul(below[1], -rise), np.eye(1, K))
+    middle = ops.MatMul(t, np.abs(rise))
+    chosen = ops.Where(ops.Greater(middle, 0.0), from_above, from_below)
+    return ops.MatMul(chosen, ends)
+
+
 def normalised(ops, positive, n_classes):
     """Probabilities (n, K) from those of each class against the rest."""
     total = ops.MatMul(positive, np.ones((n_classes, 1)))
