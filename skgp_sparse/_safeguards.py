@@ -18,7 +18,6 @@ _KEPT = (
     "alpha",
     "normalize_y",
     "multi_class",
-    "ordinal_classes",
     "categorical_features",
 )  # parameters on which sums and sites of earlier rows depend
 _OF_VERSION = "skgp_sparse_version"  # in pickles

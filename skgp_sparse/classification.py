@@ -679,7 +679,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             return ClassLabels(self, name)
         before = getattr(self, "classes_", None)
         classes = announced_classes(known["classes"], before, name)
-        order = announced_order(known["order"], getattr(self, "ordinal_classes_", None), name)
+        order = known["order"], getattr(self, "ordinal_classes_", None)
+        order = announced_order(self.ordinal_classes, *order, name)
         return ClassLabels(self, name, classes, order)
 
     def _earlier(self) -> Any:

@@ -250,16 +250,16 @@ def announced_classes(classes, before, name):
     return classes
 
 
-def announced_order(order, before, name):
-    """Labels of a stream in their order, known now or before; None where there is none."""
+def announced_order(named, order, before, name):
+    """Labels of a stream in their order, which a parameter or a category has now or had before."""
+    order = order if named is None else np.ravel(named).tolist()
     if before is None:
         return order
     before = before.tolist()
     if order is not None and [label for label in order if label in before] != before:
         raise ValueError(
-            f"{name}.partial_fit: the order of the labels is {as_text(before)}, but y is a "
-            f"category with the order {as_text(order)}. Pass the same order, or call fit with all "
-            "rows to begin anew."
+            f"{name}.partial_fit: the order of the labels was {as_text(before)}, and is "
+            f"{as_text(order)} now. Pass the same order, or call fit with all rows to begin anew."
         )
     return before
 
