@@ -18,7 +18,7 @@ from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
-from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
+from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Ordinal, Poisson, Probit, StudentT
 from skgp_sparse.likelihoods._softmax import Softmax
 
 TIGHT = Inner(max_iter=1000, tol=1e-21)
@@ -32,6 +32,7 @@ LIKELIHOODS = {
     "probit": Probit(),
     "logit": Logit(),
     "softmax": Softmax(3),
+    "ordinal": Ordinal(-0.6, (0.8, 0.3)),
 }
 POWERS = {"gfitc-ep": 1.0, "pep": 0.5, "pep_0.2": 0.2}
 METHODS = ("titsias", "titsias_new", *POWERS)
