@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner

@@ -86,7 +86,7 @@ FITS = {
     },
     **{
         f"likelihood={one}": lambda one=one: classifier(likelihood=one)
-        for one in likelihoods.SIGMOIDS
+        for one in likelihoods.OF_LABELS
     },
     **{one: lambda one=one: regressor(CODES, kernel=OF_KERNELS[one]) for one in OF_KERNELS},
     "inducing points": regressor,
@@ -160,7 +160,7 @@ def test_every_kernel_and_every_likelihood_is_in_some_list():
         for name in kernels.__all__
         if inspect.isclass(one := getattr(kernels, name)) and not inspect.isabstract(one)
     }
-    own = [*likelihoods.BY_NAME.values(), *likelihoods.SIGMOIDS.values()]
+    own = [*likelihoods.BY_NAME.values(), *likelihoods.OF_LABELS.values()]
     assert of_kernels | {one.__name__ for one in own} <= named
 
 
