@@ -653,8 +653,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         -------
         latent_mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Mean of the latent process. It is positive where ``classes_[1]`` is the more probable
-            class. With ``likelihood="ordinal"``, it is larger where labels are higher. For more than two classes and ``multi_class="softmax"``, it has one column for
-            each class.
+            class. With ``likelihood="ordinal"``, it is larger where labels are higher. For more
+            than two classes and ``multi_class="softmax"``, it has one column for each class.
         latent_var : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Variance of the latent process.
 

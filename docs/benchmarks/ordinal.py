@@ -78,9 +78,7 @@ def render():
     """Write the report of all entries."""
     entries, rows = common.read_json(STORE), []
     for name in TABLES:
-        scores = [
-            [entries[f"{name}/{split}/{method}"] for split in range(3)] for method in METHODS
-        ]
+        scores = [[entries[f"{name}/{split}/{method}"] for split in range(3)] for method in METHODS]
         for method, found in zip(METHODS, scores):
             means = [np.mean([one[key] for one in found]) for key in SCORES]
             each = ", ".join(f"{one['log_loss']:.3f}" for one in found)

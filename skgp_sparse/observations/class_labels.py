@@ -1,6 +1,6 @@
 """Labels of classes: one problem, several binary ones, or one for all of them.
 
-The one for all has a process for every class, or one process and thresholds for classes in an order.
+The one for all has a process for every class, or one process where classes have an order.
 
 A class of a stream may be announced before its first row comes. Until a problem has rows of two
 kinds, nothing is learned from it: its kernel is the initial one.
@@ -16,8 +16,8 @@ from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.explain import multiclass
-from skgp_sparse.explain.multiclass import InOrder
 from skgp_sparse.explain.label_view import LabelView
+from skgp_sparse.explain.multiclass import InOrder
 from skgp_sparse.explain.views import TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
@@ -128,9 +128,7 @@ class ClassLabels(SiteObservations):
         """All problems together."""
         latent = [TargetView(fit.posterior) for fit in fits]
         likelihoods = [fit.likelihood for fit in fits]
-        return LabelView(
-            latent, likelihoods, len(self.classes), self.multi_class, ranks=self.ranks
-        )
+        return LabelView(latent, likelihoods, len(self.classes), self.multi_class, ranks=self.ranks)
 
     def attributes(self, fits, units):
         """The classes, and what the posteriors were given."""
