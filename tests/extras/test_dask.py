@@ -252,6 +252,18 @@ def test_small_tables_are_fitted_to_the_same_bits_in_the_client(client, table):
     assert np.array_equal(model.predict(X), local.predict(X))
 
 
+def test_ordered_labels_are_fitted_on_the_workers(client, on_workers, table):
+    X, _, y = table
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [4.7, 5.3])]
+    options = QUICK_LABELS | {"likelihood": "ordinal", "mean": None, "calibration": None}
+    options["ordinal_classes"] = ["low", "middle", "high"]
+    local = SparseGPClassifier(**options).fit(X, labels)
+    model = DaskSparseGPClassifier(**options).fit(*lazily(X, labels))
+    assert_same_fit(model, local)
+    assert model.likelihood_.thresholds == pytest.approx(local.likelihood_.thresholds, abs=1e-8)
+    assert model.predict_proba(X) == pytest.approx(local.predict_proba(X), abs=1e-7)
+
+
 @pytest.mark.parametrize("is_large", [False, True])
 def test_known_noise_of_partitions_of_one_row(is_large, client, table, request):
     if is_large:

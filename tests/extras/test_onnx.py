@@ -134,6 +134,13 @@ def test_labels_and_probabilities(n_classes, likelihood, bound, kernel, n_induci
     assert_same_labels(classifier(n_classes, kernel=KERNELS[kernel], **options))
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("order", ["abc", "bca"])
+def test_ordered_labels(order, n_classes):
+    options = {"likelihood": "ordinal", "ordinal_classes": [*order], "kernel": KERNELS["rbf"]}
+    assert_same_labels(classifier(n_classes, **options))
+
+
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_periods(posterior):
     model = regressor(kernel=ExpSineSquared(1.5, 3.0) * RBF(5.0), posterior=posterior)
