@@ -13,7 +13,15 @@ from numpy.polynomial import Chebyshev, Polynomial
 from scipy.special import erfcx
 from scipy.stats import kstwobign
 
-from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
+from skgp_sparse.likelihoods import (
+    Gamma,
+    Logit,
+    LogNormal,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+)
 
 _DEGREE = 14  # of g, which is then off by 2e-10
 _NODE_SPACING = 0.1  # between nodes of log K
@@ -56,10 +64,18 @@ def _counts(ops, likelihood, mean, variance):
     return rate, ops.Add(spread, rate)
 
 
+def _log_normal(ops, likelihood, mean, variance):
+    """``exp(f)`` with noise of its logarithm."""
+    return _exponentials(ops, mean, ops.Add(variance, likelihood.scale**2), 0.0)
+
+
 def _rates(ops, likelihood, mean, variance):
     """``exp(f)`` with a variance that is a share of its square."""
+    return _exponentials(ops, mean, variance, _share(likelihood))
+
+
+def _exponentials(ops, mean, variance, share):
     rate = ops.Exp(ops.Add(mean, ops.Mul(variance, 0.5)))
-    share = _share(likelihood)
     factor = ops.Sub(ops.Mul(ops.Exp(variance), 1.0 + share), 1.0)
     return rate, ops.Mul(ops.Mul(rate, rate), factor)
 
@@ -107,6 +123,7 @@ _RESPONSES = {
     Poisson: _counts,
     NegativeBinomial: _counts,
     Gamma: _rates,
+    LogNormal: _log_normal,
     StudentT: _heavy_tails,
 }
 _PROBABILITIES = {Probit: _probit, Logit: _logit}
