@@ -33,7 +33,14 @@ BoundName = Literal[
     "dtc",
 ]
 LikelihoodName = Literal[
-    "gaussian", "poisson", "negative_binomial", "gamma", "lognormal", "student_t"
+    "gaussian",
+    "poisson",
+    "negative_binomial",
+    "gamma",
+    "lognormal",
+    "beta",
+    "binomial",
+    "student_t",
 ]
 SigmoidName = Literal["probit", "logit"]
 PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "rows"]

@@ -18,6 +18,8 @@ integrates numerically (``_log_concave.py``); `expect` helps with its other meth
     Labels of two classes, and of several.
 ``_counts.py``, ``_gamma.py``, ``_log_normal.py``, ``_student_t.py``
     Counts, positive numbers (two distributions), and numbers with outliers.
+``_proportions.py``
+    Proportions: successes of trials, and numbers between 0 and 1.
 ``_parametric.py``
     Parameters: their check, those that are learned, and the level.
 ``_special.py``, ``_quantiles.py``
@@ -32,10 +34,13 @@ from skgp_sparse.likelihoods._log_concave import LogConcave, expect
 from skgp_sparse.likelihoods._log_normal import LogNormal
 from skgp_sparse.likelihoods._parametric import check_parameters as check_parameters
 from skgp_sparse.likelihoods._parametric import warn_outside_bounds as warn_outside_bounds
+from skgp_sparse.likelihoods._proportions import Beta, Binomial
 from skgp_sparse.likelihoods._student_t import StudentT
 
 __all__ = [
+    "Beta",
     "Binary",
+    "Binomial",
     "Domain",
     "Gamma",
     "Likelihood",
@@ -55,6 +60,8 @@ BY_NAME = {  # that a regressor takes
     "negative_binomial": NegativeBinomial,
     "gamma": Gamma,
     "lognormal": LogNormal,
+    "beta": Beta,
+    "binomial": Binomial,
     "student_t": StudentT,
 }
 

@@ -108,6 +108,13 @@ def expected_sigmoids(mean: Array, variance: Array) -> Any:
     return sigmoids
 
 
+def of_counts(
+    ups: Array, downs: Scalars, low: Array, high: Array, up: Array, down: Array, bend: Array
+) -> tuple[Any, ...]:
+    """``log(s(x)^ups s(-x)^downs)``, its slope and curvature, and ``log(1 + e^x)``."""
+    return -ups * high - downs * low, ups * down - downs * up, (ups + downs) * bend, low
+
+
 def _sigmoids_over_exp(x: Array) -> tuple[Any, ...]:
     """``log(1 + e^x)``, the sigmoid of x and its derivative, all times ``exp(-x)``."""
     negative = np.exp(np.minimum(x, 0.0))  # e^x or 1
