@@ -34,8 +34,8 @@ _MOST_NODES = 5000  # enough for variances up to 1e4, and crude sums beyond
 _RATIO = 1.2  # of the numbers of nodes of rows that are summed together
 _VALUES_PER_BLOCK = 1 << 15  # values of the log density
 _FAR_OUT = 10.0 * 2.0 ** np.arange(9)
-_NODES = np.concatenate([-_FAR_OUT, np.linspace(-9.0, 9.0, 37), _FAR_OUT])  # to find an interval ...
-_BETWEEN = np.linspace(0.0, 1.0, 41)  # ... in widths of two tops, and from one to the other
+_NODES = np.concatenate([-_FAR_OUT, np.linspace(-9.0, 9.0, 19), _FAR_OUT])  # to find an interval ...
+_BETWEEN = np.linspace(0.0, 1.0, 17)  # ... in widths of two tops, and from one to the other
 
 
 class _Rows(NamedTuple):
@@ -113,21 +113,27 @@ def log_moments_of_one_top(log_density, mean, variance, strip, *by_row, tops):
     rows = _rows_of(log_density, mean, variance, 1.0, by_row)
     with np.errstate(all="ignore"):
         peak, width = (tops[0][:, None] - rows.mean) / rows.std, tops[1][:, None] ** -0.5 / rows.std
-        own = np.broadcast_to(_NODES, (len(mean), len(_NODES)))
-        z = np.sort(np.hstack([own, peak + width * _NODES, peak * _BETWEEN]), axis=1)
-        exponent, (_, curvature, *_) = rows.at(z)
-        every, top = np.arange(len(z)), np.argmax(exponent, axis=1)
-        counts = exponent > exponent[every, top, None] - _FALL
-        first = np.maximum(np.argmax(counts, axis=1) - 1, 0)
-        last = np.minimum(z.shape[1] - np.argmax(counts[:, ::-1], axis=1), z.shape[1] - 1)
-        inside = (np.arange(z.shape[1]) >= first[:, None]) & (np.arange(z.shape[1]) <= last[:, None])
-        bend = np.max(np.where(inside, curvature, 0.0), axis=1)
-        gain = 1.0 + rows.std[:, 0] ** 2 * bend
+        parts = slices(len(mean), _VALUES_PER_BLOCK // 100)
+        found = [_find_interval(rows.where(part), peak[part], width[part]) for part in parts]
+        top, gain, left, right = map(np.concatenate, zip(*found))
         step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, strip / (_STEPS_PER_STRIP * rows.std[:, 0]))
-        centre = z[every, top]
-        left, right = centre - z[every, first], z[every, last] - centre
         count = np.fmin(np.ceil((left + right) / step) + 1.0, _MOST_NODES)
-        return _sum_all(rows, centre[:, None], gain, left, right, count, least=-np.inf)
+        return _sum_all(rows, top[:, None], gain, left, right, count, least=-np.inf)
+
+
+def _find_interval(rows, peak, width):
+    """A top, the largest second derivative, and how far from the top the integrands count (n,)."""
+    own = np.broadcast_to(_NODES, (len(peak), len(_NODES)))
+    z = np.sort(np.hstack([own, peak + width * _NODES, peak * _BETWEEN]), axis=1)
+    exponent, (_, curvature, *_) = rows.at(z)
+    every, best, index = np.arange(len(z)), np.argmax(exponent, axis=1), np.arange(z.shape[1])
+    counts = exponent > exponent[every, best, None] - _FALL
+    first = np.maximum(np.argmax(counts, axis=1) - 1, 0)
+    last = np.minimum(len(index) - np.argmax(counts[:, ::-1], axis=1), len(index) - 1)
+    inside = (index >= first[:, None]) & (index <= last[:, None])
+    gain = 1.0 + rows.std[:, 0] ** 2 * np.max(np.where(inside, curvature, 0.0), axis=1)
+    top = z[every, best]
+    return top, gain, top - z[every, first], z[every, last] - top
 
 
 def _rows_of(log_density, mean, variance, power, by_row):

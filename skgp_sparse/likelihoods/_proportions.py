@@ -307,7 +307,7 @@ class Beta(_LogitLink):
         """Expected curvature of an observation, ``a² ψ'(a) (1 - μ)² + b² ψ'(b) μ²``."""
         s, rest = expit(f), expit(-f)
         a, b = self.precision * s, self.precision * rest
-        own, other = (1.0 + x * x * zeta(2.0, 1.0 + x) for x in (a, b))
+        own, other = (1.0 + x * x * special.trigamma(1.0 + x) for x in (a, b))
         return rest * rest * own + s * s * other
 
     def _tops(self, t: Array) -> tuple[Array, Array]:
