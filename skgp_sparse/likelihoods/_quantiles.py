@@ -18,9 +18,9 @@ from scipy.special import betainc, gammainc, gammaincc, ndtr, ndtri, zeta
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import alike, means
-from skgp_sparse._ground.typing import Array, Index, Ints
+from skgp_sparse._ground.typing import Array, Index, Ints, Scalars
 
-_Given = Callable[[Array, Array, Array], Array]  # (noise, shape) -> probability
+_Given = Callable[[Array, Array, Array], Array]  # (noise, shape, size)
 _OfRows = Callable[[Array, Ints], Array]  # (points, indices of their rows) -> values
 
 _FALL = 34.0  # of the log density of the noise, to where sums go
