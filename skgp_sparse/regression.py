@@ -108,12 +108,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         - "student_t": noise with heavy tails, for targets with outliers.
 
         Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `LogNormal`,
-        `Beta`, `Binomial` and `StudentT` have initial values and bounds of the parameters, in units of y, such as
-        ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The parameters are learned together
-        with the hyperparameters of the kernel. A callable `optimizer`, or None, keeps them at
-        their initial values. A grid search can set them as ``likelihood__size``. With a likelihood
-        other than "gaussian", a `WhiteKernel` in `kernel` is part of the latent process, the
-        default kernel has none, and `alpha` must be None.
+        `Beta`, `Binomial` and `StudentT` have initial values and bounds of the parameters, in
+        units of y, such as ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The parameters are
+        learned together with the hyperparameters of the kernel. A callable `optimizer`, or None,
+        keeps them at their initial values. A grid search can set them as ``likelihood__size``. With
+        a likelihood other than "gaussian", a `WhiteKernel` in `kernel` is part of the latent
+        process, the default kernel has none, and `alpha` must be None.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
         The mean of the process, which other columns or another model tell:
 

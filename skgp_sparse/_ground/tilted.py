@@ -33,9 +33,10 @@ _DISTANCE_TO_TOP = 0.03  # to the top, in widths
 _MOST_NODES = 5000  # enough for variances up to 1e4, and crude sums beyond
 _RATIO = 1.2  # of the numbers of nodes of rows that are summed together
 _VALUES_PER_BLOCK = 1 << 15  # values of the log density
+# to find an interval: in widths of two tops, and from one to the other
 _FAR_OUT = 10.0 * 2.0 ** np.arange(9)
-_NODES = np.concatenate([-_FAR_OUT, np.linspace(-9.0, 9.0, 19), _FAR_OUT])  # to find an interval ...
-_BETWEEN = np.linspace(0.0, 1.0, 17)  # ... in widths of two tops, and from one to the other
+_NODES = np.concatenate([-_FAR_OUT, np.linspace(-9.0, 9.0, 19), _FAR_OUT])
+_BETWEEN = np.linspace(0.0, 1.0, 17)
 
 
 class _Rows(NamedTuple):
@@ -116,7 +117,8 @@ def log_moments_of_one_top(log_density, mean, variance, strip, *by_row, tops):
         parts = slices(len(mean), _VALUES_PER_BLOCK // 100)
         found = [_find_interval(rows.where(part), peak[part], width[part]) for part in parts]
         top, gain, left, right = map(np.concatenate, zip(*found))
-        step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, strip / (_STEPS_PER_STRIP * rows.std[:, 0]))
+        of_strip = strip / (_STEPS_PER_STRIP * rows.std[:, 0])
+        step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, of_strip)
         count = np.fmin(np.ceil((left + right) / step) + 1.0, _MOST_NODES)
         return _sum_all(rows, top[:, None], gain, left, right, count, least=-np.inf)
 

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from copy import copy
 from typing import Any
 
+import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data

@@ -282,7 +282,8 @@ class Beta(_LogitLink):
         return log_moments_of_one_top(self._at, mean, variance, _STRIP, y, tops=tops)
 
     def _at_level(self, y: Array, f: Array) -> Triple:
-        return *self._at(f, y)[:2], self._information(f)
+        value, slope, *_ = self._at(f, y)
+        return value, slope, self._information(f)
 
     def _shapes(self, f: Array) -> tuple[Array, Array]:
         sizes = self.precision * expit(f), self.precision * expit(-f)

@@ -14,6 +14,8 @@ from scipy.special import erfcx
 from scipy.stats import kstwobign
 
 from skgp_sparse.likelihoods import (
+    Beta,
+    Binomial,
     Gamma,
     Logit,
     LogNormal,
@@ -91,16 +93,36 @@ def _heavy_tails(ops, likelihood, mean, variance):
     return mean, ops.Add(variance, float(noise[0]))
 
 
+def _proportions(ops, likelihood, mean, variance):
+    """The mean of a logistic function, and the variance of a proportion about it."""
+    share = float(likelihood.response(np.array([-likelihood.intercept]), np.zeros(1))[1][0]) * 4.0
+    p, slope = _logit(ops, mean, variance), _slope_of_logit(ops, mean, variance)
+    spread = ops.Mul(p, ops.Sub(1.0, p))
+    return p, ops.Max(ops.Sub(spread, ops.Mul(slope, 1.0 - share)), 0.0)
+
+
 def _probit(ops, mean, variance):
     return _normal_cdf(ops, ops.Div(mean, ops.Sqrt(ops.Add(variance, 1.0))))
 
 
 def _logit(ops, mean, variance):
+    z, _, weights = _mixture(ops, mean, variance)
+    return ops.MatMul(_normal_cdf(ops, z), weights)
+
+
+def _slope_of_logit(ops, mean, variance):
+    """The derivative of `_logit` in the mean."""
+    z, std, weights = _mixture(ops, mean, variance)
+    density = ops.Exp(ops.Mul(ops.Mul(z, z), -0.5))
+    return ops.MatMul(ops.Div(density, std), weights / np.sqrt(2.0 * np.pi))
+
+
+def _mixture(ops, mean, variance):
+    """Standardised latent values and deviations (n, k) of the scales, and weights (k, 1)."""
     K = np.exp(np.arange(-2.2, 1.5, _NODE_SPACING))
     weights = K * kstwobign.pdf(K)
-    variances = ops.Add(variance, 4.0 * K[None] ** 2)
-    weights = (weights / weights.sum())[:, None]
-    return ops.MatMul(_normal_cdf(ops, ops.Div(mean, ops.Sqrt(variances))), weights)
+    std = ops.Sqrt(ops.Add(variance, 4.0 * K[None] ** 2))
+    return ops.Div(mean, std), std, (weights / weights.sum())[:, None]
 
 
 def _normal_cdf(ops, x):
@@ -124,6 +146,8 @@ _RESPONSES = {
     NegativeBinomial: _counts,
     Gamma: _rates,
     LogNormal: _log_normal,
+    Beta: _proportions,
+    Binomial: _proportions,
     StudentT: _heavy_tails,
 }
 _PROBABILITIES = {Probit: _probit, Logit: _logit}

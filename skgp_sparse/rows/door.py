@@ -110,9 +110,9 @@ def _read_source(estimator, rules, X, alpha, **given):
     passed = [argument for argument, value in given.items() if value is not None]
     if "trials" in passed:
         raise ValueError(
-            f"{rules.name}: sources of rows have no trials. Pass arrays, Binomial(trials=...) if all "
-            "rows have the same number, or chunks with two rows for each: y = 1 with successes as "
-            "sample_weight, and y = 0 with failures."
+            f"{rules.name}: sources of rows have no trials. Pass arrays, Binomial(trials=...) if "
+            "all rows have the same number, or chunks with two rows for each: y = 1 with successes "
+            "as sample_weight, and y = 0 with failures."
         )
     if passed:
         raise ValueError(
