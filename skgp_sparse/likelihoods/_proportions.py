@@ -252,7 +252,7 @@ class Beta(_LogitLink):
         self.precision_bounds = precision_bounds
 
     def quantile(self, q: float, mean: Array, variance: Array) -> Array:
-        """Compute the quantile of a continuous distribution; see `Likelihood.quantile`."""
+        """Compute a quantile, which is not rounded to 0 or 1; see `Likelihood.quantile`."""
         mean = self._shifted(mean)
         a, b = self._shapes(mean)
         width = np.minimum(np.sqrt(variance + zeta(2.0, a) + zeta(2.0, b)), _WIDEST_GUESS)
@@ -261,7 +261,7 @@ class Beta(_LogitLink):
         def cdf(t: Array, rows: Index) -> Array:
             return self._cdf(t, mean[rows], variance[rows])
 
-        return expit(solve_quantile(cdf, q, guess, width))
+        return np.clip(expit(solve_quantile(cdf, q, guess, width)), _LEAST, _MOST)
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw numbers, none of which is rounded to 0 or 1; see `Likelihood.sample`."""

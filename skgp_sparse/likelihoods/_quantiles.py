@@ -84,7 +84,8 @@ def binomial_quantile(q: float, mean: Array, variance: Array, trials: Array) -> 
         k = np.floor(0.5 * (low[rows] + high[rows]))
         shape, size = k + 1.0, trials[rows] - k
         distance = np.log(shape / size) - mean[rows]
-        reached = _cdf(distance, variance[rows], 1.0, shape, size, _given_beta) >= q
+        with np.errstate(over="ignore"):
+            reached = _cdf(distance, variance[rows], 1.0, shape, size, _given_beta) >= q
         high[rows], low[rows] = np.where(reached, k, high[rows]), np.where(reached, low[rows], k)
     return high / trials
 

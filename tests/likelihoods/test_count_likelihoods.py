@@ -381,8 +381,8 @@ def test_quantiles_agree_with_distribution_functions(likelihood, q):
             (y, *latent), unit = row, 1.0 / likelihood.get_params().get("trials", 1.0)
             before = probability(likelihood, y - unit, *latent) if y > 0 else -1.0
             assert abs(y / unit - np.rint(y / unit)) < 1e-9 and before < q + 1e-8 and p >= q - 1e-8
-        else:
-            assert abs(p - q) < 1e-9
+        elif not isinstance(likelihood, Beta) or 1e-300 < row[0] < 1.0 - 1e-6:
+            assert abs(p - q) < 1e-9  # but for rounding to 0 and 1
 
 
 @pytest.mark.second(share=0.21)
