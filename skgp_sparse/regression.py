@@ -923,8 +923,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         checks.check_in_memory(type(self).__name__, y=y)
         X, view, offset = self._question(X, offset, trials)
         y = checks.check_truth(y, X, len(view.units.scale), type(self).__name__)
-        view.check(y, type(self).__name__)
-        return view.log_density(X, view.encode(y, type(self).__name__), offset)
+        return view.log_density(X, view.checked(y, type(self).__name__), offset)
 
     def sample_y(
         self,
@@ -967,8 +966,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             Samples drawn from the Gaussian process at the query points, in units of y.
         """
         X, view, offset = self._question(X, offset, trials)
-        name = f"{type(self).__name__}.sample_y"
-        check_number(n_samples, "n_samples", name, Integral, low=1)
+        check_number(n_samples, "n_samples", f"{type(self).__name__}.sample_y", Integral, low=1)
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
 
     def sample_functions(
@@ -1031,9 +1029,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         name = f"{type(self).__name__}.sample_functions"
         check_number(n_functions, "n_functions", name, Integral, low=1)
         check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
-        view = self._view.of_latent()
-        given = n_functions, n_frequencies, check_random_state(random_state)
-        return view.functions(*given, copy(self)._query, name)  # whatever is fitted later
+        given = n_functions, n_frequencies, check_random_state(random_state), copy(self)._query
+        return self._view.of_latent().functions(*given, name)  # whatever is fitted later
 
     def components(self, X: ArrayLike) -> Components:
         """Compute effects of columns, alone and together, of an `OrthogonalAdditive` kernel.
@@ -1105,8 +1102,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         """
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.noise_std"
-        remedy = "Use predict(X, return_std=True), or predict_quantiles."
-        check_gaussian(self.likelihood, name, remedy)
+        check_gaussian(self.likelihood, name, "Use predict(X, return_std=True) or sample_y.")
         X, view = self._answered(X)
         return view.noise_std(X)
 
@@ -1139,11 +1135,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         float
             R² of ``predict(X, offset=offset)``. A row with trials counts as often as it has them.
         """
-        predicted = self.predict(X, offset=offset, trials=trials)
-        if trials is not None:
-            weight = 1.0 if sample_weight is None else np.asarray(sample_weight)
-            sample_weight = np.broadcast_to(weight * np.asarray(trials), len(predicted))
-        return r2_score(y, predicted, sample_weight=sample_weight)
+        weight = checks.weight_by_trials(sample_weight, trials)
+        return r2_score(y, self.predict(X, offset=offset, trials=trials), sample_weight=weight)
 
     def _family(self):
         kind = GaussianObservations if is_gaussian(self.likelihood) else LikelihoodObservations

@@ -4,7 +4,6 @@ from contextlib import ExitStack
 from copy import copy
 from typing import Any
 
-import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
@@ -17,7 +16,7 @@ from skgp_sparse.dask._partitions import resolve_client
 from skgp_sparse.dask._reader import read_partitions
 from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.regression import SparseGPRegressor
-from skgp_sparse.rows.checks import is_lazy
+from skgp_sparse.rows.checks import is_lazy, weight_by_trials
 
 
 class OnCluster:
@@ -165,11 +164,9 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
             R² of ``predict(X, offset=offset)``, computed at once.
         """
         predicted = self.predict(X, offset=offset, trials=trials)
-        given = _computed(self, y, predicted, sample_weight, trials)
-        y, predicted, weight, trials = given
-        if trials is not None:
-            weight = np.broadcast_to((1.0 if weight is None else weight) * trials, len(predicted))
-        return r2_score(y, predicted, sample_weight=weight)
+        given = predicted, sample_weight, trials
+        y, predicted, *weights = _computed(self, y, *given)
+        return r2_score(y, predicted, sample_weight=weight_by_trials(*weights))
 
 
 @described(SparseGPClassifier)

@@ -30,16 +30,13 @@ class TargetView(NamedTuple):
     has_covariance = True
     takes_normals = True
 
-    def check(self, y, name):
-        """Any number may be a target."""
-
     def for_trials(self, trials, X, name):
         """The view itself: only a likelihood may have trials."""
         check_trials(trials, X, None, name)
         return self
 
-    def encode(self, y, name):
-        """Targets as they are."""
+    def checked(self, y, name):
+        """Targets as they are: any number may be one."""
         return y
 
     def centre_and_scale(self, X, offset=None):
@@ -181,17 +178,14 @@ class ResponseView(NamedTuple):
     has_covariance = False
     takes_normals = False
 
-    def check(self, y, name):
-        """Raise if a target is outside the domain of the likelihood."""
-        self.likelihood.check(y, name)
-
     def for_trials(self, trials, X, name):
         """The view of rows with these numbers of trials; None: those of the likelihood."""
         trials = check_trials(trials, X, self.likelihood, name)
         return self._replace(likelihood=self.likelihood.for_trials(trials, name))
 
-    def encode(self, y, name):
-        """Targets as the likelihood takes them."""
+    def checked(self, y, name):
+        """Targets as the likelihood takes them; raises if one is outside its domain."""
+        self.likelihood.check(y, name)
         return self.likelihood.encode(y, None, name)
 
     def centre_and_scale(self, X, offset=None):

@@ -68,25 +68,25 @@ class Rules(NamedTuple):
             return ArrayDataset(X, y, weight=weight)
         offset = check_offset(offset, X, has_likelihood, self.name)
         trials = check_trials(trials, X, self.likelihood, self.name)
-        if has_likelihood:
-            y = self._encoded(y, trials, slice(None) if weight is None else weight > 0)
-        y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
-        if self.n_targets not in (None, y.shape[1]):
-            raise ValueError(
-                "The number of targets seen in `y` is different from the parameter `n_targets`. "
-                f"Got {y.shape[1]} != {self.n_targets}."
-            )
+        y = self._targets(y, trials, slice(None) if weight is None else weight > 0)
         if X_std is not None:
             X_std = check_std(X_std, X, "X_std", self.name)
         noise = check_alpha(alpha, len(X), self.name)
         return ArrayDataset(X, y, noise, weight, offset=offset, X_std=X_std)
 
-    def _encoded(self, y, trials, counts):
-        """Targets as the likelihood takes them; those that do not count may be anything."""
-        self.likelihood.check(y[counts], self.name)
-        y = np.array(y, dtype=np.float64).ravel()
-        trials = trials if trials is None else trials[counts]
-        y[counts] = self.likelihood.encode(y[counts], trials, self.name)
+    def _targets(self, y, trials, counts):
+        """Targets (n, p) as the likelihood takes them; those that do not count may be anything."""
+        if self.likelihood is not None:
+            self.likelihood.check(y[counts], self.name)
+            y = np.array(y, dtype=np.float64)
+            trials = trials if trials is None else trials[counts]
+            y[counts] = self.likelihood.encode(y[counts], trials, self.name)
+        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        if self.n_targets not in (None, y.shape[1]):
+            raise ValueError(
+                "The number of targets seen in `y` is different from the parameter `n_targets`. "
+                f"Got {y.shape[1]} != {self.n_targets}."
+            )
         return y
 
 
@@ -219,6 +219,13 @@ def check_trials(trials, X, likelihood, name):
             "Leave trials out."
         )
     return _of_rows("trials", trials, X, name)
+
+
+def weight_by_trials(sample_weight, trials):
+    """Weights of rows that count as often as they have trials, if these differ."""
+    if np.ndim(trials) == 0:
+        return sample_weight
+    return np.asarray(trials) * (1.0 if sample_weight is None else np.asarray(sample_weight))
 
 
 def _of_rows(argument, values, X, name):
