@@ -375,6 +375,8 @@ def test_latent_predictions_are_on_the_link_scale(name):
     assert_allclose(draws.mean(axis=1), mean[:4], atol=0.05 * std.max())
     median = model.predict_quantiles(X, 0.5, offset=offset)
     centre = mean if name == "student_t" else np.exp(mean)
+    if name in ("beta", "binomial"):
+        centre = expit(mean)
     if name == "binomial":  # whose median is 0 or 1
         median = model.predict(X, offset=offset)
     assert np.corrcoef(median, centre)[0, 1] > 0.9
@@ -411,7 +413,7 @@ def test_intervals_cover_as_often_as_they_say():
         low, high = model.predict_quantiles(X_test, [0.05, 0.95]).T
         covered = np.mean((y_test >= low) & (y_test <= high))
         # 400 rows know the shape of gamma to a tenth, and labels 0 and 1 are often known
-        assert 0.83 < covered < (1.0 if name == "binomial" else 0.98)
+        assert 0.83 < covered < (1.01 if name == "binomial" else 0.98)
 
 
 def test_means_that_overflow_warn_and_name_a_remedy():
