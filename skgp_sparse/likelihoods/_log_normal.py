@@ -99,9 +99,6 @@ class LogNormal(LogLink):
         with np.errstate(over="ignore"):
             return np.maximum(np.exp(self._shifted(f) + noise), np.finfo(float).tiny)
 
-    def _others(self, y: Array, slope: Array, power: Scalars, scale: Array) -> dict[str, Array]:  # type: ignore[override]
-        return {"scale": scale}
-
     def _expected(self, y: Array, mean: Array, variance: Scalars) -> tuple[Any, ...]:
         """`expected`, and its derivative with respect to the logarithm of the scale."""
         noise, logs = self._value("scale") ** 2, np.log(y)

@@ -267,9 +267,6 @@ class Beta(_LogitLink):
         """Draw numbers, none of which is rounded to 0 or 1; see `Likelihood.sample`."""
         return np.clip(random_state.beta(*self._shapes(self._shifted(f))), _LEAST, _MOST)
 
-    def _others(self, y: Array, slope: Array, power: Scalars, rise: Array) -> dict[str, Array]:  # type: ignore[override]
-        return {"precision": rise}
-
     def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Any, ...]:
         """`expected`, and its derivative with respect to the logarithm of the precision."""
         return expect(self._at, self._shifted(mean), variance, y, strip=np.pi)

@@ -13,17 +13,7 @@ from numpy.polynomial import Chebyshev, Polynomial
 from scipy.special import erfcx
 from scipy.stats import kstwobign
 
-from skgp_sparse.likelihoods import (
-    Beta,
-    Binomial,
-    Gamma,
-    Logit,
-    LogNormal,
-    NegativeBinomial,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from skgp_sparse import likelihoods
 
 _DEGREE = 14  # of g, which is then off by 2e-10
 _NODE_SPACING = 0.1  # between nodes of log K
@@ -85,7 +75,7 @@ def _exponentials(ops, mean, variance, share):
 def _share(likelihood):
     """Variance of an observation whose rate is one, beyond that of a count."""
     mean, variance = likelihood.response(np.array([-likelihood.intercept]), np.zeros(1))
-    return float(variance[0] - (0.0 if isinstance(likelihood, Gamma) else mean[0]))
+    return float(variance[0] - (0.0 if isinstance(likelihood, likelihoods.Gamma) else mean[0]))
 
 
 def _heavy_tails(ops, likelihood, mean, variance):
@@ -142,12 +132,12 @@ def _g():
 
 
 _RESPONSES = {
-    Poisson: _counts,
-    NegativeBinomial: _counts,
-    Gamma: _rates,
-    LogNormal: _log_normal,
-    Beta: _proportions,
-    Binomial: _proportions,
-    StudentT: _heavy_tails,
+    likelihoods.Poisson: _counts,
+    likelihoods.NegativeBinomial: _counts,
+    likelihoods.Gamma: _rates,
+    likelihoods.LogNormal: _log_normal,
+    likelihoods.Beta: _proportions,
+    likelihoods.Binomial: _proportions,
+    likelihoods.StudentT: _heavy_tails,
 }
-_PROBABILITIES = {Probit: _probit, Logit: _logit}
+_PROBABILITIES = {likelihoods.Probit: _probit, likelihoods.Logit: _logit}

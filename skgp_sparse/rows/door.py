@@ -21,18 +21,7 @@ from skgp_sparse.rows.types import types_of
 from skgp_sparse.sources import is_source
 
 
-def read(
-    estimator,
-    rules,
-    X,
-    y,
-    sample_weight=None,
-    offset=None,
-    reset=True,
-    X_std=None,
-    types=None,
-    trials=None,
-):
+def read(estimator, rules, X, y, sample_weight, offset, reset, X_std, types, trials):
     """All rows that an estimator is fitted to, as a `Dataset`.
 
     Parameters
@@ -47,8 +36,8 @@ def read(
     types : ColumnTypes or None
         Of the columns of X; None: all are numbers.
     """
-    given = {"y": y, "sample_weight": sample_weight, "offset": offset, "X_std": X_std}
-    given["trials"] = trials
+    known = {"sample_weight": sample_weight, "offset": offset, "trials": trials}
+    given = {"y": y, "X_std": X_std, **known}
     alpha = getattr(estimator, "alpha", None)
     check_in_memory(rules.name, X=X, **given)
     if isinstance(X, OpenSource):
