@@ -32,7 +32,9 @@ BoundName = Literal[
     "gfitc-ep",
     "dtc",
 ]
-LikelihoodName = Literal["gaussian", "poisson", "negative_binomial", "gamma", "student_t"]
+CountName = Literal["poisson", "negative_binomial"]
+ProportionName = Literal["beta", "binomial"]
+LikelihoodName = Literal["gaussian", CountName, "gamma", "lognormal", ProportionName, "student_t"]
 SigmoidName = Literal["probit", "logit", "ordinal"]
 PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "rows"]
 SolverName = Literal["auto", "lbfgs", "stochastic"]

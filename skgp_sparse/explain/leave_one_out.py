@@ -251,9 +251,10 @@ def _of_numbers(left, fit, chosen):
 
 def _of_responses(left, fit, chosen):
     block, likelihood = fit.rows.block(chosen), fit.likelihood
-    latent, y = left.mean[:, 0] + block.offset, block.y[:, 0]
+    latent = left.mean[:, 0] + block.offset
+    density = likelihood.tilted(block.y[:, 0], latent, left.variance)[0]
+    likelihood, y = likelihood.decode(block.y[:, 0])
     mean, variance = likelihood.response(latent, left.variance)
-    density = likelihood.tilted(y, latent, left.variance)[0]
     units = centre_and_scale(likelihood, latent, left.variance)
-    columns = mean, variance, *units, np.zeros(len(y)), density
-    return RowPredictions(block.y, *(one[:, None] for one in columns))
+    columns = y, mean, variance, *units, np.zeros(len(y)), density
+    return RowPredictions(*(one[:, None] for one in columns))

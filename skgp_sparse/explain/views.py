@@ -15,6 +15,7 @@ from skgp_sparse._engine.predictions import sampled_functions
 from skgp_sparse._engine.predictions.posterior import FUNCTIONS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
+from skgp_sparse.rows.checks import check_trials
 
 
 class TargetView(NamedTuple):
@@ -29,8 +30,14 @@ class TargetView(NamedTuple):
     has_covariance = True
     takes_normals = True
 
-    def check(self, y, name):
-        """Any number may be a target."""
+    def for_trials(self, trials, X, name):
+        """The view itself: only a likelihood may have trials."""
+        check_trials(trials, X, None, name)
+        return self
+
+    def checked(self, y, name):
+        """Targets as they are: any number may be one."""
+        return y
 
     def centre_and_scale(self, X, offset=None):
         """Centre and unit of intervals: mean and standard deviation, both (n,) or (n, p)."""
@@ -171,9 +178,15 @@ class ResponseView(NamedTuple):
     has_covariance = False
     takes_normals = False
 
-    def check(self, y, name):
-        """Raise if a target is outside the domain of the likelihood."""
+    def for_trials(self, trials, X, name):
+        """The view of rows with these numbers of trials; None: those of the likelihood."""
+        trials = check_trials(trials, X, self.likelihood, name)
+        return self._replace(likelihood=self.likelihood.for_trials(trials, name))
+
+    def checked(self, y, name):
+        """Targets as the likelihood takes them; raises if one is outside its domain."""
         self.likelihood.check(y, name)
+        return self.likelihood.encode(y, None, name)
 
     def centre_and_scale(self, X, offset=None):
         """Centre and unit of intervals, in units of y; see `centre_and_scale`."""
@@ -182,7 +195,9 @@ class ResponseView(NamedTuple):
 
     def within_domain(self, values):
         """Ends of intervals that a target can have."""
-        return np.maximum(values, 0.0) if self.likelihood.domain.is_never_negative else values
+        domain = self.likelihood.domain
+        values = np.maximum(values, 0.0) if domain.is_never_negative else values
+        return np.minimum(values, domain.high)
 
     def on_threads(self, n_jobs):
         """A copy of the view that processes blocks of rows on so many threads."""

@@ -16,8 +16,10 @@ integrates numerically (``_log_concave.py``); `expect` helps with its other meth
 
 ``_binary.py``, ``_softmax.py``, ``_each_class.py``, ``_ordinal.py``
     Labels of two classes, of several, and of several in an order.
-``_counts.py``, ``_gamma.py``, ``_student_t.py``
-    Counts, positive numbers, and numbers with outliers.
+``_counts.py``, ``_gamma.py``, ``_log_normal.py``, ``_student_t.py``
+    Counts, positive numbers (two distributions), and numbers with outliers.
+``_proportions.py``
+    Proportions: successes of trials, and numbers between 0 and 1.
 ``_parametric.py``
     Parameters: their check, those that are learned, and the level.
 ``_special.py``, ``_quantiles.py``
@@ -29,17 +31,22 @@ from skgp_sparse.likelihoods._binary import Binary, Logit, Probit
 from skgp_sparse.likelihoods._counts import NegativeBinomial, Poisson
 from skgp_sparse.likelihoods._gamma import Gamma
 from skgp_sparse.likelihoods._log_concave import LogConcave, expect
+from skgp_sparse.likelihoods._log_normal import LogNormal
 from skgp_sparse.likelihoods._ordinal import Ordinal
 from skgp_sparse.likelihoods._parametric import check_parameters as check_parameters
 from skgp_sparse.likelihoods._parametric import warn_outside_bounds as warn_outside_bounds
+from skgp_sparse.likelihoods._proportions import Beta, Binomial
 from skgp_sparse.likelihoods._student_t import StudentT
 
 __all__ = [
+    "Beta",
     "Binary",
+    "Binomial",
     "Domain",
     "Gamma",
     "Likelihood",
     "LogConcave",
+    "LogNormal",
     "Logit",
     "NegativeBinomial",
     "Ordinal",
@@ -55,6 +62,9 @@ BY_NAME = {  # that a regressor takes
     "poisson": Poisson,
     "negative_binomial": NegativeBinomial,
     "gamma": Gamma,
+    "lognormal": LogNormal,
+    "beta": Beta,
+    "binomial": Binomial,
     "student_t": StudentT,
 }
 

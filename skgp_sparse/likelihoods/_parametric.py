@@ -178,8 +178,8 @@ class LevelLikelihood(Parametric):
         return self._slopes(len(y), level=slope, **self._others(y, slope, power, *means))
 
     def _others(self, y: Array, slope: Array, power: Scalars, *means: Array) -> dict[str, Array]:
-        """Derivatives with respect to the other parameters, by name."""
-        return {}
+        """Derivatives with respect to the other parameters, by name: means in their order."""
+        return dict(zip(self.parameters[1:], means))
 
 
 class LogLink(LevelLikelihood):

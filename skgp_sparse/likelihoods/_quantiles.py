@@ -18,9 +18,9 @@ from scipy.special import betainc, gammainc, gammaincc, ndtr, ndtri, zeta
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import alike, means
-from skgp_sparse._ground.typing import Array, Index, Ints
+from skgp_sparse._ground.typing import Array, Index, Ints, Scalars
 
-_Given = Callable[[Array, Array], Array]  # (noise, shape) -> probability
+_Given = Callable[[Array, Array, Array], Array]  # (noise, shape, size)
 _OfRows = Callable[[Array, Ints], Array]  # (points, indices of their rows) -> values
 
 _FALL = 34.0  # of the log density of the noise, to where sums go
@@ -61,7 +61,7 @@ def count_quantile(q: float, mean: Array, variance: Array, size: float = np.inf)
 def gamma_quantile(q: float, mean: Array, variance: Array, shape: float) -> Array:
     """Quantiles of gamma observations of this shape, whose mean is ``exp(f)``."""
 
-    def given(v: Array, shape: Array) -> Array:
+    def given(v: Array, shape: Array, size: Array) -> Array:
         return gammainc(shape, shape * np.exp(-v))
 
     def cdf(t: Array, rows: Index) -> Array:
@@ -73,20 +73,39 @@ def gamma_quantile(q: float, mean: Array, variance: Array, shape: float) -> Arra
         return np.exp(solve_quantile(cdf, q, mean + ndtri(q) * width, width))
 
 
+def binomial_quantile(q: float, mean: Array, variance: Array, trials: Array) -> Array:
+    """The smallest shares of trials that those of successes do not exceed with probability `q`.
+
+    At most k trials are successes if the logit of a variable with the distribution
+    ``Beta(k + 1, trials - k)`` is above the latent value.
+    """
+    low, high = np.full(len(mean), -1.0), trials.copy()
+    while len(rows := np.flatnonzero(high - low > 1.0)):
+        k = np.floor(0.5 * (low[rows] + high[rows]))
+        shape, size = k + 1.0, trials[rows] - k
+        distance = np.log(shape / size) - mean[rows]
+        with np.errstate(over="ignore"):
+            reached = _cdf(distance, variance[rows], 1.0, shape, size, _given_beta) >= q
+        high[rows], low[rows] = np.where(reached, k, high[rows]), np.where(reached, low[rows], k)
+    return high / trials
+
+
+def _given_beta(v: Array, shape: Array, size: Array) -> Array:
+    return betainc(size, shape, 1.0 / (1.0 + shape / size * np.exp(v)))
+
+
 def _cdf_of_count(t: Array, mean: Array, variance: Array, size: float) -> Array:
     """``P(Y + 1 <= e^t)``, continued between the integers."""
 
-    def given(v: Array, shape: Array) -> Array:
-        if np.isinf(size):
-            return gammaincc(shape, shape * np.exp(v))
-        return betainc(size, shape, 1.0 / (1.0 + shape / size * np.exp(v)))
+    def given(v: Array, shape: Array, size: Array) -> Array:
+        return gammaincc(shape, shape * np.exp(v))
 
     shape = np.exp(np.minimum(t, np.log(_LARGEST_SHAPE)))
-    return _cdf(t - mean, variance, 1.0, shape, size, given)
+    return _cdf(t - mean, variance, 1.0, shape, size, given if np.isinf(size) else _given_beta)
 
 
 def _cdf(
-    distance: Array, variance: Array, sign: float, shape: Array, size: float, given: _Given
+    distance: Array, variance: Array, sign: float, shape: Array, size: Scalars, given: _Given
 ) -> Array:
     """``P(f <= mean + distance + sign noise)``, by the sum over the narrower variable.
 
@@ -95,23 +114,24 @@ def _cdf(
     the observation is not exceeded.
     """
     probability, std = np.empty(len(distance)), np.sqrt(variance)
-    width = np.sqrt(zeta(2.0, shape) + (0.0 if np.isinf(size) else zeta(2.0, size)))
+    size = np.broadcast_to(size, shape.shape)
+    width = np.sqrt(zeta(2.0, shape) + np.where(np.isinf(size), 0.0, zeta(2.0, size)))
     unit = np.minimum(width, _WIDEST)
     long_tail = np.minimum(shape, size) < _SMALLEST_SHAPE
     narrow = np.flatnonzero((std <= unit) | long_tail)
     if len(narrow):
-        u, below = unit[narrow], lambda x, u, a: (given(u * x, a),)
-        by_row = (-distance[narrow] / u, variance[narrow] / u**2, u, shape[narrow])
+        u, below = unit[narrow], lambda x, u, a, b: (given(u * x, a, b),)
+        by_row = (-distance[narrow] / u, variance[narrow] / u**2, u, shape[narrow], size[narrow])
         (probability[narrow],) = expectation(below, *by_row)
     rest = np.flatnonzero((std > unit) & ~long_tail)
-    for part, v, weights in _noise(shape[rest], size, unit[rest]):
+    for part, v, weights in _noise(shape[rest], size[rest], unit[rest]):
         rows = rest[part]
         below = ndtr((distance[rows, None] + sign * v) / std[rows, None])
         probability[rows] = means(weights, below)
     return probability
 
 
-def _noise(shape: Array, size: float, unit: Array) -> Iterator[tuple[Ints, Array, Array]]:
+def _noise(shape: Array, size: Array, unit: Array) -> Iterator[tuple[Ints, Array, Array]]:
     """Nodes and weights of the noise, for some rows at a time."""
     guess = np.sqrt(2.0 * _FALL * (1.0 / shape + 1.0 / size))
     falls = (-_log_noise(sign * guess, shape, size) for sign in (-1, 1))
@@ -120,14 +140,14 @@ def _noise(shape: Array, size: float, unit: Array) -> Iterator[tuple[Ints, Array
     first = np.ceil(left / step)
     for rows, number in alike(first + np.ceil(right / step) + 1.0):
         v = step[rows, None] * (np.arange(number) - first[rows, None])
-        weights = np.exp(_log_noise(v, shape[rows, None], size))
+        weights = np.exp(_log_noise(v, shape[rows, None], size[rows, None]))
         yield rows, v, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _log_noise(v: Array, shape: Array, size: float) -> Array:
+def _log_noise(v: Array, shape: Array, size: Array) -> Array:
     """Log density of the noise, relative to its top at zero."""
     rise = np.expm1(v)
-    if np.isinf(size):
+    if np.isinf(size).any():  # of all rows then
         return shape * (v - rise)
     return shape * v - (shape + size) * np.log1p(shape / (shape + size) * rise)
 

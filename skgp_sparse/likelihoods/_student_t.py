@@ -154,11 +154,6 @@ class StudentT(LevelLikelihood):
         noise = random_state.standard_t(self.df, size=np.shape(f))
         return self._shifted(f) + self._value("scale") * noise
 
-    def _others(  # type: ignore[override]
-        self, y: Array, slope: Array, power: Scalars, scale: Array, df: Array
-    ) -> dict[str, Array]:
-        return {"scale": scale, "df": df}
-
     def _reach(self) -> float:
         """Half-width of the strip in which ``log p`` is analytic."""
         return self._value("scale") * np.sqrt(self.df)

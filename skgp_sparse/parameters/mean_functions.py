@@ -22,8 +22,8 @@ from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.validation import require
-from skgp_sparse.likelihoods import domain_of
-from skgp_sparse.parameters.choices import is_gaussian
+from skgp_sparse.likelihoods import Domain, domain_of
+from skgp_sparse.parameters.choices import is_gaussian, resolve_likelihood
 from skgp_sparse.parameters.drift import variance_of_drift
 
 NAMES = "auto", "boosting", "linear"
@@ -52,6 +52,8 @@ class MeanFunction(NamedTuple):
         Means and standard deviations of the columns of the training rows.
     values : ndarray of shape (K, d) or None
         Values that take the place of one that is missing in a query, as of `spread_values`.
+    most : float
+        Upper end of the targets. Where it is finite, the logarithm is a logit.
     """
 
     estimators: tuple
@@ -60,6 +62,7 @@ class MeanFunction(NamedTuple):
     centre: Array | float = 0.0
     scale: Array | float = 1.0
     values: Array | None = None
+    most: float = np.inf
 
     def columns(self, X: Array) -> Array:
         """Columns (n, q) of rows (n, d)."""
@@ -75,7 +78,10 @@ class MeanFunction(NamedTuple):
         if self.n_classes:
             return self._logits(self.estimators[0], X)
         values = np.column_stack([np.ravel(one.predict(X)) for one in self.estimators])
-        return values if self.least is None else np.log(np.maximum(values, self.least))
+        if self.least is None:
+            return values
+        values = np.clip(values, self.least, self.most * (1.0 - LEAST_PROBABILITY))
+        return np.log(values) - np.log1p(-values / self.most)
 
     @property
     def is_flat(self) -> bool:
@@ -289,9 +295,18 @@ def boosting(rows, parameters, codes, seed):
 def _loss(likelihood):
     """The loss of boosting whose predictions are means of responses."""
     domain = None if is_gaussian(likelihood) else domain_of(likelihood)
-    if domain is None or not domain.is_never_negative:
+    if domain is None or not domain.is_never_negative or domain.high < np.inf:
         return "squared_error"
     return "gamma" if 0.0 in domain.without else "poisson"
+
+
+def _observed(template, y, weight, parameters):
+    """Observations (n, 1) as the user passed them, and weights by their trials where there are."""
+    likelihood = resolve_likelihood(parameters.likelihood, type(parameters).__name__)
+    likelihood, y = likelihood.decode(y[:, 0])
+    if likelihood.takes_trials and has_fit_parameter(template, "sample_weight"):
+        weight = {"sample_weight": likelihood.trials * weight.get("sample_weight", 1.0)}
+    return y[:, None], weight
 
 
 def _folds(form, groups, random_state, name):
@@ -321,9 +336,11 @@ def _fitted(template, form, chosen, rows, parameters):
         one = _for_labels(template, y, isinstance(parameters.mean, str))
         classifier = one.fit(X, y.ravel(), **weight)
         return MeanFunction((classifier,), len(rows.classes))
+    if not is_gaussian(parameters.likelihood):
+        y, weight = _observed(template, y, weight, parameters)
     one = template if np.any(y) else DummyRegressor()  # zero counts tell losses no rate
     estimators = tuple(clone(one).fit(X, column, **weight) for column in y.T)
-    is_positive = not is_gaussian(parameters.likelihood)
-    is_positive = is_positive and domain_of(parameters.likelihood).is_never_negative
-    least = _LEAST_SHARE * max(np.average(y), np.finfo(float).tiny) if is_positive else None
-    return MeanFunction(estimators, 0, least)
+    domain = Domain() if is_gaussian(parameters.likelihood) else domain_of(parameters.likelihood)
+    least = _LEAST_SHARE * max(np.average(y), np.finfo(float).tiny)
+    least = least if domain.is_never_negative else None
+    return MeanFunction(estimators, 0, least, most=domain.high)

@@ -33,7 +33,17 @@ class Rules(NamedTuple):
     names: object = None  # of the columns, where X itself does not say them
 
     @on_numpy
-    def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False, X_std=None):
+    def check(
+        self,
+        X,
+        y,
+        sample_weight=None,
+        offset=None,
+        alpha=None,
+        all_rows=False,
+        X_std=None,
+        trials=None,
+    ):
         """The `ArrayDataset` of some rows, or of all of them, or an error."""
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
@@ -57,18 +67,27 @@ class Rules(NamedTuple):
             check_classification_targets(y)
             return ArrayDataset(X, y, weight=weight)
         offset = check_offset(offset, X, has_likelihood, self.name)
-        if has_likelihood:
-            self.likelihood.check(y if weight is None else y[weight > 0], self.name)
-        y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+        trials = check_trials(trials, X, self.likelihood, self.name)
+        y = self._targets(y, trials, slice(None) if weight is None else weight > 0)
+        if X_std is not None:
+            X_std = check_std(X_std, X, "X_std", self.name)
+        noise = check_alpha(alpha, len(X), self.name)
+        return ArrayDataset(X, y, noise, weight, offset=offset, X_std=X_std)
+
+    def _targets(self, y, trials, counts):
+        """Targets (n, p) as the likelihood takes them; those that do not count may be anything."""
+        if self.likelihood is not None:
+            self.likelihood.check(y[counts], self.name)
+            y = np.array(y, dtype=np.float64)
+            trials = trials if trials is None else trials[counts]
+            y[counts] = self.likelihood.encode(y[counts], trials, self.name)
+        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         if self.n_targets not in (None, y.shape[1]):
             raise ValueError(
                 "The number of targets seen in `y` is different from the parameter `n_targets`. "
                 f"Got {y.shape[1]} != {self.n_targets}."
             )
-        if X_std is not None:
-            X_std = check_std(X_std, X, "X_std", self.name)
-        noise = check_alpha(alpha, len(X), self.name)
-        return ArrayDataset(X, y, noise, weight, offset=offset, X_std=X_std)
+        return y
 
 
 def is_lazy(value):
@@ -186,16 +205,41 @@ def check_offset(offset, X, is_taken, name):
             f"{name}: offset is not available for likelihood='gaussian', where it would only be "
             "added to the prediction. Subtract it from y before fit, and add it after predict."
         )
-    if np.asarray(offset).dtype.kind not in "biuf":
-        raise ValueError(f"{name}: offset must be numbers. Got {as_text(offset)} instead.")
-    offset = np.full(len(X), offset) if np.ndim(offset) == 0 else offset
-    offset = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
-    if offset.shape != (len(X),):
+    return _of_rows("offset", offset, X, name)
+
+
+def check_trials(trials, X, likelihood, name):
+    """Numbers of trials of the rows as an array (n,), None where they are those of a likelihood."""
+    if trials is None:
+        return None
+    if not getattr(likelihood, "takes_trials", False):
+        got = "'gaussian'" if likelihood is None else as_text(likelihood)
         raise ValueError(
-            f"{name}: offset must be a number or an array with one number for each of the "
-            f"{len(X)} rows of X. Got an array of shape {offset.shape}."
+            f"{name}: trials is available for likelihood='binomial' only. Got likelihood={got}. "
+            "Leave trials out."
         )
-    return offset
+    return _of_rows("trials", trials, X, name)
+
+
+def weight_by_trials(sample_weight, trials):
+    """Weights of rows that count as often as they have trials, if these differ."""
+    if np.ndim(trials) == 0:
+        return sample_weight
+    return np.asarray(trials) * (1.0 if sample_weight is None else np.asarray(sample_weight))
+
+
+def _of_rows(argument, values, X, name):
+    """A number for each row."""
+    if np.asarray(values).dtype.kind not in "biuf":
+        raise ValueError(f"{name}: {argument} must be numbers. Got {as_text(values)} instead.")
+    values = np.full(len(X), values) if np.ndim(values) == 0 else values
+    values = check_array(values, ensure_2d=False, dtype=np.float64, input_name=argument)
+    if values.shape != (len(X),):
+        raise ValueError(
+            f"{name}: {argument} must be a number or an array with one number for each of the "
+            f"{len(X)} rows of X. Got an array of shape {values.shape}."
+        )
+    return values
 
 
 def check_std(std, X, argument, name):
