@@ -243,7 +243,7 @@ def test_one_class_is_an_error():
         ({"bound": bounds.DTC()}, "is defined for Gaussian noise only"),
         ({"bound": "tit"}, r"must be one of \['artemev', 'auto', 'fitc', 'gfitc-ep'"),
         ({"bound": ["titsias"]}, "'bound' parameter of SparseGPClassifier must be"),
-        ({"likelihood": "poisson"}, r"'likelihood' parameter .* \['logit', 'probit'\]"),
+        ({"likelihood": "poisson"}, r"'likelihood' parameter .* 'ordinal', 'probit'\]"),
         ({"multi_class": "crammer"}, "'multi_class' parameter"),
         ({"multi_class": np.array(["one_vs_rest"] * 2)}, "'multi_class' parameter"),
         ({"max_iter_predict": 0}, "'max_iter_predict' parameter"),
