@@ -21,7 +21,7 @@ FLOORS = (
     {"_engine", "hyperpriors"},
     {"inference", "bounds", "inducing", "likelihoods", "sources"},
     {"rows"},
-    {"solvers", "_typed_inputs", "_sobol_attributes", "displays"},
+    {"solvers", "_typed_inputs", "_sobol_attributes", "acquisition", "displays"},
     {"posteriors"},
     {"plan"},
     {"parameters"},

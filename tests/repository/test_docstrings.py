@@ -21,6 +21,7 @@ PATHS = sorted(path.relative_to(ROOT) for path in (ROOT / "skgp_sparse").rglob("
 MODULES = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in PATHS]
 REFERENCE = ROOT / "docs" / "api.rst"
 ROOMS = "displays", "kernels", "likelihoods", "metrics", "posteriors", "solvers", "testing"
+ROOMS += ("acquisition",)
 
 
 @cache
