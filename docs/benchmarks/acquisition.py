@@ -184,7 +184,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--functions", nargs="+", default=list(TASKS))
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=7)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--render", action="store_true", help="only the table")
     args = parser.parse_args()
