@@ -13,7 +13,7 @@ from skgp_sparse.parameters.parameter_checks import check_gaussian
 from skgp_sparse.rows import checks
 
 
-class Kriging:
+class KrigingMethods:
     """A mixin: averages over areas, and the variogram of a fit."""
 
     def predict_average(
