@@ -4,8 +4,8 @@ Rows are random cells of the tile around Mount Everest (examples/data/n27e086.np
 and east), and 1,000 other cells are predicted. `ours` is `SparseGPRegressor(random_state=0)`, and
 `ours, Matern 3/2` has `kernel=ConstantKernel() * Matern([10, 10], nu=1.5)` and the exact posterior.
 PyKrige (the estimator `Krige`, an exponential variogram) predicts from the 50 nearest rows, or from
-all of them with a trend. GSTools takes the exponential or the spherical variogram, whichever fits
-better, and all rows. libKriging (`KrigingRegressor`) maximises the likelihood of a Matern 3/2
+all of them with a trend. GSTools takes the exponential, the spherical or the Matérn variogram,
+whichever fits best, from a start that was chosen for it, and all rows. libKriging (`KrigingRegressor`) maximises the likelihood of a Matern 3/2
 kernel with a nugget. Each with a constant mean, and with one that is linear in the coordinates
 (`mean="linear"`, universal kriging); that of `ours` with a constant mean is `mean=None`.
 
