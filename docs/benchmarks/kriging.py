@@ -1,13 +1,14 @@
 """Heights of a terrain from scattered ones, beside packages for kriging.
 
 Rows are random cells of the tile around Mount Everest (examples/data/n27e086.npz; km to the north
-and east), and 1,000 other cells are predicted. `ours` is `SparseGPRegressor(random_state=0)`, and
-`ours, Matern 3/2` has `kernel=ConstantKernel() * Matern([10, 10], nu=1.5)` and the exact posterior.
-PyKrige (the estimator `Krige`, an exponential variogram) predicts from the 50 nearest rows, or from
-all of them with a trend. GSTools takes the exponential, the spherical or the Matérn variogram,
-whichever fits best, from a start that was chosen for it, and all rows. libKriging (`KrigingRegressor`) maximises the likelihood of a Matern 3/2
-kernel with a nugget. Each with a constant mean, and with one that is linear in the coordinates
-(`mean="linear"`, universal kriging); that of `ours` with a constant mean is `mean=None`.
+and east), and 1,000 other cells are predicted. `ours` is `SparseGPRegressor(random_state=0)`;
+`ours, Matern` has the exact posterior and `kernel=ConstantKernel() * Matern([10, 10], nu)`. PyKrige
+(the estimator `Krige`, an exponential variogram) predicts from the 50 nearest rows, or from all of
+them with a trend. GSTools takes the exponential, the spherical or the Matérn variogram, whichever
+fits best, from a start that was chosen for it, and all rows. libKriging (`KrigingRegressor`)
+maximises the likelihood of a Matern 3/2 kernel with a nugget. Each has a constant mean, and one
+that is linear in the coordinates (`mean="linear"`, universal kriging); that of `ours` with a
+constant mean is `mean=None`.
 
 RMSE in metres; density is the mean log density of the heights, in nats; coverage is the share of
 heights in intervals of 95 %; seconds are those of the processor for fit and prediction, with one
@@ -37,13 +38,13 @@ STORE = common.RESULTS / "kriging.json"
 TILE = common.HERE.parents[1] / "examples" / "data" / "n27e086.npz"
 KM_PER_DEGREE = 111.2, 98.4  # of latitude, and of longitude as far north as this
 SIZES, TESTED = (1000, 3000), 1000
-OURS = {
-    "ours": {},
-    "ours, Matern 3/2": {
-        "kernel": ConstantKernel() * Matern([10.0, 10.0], nu=1.5),
-        "posterior": "exact",
-    },
-}
+
+
+def with_matern(nu):
+    return {"kernel": ConstantKernel() * Matern([10.0, 10.0], nu=nu), "posterior": "exact"}
+
+
+OURS = {"ours": {}, "ours, Matern 1/2": with_matern(0.5), "ours, Matern 3/2": with_matern(1.5)}
 PEERS = "PyKrige", "GSTools", "libKriging"
 TRENDS = {"constant": None, "linear": "linear"}
 
