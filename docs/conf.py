@@ -1,8 +1,8 @@
 """Configuration of the documentation: ``sphinx-build -W docs docs/_build/html``.
 
 Two variables of the environment are for those who publish it: SITE_ADDRESS, the address of the
-site, by which a sitemap and previews of links are made, and WITHOUT_GALLERY, with which examples
-are shown, but not run.
+site, by which a sitemap, previews of links and links to the references of other packages are made,
+which needs a network, and WITHOUT_GALLERY, with which examples are shown, but not run.
 """
 
 import os
@@ -45,6 +45,15 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 suppress_warnings = ["config.cache"]  # the gallery has functions among its options
+
+if address:
+    extensions.append("sphinx.ext.intersphinx")
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "numpy": ("https://numpy.org/doc/stable", None),
+    "scipy": ("https://docs.scipy.org/doc/scipy", None),
+    "sklearn": ("https://scikit-learn.org/stable", None),
+}
 
 autosummary_generate = True
 autodoc_member_order = "bysource"

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 ROOT = Path(__file__).parent.parent
 WORDS = {
     "_engine": "everything O(n)",
+    "acquisition": "optimisation",
     "_ground": "linear algebra, threads",
     "bounds": "objectives",
     "dask": "clusters",

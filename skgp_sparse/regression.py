@@ -35,6 +35,7 @@ from skgp_sparse._ground.typing import (
     SolverName,
 )
 from skgp_sparse._ground.validation import check_number
+from skgp_sparse._kriging import KrigingMethods
 from skgp_sparse._training_rows import TrainingRows
 from skgp_sparse.bounds import Bound
 from skgp_sparse.explain.components import Components, components_of
@@ -56,7 +57,7 @@ from skgp_sparse.sources import Source
 _Self = TypeVar("_Self", bound="SparseGPRegressor")
 
 
-class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP):
+class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, TrainingRows, SparseGP):
     r"""Sparse Gaussian process regression, a drop-in for `GaussianProcessRegressor`.
 
     The posterior is approximated with ``m`` inducing points ``Z``. The inducing points and the

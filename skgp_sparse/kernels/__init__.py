@@ -25,9 +25,9 @@ kernels without a rule. `_sklearn_kernels` has the rules of scikit-learn's kerne
 
 A kernel is one file. `_mapped` is the base class of kernels of transformed inputs: `Columns` is in
 `_columns`, `Sphere` in `_sphere`, `LogScale`, for skewed columns, in `_log_scale`, and `Missing`,
-for inputs with missing values, in `_missing`. `_categorical` has the kernel of levels,
-`_orthogonal` the additive kernel, and `_heteroscedastic_noise` has noise whose variance varies with
-the inputs. `_levels` says how much rows of levels agree.
+for inputs with missing values, in `_missing`. `_categorical` has the kernel of levels, `_tanimoto`
+that of bits, `_orthogonal` the additive kernel, and `_heteroscedastic_noise` has noise whose
+variance varies with the inputs. `_levels` says how much rows of levels agree.
 
 `_near` makes inputs in which rows are near that a kernel finds near, `_one_column` replaces one
 column of rows, and `_single` makes tiles in single precision. `_spectra` draws the frequencies of
@@ -68,6 +68,7 @@ from ._rules import KernelRule
 from ._single import single
 from ._spectra import spectrum
 from ._sphere import Sphere, spheres, theta_of_spread
+from ._tanimoto import Tanimoto
 from ._theta import moved
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "Missing",
     "OrthogonalAdditive",
     "Sphere",
+    "Tanimoto",
     "HeteroscedasticNoise",
     "diagonal",
     "differentiable",

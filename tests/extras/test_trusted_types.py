@@ -39,6 +39,7 @@ OF_KERNELS = {  # what is fitted to CODES
     "Missing": kernels.Missing(RBF()),
     "OrthogonalAdditive": kernels.OrthogonalAdditive(),
     "Sphere": kernels.Sphere(RBF()),
+    "Tanimoto": kernels.Tanimoto(),
     "HeteroscedasticNoise": RBF() + VARYING,
 }
 

@@ -77,6 +77,11 @@ def test_extrapolation():
     assert abs(found["trend"].predict(far)[0] - 200.0) < 5.0
 
 
+def test_ask_and_tell():
+    search = run("Minimising an expensive function: ask and tell")["search"]
+    assert search.y.min() < 0.42 and len(search.y) == 40 and np.ptp(search.U, axis=0).max() <= 1
+
+
 def test_skops():
     found = run("Files without pickle: skops")
     assert {"sklearn.gaussian_process.kernels.Matern"} < {*found["trusted"]}
