@@ -26,7 +26,7 @@ kernels without a rule. `_sklearn_kernels` has the rules of scikit-learn's kerne
 A kernel is one file. `_mapped` is the base class of kernels of transformed inputs: `Columns` is in
 `_columns`, `Sphere` in `_sphere`, `LogScale`, for skewed columns, in `_log_scale`, and `Missing`,
 for inputs with missing values, in `_missing`. `_categorical` has the kernel of levels,
-`_orthogonal` the additive kernel, and `_heteroscedastic_noise` has noise whose variance varies with
+`_random_effect` that of groups of rows, `_orthogonal` the additive kernel, and `_heteroscedastic_noise` has noise whose variance varies with
 the inputs. `_levels` says how much rows of levels agree.
 
 `_near` makes inputs in which rows are near that a kernel finds near, `_one_column` replaces one
@@ -63,6 +63,7 @@ from ._missing import Missing, bare, has_missing, missing_parts, with_missing
 from ._near import in_units
 from ._one_column import replacing
 from ._orthogonal import OrthogonalAdditive, additive_parts, with_units
+from ._random_effect import Effect, RandomEffect, apart, random_effects, with_missing_level
 from ._registry import register
 from ._rules import KernelRule
 from ._single import single
@@ -79,6 +80,7 @@ __all__ = [
     "LogScale",
     "Missing",
     "OrthogonalAdditive",
+    "RandomEffect",
     "Sphere",
     "HeteroscedasticNoise",
     "diagonal",

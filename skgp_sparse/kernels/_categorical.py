@@ -23,6 +23,7 @@ from skgp_sparse._ground.plain_text import as_text
 
 from ._differentiable import DifferentiableKernel
 from ._levels import CORRELATION, agreement, as_codes
+from ._random_effect import RandomEffect
 from ._registry import node
 from ._rules import Array, Bools, Pull, Scalars, constant_diag
 
@@ -293,8 +294,11 @@ def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
     ]
 
 
+_OF_LEVELS = Categorical, RandomEffect
+
+
 def as_numbers(kernel: Kernel, d: int) -> Bools:
-    """Return which of d columns a part of a kernel sees that is not for categories.
+    """Return which of d columns a part of a kernel sees that is not for levels.
 
     Parameters
     ----------
@@ -307,7 +311,7 @@ def as_numbers(kernel: Kernel, d: int) -> Bools:
     ndarray of shape (d,) of bool
     """
     pairs = node(kernel).walk(np.arange(d))
-    others = [(part, own) for part, own in pairs if type(part.kernel) is not Categorical]
+    others = [(part, own) for part, own in pairs if not isinstance(part.kernel, _OF_LEVELS)]
     read = [part.inputs(own) for part, own in others if own is not None]
     return np.isin(np.arange(d), np.concatenate([np.arange(0), *read]))
 
