@@ -272,6 +272,9 @@ def _by_levels(kernel: Categorical, a: Any, b: Any, G: Any) -> Any:
     return np.bincount(pairs.reshape(-1), G.reshape(-1), size**2).reshape(size, size)
 
 
+_OF_LEVELS = Categorical, RandomEffect
+
+
 def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
     """Return the `Categorical` parts of a kernel, each with each of its columns.
 
@@ -286,15 +289,29 @@ def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
     -------
     list of tuple of (Categorical, int)
     """
+    return [pair for pair in of_levels(kernel, d) if type(pair[0]) is Categorical]
+
+
+def of_levels(kernel: Kernel, d: int) -> list[tuple[Any, int]]:
+    """Return the parts of a kernel that see levels, each with each of its columns.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    d : int
+        Number of input columns.
+
+    Returns
+    -------
+    list of tuple of (Categorical or RandomEffect, int)
+    """
     return [
         (leaf.kernel, int(column))
         for leaf, columns in node(kernel).walk(np.arange(d))
-        if type(leaf.kernel) is Categorical and columns is not None
-        for column in columns
+        if isinstance(leaf.kernel, _OF_LEVELS) and columns is not None
+        for column in leaf.inputs(columns)
     ]
-
-
-_OF_LEVELS = Categorical, RandomEffect
 
 
 def as_numbers(kernel: Kernel, d: int) -> Bools:

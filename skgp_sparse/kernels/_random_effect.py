@@ -38,7 +38,7 @@ class RandomEffect(ChosenColumns, DifferentiableKernel):
     ----------
     column : int or str
         The number of the column, counted from 0, or its name in a data frame. Its values are text,
-        categories, or numbers of any kind, of which equal ones are a level.
+        categories or whole numbers.
     variance : float, default=1.0
         The variance v.
     variance_bounds : pair of floats or "fixed", default=(1e-5, 1e5)
@@ -98,7 +98,7 @@ class RandomEffect(ChosenColumns, DifferentiableKernel):
     def levels(self, X: Array) -> Array:
         """Return the levels of points (..., d) as numbers (...), NaN where they are missing."""
         (j,) = self.chosen(np.shape(X)[-1])
-        levels = X[..., j]
+        levels = np.rint(X[..., j])
         return levels if self.missing is None else np.where(levels == self.missing, np.nan, levels)
 
     def apart(self) -> "RandomEffect":
@@ -204,7 +204,7 @@ class Effect(NamedTuple):
 
 
 def random_effects(kernel: Kernel) -> list[Effect]:
-    """Return the random effects that are terms of a kernel.
+    """Return the random effects that are terms of a kernel, in the order of theta.
 
     Parameters
     ----------

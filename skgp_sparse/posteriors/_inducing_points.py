@@ -80,7 +80,7 @@ class InducingPoints(PosteriorMethod):
 
     def objective(self, job: Job, random_state: np.random.RandomState) -> Any:
         """The objective where the initialiser puts the inducing points."""
-        Z = job.points.initialise(job.rows, job.kernel, random_state)
+        Z = job.points.initialise(job.rows, kernels.apart(job.kernel), random_state)
         return job.model.sparse(job.rows, Z, job.settings.options)
 
     def go_on(self, job: Job, objective: Any, random_state: np.random.RandomState) -> Fit:
