@@ -64,7 +64,14 @@ from ._missing import Missing, bare, has_missing, missing_parts, with_missing
 from ._near import in_units
 from ._one_column import replacing
 from ._orthogonal import OrthogonalAdditive, additive_parts, with_units
-from ._random_effect import Effect, RandomEffect, apart, random_effects, with_missing_level
+from ._random_effect import (
+    Effect,
+    RandomEffect,
+    apart,
+    count_random_effects,
+    random_effects,
+    with_missing_level,
+)
 from ._registry import register
 from ._rules import KernelRule
 from ._single import single

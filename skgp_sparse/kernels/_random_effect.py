@@ -7,6 +7,7 @@ noise, as that of a `Missing` kernel is. Where a sparse method treats the effect
 from the rest of the process, the kernel `apart` takes the place of this one.
 """
 
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -17,7 +18,6 @@ from sklearn.gaussian_process.kernels import Kernel, Sum
 from ._columns import ChosenColumns
 from ._differentiable import DifferentiableKernel
 from ._nodes import Node
-from ._registry import node
 from ._rules import Array, Ints, Pull, Scalars, constant_diag
 from ._theta import assemble, count
 
@@ -225,6 +225,21 @@ def random_effects(kernel: Kernel) -> list[Effect]:
     return found
 
 
+def count_random_effects(kernel: Kernel) -> int:
+    """Return the number of random effects of a kernel, wherever they are.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+
+    Returns
+    -------
+    int
+    """
+    return sum(isinstance(part, RandomEffect) for part in [kernel, *kernel.get_params().values()])
+
+
 def _terms(kernel: Kernel) -> list[Kernel]:
     return [*_terms(kernel.k1), *_terms(kernel.k2)] if type(kernel) is Sum else [kernel]
 
@@ -247,15 +262,17 @@ def apart(kernel: Kernel) -> Kernel:
     return Sum(apart(kernel.k1), apart(kernel.k2)) if type(kernel) is Sum else kernel.apart()
 
 
-def with_missing_level(kernel: Kernel, codes: dict[int, float], d: int) -> Kernel:
+def with_missing_level(
+    kernel: Kernel, code_of: Callable[[int], float | None], d: int
+) -> Kernel:
     """Return a kernel whose random effects know which code a missing level has.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Kernel expression, of which the caller has the only copy.
-    codes : dict of int to float
-        Codes of missing levels by the number of the column.
+    code_of : callable
+        ``column -> code`` of a missing level, None where there is none.
     d : int
         Number of input columns.
 
@@ -264,7 +281,7 @@ def with_missing_level(kernel: Kernel, codes: dict[int, float], d: int) -> Kerne
     sklearn.gaussian_process.kernels.Kernel
         The kernel.
     """
-    for part, _ in node(kernel).walk(None):
-        if isinstance(part, RandomEffectNode):
-            part.kernel.missing = codes.get(int(part.kernel.chosen(d)[0]), part.kernel.missing)
+    for part in [kernel, *kernel.get_params().values()]:
+        if isinstance(part, RandomEffect):
+            part.missing = code_of(int(part.chosen(d)[0]))
     return kernel

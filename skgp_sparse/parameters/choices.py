@@ -213,6 +213,7 @@ def _informed(kernel, rows, columns, is_default=False):
     if kernels.additive_parts(kernel, d):
         mean, spread, _ = rows.input_moments()
         kernel = kernels.with_units(kernel, d, mean, or_one(spread))
+    kernel = kernels.with_missing_level(kernel, columns.code_of_missing, d)
     return _counted(kernel, rows, columns)
 
 

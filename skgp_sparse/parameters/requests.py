@@ -4,9 +4,11 @@ from functools import partial
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 from sklearn import get_config
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.moments import NO_EFFECT
 from skgp_sparse._engine.features.problem import Options
@@ -74,6 +76,7 @@ def job_of(
     request, given = request_of(family, posterior, kernel), family.parameters
     is_free = given.kernel is None and not family.n_drift
     planned = plan(request, facts_of(rows, kernel, request))
+    _check_random_effects(family, kernel, planned.posterior_method)
     size, n = planned.n_inducing, len(rows)
     initialise, are_given = family.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
@@ -114,6 +117,26 @@ def _check_rows(family: Any, rows: Dataset) -> None:
     _check_metric(family, rows.n_features)
     if rows.X_std is not None:
         _check_uncertain_inputs(family)
+
+
+def _check_random_effects(family: Any, kernel: Kernel, method: PosteriorMethod) -> None:
+    """Raise where a posterior cannot be given the random effects of a kernel."""
+    count, most = kernels.count_random_effects(kernel), method.most_random_effects
+    terms, solver = len(kernels.random_effects(kernel)), family.parameters.solver
+    if not count or most == np.inf:
+        return
+    reason = None
+    if count > most or terms < count:
+        takes = "one RandomEffect, as a term of a sum" if most else "no RandomEffect"
+        given = family.parameters.posterior
+        given = method.name if is_auto(given) else given
+        reason = f"posterior={as_text(given)} takes {takes}. Got {kernel}"
+    elif family.has_sites:
+        reason = "a RandomEffect beside inducing points needs likelihood='gaussian'"
+    elif getattr(solver, "batch_size", None):
+        reason = f"a RandomEffect has no minibatches. Got solver={as_text(solver)}"
+    if reason is not None:
+        raise ValueError(f"{family.name}: {reason}. Change this, or set posterior='exact'.")
 
 
 def _check_metric(family: Any, d: int) -> None:

@@ -67,6 +67,7 @@ class InducingPoints(PosteriorMethod):
     name = "inducing"
     uses_bound = takes_learned_noise = True
     is_exact_for_few = True
+    most_random_effects = 1
 
     def __init__(self, n_mean: int | None = None, tight_variance: bool = False) -> None:
         self.n_mean = n_mean
