@@ -44,9 +44,10 @@ class TrainingRows:
         Parameters
         ----------
         groups : array-like of shape (n_samples,), default=None
-            Rows of one group are left out together [2]_, as in a cross-validation by persons or
-            sites, and all of their copies. They need Gaussian noise and the posterior "exact",
-            "inducing" or "fourier". If `mean_` is fitted, pass the same groups to `fit`.
+            Rows of one group are left out together [2]_, with their weights, as in a
+            cross-validation by persons or sites; equal rows have their mean weight. They need
+            Gaussian noise, and the posterior "exact", "inducing" or "fourier". If a mean is fitted
+            (`mean_`), pass the same groups to `fit`.
 
         Returns
         -------

@@ -146,7 +146,8 @@ def named(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     found = {
         f"{path}__numbers" if path else "numbers": _numbers(part, names)
         for path, part in parts.items()
-        if isinstance(part, ChosenColumns) and any(isinstance(c, str) for c in _as_list(part.columns))
+        if isinstance(part, ChosenColumns)
+        and any(isinstance(c, str) for c in _as_list(part.columns))
     }
     return clone(kernel).set_params(**found) if found else kernel
 

@@ -262,9 +262,7 @@ def apart(kernel: Kernel) -> Kernel:
     return Sum(apart(kernel.k1), apart(kernel.k2)) if type(kernel) is Sum else kernel.apart()
 
 
-def with_missing_level(
-    kernel: Kernel, code_of: Callable[[int], float | None], d: int
-) -> Kernel:
+def with_missing_level(kernel: Kernel, code_of: Callable[[int], float | None], d: int) -> Kernel:
     """Return a kernel whose random effects know which code a missing level has.
 
     Parameters

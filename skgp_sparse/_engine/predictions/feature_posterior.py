@@ -224,9 +224,7 @@ class ExactPosterior(FeaturePosterior):
     u: np.ndarray
 
     name = "exact"
-    answers = frozenset(
-        [LEAVE_ONE_OUT, LEAVE_GROUPS_OUT, GRADIENTS, FUNCTIONS, PARTS, BOUNDS]
-    )
+    answers = frozenset([LEAVE_ONE_OUT, LEAVE_GROUPS_OUT, GRADIENTS, FUNCTIONS, PARTS, BOUNDS])
     holds_rows = is_exact = True
     n_rows_kept = property(attrgetter("width"))
     points = property(lambda self: (self.features.Z, self.u))

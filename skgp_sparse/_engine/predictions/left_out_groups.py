@@ -4,9 +4,12 @@ Given all rows, the values g of some of them have the mean m and the covariance 
 of their Gaussian factors, whose precisions are a and whose linear terms are b (Ginsbourger and
 Schärer 2025, "Fast calculation of Gaussian process multiple-fold cross-validation residuals"),
 
-    C = (H⁻¹ - diag a)⁻¹ = H + H S M⁻¹ S H,    S = diag(a)^½,   M = I - S H S,    mean = m + C (a m - b).
+    C = (H⁻¹ - diag a)⁻¹ = H + H S M⁻¹ S H,        S = diag(a)^½,    M = I - S H S,
+    mean = m + C (a m - b).
 
-Where H has the root R, ``H = R Rᵀ``, with fewer columns than rows, ``C = R (I - Rᵀ diag(a) R)⁻¹ Rᵀ``.
+Where H has a root R with fewer columns than rows, ``H = R Rᵀ``, it is
+
+    C = R (I - Rᵀ diag(a) R)⁻¹ Rᵀ.
 """
 
 from typing import NamedTuple

@@ -5,9 +5,10 @@ rows of a level
 
     s = Σ a,    C = Σ a V,    r = Σ a y,    k = v / (1 + v s),
 
-the effects are integrated exactly, as the noise of the rows of a level was ``diag(1/a) + v 1 1ᵀ``:
+the effects are integrated exactly, as if the noise of the rows of a level were ``diag(1/a) + v 1 1ᵀ``:
 
-    V diag(a) Vᵀ - Σ_g k C Cᵀ,   V (a y) - Σ_g k C r,   Σ a y² - Σ_g k r²,   log |.| + Σ_g log(1 + v s)
+    V diag(a) Vᵀ - Σ_g k C Cᵀ,    V (a y) - Σ_g k C r,    Σ a y² - Σ_g k r²,
+    Σ w log λ + Σ_g log(1 + v s)
 
 take the place of the sums over rows. Given the weights of the features, an effect has the mean
 ``k (r - Cᵀ w)`` and the variance k, so that a row of the level has the features ``V - k C``.
