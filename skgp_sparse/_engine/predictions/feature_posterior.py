@@ -58,7 +58,6 @@ from skgp_sparse._ground.linalg import (
     row_dots,
     times_lower_transposed,
 )
-from skgp_sparse._ground.parallel import ordered_map
 
 _LEAST_SHARE = 1e-12  # of 1 - q: a row that no other one says anything of
 
@@ -127,7 +126,7 @@ class FeaturePosterior(Posterior):
 
         return self._by_blocks(deviate, X, 1)
 
-    def _beside(self, X, V):
+    def beside(self, X, V):
         """Features as the weights see them, and what is beside them: mean (n, p), variance (n,)."""
         return V, 0.0, 0.0
 
@@ -140,7 +139,7 @@ class FeaturePosterior(Posterior):
             K = features.raw(block)
             V = features.whiten(K)
             left = np.zeros_like(V) if features.complete else V  # by which the residual is smaller
-            seen, mean_beside, variance_beside = self._beside(block, V)
+            seen, mean_beside, variance_beside = self.beside(block, V)
             known = self.weight_products(seen)
             signal, noise, pull_diagonal = kernels.diagonal(self.kernel, block)
             own = np.full(len(block), 0.0 if latent else 1.0)
@@ -189,13 +188,13 @@ class FeaturePosterior(Posterior):
     def _mean_variance_and_signal(self, X):
         K = self.features.raw(X)
         mean, V = K @ self.u, self.features.whiten(K, K)
-        seen, mean_beside, variance_beside = self._beside(X, V)
+        seen, mean_beside, variance_beside = self.beside(X, V)
         signal = kernels.diagonal(self.kernel, X)[0]
         variance = self.features.residual_variance(X, V, signal) + self.weight_variance(seen)
         columns = mean + mean_beside, variance + variance_beside, np.broadcast_to(signal, len(X))
         return np.column_stack(columns)
 
-    def _mean_and_rest(self, X):
+    def mean_and_rest(self, X):
         """Mean (n, p), features and residual variance (n,) of rows."""
         K = self.features.raw(X)
         V = self.features.whiten(K)
@@ -260,25 +259,7 @@ class ExactPosterior(FeaturePosterior):
 
     def leave_groups_out(self, rows, groups, terms, n_jobs=1):
         """`LeftOut` of every group, in O(n³) time, and O(k²) more for k rows of a group."""
-        inputs = DistinctInputs.of(rows)
-        means = means_of(self.kernel, inputs)
-        T, D, precision = inverse_lower(self.features.L), means.D, inputs.weight / means.s2
-
-        def of_group(group):
-            at, index = np.unique(inputs.index[group.rows], return_inverse=True)
-            removed = group.share * precision[group.rows]
-            a = np.bincount(index, removed)
-            b = np.zeros((len(at), self.u.shape[1]))
-            np.add.at(b, index, removed[:, None] * inputs.y[group.rows])
-            A, d = T[:, at].T @ T[:, at], D[at]
-            DA = d[:, None] * A
-            M = np.sqrt(a[:, None] * a) * DA * d
-            M.flat[:: len(M) + 1] += 1.0 - a * d  # 0 where all rows of an input are left out
-            m, H = means.mean[at] - d[:, None] * self.u[at], np.diag(d) - DA * d
-            mean, variance = left_out_groups.without(m, H, M, a, b)
-            return LeftOut(mean[index], np.maximum(variance[index], 0.0))
-
-        return list(ordered_map(of_group, groups, n_jobs))
+        return left_out_groups.of_exact(self, rows, groups, n_jobs)
 
     def _plus_weights(self, cov, V):
         return cov
@@ -289,7 +270,7 @@ class ExactPosterior(FeaturePosterior):
 
     def _given_all(self, X):
         """Mean, variance and 0: what is left of a row is what the rows do not know."""
-        mean, _, rest = self._mean_and_rest(X)
+        mean, _, rest = self.mean_and_rest(X)
         return mean, rest, np.zeros(len(X))
 
     @staticmethod
@@ -361,22 +342,9 @@ class SparsePosterior(FeaturePosterior):
 
     def leave_groups_out(self, rows, groups, terms, n_jobs=1):
         """`LeftOut` of every group, in O(k m min(k, m)) time for k of its rows."""
+        return left_out_groups.of_features(self, rows, groups, terms.bound, n_jobs)
 
-        def of_group(group):
-            block = rows.block(group.rows)
-            mean, V, rest = self._mean_and_rest(block.X)
-            seen, mean_beside, _ = self._beside(block.X, V)
-            root = np.hstack([times_lower_transposed(seen, self.TB), *self._root_beside(block.X)])
-            share = terms.bound.for_weights(block.weight).noise_share
-            noise = kernels.diagonal(self.kernel, block.X)[1] + block.noise + share * rest
-            a = group.share * block.weight / noise
-            given_all = mean + mean_beside, root, a, a[:, None] * block.y
-            mean, variance = left_out_groups.without_by_root(*given_all)
-            return LeftOut(mean, variance + rest)
-
-        return list(ordered_map(of_group, groups, n_jobs))
-
-    def _root_beside(self, X):
+    def roots_beside(self, X):
         """Roots (n, q) of the covariance of what is beside the features given their weights."""
         return []
 
@@ -395,8 +363,8 @@ class SparsePosterior(FeaturePosterior):
 
     def _given_all(self, X):
         """Mean and variance of what the features say of rows, and the residual variance."""
-        mean, V, rest = self._mean_and_rest(X)
-        seen, mean_beside, variance_beside = self._beside(X, V)
+        mean, V, rest = self.mean_and_rest(X)
+        seen, mean_beside, variance_beside = self.beside(X, V)
         return mean + mean_beside, product_norms(seen, self.TB) + variance_beside, rest
 
     @staticmethod

@@ -12,11 +12,16 @@ Where H has a root R with fewer columns than rows, ``H = R Rᵀ``, it is
     C = R (I - Rᵀ diag(a) R)⁻¹ Rᵀ.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from skgp_sparse import kernels
+from skgp_sparse._engine.data.distinct_inputs import DistinctInputs, means_of
+from skgp_sparse._engine.predictions.posterior import LeftOut
+from skgp_sparse._ground.linalg import inverse_lower, times_lower_transposed
+from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse._ground.typing import Array, Ints
 
 
@@ -25,6 +30,48 @@ class Group(NamedTuple):
 
     rows: Ints  # (k,) their numbers in the table
     share: Array  # (k,) of the weight of each
+
+
+def of_exact(posterior: Any, rows: Any, groups: list[Group], n_jobs: int) -> list[LeftOut]:
+    """`LeftOut` of every group for an `ExactPosterior`: H is ``D - D A D``, ``A = (K + D)⁻¹``."""
+    inputs = DistinctInputs.of(rows)
+    means = means_of(posterior.kernel, inputs)
+    T, precision = inverse_lower(posterior.features.L), inputs.weight / means.s2
+
+    def of_group(group: Group) -> LeftOut:
+        at, index = np.unique(inputs.index[group.rows], return_inverse=True)
+        removed = group.share * precision[group.rows]
+        a, D = np.bincount(index, removed), means.D[at]
+        b = np.zeros((len(at), posterior.u.shape[1]))
+        np.add.at(b, index, removed[:, None] * inputs.y[group.rows])
+        DAD = D[:, None] * (T[:, at].T @ T[:, at]) * D
+        M = np.sqrt(a[:, None] * a) * DAD
+        M.flat[:: len(M) + 1] += 1.0 - a * D  # 0 where all rows of an input are left out
+        m = means.mean[at] - D[:, None] * posterior.u[at]
+        mean, variance = without(m, np.diag(D) - DAD, M, a, b)
+        return LeftOut(mean[index], np.maximum(variance[index], 0.0))
+
+    return list(ordered_map(of_group, groups, n_jobs))
+
+
+def of_features(
+    posterior: Any, rows: Any, groups: list[Group], bound: Any, n_jobs: int
+) -> list[LeftOut]:
+    """`LeftOut` of every group for a `SparsePosterior`: g is what features say of a row."""
+
+    def of_group(group: Group) -> LeftOut:
+        block = rows.block(group.rows)
+        mean, V, rest = posterior.mean_and_rest(block.X)
+        seen, mean_beside, _ = posterior.beside(block.X, V)
+        of_weights = times_lower_transposed(seen, posterior.TB)
+        root = np.hstack([of_weights, *posterior.roots_beside(block.X)])
+        learned = kernels.diagonal(posterior.kernel, block.X)[1]
+        noise = learned + block.noise + bound.for_weights(block.weight).noise_share * rest
+        a = group.share * block.weight / noise
+        mean, variance = without_by_root(mean + mean_beside, root, a, a[:, None] * block.y)
+        return LeftOut(mean, variance + rest)
+
+    return list(ordered_map(of_group, groups, n_jobs))
 
 
 def without(m: Array, H: Array, M: Array, a: Array, b: Array) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ rows of a level
 
     s = Σ a,    C = Σ a V,    r = Σ a y,    k = v / (1 + v s),
 
-the effects are integrated exactly, as if the noise of the rows of a level were ``diag(1/a) + v 1 1ᵀ``:
+the effects are integrated exactly, as if a level had the noise ``diag(1/a) + v 1 1ᵀ``:
 
     V diag(a) Vᵀ - Σ_g k C Cᵀ,    V (a y) - Σ_g k C r,    Σ a y² - Σ_g k r²,
     Σ w log λ + Σ_g log(1 + v s)
@@ -137,7 +137,7 @@ class SparsePosteriorWithEffects(SparsePosterior):
         """Latent covariance (n, n)."""
         X = float64(X)
         V = self.features.whiten(self.features.raw(X))
-        seen, _, variance = self._beside(X, V)
+        seen, _, variance = self.beside(X, V)
         W, levels = times_lower_transposed(seen, self.TB), self.effect.kernel.levels(X)
         same = levels[:, None] == levels
         cov = self.features.residual_covariance(X, V) + W @ W.T + same * variance
@@ -155,8 +155,8 @@ class SparsePosteriorWithEffects(SparsePosterior):
         effects = random_state.normal(size=(index.max() + 1, n_samples))
         drawn = []
         for rows in row_blocks(len(X), self.width):
-            _, V, rest = self._mean_and_rest(float64(X[rows]))
-            seen, _, variance = self._beside(float64(X[rows]), V)
+            _, V, rest = self.mean_and_rest(float64(X[rows]))
+            seen, _, variance = self.beside(float64(X[rows]), V)
             one = seen @ weights + np.sqrt(variance)[:, None] * effects[index[rows]]
             drawn.append(one + np.sqrt(rest)[:, None] * random_state.normal(size=one.shape))
         return np.concatenate(drawn)
@@ -166,11 +166,11 @@ class SparsePosteriorWithEffects(SparsePosterior):
         known = ~np.isnan(self.effect.kernel.levels(float64(X)))
         return super().prior_variance(X) + self.effect.variance * known
 
-    def _beside(self, X, V):
+    def beside(self, X, V):
         places, variance = self._places(X)
         return V - self.shift[places], self.offset[places], variance
 
-    def _root_beside(self, X):
+    def roots_beside(self, X):
         levels = self.effect.kernel.levels(X)
         known = np.unique(levels[~np.isnan(levels)])
         return [np.sqrt(self._places(X)[1])[:, None] * (levels[:, None] == known)]
