@@ -10,15 +10,15 @@ from the rest of the process, the kernel `apart` takes the place of this one.
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel, Sum
 
 from ._columns import ChosenColumns
 from ._differentiable import DifferentiableKernel
-from ._nodes import Node
-from ._rules import Array, Ints, Pull, Scalars, constant_diag
+from ._nodes import Leaf, Node
+from ._rules import Array, Ints, KernelRule, Pull, Scalars, constant_diag, no_gradient
 from ._theta import assemble, count
 
 
@@ -110,7 +110,7 @@ class RandomEffect(ChosenColumns, DifferentiableKernel):
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         """Return the value of ``k(X, Z)`` and its pullback, without a gradient of levels."""
         if self.is_apart:
-            return 0.0, _pull_nothing
+            return 0.0, no_gradient
         K = self.variance * (self.levels(X)[..., :, None] == self.levels(Z)[..., None, :])
         return K, partial(_pull, K)
 
@@ -142,44 +142,28 @@ def _pull(K: Array, G: Any, inputs: bool) -> tuple[Any, Any]:
     return {"variance": np.vdot(G, K)}, 0.0
 
 
-def _pull_nothing(G: Any, inputs: bool) -> tuple[Any, Any]:
-    return {}, 0.0
-
-
-class RandomEffectNode(Node):
+class RandomEffectNode(Leaf):
     """The node of a `RandomEffect`: missing levels are noise."""
 
     noisy = takes_missing = True
 
     def __init__(self, kernel: RandomEffect) -> None:
-        super().__init__(kernel, arrays=0 if kernel.is_apart else 1)
-
-    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
-        K, pull = self.kernel.linearize(X, Z)
-        return K, partial(_pull_node, self.kernel, pull)
-
-    def linearize_stack(self, P: Array) -> tuple[Scalars, Pull]:
-        return self.linearize(P, P)
+        super().__init__(kernel, cast(KernelRule, type(kernel)))
+        self.arrays = 0 if kernel.is_apart else 1
 
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         signal, pull = self.kernel.linearize_diag(X)
-        missing = np.isnan(self.kernel.levels(X))
-        noise = self.kernel.variance * missing if missing.any() else 0.0
-        return signal, noise, partial(_pull_diag, self.kernel, pull, missing)
+        noise = self.kernel.variance * np.isnan(self.kernel.levels(X))
+        return signal, noise if noise.any() else 0.0, partial(_pull_diag, self.kernel, pull, noise)
 
     def inputs(self, columns: Ints) -> Ints:
-        return columns[:0] if self.kernel.is_apart else columns[self.kernel.chosen(len(columns))]
-
-
-def _pull_node(kernel: RandomEffect, pull: Pull, G: Any, inputs: bool) -> tuple[Any, Any]:
-    return assemble(kernel, pull(G, inputs)[0]), 0.0
+        return columns[self.kernel.chosen(len(columns))] if self.arrays else columns[:0]
 
 
 def _pull_diag(
-    kernel: RandomEffect, pull: Pull, missing: Any, g_signal: Any, g_noise: Any, inputs: bool
+    kernel: RandomEffect, pull: Pull, noise: Array, g_signal: Any, g_noise: Any, inputs: bool
 ) -> tuple[Any, Any]:
-    slope = pull(g_signal, inputs)[0].get("variance", 0.0)
-    slope += kernel.variance * np.sum(missing * g_noise)
+    slope = pull(g_signal, inputs)[0].get("variance", 0.0) + np.sum(noise * g_noise)
     return assemble(kernel, {"variance": slope}), 0.0
 
 

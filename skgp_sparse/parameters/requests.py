@@ -72,11 +72,10 @@ def job_of(
     posterior: PosteriorMethod,
 ) -> Job:
     """The `Job` of a table, by its plan."""
-    _check_rows(family, rows)
     request, given = request_of(family, posterior, kernel), family.parameters
     is_free = given.kernel is None and not family.n_drift
     planned = plan(request, facts_of(rows, kernel, request))
-    _check_random_effects(family, kernel, planned.posterior_method)
+    _check_rows(family, rows, kernel, planned.posterior_method)
     size, n = planned.n_inducing, len(rows)
     initialise, are_given = family.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
@@ -112,11 +111,12 @@ def tolerance(tol: float | str) -> float:
     return _TOL if is_auto(tol) else tol
 
 
-def _check_rows(family: Any, rows: Dataset) -> None:
-    """Raise where a metric, or errors of inputs, cannot be used."""
+def _check_rows(family: Any, rows: Dataset, kernel: Kernel, method: PosteriorMethod) -> None:
+    """Raise where a metric, errors of inputs, or random effects cannot be used."""
     _check_metric(family, rows.n_features)
     if rows.X_std is not None:
         _check_uncertain_inputs(family)
+    _check_random_effects(family, kernel, method)
 
 
 def _check_random_effects(family: Any, kernel: Kernel, method: PosteriorMethod) -> None:

@@ -130,6 +130,10 @@ class FeaturePosterior(Posterior):
         """Features as the weights see them, and what is beside them: mean (n, p), variance (n,)."""
         return V, 0.0, 0.0
 
+    def roots_beside(self, X):
+        """Roots (n, q) of the covariance of what is beside the features given their weights."""
+        return []
+
     def gradients(self, X, latent, n_jobs=1):
         """`Slopes` at the rows of X."""
         features = self.features
@@ -139,19 +143,17 @@ class FeaturePosterior(Posterior):
             K = features.raw(block)
             V = features.whiten(K)
             left = np.zeros_like(V) if features.complete else V  # by which the residual is smaller
-            seen, mean_beside, variance_beside = self.beside(block, V)
+            seen, *beside = self.beside(block, V)
             known = self.weight_products(seen)
             signal, noise, pull_diagonal = kernels.diagonal(self.kernel, block)
             own = np.full(len(block), 0.0 if latent else 1.0)
             of_signal = np.full(len(block), 0.0 if features.complete else 1.0)
-            variance = of_signal * signal + row_dots(seen, known) - row_dots(V, left)
-            variance += variance_beside
+            variance = of_signal * signal + row_dots(seen, known) - row_dots(V, left) + beside[1]
             variance_slope = pull_diagonal(of_signal, own, inputs=True)[1]
             K_bar = features.weights((2.0 * (known - left)).T).T
             variance_slope = variance_slope + features.slopes(block, K_bar)
             each = [features.slopes(block, np.tile(u, (len(block), 1))) for u in self.u.T]
-            variance = np.maximum(variance, 0.0) + own * noise
-            mean = K @ self.u + mean_beside
+            mean, variance = K @ self.u + beside[0], np.maximum(variance, 0.0) + own * noise
             return Slopes(mean, variance, np.stack(each, axis=1), variance_slope)
 
         return Slopes(*contract.joined(of_block, row_blocks(len(X), self.width), n_jobs))
@@ -168,6 +170,10 @@ class FeaturePosterior(Posterior):
     def additive_parts(self, kernel, X):
         """Means (n, p, c) and variances (n, c) of sets of columns, and the constant (p,)."""
         return additive.parts(self, kernel, X)
+
+    def leave_groups_out(self, rows, groups, terms, n_jobs=1):
+        """`LeftOut` of every group, in O(k m min(k, m)) time for k rows of a group."""
+        return left_out_groups.left_out(self, rows, groups, terms.bound, n_jobs)
 
     def _left_out_of_sites(self, rows, terms, given_all, n_jobs):
         """`LeftOut` given Gaussian sites; ``given_all(X)`` has m, h and r."""
@@ -191,8 +197,8 @@ class FeaturePosterior(Posterior):
         seen, mean_beside, variance_beside = self.beside(X, V)
         signal = kernels.diagonal(self.kernel, X)[0]
         variance = self.features.residual_variance(X, V, signal) + self.weight_variance(seen)
-        columns = mean + mean_beside, variance + variance_beside, np.broadcast_to(signal, len(X))
-        return np.column_stack(columns)
+        mean, signal = mean + mean_beside, np.broadcast_to(signal, len(X))
+        return np.column_stack([mean, variance + variance_beside, signal])
 
     def mean_and_rest(self, X):
         """Mean (n, p), features and residual variance (n,) of rows."""
@@ -256,10 +262,6 @@ class ExactPosterior(FeaturePosterior):
         mean = groups.y - error / others[:, None]
         variance = np.maximum(D * (1.0 - D * A) / others, 0.0)
         return LeftOut(mean[chosen], variance[chosen])
-
-    def leave_groups_out(self, rows, groups, terms, n_jobs=1):
-        """`LeftOut` of every group, in O(n³) time, and O(k²) more for k rows of a group."""
-        return left_out_groups.of_exact(self, rows, groups, n_jobs)
 
     def _plus_weights(self, cov, V):
         return cov
@@ -339,14 +341,6 @@ class SparsePosterior(FeaturePosterior):
             return block.y - (block.y - mean) / others[:, None], h / others + rest
 
         return LeftOut(*contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs))
-
-    def leave_groups_out(self, rows, groups, terms, n_jobs=1):
-        """`LeftOut` of every group, in O(k m min(k, m)) time for k of its rows."""
-        return left_out_groups.of_features(self, rows, groups, terms.bound, n_jobs)
-
-    def roots_beside(self, X):
-        """Roots (n, q) of the covariance of what is beside the features given their weights."""
-        return []
 
     def predict_normals(self, X, X_std, n_jobs=1):
         """Mean and variance (n, p) at inputs that have a normal distribution each."""

@@ -32,8 +32,17 @@ class Group(NamedTuple):
     share: Array  # (k,) of the weight of each
 
 
-def of_exact(posterior: Any, rows: Any, groups: list[Group], n_jobs: int) -> list[LeftOut]:
-    """`LeftOut` of every group for an `ExactPosterior`: H is ``D - D A D``, ``A = (K + D)⁻¹``."""
+def left_out(
+    posterior: Any, rows: Any, groups: list[Group], bound: Any, n_jobs: int
+) -> list[LeftOut]:
+    """`LeftOut` of every group of rows, for a posterior that is written in features."""
+    if posterior.is_exact:
+        return _of_exact(posterior, rows, groups, n_jobs)
+    return _of_basis(posterior, rows, groups, bound, n_jobs)
+
+
+def _of_exact(posterior: Any, rows: Any, groups: list[Group], n_jobs: int) -> list[LeftOut]:
+    """Of an `ExactPosterior`: H is ``D - D A D`` with ``A = (K + D)⁻¹``."""
     inputs = DistinctInputs.of(rows)
     means = means_of(posterior.kernel, inputs)
     T, precision = inverse_lower(posterior.features.L), inputs.weight / means.s2
@@ -54,10 +63,10 @@ def of_exact(posterior: Any, rows: Any, groups: list[Group], n_jobs: int) -> lis
     return list(ordered_map(of_group, groups, n_jobs))
 
 
-def of_features(
+def _of_basis(
     posterior: Any, rows: Any, groups: list[Group], bound: Any, n_jobs: int
 ) -> list[LeftOut]:
-    """`LeftOut` of every group for a `SparsePosterior`: g is what features say of a row."""
+    """Of a `SparsePosterior`: g is what the features say of a row."""
 
     def of_group(group: Group) -> LeftOut:
         block = rows.block(group.rows)
