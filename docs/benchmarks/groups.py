@@ -9,7 +9,8 @@ predictions, one thread. `--levels` measures memory at 100,000 levels. ::
     python groups.py --data DIR --levels
     python groups.py --data DIR --render
 
-Exact processes are fitted to at most 2,000 rows. DIR has the tables of data/wild. Each result is one entry of results/groups.json.
+Exact processes are fitted to at most 2,000 rows. DIR has the tables of data/wild. Each result is an
+entry of results/groups.json.
 """
 
 import argparse

@@ -23,7 +23,7 @@ from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Points
 from skgp_sparse.posteriors._names import Auto
 from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
-from skgp_sparse.solvers import resolve_solver
+from skgp_sparse.solvers import resolve_solver, takes_random_rows
 
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
 
@@ -88,7 +88,7 @@ def job_of(
         posterior_method=planned.posterior_method,
         points=Points(size, initialise, is_auto(given.n_inducing), are_given),
         settings=Settings(
-            solver=resolve_solver(given.solver, given.optimizer, n, width),
+            solver=_solver(given, kernel, n, width),
             n_restarts=given.n_restarts_optimizer,
             max_iter=given.max_iter,
             tol=tolerance(given.tol),
@@ -133,10 +133,16 @@ def _check_random_effects(family: Any, kernel: Kernel, method: PosteriorMethod) 
         reason = f"posterior={as_text(given)} takes {takes}. Got {kernel}"
     elif family.has_sites:
         reason = "a RandomEffect beside inducing points needs likelihood='gaussian'"
-    elif getattr(solver, "batch_size", None):
-        reason = f"a RandomEffect has no minibatches. Got solver={as_text(solver)}"
+    elif takes_random_rows(solver):
+        reason = f"random rows lack rows of a level of a RandomEffect. Got solver={as_text(solver)}"
     if reason is not None:
         raise ValueError(f"{family.name}: {reason}. Change this, or set posterior='exact'.")
+
+
+def _solver(given: Any, kernel: Kernel, n: int, width: int) -> Any:
+    """The `Solver` of a job: one of all rows where levels have random effects."""
+    has_effects = kernels.count_random_effects(kernel) and is_auto(given.solver)
+    return resolve_solver("lbfgs" if has_effects else given.solver, given.optimizer, n, width)
 
 
 def _check_metric(family: Any, d: int) -> None:
