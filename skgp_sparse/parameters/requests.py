@@ -111,17 +111,17 @@ def tolerance(tol: float | str) -> float:
     return _TOL if is_auto(tol) else tol
 
 
-def _check_rows(family: Any, rows: Dataset, kernel: Kernel, method: PosteriorMethod) -> None:
+def _check_rows(family: Any, rows: Dataset, kernel: Kernel, chosen: PosteriorMethod) -> None:
     """Raise where a metric, errors of inputs, or random effects cannot be used."""
     _check_metric(family, rows.n_features)
     if rows.X_std is not None:
         _check_uncertain_inputs(family)
-    _check_random_effects(family, kernel, method)
+    _check_random_effects(family, kernel, chosen)
 
 
-def _check_random_effects(family: Any, kernel: Kernel, method: PosteriorMethod) -> None:
+def _check_random_effects(family: Any, kernel: Kernel, chosen: PosteriorMethod) -> None:
     """Raise where a posterior cannot be given the random effects of a kernel."""
-    count, most = kernels.count_random_effects(kernel), method.most_random_effects
+    count, most = kernels.count_random_effects(kernel), chosen.most_random_effects
     terms, solver = len(kernels.random_effects(kernel)), family.parameters.solver
     if not count or most == np.inf:
         return
@@ -129,7 +129,7 @@ def _check_random_effects(family: Any, kernel: Kernel, method: PosteriorMethod) 
     if count > most or terms < count:
         takes = "one RandomEffect, as a term of a sum" if most else "no RandomEffect"
         given = family.parameters.posterior
-        given = method.name if is_auto(given) else given
+        given = chosen.name if is_auto(given) else given
         reason = f"posterior={as_text(given)} takes {takes}. Got {kernel}"
     elif family.has_sites:
         reason = "a RandomEffect beside inducing points needs likelihood='gaussian'"

@@ -122,7 +122,7 @@ class SparsePosteriorWithEffects(SparsePosterior):
     offset: np.ndarray
 
     answers = frozenset([LEAVE_ONE_OUT, LEAVE_GROUPS_OUT, GRADIENTS])
-    remedy = "Set posterior to 'exact', or leave out the RandomEffect."
+    remedy = "Leave out the RandomEffect."
     points = None
 
     def mean(self, X, n_jobs=1):
