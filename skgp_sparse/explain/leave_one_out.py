@@ -5,11 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.data.dataset import Batch
-from skgp_sparse._engine.predictions.posterior import LEAVE_ONE_OUT, LeftOut
+from skgp_sparse._engine.predictions.left_out_groups import Group
+from skgp_sparse._engine.predictions.posterior import LEAVE_GROUPS_OUT, LEAVE_ONE_OUT, LeftOut
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.explain.views import centre_and_scale
+from skgp_sparse.rows.checks import check_groups
 
 
 class LooPrediction(NamedTuple):
@@ -103,7 +105,7 @@ def _probabilities(fit, chosen, n_jobs):
     return fit.likelihood.probability(*moments).T[place]
 
 
-def loo_prediction(fit, parameters, name):
+def loo_prediction(fit, parameters, name, groups=None):
     """The `LooPrediction` of the user's own rows, in their order; raises where it is not known.
 
     Parameters
@@ -112,14 +114,19 @@ def loo_prediction(fit, parameters, name):
     parameters : SparseGPRegressor
     name : str
         Of the method, for errors.
+    groups : array-like of shape (n,) or None
+        Rows of one group are left out together.
     """
-    rows = _rows_of(fit, name)
-    found = predicted(fit, resolve_n_jobs(parameters.n_jobs), np.arange(len(rows)))
+    rows, n_jobs = _rows_of(fit, name), resolve_n_jobs(parameters.n_jobs)
+    if groups is None:
+        found, place = predicted(fit, n_jobs, np.arange(len(rows))), rows.places
+    else:
+        found, place = _predicted_in_groups(fit, groups, n_jobs, name), None
     units, mean = rows.units, rows.units.inverse(found.mean)
     std = np.broadcast_to(units.inverse_std(np.sqrt(found.variance + found.known)), mean.shape)
     with np.errstate(divide="ignore"):  # infinite where targets are constant
         density = units.among_constants(found.log_density) - np.log(units.scale)
-    columns = [_in_order(column, rows) for column in (mean, std, density)]
+    columns = [one if place is None else one[place] for one in (mean, std, density)]
     return LooPrediction(*(column[:, 0] if mean.shape[1] == 1 else column for column in columns))
 
 
@@ -164,9 +171,27 @@ def _rows_of(fit, name):
     return rows
 
 
-def _in_order(column, rows):
-    """Values for the user's rows, from those of the rows of a table."""
-    return column if rows.places is None else column[rows.places]
+def _predicted_in_groups(fit, groups, n_jobs, name):
+    """`RowPredictions` of the user's own rows, those of a group given all others."""
+    reason = fit.posterior.why_not(LEAVE_GROUPS_OUT)
+    if fit.likelihood is not None:
+        reason = "is for Gaussian noise. Set likelihood to 'gaussian'."
+    if reason is not None or fit.used_rows is not fit.rows:
+        raise ValueError(f"{name} with groups {reason or 'needs a posterior given all rows.'}")
+    rows = fit.rows
+    place = _in_table(fit, np.arange(len(rows) if rows.places is None else len(rows.places)))
+    groups, copies = check_groups(groups, len(place), name), np.bincount(place)
+    order = np.argsort(groups, kind="stable")
+    members = np.split(order, np.flatnonzero(groups[order][1:] != groups[order][:-1]) + 1)
+    found = [np.unique(place[one], return_inverse=True, return_counts=True) for one in members]
+    parts = [Group(known, counts / copies[known]) for known, _, counts in found]
+    with single_threaded_blas():
+        left = fit.posterior.leave_groups_out(rows, parts, fit.terms, n_jobs)
+    mean, variance = np.empty((len(place), rows.n_targets)), np.empty(len(place))
+    for of_group, one, (_, index, _) in zip(left, members, found):
+        mean[one], variance[one] = of_group.mean[index], of_group.variance[index]
+    left = LeftOut(mean, variance)
+    return _of_numbers(left if fit.mean is None else fit.mean.beside(left, place), fit, place)
 
 
 def why_unknown(fit):

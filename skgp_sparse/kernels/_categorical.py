@@ -23,6 +23,7 @@ from skgp_sparse._ground.plain_text import as_text
 
 from ._differentiable import DifferentiableKernel
 from ._levels import CORRELATION, agreement, as_codes
+from ._random_effect import RandomEffect
 from ._registry import node
 from ._rules import Array, Bools, Ints, Pull, Scalars, constant_diag
 
@@ -272,6 +273,9 @@ def _by_levels(kernel: Categorical, a: Ints, b: Ints, G: Array) -> Array:
     return sums.reshape(size, size)
 
 
+_OF_LEVELS = Categorical, RandomEffect
+
+
 def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
     """Return the `Categorical` parts of a kernel, each with each of its columns.
 
@@ -286,16 +290,33 @@ def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
     -------
     list of tuple of (Categorical, int)
     """
+    return [pair for pair in of_levels(kernel, d) if type(pair[0]) is Categorical]
+
+
+def of_levels(kernel: Kernel, d: int) -> list[tuple[Any, int]]:
+    """Return the parts of a kernel that see levels, each with each of its columns.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    d : int
+        Number of input columns.
+
+    Returns
+    -------
+    list of tuple of (Categorical or RandomEffect, int)
+    """
     return [
         (leaf.kernel, int(column))
         for leaf, columns in node(kernel).walk(np.arange(d))
-        if type(leaf.kernel) is Categorical and columns is not None
-        for column in columns
+        if isinstance(leaf.kernel, _OF_LEVELS) and columns is not None
+        for column in leaf.inputs(columns)
     ]
 
 
 def as_numbers(kernel: Kernel, d: int) -> Bools:
-    """Return which of d columns a part of a kernel sees that is not for categories.
+    """Return which of d columns a part of a kernel sees that is not for levels.
 
     Parameters
     ----------
@@ -308,7 +329,7 @@ def as_numbers(kernel: Kernel, d: int) -> Bools:
     ndarray of shape (d,) of bool
     """
     pairs = node(kernel).walk(np.arange(d))
-    others = [(part, own) for part, own in pairs if type(part.kernel) is not Categorical]
+    others = [(part, own) for part, own in pairs if not isinstance(part.kernel, _OF_LEVELS)]
     read = [part.inputs(own) for part, own in others if own is not None]
     return np.isin(np.arange(d), np.concatenate([np.arange(0), *read]))
 

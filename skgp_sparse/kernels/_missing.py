@@ -26,6 +26,7 @@ from ._differentiable import DifferentiableKernel
 from ._levels import CORRELATION, agreement
 from ._mapped import MappedKernel, MappedNode
 from ._nodes import columns_read
+from ._random_effect import RandomEffect
 from ._registry import node
 from ._rules import Array, Bools, Ints, Pull, Scalars
 
@@ -304,7 +305,7 @@ def missing_parts(kernel: Kernel, d: int) -> list[tuple[Missing, Ints]]:
 
 
 def has_missing(kernel: Kernel) -> bool:
-    """Return whether a kernel has a part for missing values.
+    """Return whether a kernel has a part that knows what missing values mean.
 
     Parameters
     ----------
@@ -315,12 +316,12 @@ def has_missing(kernel: Kernel) -> bool:
     -------
     bool
     """
-    parts = kernel.get_params().values()
-    return isinstance(kernel, Missing) or any(isinstance(part, Missing) for part in parts)
+    parts = [kernel, *kernel.get_params().values()]
+    return any(isinstance(part, (Missing, RandomEffect)) for part in parts)
 
 
 def bare(kernel: Kernel, d: int) -> Bools:
-    """Return which of d columns a kernel sees without a `Missing` around it.
+    """Return which of d columns a kernel sees in a part that takes no missing values.
 
     Parameters
     ----------
@@ -332,7 +333,7 @@ def bare(kernel: Kernel, d: int) -> Bools:
     -------
     ndarray of shape (d,) of bool
     """
-    return np.isin(np.arange(d), columns_read(node(kernel), np.arange(d), stop=MissingNode))
+    return np.isin(np.arange(d), columns_read(node(kernel), np.arange(d), stop="takes_missing"))
 
 
 def with_missing(kernel: Kernel, d: int, is_missing: Bools, mean: Array, std: Array) -> Kernel:
@@ -366,6 +367,8 @@ def with_missing(kernel: Kernel, d: int, is_missing: Bools, mean: Array, std: Ar
 
 class MissingNode(MappedNode):
     """The node of a kernel of inputs with missing values."""
+
+    takes_missing = True
 
     def __init__(self, kernel: Missing) -> None:
         super().__init__(kernel)

@@ -33,6 +33,8 @@ class Node(ABC):
         Whether it is nothing but noise.
     is_map : bool
         Whether the kernels inside get transformed inputs.
+    takes_missing : bool
+        Whether it knows what a missing value means.
     arrays : int
         (n, m) arrays that `linearize` keeps alive beside those of its children.
     """
@@ -42,6 +44,7 @@ class Node(ABC):
     noisy: bool = False
     white: bool = False
     is_map: bool = False
+    takes_missing: bool = False
 
     def __init__(self, kernel: Kernel, arrays: int) -> None:
         self.kernel, self.arrays = kernel, arrays
@@ -75,15 +78,14 @@ class Node(ABC):
         """Return the children, each with the columns that it gets; None where a map mixes them."""
         return [(child, columns) for child in self.children]
 
-    def walk(
-        self, columns: Ints | None, stop: "type[Node] | tuple[type[Node], ...]" = ()
-    ) -> "list[tuple[Node, Ints | None]]":
+    def walk(self, columns: Ints | None, stop: str = "") -> "list[tuple[Node, Ints | None]]":
         """Return all nodes in the order of theta, each with the columns that it gets.
 
-        Nodes of the classes `stop` are not entered.
+        Nodes whose attribute of the name `stop` is true are left out, and all that is inside.
         """
-        inside = () if isinstance(self, stop) else self.inside(columns)
-        below = [pair for child, own in inside for pair in child.walk(own, stop)]
+        if stop and getattr(self, stop):
+            return []
+        below = [pair for child, own in self.inside(columns) for pair in child.walk(own, stop)]
         return [*below, (self, columns)]
 
     def free(self) -> list[tuple[str, int]]:
@@ -111,7 +113,7 @@ class Node(ABC):
         return [np.cos(angle) / scale, np.sin(angle) / scale]
 
 
-def columns_read(tree: Node, columns: Ints, stop: type[Node] | tuple[type[Node], ...] = ()) -> Ints:
+def columns_read(tree: Node, columns: Ints, stop: str = "") -> Ints:
     """Return the columns that matter to a node or to those inside, of those that it gets."""
     pairs = tree.walk(columns, stop)
     parts = [part.inputs(own) for part, own in pairs if own is not None]

@@ -35,6 +35,7 @@ from skgp_sparse.posteriors._scales import at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import with_logarithms
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.column_table import ColumnTable, unused_names
+from skgp_sparse.rows.missing import is_missing
 from skgp_sparse.solvers import Fit
 
 View = TargetView | ResponseView | LabelView
@@ -113,11 +114,17 @@ class ObservationModel(ABC):
 
     def columns(self) -> ColumnTable:
         """The `ColumnTable` that the default kernel follows."""
-        categories: Any = [*getattr(self.parameters, "categories_", ())]
+        known = getattr(self.parameters, "categories_", {})
+        missing_codes = {
+            name: len(levels) - 1.0
+            for name, levels in known.items()
+            if len(levels) and is_missing(levels[-1])
+        }
         missing = self.missing
         if missing is not None:
             missing = np.append(missing, np.zeros(self.n_drift, dtype=bool))
-        return ColumnTable(self.feature_names(), categories, missing, self.n_drift)
+        names = self.feature_names()
+        return ColumnTable(names, tuple(known), missing, self.n_drift, missing_codes)
 
     @abstractmethod
     def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None) -> list[Job]:

@@ -213,6 +213,7 @@ def _informed(kernel, rows, columns, is_default=False):
     if kernels.additive_parts(kernel, d):
         mean, spread, _ = rows.input_moments()
         kernel = kernels.with_units(kernel, d, mean, or_one(spread))
+    kernel = kernels.with_missing_level(kernel, columns.code_of_missing, d)
     return _counted(kernel, rows, columns)
 
 
@@ -233,14 +234,15 @@ def _counted(kernel, rows, columns):
 
 def _check_codes(kernel, rows, columns):
     """Raise if the codes of a category are no whole numbers, where rows are in memory."""
-    for _, column in kernels.categories(kernel, rows.n_features) if rows.in_memory else ():
+    for part, column in kernels.of_levels(kernel, rows.n_features) if rows.in_memory else ():
         values = rows.stored_inputs()[:, column]
-        wrong = values[values != np.rint(values)]
+        may_miss = isinstance(part, kernels.RandomEffect)
+        wrong = values[(values != np.rint(values)) & ~(may_miss & np.isnan(values))]
         if len(wrong):
             raise ValueError(
-                f"A Categorical kernel sees column {columns.label(column)!r}, whose values are not "
-                f"codes: the first one that is no whole number is {wrong[0]:g}. Choose another "
-                "column, or encode the category by OrdinalEncoder of scikit-learn."
+                f"A {type(part).__name__} kernel sees column {columns.label(column)!r}, whose "
+                f"values are not codes: the first one that is no whole number is {wrong[0]:g}. "
+                "Choose another column, or encode the category by OrdinalEncoder of scikit-learn."
             )
 
 

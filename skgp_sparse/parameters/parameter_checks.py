@@ -256,7 +256,7 @@ def check_sites_of_solver(parameters, method, name):
 
 def can_learn_later(estimator):
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
-    name = type(estimator).__name__
+    name, kernel = type(estimator).__name__, estimator.kernel
     try:
         posterior_method = resolve_posterior(estimator.posterior, name)
         reason = posterior_method.refuses_later_rows()
@@ -264,6 +264,8 @@ def can_learn_later(estimator):
             reason = f"posterior={posterior_method.name!r} has Gaussian noise only there"
         if estimator.metric not in ("auto", "ard") and not posterior_method.keeps_rows:
             reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
+        if isinstance(kernel, Kernel) and kernels.count_random_effects(kernel):
+            reason = "a RandomEffect in the kernel takes all rows at once"
     except ValueError:  # which partial_fit will say
         return True
     if reason is not None:

@@ -69,6 +69,7 @@ class InducingPoints(PosteriorMethod):
     name = "inducing"
     uses_bound = takes_learned_noise = True
     is_exact_for_few = True
+    most_random_effects = 1
 
     def __init__(self, n_mean: int | None = None, tight_variance: bool = False) -> None:
         self.n_mean = n_mean
@@ -82,7 +83,7 @@ class InducingPoints(PosteriorMethod):
 
     def objective(self, job: Job, random_state: np.random.RandomState) -> SparseFit:
         """The objective where the initialiser puts the inducing points."""
-        Z = job.points.initialise(job.rows, job.kernel, random_state)
+        Z = job.points.initialise(job.rows, kernels.apart(job.kernel), random_state)
         return job.model.sparse(job.rows, Z, job.settings.options)
 
     def go_on(self, job: Job, objective: SparseFit, random_state: np.random.RandomState) -> Fit:

@@ -298,16 +298,31 @@ class Dataset(ABC):
             Blocks of features (rows, width), threads, and what may wait in memory.
         """
         arrays = _SCRATCH + footprint
-        blocks = row_blocks(len(self), width, block_budget(footprint, options))
+        blocks = self.whole(row_blocks(len(self), width, block_budget(footprint, options)))
         sizes = np.array([block.stop - block.start for block in blocks])
-        fitting_threads = 0.5 * options.memory / (8 * width * arrays * sizes[0])
+        fitting_threads = 0.5 * options.memory / (8 * width * arrays * sizes.max())
         threads = int(max(1, min(options.n_jobs, fitting_threads)))
-        scratch = (arrays + 1) * threads * sizes[0] + _SQUARES * width
+        scratch = (arrays + 1) * threads * sizes.max() + _SQUARES * width
 
         def fitting(held: int) -> list[bool]:
             return list(8 * width * (held * np.cumsum(sizes) + scratch) <= options.memory)
 
         return Layout(blocks, threads, fitting(1 + footprint), fitting(1))
+
+    def whole(self, blocks: list[slice]) -> list[slice]:
+        """Move the limits of blocks between rows that have to be in one block.
+
+        Parameters
+        ----------
+        blocks : list of slice
+            Blocks of the table, in order.
+
+        Returns
+        -------
+        list of slice
+            By default, these blocks.
+        """
+        return blocks
 
     def visit(
         self,

@@ -31,13 +31,19 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.data.distinct_inputs import DistinctInputs, means_of
 from skgp_sparse._engine.features.basis import Features
-from skgp_sparse._engine.predictions import additive, normal_predictions, sampled_functions
+from skgp_sparse._engine.predictions import (
+    additive,
+    left_out_groups,
+    normal_predictions,
+    sampled_functions,
+)
 from skgp_sparse._engine.predictions import posterior as contract
 from skgp_sparse._engine.predictions.posterior import (
     BOUNDS,
     FUNCTIONS,
     GRADIENTS,
     JOINT_ROWS,
+    LEAVE_GROUPS_OUT,
     LEAVE_ONE_OUT,
     NORMALS,
     PARTS,
@@ -120,6 +126,14 @@ class FeaturePosterior(Posterior):
 
         return self._by_blocks(deviate, X, 1)
 
+    def beside(self, X, V):
+        """Features as the weights see them, and what is beside them: mean (n, p), variance (n,)."""
+        return V, 0.0, 0.0
+
+    def roots_beside(self, X):
+        """Roots (n, q) of the covariance of what is beside the features given their weights."""
+        return []
+
     def gradients(self, X, latent, n_jobs=1):
         """`Slopes` at the rows of X."""
         features = self.features
@@ -129,17 +143,18 @@ class FeaturePosterior(Posterior):
             K = features.raw(block)
             V = features.whiten(K)
             left = np.zeros_like(V) if features.complete else V  # by which the residual is smaller
-            known = self.weight_products(V)
+            seen, *beside = self.beside(block, V)
+            known = self.weight_products(seen)
             signal, noise, pull_diagonal = kernels.diagonal(self.kernel, block)
             own = np.full(len(block), 0.0 if latent else 1.0)
             of_signal = np.full(len(block), 0.0 if features.complete else 1.0)
-            variance = of_signal * signal + row_dots(V, known - left)
+            variance = of_signal * signal + row_dots(seen, known) - row_dots(V, left) + beside[1]
             variance_slope = pull_diagonal(of_signal, own, inputs=True)[1]
             K_bar = features.weights((2.0 * (known - left)).T).T
             variance_slope = variance_slope + features.slopes(block, K_bar)
             each = [features.slopes(block, np.tile(u, (len(block), 1))) for u in self.u.T]
-            variance = np.maximum(variance, 0.0) + own * noise
-            return Slopes(K @ self.u, variance, np.stack(each, axis=1), variance_slope)
+            mean, variance = K @ self.u + beside[0], np.maximum(variance, 0.0) + own * noise
+            return Slopes(mean, variance, np.stack(each, axis=1), variance_slope)
 
         return Slopes(*contract.joined(of_block, row_blocks(len(X), self.width), n_jobs))
 
@@ -155,6 +170,10 @@ class FeaturePosterior(Posterior):
     def additive_parts(self, kernel, X):
         """Means (n, p, c) and variances (n, c) of sets of columns, and the constant (p,)."""
         return additive.parts(self, kernel, X)
+
+    def leave_groups_out(self, rows, groups, terms, n_jobs=1):
+        """`LeftOut` of every group, in O(k m min(k, m)) time for k rows of a group."""
+        return left_out_groups.left_out(self, rows, groups, terms.bound, n_jobs)
 
     def _left_out_of_sites(self, rows, terms, given_all, n_jobs):
         """`LeftOut` given Gaussian sites; ``given_all(X)`` has m, h and r."""
@@ -175,11 +194,13 @@ class FeaturePosterior(Posterior):
     def _mean_variance_and_signal(self, X):
         K = self.features.raw(X)
         mean, V = K @ self.u, self.features.whiten(K, K)
+        seen, mean_beside, variance_beside = self.beside(X, V)
         signal = kernels.diagonal(self.kernel, X)[0]
-        variance = self.features.residual_variance(X, V, signal) + self.weight_variance(V)
-        return np.column_stack([mean, variance, np.broadcast_to(signal, len(X))])
+        variance = self.features.residual_variance(X, V, signal) + self.weight_variance(seen)
+        mean, signal = mean + mean_beside, np.broadcast_to(signal, len(X))
+        return np.column_stack([mean, variance + variance_beside, signal])
 
-    def _mean_and_rest(self, X):
+    def mean_and_rest(self, X):
         """Mean (n, p), features and residual variance (n,) of rows."""
         K = self.features.raw(X)
         V = self.features.whiten(K)
@@ -208,7 +229,7 @@ class ExactPosterior(FeaturePosterior):
     u: np.ndarray
 
     name = "exact"
-    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS, PARTS, BOUNDS])
+    answers = frozenset([LEAVE_ONE_OUT, LEAVE_GROUPS_OUT, GRADIENTS, FUNCTIONS, PARTS, BOUNDS])
     holds_rows = is_exact = True
     n_rows_kept = property(attrgetter("width"))
     points = property(lambda self: (self.features.Z, self.u))
@@ -251,7 +272,7 @@ class ExactPosterior(FeaturePosterior):
 
     def _given_all(self, X):
         """Mean, variance and 0: what is left of a row is what the rows do not know."""
-        mean, _, rest = self._mean_and_rest(X)
+        mean, _, rest = self.mean_and_rest(X)
         return mean, rest, np.zeros(len(X))
 
     @staticmethod
@@ -280,7 +301,7 @@ class SparsePosterior(FeaturePosterior):
     TB: np.ndarray
 
     name = property(attrgetter("features.kind"))
-    _of_any_basis = frozenset([LEAVE_ONE_OUT, GRADIENTS])
+    _of_any_basis = frozenset([LEAVE_ONE_OUT, LEAVE_GROUPS_OUT, GRADIENTS])
     _of_points = _of_any_basis | {FUNCTIONS, PARTS, NORMALS, BOUNDS}
     answers = property(lambda self: self._of_any_basis if self.points is None else self._of_points)
 
@@ -336,8 +357,9 @@ class SparsePosterior(FeaturePosterior):
 
     def _given_all(self, X):
         """Mean and variance of what the features say of rows, and the residual variance."""
-        mean, V, rest = self._mean_and_rest(X)
-        return mean, product_norms(V, self.TB), rest
+        mean, V, rest = self.mean_and_rest(X)
+        seen, mean_beside, variance_beside = self.beside(X, V)
+        return mean + mean_beside, product_norms(seen, self.TB) + variance_beside, rest
 
     @staticmethod
     def _natural_parameters(terms, some, rest, weight):
