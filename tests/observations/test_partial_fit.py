@@ -163,11 +163,20 @@ def test_rows_that_are_gone_still_count(monkeypatch):
     agree_models(model, fixed().fit(X, y, weight), X)
 
 
+def targets_of(likelihood, X):
+    """Counts, or numbers above 0, or proportions."""
+    y = np.random.RandomState(1).poisson(np.exp(1.0 + np.sin(X[:, 0]))) + 0.5
+    if likelihood == "beta":
+        return y / (y.max() + 1.0)
+    if likelihood == "binomial":
+        return (y > 2.0).astype(float)
+    return y if likelihood in ("gamma", "lognormal") else np.floor(y)
+
+
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_chunks_of_likelihoods_equal_one_fit(likelihood):
     X, _, weight = table()
-    y = np.random.RandomState(1).poisson(np.exp(1.0 + np.sin(X[:, 0]))) + 0.5
-    y = np.floor(y) if likelihood != "gamma" else y
+    y = targets_of(likelihood, X)
     model = fixed(KERNEL, likelihood=likelihood)
     data = X, y, weight, 0.1 * X[:, 1]
     whole = clone(model).fit(*data)
@@ -559,8 +568,7 @@ def test_settled_sites_are_nearly_those_of_one_fit(few_together, bound, multi_cl
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_settled_sites_of_numbers(few_together, likelihood):
     X = table(1000)[0]
-    y = np.random.RandomState(1).poisson(np.exp(1.0 + np.sin(X[:, 0]))) + 0.5
-    y = np.floor(y) if likelihood != "gamma" else y
+    y = targets_of(likelihood, X)
     model = SparseGPRegressor(
         KERNEL, inducing_init=inducing(20), optimizer=None, likelihood=likelihood
     )

@@ -12,7 +12,16 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine.neighbors.local_sites import SiteRows
 from skgp_sparse.inference import local_site_objective
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective
-from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
+from skgp_sparse.likelihoods import (
+    Beta,
+    Gamma,
+    Logit,
+    LogNormal,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+)
 from skgp_sparse.posteriors import Neighbors, _neighbors_with_sites
 
 KERNEL = ConstantKernel(2.0) * Matern([0.8, 1.2], nu=1.5)
@@ -185,13 +194,17 @@ def counts(n=600, seed=0):
 
 
 @pytest.mark.second(share=0.11, keep=2)
-@pytest.mark.parametrize("name", ["poisson", "negative_binomial", "gamma", "student_t"])
+@pytest.mark.parametrize(
+    "name", ["poisson", "negative_binomial", "gamma", "lognormal", "beta", "student_t"]
+)
 def test_numbers_with_a_likelihood_are_predicted(name):
     X, f, rng = counts()
     likelihood = {
         "poisson": Poisson(level=1.0),
         "negative_binomial": NegativeBinomial(level=1.0, size=5.0),
         "gamma": Gamma(level=1.0, shape=5.0),
+        "lognormal": LogNormal(level=1.0, scale=0.3),
+        "beta": Beta(level=0.5, precision=30.0),
         "student_t": StudentT(scale=0.1, level=0.0),
     }[name]
     offset = rng.uniform(-1, 1, size=len(X))
