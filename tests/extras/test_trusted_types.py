@@ -29,6 +29,7 @@ RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 2))
 Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=60)
 LABELS, COUNTS = np.digitize(Y, [-0.5, 0.5]), np.exp(Y).round() + 1
+SHARES = {"beta": COUNTS / (COUNTS.max() + 1), "binomial": (Y > 0).astype(float)}
 CODES = np.column_stack([X[:, 0], LABELS])
 VARYING = kernels.HeteroscedasticNoise(
     kernels.LogNoiseFunction(RBF(), np.zeros((1, 2)), np.ones(1), 0.0)
@@ -82,7 +83,7 @@ FITS = {
         for one in _names.BY_NAME
     },
     **{
-        f"likelihood={one}": lambda one=one: regressor(y=COUNTS, likelihood=one)
+        f"likelihood={one}": lambda one=one: regressor(y=SHARES.get(one, COUNTS), likelihood=one)
         for one in likelihoods.BY_NAME
     },
     **{
