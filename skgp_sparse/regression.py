@@ -44,7 +44,7 @@ from skgp_sparse.explain.priors import prior_view
 from skgp_sparse.explain.uncertain_queries import at_uncertain_inputs
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.settings import Solver
-from skgp_sparse.likelihoods import Likelihood, domain_of
+from skgp_sparse.likelihoods import Likelihood, domain_of, is_censored
 from skgp_sparse.observations.gaussian_observations import GaussianObservations
 from skgp_sparse.observations.likelihood_observations import LikelihoodObservations
 from skgp_sparse.parameters.choices import is_gaussian
@@ -893,8 +893,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         """
         checks.check_in_memory(type(self).__name__, y=y)
         X, view, offset = self._question(X, offset)
-        y = checks.check_truth(y, X, len(view.units.scale), type(self).__name__)
-        view.check(y, type(self).__name__)
+        y = view.truth(y, X, type(self).__name__)
         return view.log_density(X, y, offset)
 
     def sample_y(
@@ -1102,6 +1101,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         float
             R² of ``predict(X, offset=offset)``.
         """
+        if is_censored(self.likelihood):
+            name = f"{type(self).__name__}.score"
+            y = checks.check_scored(y, self._family().likelihood, name)
         return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
 
     def _family(self):

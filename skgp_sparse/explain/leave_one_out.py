@@ -51,6 +51,7 @@ class RowPredictions(NamedTuple):
     scale: np.ndarray  # (k, 1) ... and in units of: mean and standard deviation, if these exist
     known: np.ndarray  # (k, 1) noise variance that is known
     log_density: np.ndarray  # (k, p)
+    is_density: np.ndarray | float = 1.0  # (k, 1) whether it changes with units
 
 
 class LeftOutRows(NamedTuple):
@@ -118,7 +119,7 @@ def loo_prediction(fit, parameters, name):
     units, mean = rows.units, rows.units.inverse(found.mean)
     std = np.broadcast_to(units.inverse_std(np.sqrt(found.variance + found.known)), mean.shape)
     with np.errstate(divide="ignore"):  # infinite where targets are constant
-        density = units.among_constants(found.log_density) - np.log(units.scale)
+        density = units.among_constants(found.log_density) - found.is_density * np.log(units.scale)
     columns = [_in_order(column, rows) for column in (mean, std, density)]
     return LooPrediction(*(column[:, 0] if mean.shape[1] == 1 else column for column in columns))
 
@@ -251,9 +252,9 @@ def _of_numbers(left, fit, chosen):
 
 def _of_responses(left, fit, chosen):
     block, likelihood = fit.rows.block(chosen), fit.likelihood
-    latent, y = left.mean[:, 0] + block.offset, block.y[:, 0]
+    latent, y = left.mean[:, 0] + block.offset, block.observed
     mean, variance = likelihood.response(latent, left.variance)
     density = likelihood.tilted(y, latent, left.variance)[0]
     units = centre_and_scale(likelihood, latent, left.variance)
-    columns = mean, variance, *units, np.zeros(len(y)), density
+    columns = mean, variance, *units, np.zeros(len(latent)), density, likelihood.is_density(y)
     return RowPredictions(block.y, *(one[:, None] for one in columns))

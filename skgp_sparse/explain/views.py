@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
+from sklearn.utils import check_consistent_length
 
 from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.data.moments import log_densities_of_targets
@@ -15,6 +16,7 @@ from skgp_sparse._engine.predictions import sampled_functions
 from skgp_sparse._engine.predictions.posterior import FUNCTIONS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
+from skgp_sparse.rows.checks import check_truth, interval_ends
 
 
 class TargetView(NamedTuple):
@@ -29,8 +31,9 @@ class TargetView(NamedTuple):
     has_covariance = True
     takes_normals = True
 
-    def check(self, y, name):
-        """Any number may be a target."""
+    def truth(self, y, X, name):
+        """Targets (n,) or (n, p) of the rows of X: any numbers."""
+        return check_truth(y, X, len(self.units.scale), name)
 
     def centre_and_scale(self, X, offset=None):
         """Centre and unit of intervals: mean and standard deviation, both (n,) or (n, p)."""
@@ -171,9 +174,13 @@ class ResponseView(NamedTuple):
     has_covariance = False
     takes_normals = False
 
-    def check(self, y, name):
-        """Raise if a target is outside the domain of the likelihood."""
+    def truth(self, y, X, name):
+        """Targets of the rows of X as the likelihood takes them; raises outside its domain."""
+        ends = interval_ends(y, self.likelihood, name)
+        y = check_truth(y, X, 1, name) if ends is None else ends.T
+        check_consistent_length(X, y.T)
         self.likelihood.check(y, name)
+        return y
 
     def centre_and_scale(self, X, offset=None):
         """Centre and unit of intervals, in units of y; see `centre_and_scale`."""
@@ -182,7 +189,7 @@ class ResponseView(NamedTuple):
 
     def within_domain(self, values):
         """Ends of intervals that a target can have."""
-        return np.maximum(values, 0.0) if self.likelihood.domain.is_never_negative else values
+        return np.clip(values, *self.units.inverse(np.array(self.likelihood.ends)))
 
     def on_threads(self, n_jobs):
         """A copy of the view that processes blocks of rows on so many threads."""
@@ -224,11 +231,11 @@ class ResponseView(NamedTuple):
         return self.units.inverse(values)
 
     def log_density(self, X, y, offset=None):
-        """Log density of y (n,)."""
+        """Log density of y (n,), or log probability of its intervals (2, n)."""
         y = self.units.forward(y)
         with np.errstate(all="ignore"):
             density = self.likelihood.tilted(y, *self._moments(X, offset))[0]
-        return density - np.log(self.units.scale)
+        return density - self.likelihood.is_density(y) * np.log(self.units.scale)
 
     def sample(self, X, n_samples, random_state, latent=False, offset=None):
         """Samples (n, n_samples) of the response, or on the link scale."""

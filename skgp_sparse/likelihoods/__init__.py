@@ -16,16 +16,17 @@ integrates numerically (``_log_concave.py``); `expect` helps with its other meth
 
 ``_binary.py``, ``_softmax.py``, ``_each_class.py``
     Labels of two classes, and of several.
-``_counts.py``, ``_gamma.py``, ``_student_t.py``
-    Counts, positive numbers, and numbers with outliers.
-``_parametric.py``
-    Parameters: their check, those that are learned, and the level.
-``_special.py``, ``_quantiles.py``
-    Functions and quantiles that several likelihoods share.
+``_counts.py``, ``_gamma.py``, ``_student_t.py``, ``_censored.py``
+    Counts, positive numbers, numbers with outliers, and censored numbers.
+``_parametric.py``, ``_location_scale.py``
+    Parameters: their check, those that are learned, the level and the scale.
+``_special.py``, ``_quantiles.py``, ``_normal_intervals.py``
+    Functions and quantiles that several likelihoods share, and probabilities of intervals.
 """
 
 from skgp_sparse.likelihoods._base import Domain, Likelihood
 from skgp_sparse.likelihoods._binary import Binary, Logit, Probit
+from skgp_sparse.likelihoods._censored import Censored
 from skgp_sparse.likelihoods._counts import NegativeBinomial, Poisson
 from skgp_sparse.likelihoods._gamma import Gamma
 from skgp_sparse.likelihoods._log_concave import LogConcave, expect
@@ -34,6 +35,7 @@ from skgp_sparse.likelihoods._student_t import StudentT
 
 __all__ = [
     "Binary",
+    "Censored",
     "Domain",
     "Gamma",
     "Likelihood",
@@ -52,6 +54,7 @@ BY_NAME = {  # that a regressor takes
     "negative_binomial": NegativeBinomial,
     "gamma": Gamma,
     "student_t": StudentT,
+    "censored": Censored,
 }
 
 
@@ -60,3 +63,10 @@ def domain_of(likelihood: object) -> Domain:
     if isinstance(likelihood, str):
         likelihood = BY_NAME.get(likelihood)
     return getattr(likelihood, "domain", Domain())
+
+
+def is_censored(likelihood: object) -> bool:
+    """Whether a likelihood or a name in `BY_NAME` is that of numbers that are not all exact."""
+    return isinstance(likelihood, Censored) or (
+        isinstance(likelihood, str) and likelihood == "censored"
+    )

@@ -101,6 +101,11 @@ class Likelihood(BaseEstimator, ABC):
     standardises : bool
         Whether observations may be centred and scaled. This is the case if they are continuous and
         can have any value.
+    takes_intervals : bool
+        Whether observations may be intervals, whose ends are two columns of y. Methods then take
+        ends of shape (2, n) in the place of observations of shape (n,).
+    ends : tuple of float
+        Smallest and largest observation, by default those of the domain.
 
     Examples
     --------
@@ -120,6 +125,12 @@ class Likelihood(BaseEstimator, ABC):
     is_log_concave: bool = True
     intercept: float = 0.0
     standardises: bool = False
+    takes_intervals: bool = False
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Smallest and largest observation."""
+        return self.domain.low, self.domain.high
 
     def check(self, y: Array, name: str) -> None:
         """Raise an error if some observations are outside the domain of the likelihood.
@@ -141,6 +152,22 @@ class Likelihood(BaseEstimator, ABC):
             takes = f"{name}: {type(self).__name__} takes {self.domain.words}"
             sentence = f"{takes}, but {outside} rows have other values. {self.domain.remedy}"
             raise ValueError(sentence.rstrip())
+
+    def is_density(self, y: Array) -> Bools:
+        """Tell for which observations the likelihood is a density, and not a probability.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Whether ``p(y | f)`` changes with the unit of the observation. By default, this is the
+            case for all of them if the likelihood `standardises`.
+        """
+        return np.full(np.shape(y)[-1], self.standardises)
 
     def kinds(self, y: Array) -> Array:
         """Divide the rows into groups, for stratified sampling.

@@ -144,12 +144,12 @@ class LevelLikelihood(Parametric):
     def expected_slopes(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
         _, slope, _, *means = self._expected(y, mean, variance)
-        return self._slopes(len(y), level=slope, **self._others(y, slope, 1.0, *means))
+        return self._slopes(len(slope), level=slope, **self._others(y, slope, 1.0, *means))
 
     def tilted_slopes(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Array:
         """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
         _, slope, _, *means = self._tilted(y, mean, variance, power)
-        return self._slopes(len(y), level=slope, **self._others(y, slope, power, *means))
+        return self._slopes(len(slope), level=slope, **self._others(y, slope, power, *means))
 
     def _others(self, y: Array, slope: Array, power: Scalars, *means: Array) -> dict[str, Array]:
         """Derivatives with respect to the other parameters, by name."""

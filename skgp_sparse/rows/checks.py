@@ -10,6 +10,7 @@ from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse._ground.validation import check_number, require
@@ -41,14 +42,17 @@ class Rules(NamedTuple):
         if not self.labels:
             check_numbers(y, "y", self.name)
         has_likelihood = self.likelihood is not None
-        several = not (self.labels or has_likelihood)
+        several, ends = not (self.labels or has_likelihood), None
         if has_likelihood:
             check_one_column(y, self.likelihood, self.name)
+            ends = interval_ends(y, self.likelihood, self.name)
+            y = y if ends is None else np.zeros(len(ends))
         options = {"multi_output": several, "y_numeric": not self.labels, "dtype": FLOATS}
         finite = "allow-nan" if self.may_miss else True
         names = [*X.columns] if is_frame(X) else self.names
         with about_values(X, self.name, MISSING_REMEDY):
             X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
+        y = y if ends is None else ends
         check_latitudes(X, self.kernel, names, self.name)
         weight = check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
@@ -58,17 +62,20 @@ class Rules(NamedTuple):
             return ArrayDataset(X, y, weight=weight)
         offset = check_offset(offset, X, has_likelihood, self.name)
         if has_likelihood:
-            self.likelihood.check(y if weight is None else y[weight > 0], self.name)
+            self.likelihood.check((y if weight is None else y[weight > 0]).T, self.name)
+            y = np.clip(y, *self.likelihood.ends)
         y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
-        if self.n_targets not in (None, y.shape[1]):
+        p = 1 if has_likelihood else y.shape[1]
+        if self.n_targets not in (None, p):
             raise ValueError(
                 "The number of targets seen in `y` is different from the parameter `n_targets`. "
-                f"Got {y.shape[1]} != {self.n_targets}."
+                f"Got {p} != {self.n_targets}."
             )
         if X_std is not None:
             X_std = check_std(X_std, X, "X_std", self.name)
         noise = check_alpha(alpha, len(X), self.name)
-        return ArrayDataset(X, y, noise, weight, offset=offset, X_std=X_std)
+        units = TargetScaler.none(p)
+        return ArrayDataset(X, y, noise, weight, units, offset=offset, X_std=X_std)
 
 
 def is_lazy(value):
@@ -135,11 +142,35 @@ def check_inputs(X, kernel, name, labels=False):
 def check_one_column(y, likelihood, name):
     """Raise if there are several targets, of which a likelihood takes only one."""
     shape = np.asarray(y).shape
-    if len(shape) == 2 and shape[1] > 1:
+    if len(shape) == 2 and shape[1] > 1 + getattr(likelihood, "takes_intervals", False):
         raise ValueError(
             f"{name}: likelihood={as_text(likelihood)} takes one target, but y has {shape[1]} "
-            "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each."
+            "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each. "
+            "If there are two columns, the ends of intervals, set likelihood to 'censored'."
         )
+
+
+def interval_ends(y, likelihood, name):
+    """Ends of intervals (n, 2), which may be infinite; None where targets are numbers.
+
+    Raises where the likelihood takes no intervals, or an end is missing.
+    """
+    y = np.asarray(y)
+    if not (likelihood.takes_intervals and y.ndim == 2 and y.shape[1] == 2):
+        return None
+    check_no_missing(y)
+    check_numbers(y, "y", name)
+    return y.astype(np.float64)
+
+
+def check_scored(y, likelihood, name):
+    """Targets of which R² is computed, those beyond a limit at it; raises for intervals."""
+    if interval_ends(y, likelihood, name) is not None:
+        raise ValueError(
+            f"{name} is R², which intervals do not have. Use log_predictive_density, as a scorer "
+            "skgp_sparse.metrics.log_predictive_density_scorer, or pass exact targets (n,)."
+        )
+    return np.clip(np.asarray(y, dtype=np.float64), *likelihood.ends)
 
 
 def check_groups(groups, n, name):

@@ -1,0 +1,266 @@
+"""The likelihood of numbers that are known up to an interval."""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from skgp_sparse._engine.data.intervals import points
+from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.quadrature import expectation
+from skgp_sparse._ground.tilted import log_moments
+from skgp_sparse._ground.typing import Array, Bools, Limits, Scalars, Triple
+from skgp_sparse.likelihoods._base import Likelihood
+from skgp_sparse.likelihoods._binary import Probit
+from skgp_sparse.likelihoods._location_scale import LocationScale
+from skgp_sparse.likelihoods._normal_intervals import clipped_moments, log_probability
+from skgp_sparse.likelihoods._parametric import best_constant
+
+_WIDE = 12.0  # width, in scales, beyond which one end does not see the other
+_STRIP = 2.8  # in scales, in which probabilities of intervals have no zero
+_SMALLEST_PRECISION = 1e-30
+
+
+class Censored(LocationScale):
+    r"""Gaussian likelihood of numbers that are exact, censored, or known up to an interval.
+
+    The number ``z = f + level + scale e`` has normal noise ``e``. What is known of it is an
+    interval with the ends ``l`` and ``u``: the likelihood is the normal density at ``z`` if both
+    are equal, and otherwise
+
+        p(l, u | f) = Φ((u - f - level) / scale) - Φ((l - f - level) / scale).
+
+    Without limits, observations are such intervals. An end may be infinite: ``(l, inf)`` is a
+    number that is larger than ``l``, and ``(-inf, inf)`` says nothing. Responses are predictions of
+    ``z``. With known limits, an observation is a number, and it is censored if it is at or beyond a
+    limit (the tobit model). Responses are then predictions of what is observed: of ``z``, or of
+    the limit where ``z`` is beyond it. `tilted` has a closed form, and `expected` one for exact
+    numbers.
+
+    Parameters
+    ----------
+    lower, upper : float, default=-inf and inf
+        The known limits of observations, in units of y. They are the same for all rows.
+    scale : float, default=None
+        The standard deviation of the noise, in units of y. If None, a fit starts with half the
+        spread of the observations.
+    scale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
+        The lower and upper bound on `scale`. If set to "fixed", the scale is not learned.
+    level : float, default=None
+        The number at ``f = 0`` without noise. If None, a fit starts with the median of the
+        observations, each of which is the middle of its interval or its finite end.
+    level_bounds : pair of float or "fixed", default=(-inf, inf)
+        The lower and upper bound on `level`. If set to "fixed", the level is not learned.
+
+    Examples
+    --------
+    Exact numbers, and numbers above 2. The first row of `y` has the lower ends, the second one the
+    upper ends:
+
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Censored
+    >>> y = np.array([[0.5, 2.0], [0.5, np.inf]])
+    >>> Censored(scale=1.0).tilted(y, np.zeros(2), np.zeros(2))[0].round(3)
+    array([-1.044, -3.783])
+
+    Numbers of which those below zero are observed as zero:
+
+    >>> mean, variance = Censored(lower=0.0, scale=1.0).response(np.zeros(1), np.zeros(1))
+    >>> mean.round(3), variance.round(3)
+    (array([0.399]), array([0.341]))
+    """
+
+    parameters = ("level", "scale")
+    locations = ("level", "lower", "upper")
+
+    def __init__(
+        self,
+        lower: float = -np.inf,
+        upper: float = np.inf,
+        scale: float | None = None,
+        scale_bounds: Limits = (1e-5, 1e5),
+        level: float | None = None,
+        level_bounds: Limits = (-np.inf, np.inf),
+    ) -> None:
+        super().__init__(scale, scale_bounds, level, level_bounds)
+        self.lower = lower
+        self.upper = upper
+
+    @property
+    def takes_intervals(self) -> bool:  # type: ignore[override]
+        """Whether observations may be intervals, which is the case without limits."""
+        return not np.any(np.isfinite(self.ends))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The limits of observations."""
+        return self.lower, self.upper
+
+    def check(self, y: Array, name: str) -> None:
+        """Raise if limits or intervals have the wrong order; see `Likelihood.check`."""
+        are_numbers = all(isinstance(end, Real) for end in self.ends)
+        if not (are_numbers and self.lower < self.upper):
+            raise ValueError(
+                f"The limits of {name} must be numbers, likelihood__lower below likelihood__upper. "
+                f"Got lower={as_text(self.lower)} and upper={as_text(self.upper)}."
+            )
+        lower, upper = self._ends(y)
+        wrong = (lower > upper) | ((lower == upper) & np.isinf(lower))
+        if np.any(wrong):
+            row = np.argmax(wrong)
+            raise ValueError(
+                f"{name}: the columns of y are the lower and upper ends of intervals, but "
+                f"{np.count_nonzero(wrong)} rows have a lower end above the upper one, or two ends "
+                f"that are the same infinity. The first one is ({lower[row]:g}, {upper[row]:g}). "
+                "An exact number has equal ends, and an open end is -inf or inf."
+            )
+
+    def kinds(self, y: Array) -> Array:
+        """Tell which observations are exact; see `Likelihood.kinds`."""
+        return self.is_density(y).astype(float)
+
+    def is_density(self, y: Array) -> Bools:
+        """Tell which observations are exact; see `Likelihood.is_density`."""
+        return np.equal(*self._ends(y))
+
+    def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
+        """Estimate a missing level and scale from medians; see `Likelihood.started`."""
+        middle = points(*y) if y.ndim == 2 else y
+        known = np.isfinite(middle)
+        return super().started(middle[known], weight[known], offset[known])
+
+    def first_sites(self, y: Array) -> tuple[Array, Array]:
+        """Return Gaussian noise of the width of the interval; see `Likelihood.first_sites`."""
+        lower, upper = self._ends(y)
+        precision = 1.0 / (self._value("scale") ** 2 + (upper - lower) ** 2 / 12.0)
+        centre = np.nan_to_num(points(lower, upper), nan=self.intercept)
+        return precision * (centre - self.intercept), np.maximum(precision, _SMALLEST_PRECISION)
+
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
+        """Compute the log likelihood of a constant location; see the base class."""
+
+        def log_likelihood(y: Array, f: Array) -> Triple:
+            value, slope, curvature = self.tilted(y, f - self.intercept, np.zeros(len(f)))
+            return value, slope, np.maximum(curvature, _SMALLEST_PRECISION)
+
+        return best_constant(log_likelihood, y, weight, offset, self.intercept)
+
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Compute the mean and variance of what is observed; see `Likelihood.response`."""
+        centre, variance = self._shifted(mean), variance + self._value("scale") ** 2
+        if self.takes_intervals:
+            return centre, variance
+        std = np.sqrt(variance)
+        share, spread = clipped_moments(*((end - centre) / std for end in self.ends))
+        return np.clip(centre + std * share, *self.ends), variance * spread
+
+    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
+        """Compute the quantile of what is observed; see `Likelihood.quantile`."""
+        std = np.sqrt(variance + self._value("scale") ** 2)
+        return np.clip(self._shifted(mean) + ndtri(q) * std, *self.ends)
+
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
+        """Add normal noise to the latent values, up to the limits; see `Likelihood.sample`."""
+        noise = random_state.normal(size=np.shape(f))
+        return np.clip(self._shifted(f) + self._value("scale") * noise, *self.ends)
+
+    def _ends(self, y: Array) -> tuple[Array, Array]:
+        """Lower and upper ends (n,) of the intervals of observations."""
+        if y.ndim == 2:
+            return y[0], y[1]
+        below, above = y <= self.lower, y >= self.upper
+        lower = np.where(below, -np.inf, np.where(above, self.upper, y))
+        return lower, np.where(above, np.inf, np.where(below, self.lower, y))
+
+    def _others(self, y: Array, slope: Array, power: Scalars, scale: Array) -> dict[str, Array]:  # type: ignore[override]
+        return {"scale": scale}
+
+    def _expected(self, y: Array, mean: Array, variance: Scalars) -> Any:
+        """`expected`, and its derivative with respect to the logarithm of the scale."""
+        scale, found = self._value("scale"), np.empty((4, len(mean)))
+        lower, upper = (end / scale for end in self._ends(y))
+        mean, variance = self._shifted(mean) / scale, np.broadcast_to(variance, mean.shape) / scale**2
+        exact = lower == upper
+        distance, spread = (lower - mean)[exact], variance[exact]
+        square = distance**2 + spread
+        value = -0.5 * (LOG_2PI + square) - np.log(scale)
+        found[:, exact] = value, distance, np.ones_like(value), square - 1.0
+        rest = (one[~exact] for one in (lower, upper, mean, variance))
+        found[:, ~exact] = _expected_log_probability(*rest)
+        return _in_units(found, scale)
+
+    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> Any:
+        """`tilted`, and its derivative with respect to the logarithm of the scale."""
+        scale, found = self._value("scale"), np.empty((4, len(mean)))
+        lower, upper = (end / scale for end in self._ends(y))
+        mean, variance = self._shifted(mean) / scale, variance / scale**2
+        power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
+        exact = lower == upper
+        given = (lower - mean)[exact], variance[exact], power[exact]
+        found[:, exact] = _log_power_of_density(*given, np.log(scale))
+        rest = (one[~exact] for one in (lower, upper, mean, variance, power))
+        found[:, ~exact] = _log_power_of_probability(*rest)
+        return _in_units(found, scale)
+
+
+def _in_units(found: Array, scale: float) -> Array:
+    """Value, slope, curvature and derivative by the scale, from those in units of the scale."""
+    found[1] /= scale
+    found[2] /= scale**2
+    return found
+
+
+def _log_power_of_density(
+    distance: Array, variance: Array, power: Array, log_scale: float
+) -> tuple[Array, ...]:
+    """``log E[N(y; f, 1)^a]``, a normal density of the noise ``1/a`` but for a factor."""
+    inverse = 1.0 / (variance + 1.0 / power)
+    slope = distance * inverse
+    value = 0.5 * (np.log(inverse / power) - power * LOG_2PI - distance * slope)
+    by_scale = 1.0 - power + (slope**2 - inverse) / power
+    return value - power * log_scale, slope, inverse, by_scale
+
+
+def _log_power_of_probability(
+    lower: Array, upper: Array, mean: Array, variance: Array, power: Array
+) -> tuple[Array, ...]:
+    """``log E[P(lower < z < upper)^a]`` for ``z ~ N(f, 1)``."""
+    if np.any(power != 1.0):
+        *moments, by_scale = log_moments(_at, mean, variance, power, _STRIP, lower, upper)
+        return *moments, power * by_scale
+    std = np.sqrt(1.0 + variance)
+    ends = (lower - mean) / std, (upper - mean) / std
+    value, slope, curvature = log_probability(*ends, (upper - lower) / std)
+    slope, curvature = slope / std, curvature / std**2
+    return value, slope, curvature, slope**2 - curvature
+
+
+def _expected_log_probability(lower: Array, upper: Array, mean: Array, variance: Array) -> Array:
+    """``E[log P(lower < z < upper)]`` for ``z ~ N(f, 1)``; far ends contribute one by one."""
+    found = np.zeros((4, len(mean)))
+    wide = upper - lower > _WIDE
+    for side, distance in ((1.0, mean - lower), (-1.0, upper - mean)):
+        rows = wide & np.isfinite(distance)
+        if rows.any():
+            distance, spread = distance[rows], variance[rows]
+            value, slope, curvature = Probit().expected(1.0, distance, spread)
+            by_scale = spread * curvature - distance * slope
+            found[:, rows] += value, side * slope, curvature, by_scale
+    if not wide.all():
+        middle, half = 0.5 * (lower + upper)[~wide], 0.5 * (upper - lower)[~wide]
+        shifted = (mean[~wide] - middle), variance[~wide]
+        found[:, ~wide] = expectation(_around, *shifted, half)
+    return found
+
+
+def _at(f: Array, lower: Array, upper: Array) -> tuple[Array, ...]:
+    value, slope, curvature = log_probability(lower - f, upper - f, upper - lower)
+    return value, slope, curvature, slope**2 - curvature
+
+
+def _around(f: Array, half: Array) -> tuple[Array, ...]:
+    """The same for an interval whose middle is zero, of which half the width is given."""
+    value, slope, curvature = log_probability(-half - f, half - f, 2.0 * half)
+    return value, slope, curvature, slope**2 - curvature
