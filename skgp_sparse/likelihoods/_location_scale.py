@@ -37,7 +37,7 @@ class LocationScale(LevelLikelihood):
                 value = given.get(key)
                 if value is not None and not isinstance(value, str):
                     converted = (np.asarray(value) - start) / unit
-                    values[key] = float(converted) if key == name else tuple(converted)
+                    values[key] = float(converted) if key == name else tuple(map(float, converted))
         return self._with(values)
 
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
