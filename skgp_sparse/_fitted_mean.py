@@ -82,7 +82,7 @@ class FittedMean:
             "inputs that are known, without X_std": rows.X_std is not None,
             "no offset": getattr(rows, "offset", None) is not None,
             "inducing_init to be a name": adds_columns and not isinstance(self.inducing_init, str),
-            "exact targets, unless it is 'linear'": is_censored(self.likelihood)
+            "targets that are not censored (unless it is 'linear')": is_censored(self.likelihood)
             and not is_name(mean, "linear"),
         }
         for reason, is_wrong in reasons.items():

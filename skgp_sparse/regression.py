@@ -1101,10 +1101,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         float
             R² of ``predict(X, offset=offset)``.
         """
-        if is_censored(self.likelihood):
-            name = f"{type(self).__name__}.score"
-            y = checks.check_scored(y, self._family().likelihood, name)
+        y = self._scored(y)
         return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
+
+    def _scored(self, y):
+        """Targets of which R² is computed; raises for intervals."""
+        if not is_censored(self.likelihood):
+            return y
+        return checks.check_scored(y, self._family().likelihood, f"{type(self).__name__}.score")
 
     def _family(self):
         kind = GaussianObservations if is_gaussian(self.likelihood) else LikelihoodObservations

@@ -155,7 +155,7 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
         """
         predicted = self.predict(X, offset=offset)
         y, predicted, weight = _computed(self, y, predicted, sample_weight)
-        return r2_score(y, predicted, sample_weight=weight)
+        return r2_score(self._scored(y), predicted, sample_weight=weight)
 
 
 @described(SparseGPClassifier)

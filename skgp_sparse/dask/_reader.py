@@ -33,7 +33,8 @@ def read_partitions(client, rules, held, X, **columns):
         rows = joined(parts.each(ArrayDataset.subset, slice(None)))
         check_any_weight(rows.weight is None or rows.weight.any())
         return encoded(rows, rules)
-    view = View(TargetScaler.none(int(np.prod(outline.columns_of_y))))
+    n_targets = 1 if rules.likelihood is not None else int(np.prod(outline.columns_of_y))
+    view = View(TargetScaler.none(n_targets))
     has = outline.has_weight, outline.has_offset
     rows = DaskDataset.of(parts, outline.n_features, view, *has)
     check_any_weight(any(summary.inputs for summary in rows.summaries))

@@ -1,6 +1,5 @@
 """The likelihood of numbers that are known up to an interval."""
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -8,10 +7,10 @@ from scipy.special import ndtri
 
 from skgp_sparse._engine.data.intervals import points
 from skgp_sparse._ground.normal import LOG_2PI
-from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import log_moments
 from skgp_sparse._ground.typing import Array, Bools, Limits, Scalars, Triple
+from skgp_sparse._ground.warnings import warn
 from skgp_sparse.likelihoods._base import Likelihood
 from skgp_sparse.likelihoods._binary import Probit
 from skgp_sparse.likelihoods._location_scale import LocationScale
@@ -99,13 +98,7 @@ class Censored(LocationScale):
         return self.lower, self.upper
 
     def check(self, y: Array, name: str) -> None:
-        """Raise if limits or intervals have the wrong order; see `Likelihood.check`."""
-        are_numbers = all(isinstance(end, Real) for end in self.ends)
-        if not (are_numbers and self.lower < self.upper):
-            raise ValueError(
-                f"The limits of {name} must be numbers, likelihood__lower below likelihood__upper. "
-                f"Got lower={as_text(self.lower)} and upper={as_text(self.upper)}."
-            )
+        """Raise if ends of intervals have the wrong order; see `Likelihood.check`."""
         lower, upper = self._ends(y)
         wrong = (lower > upper) | ((lower == upper) & np.isinf(lower))
         if np.any(wrong):
@@ -127,6 +120,12 @@ class Censored(LocationScale):
 
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
         """Estimate a missing level and scale from medians; see `Likelihood.started`."""
+        lower, upper = self._ends(y)
+        if np.all(np.isinf(lower)) or np.all(np.isinf(upper)):
+            warn(
+                "No observation is exact, and all intervals are open on the same side, which does "
+                "not tell the level and the scale. Set level_bounds and scale_bounds to 'fixed'."
+            )
         middle = points(*y) if y.ndim == 2 else y
         known = np.isfinite(middle)
         return super().started(middle[known], weight[known], offset[known])

@@ -29,6 +29,12 @@ def check_parameters(likelihood: Likelihood, name: str) -> None:
             may_be_none = parameter in likelihood.may_be_none
             _check_value(parameter, given[parameter], may_be_none, is_signed, name)
             _check_bounds(parameter, given[f"{parameter}_bounds"], is_signed, name)
+    low, high = likelihood.ends
+    if not (isinstance(low, Real) and isinstance(high, Real) and low < high):
+        raise ValueError(
+            f"The limits of observations of {name} must be numbers, the lower one below the upper "
+            f"one. Got {as_text(low)} and {as_text(high)}."
+        )
 
 
 def _check_value(parameter: str, value: Any, may_be_none: bool, is_signed: bool, name: str) -> None:

@@ -13,7 +13,7 @@ from numpy.polynomial import Chebyshev, Polynomial
 from scipy.special import erfcx
 from scipy.stats import kstwobign
 
-from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
+from skgp_sparse.likelihoods import Censored, Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 
 _DEGREE = 14  # of g, which is then off by 2e-10
 _NODE_SPACING = 0.1  # between nodes of log K
@@ -75,6 +75,15 @@ def _heavy_tails(ops, likelihood, mean, variance):
     return mean, ops.Add(variance, float(noise[0]))
 
 
+def _censored(ops, likelihood, mean, variance):
+    if not likelihood.takes_intervals:
+        raise NotImplementedError(
+            "A SparseGPRegressor with the likelihood Censored and known limits cannot be converted "
+            "to ONNX. Pass y as intervals (n, 2) with likelihood='censored', or predict in Python."
+        )
+    return _heavy_tails(ops, likelihood, mean, variance)
+
+
 def _probit(ops, mean, variance):
     return _normal_cdf(ops, ops.Div(mean, ops.Sqrt(ops.Add(variance, 1.0))))
 
@@ -108,5 +117,6 @@ _RESPONSES = {
     NegativeBinomial: _counts,
     Gamma: _rates,
     StudentT: _heavy_tails,
+    Censored: _censored,
 }
 _PROBABILITIES = {Probit: _probit, Logit: _logit}

@@ -38,15 +38,15 @@ class Rules(NamedTuple):
         """The `ArrayDataset` of some rows, or of all of them, or an error."""
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
-        check_no_missing(y)
-        if not self.labels:
-            check_numbers(y, "y", self.name)
-        has_likelihood = self.likelihood is not None
-        several, ends = not (self.labels or has_likelihood), None
+        has_likelihood, ends = self.likelihood is not None, None
+        several = not (self.labels or has_likelihood)
         if has_likelihood:
             check_one_column(y, self.likelihood, self.name)
             ends = interval_ends(y, self.likelihood, self.name)
             y = y if ends is None else np.zeros(len(ends))
+        check_no_missing(y)
+        if not self.labels:
+            check_numbers(y, "y", self.name)
         options = {"multi_output": several, "y_numeric": not self.labels, "dtype": FLOATS}
         finite = "allow-nan" if self.may_miss else True
         names = [*X.columns] if is_frame(X) else self.names
@@ -158,9 +158,23 @@ def interval_ends(y, likelihood, name):
     y = np.asarray(y)
     if not (likelihood.takes_intervals and y.ndim == 2 and y.shape[1] == 2):
         return None
-    check_no_missing(y)
     check_numbers(y, "y", name)
-    return y.astype(np.float64)
+    ends = y.astype(np.float64)
+    if np.isnan(ends).any():
+        raise ValueError(
+            f"{name}: the ends of intervals in y contain NaN. An open end is -inf or inf, and an "
+            "exact number has two equal ends."
+        )
+    return ends
+
+
+def check_same_form(y, before, name):
+    """Raise if targets (n, p) are intervals and those before were numbers, or the other way."""
+    if y.shape[1] != before.shape[1]:
+        raise ValueError(
+            f"{name}: y must be numbers in all calls of partial_fit, or ends of intervals (n, 2) in "
+            "all of them. An exact number has two equal ends."
+        )
 
 
 def check_scored(y, likelihood, name):

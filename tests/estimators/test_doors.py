@@ -29,7 +29,7 @@ POSTERIORS = {
     "rows": IterativeExact(),
 }
 CLASSES = {"two classes": 2, "one_vs_rest": 3, "one_vs_one": 3, "softmax": 3}
-LIKELIHOODS = ("poisson", "negative_binomial", "gamma", "student_t")
+LIKELIHOODS = ("poisson", "negative_binomial", "gamma", "student_t", "censored")
 KINDS = ("gaussian", "known noise", "two targets", *LIKELIHOODS, "offset", *CLASSES)
 DOORS = ("memory map", "source", "large source", "stream", "dask", "workers")
 LARGE = ("large source", "workers")  # of which small tables take the way of large ones
@@ -81,6 +81,8 @@ def rows(kind, weighted):
         y = rng.poisson(np.exp(f)).astype(float)
     elif kind == "gamma":
         y = rng.gamma(3.0, np.exp(f) / 3.0)
+    elif kind == "censored":
+        y = np.column_stack([np.where(y < 0.3, -np.inf, y), np.maximum(y, 0.3)])
     weight = rng.randint(1, 4, N).astype(float) if weighted else None
     return X, y, weight, 0.1 * X[:, 0] if kind == "offset" else None
 

@@ -18,7 +18,7 @@ from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
-from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
+from skgp_sparse.likelihoods import Censored, Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.likelihoods._softmax import Softmax
 
 TIGHT = Inner(max_iter=1000, tol=1e-21)
@@ -28,6 +28,7 @@ LIKELIHOODS = {
     "negative_binomial": NegativeBinomial(1.7, FREE, level=0.4),
     "gamma": Gamma(1.8, FREE, level=0.4),
     "student_t": StudentT(0.3, FREE, 3.5, FREE, level=0.2),
+    "censored": Censored(0.0, scale=0.4, scale_bounds=FREE, level=0.2),
     "gaussian": Gaussian(0.3, FREE),
     "probit": Probit(),
     "logit": Logit(),
