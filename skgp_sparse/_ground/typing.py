@@ -32,7 +32,9 @@ BoundName = Literal[
     "gfitc-ep",
     "dtc",
 ]
-LikelihoodName = Literal["gaussian", "poisson", "negative_binomial", "gamma", "student_t", "censored"]
+LikelihoodName = Literal[
+    "gaussian", "poisson", "negative_binomial", "gamma", "student_t", "censored"
+]
 SigmoidName = Literal["probit", "logit"]
 PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "rows"]
 SolverName = Literal["auto", "lbfgs", "stochastic"]

@@ -78,8 +78,9 @@ def scores_of(fit, scored, n_jobs):
 
 
 def _has_intervals(fit):
-    """Whether targets are known up to intervals."""
-    return fit.rows.y.shape[1] > len(fit.rows.units.mean)
+    """Whether some targets are known up to intervals."""
+    y = fit.rows.y
+    return y.shape[1] > len(fit.rows.units.mean) and np.any(y[:, 0] != y[:, 1])
 
 
 def _optimism(fit):

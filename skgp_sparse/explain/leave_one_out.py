@@ -257,4 +257,4 @@ def _of_responses(left, fit, chosen):
     density = likelihood.tilted(y, latent, left.variance)[0]
     units = centre_and_scale(likelihood, latent, left.variance)
     columns = mean, variance, *units, np.zeros(len(latent)), density, likelihood.is_density(y)
-    return RowPredictions(block.y, *(one[:, None] for one in columns))
+    return RowPredictions(block.y[:, :1], *(one[:, None] for one in columns))

@@ -67,6 +67,4 @@ def domain_of(likelihood: object) -> Domain:
 
 def is_censored(likelihood: object) -> bool:
     """Whether a likelihood or a name in `BY_NAME` is that of numbers that are not all exact."""
-    return isinstance(likelihood, Censored) or (
-        isinstance(likelihood, str) and likelihood == "censored"
-    )
+    return isinstance(likelihood, Censored) or likelihood == "censored"

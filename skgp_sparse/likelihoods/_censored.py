@@ -178,48 +178,51 @@ class Censored(LocationScale):
 
     def _expected(self, y: Array, mean: Array, variance: Scalars) -> Any:
         """`expected`, and its derivative with respect to the logarithm of the scale."""
-        scale, found = self._value("scale"), np.empty((4, len(mean)))
-        lower, upper = (end / scale for end in self._ends(y))
-        mean, variance = self._shifted(mean) / scale, np.broadcast_to(variance, mean.shape) / scale**2
-        exact = lower == upper
-        distance, spread = (lower - mean)[exact], variance[exact]
-        square = distance**2 + spread
-        value = -0.5 * (LOG_2PI + square) - np.log(scale)
-        found[:, exact] = value, distance, np.ones_like(value), square - 1.0
-        rest = (one[~exact] for one in (lower, upper, mean, variance))
-        found[:, ~exact] = _expected_log_probability(*rest)
-        return _in_units(found, scale)
+        functions = _expected_log_density, _expected_log_probability
+        return self._by_kind(functions, y, mean, variance, 1.0)
 
     def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> Any:
         """`tilted`, and its derivative with respect to the logarithm of the scale."""
-        scale, found = self._value("scale"), np.empty((4, len(mean)))
+        functions = _log_power_of_density, _log_power_of_probability
+        return self._by_kind(functions, y, mean, variance, power)
+
+    def _by_kind(
+        self, functions: Any, y: Array, mean: Array, variance: Scalars, power: Scalars
+    ) -> Array:
+        """Results (4, n) of two functions in units of the scale, for exact numbers and others."""
+        scale = self._value("scale")
         lower, upper = (end / scale for end in self._ends(y))
-        mean, variance = self._shifted(mean) / scale, variance / scale**2
-        power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
-        exact = lower == upper
-        given = (lower - mean)[exact], variance[exact], power[exact]
-        found[:, exact] = _log_power_of_density(*given, np.log(scale))
-        rest = (one[~exact] for one in (lower, upper, mean, variance, power))
-        found[:, ~exact] = _log_power_of_probability(*rest)
-        return _in_units(found, scale)
+        exact, found = lower == upper, np.empty((4, len(mean)))
+        known = lower, upper, self._shifted(mean) / scale, variance / scale**2, power
+        columns = np.broadcast_arrays(*known)
+        for function, rows in zip(functions, (exact, ~exact)):
+            found[:, rows] = function(*(column[rows] for column in columns))
+        found[0] -= exact * columns[-1] * np.log(scale)
+        found[1] /= scale
+        found[2] /= scale**2
+        return found
 
 
-def _in_units(found: Array, scale: float) -> Array:
-    """Value, slope, curvature and derivative by the scale, from those in units of the scale."""
-    found[1] /= scale
-    found[2] /= scale**2
-    return found
+def _expected_log_density(
+    lower: Array, upper: Array, mean: Array, variance: Array, power: Array
+) -> tuple[Array, ...]:
+    """``E[log N(y; f, 1)]``, its slope, its curvature, and its derivative by the log of the scale.
+
+    Functions of this form take ends, moments and powers (n,) in units of the scale.
+    """
+    distance = lower - mean
+    square = distance**2 + variance
+    return -0.5 * (LOG_2PI + square), distance, np.ones_like(square), square - 1.0
 
 
 def _log_power_of_density(
-    distance: Array, variance: Array, power: Array, log_scale: float
+    lower: Array, upper: Array, mean: Array, variance: Array, power: Array
 ) -> tuple[Array, ...]:
     """``log E[N(y; f, 1)^a]``, a normal density of the noise ``1/a`` but for a factor."""
     inverse = 1.0 / (variance + 1.0 / power)
-    slope = distance * inverse
-    value = 0.5 * (np.log(inverse / power) - power * LOG_2PI - distance * slope)
-    by_scale = 1.0 - power + (slope**2 - inverse) / power
-    return value - power * log_scale, slope, inverse, by_scale
+    slope = (lower - mean) * inverse
+    value = 0.5 * (np.log(inverse / power) - power * LOG_2PI - (lower - mean) * slope)
+    return value, slope, inverse, 1.0 - power + (slope**2 - inverse) / power
 
 
 def _log_power_of_probability(
@@ -236,30 +239,24 @@ def _log_power_of_probability(
     return value, slope, curvature, slope**2 - curvature
 
 
-def _expected_log_probability(lower: Array, upper: Array, mean: Array, variance: Array) -> Array:
+def _expected_log_probability(
+    lower: Array, upper: Array, mean: Array, variance: Array, power: Array
+) -> Array:
     """``E[log P(lower < z < upper)]`` for ``z ~ N(f, 1)``; far ends contribute one by one."""
-    found = np.zeros((4, len(mean)))
-    wide = upper - lower > _WIDE
+    found, wide = np.zeros((4, len(mean))), upper - lower > _WIDE
     for side, distance in ((1.0, mean - lower), (-1.0, upper - mean)):
         rows = wide & np.isfinite(distance)
         if rows.any():
-            distance, spread = distance[rows], variance[rows]
-            value, slope, curvature = Probit().expected(1.0, distance, spread)
-            by_scale = spread * curvature - distance * slope
-            found[:, rows] += value, side * slope, curvature, by_scale
+            t, spread = distance[rows], variance[rows]
+            value, slope, curvature = Probit().expected(np.ones(1), t, spread)
+            found[:, rows] += value, side * slope, curvature, spread * curvature - t * slope
     if not wide.all():
         middle, half = 0.5 * (lower + upper)[~wide], 0.5 * (upper - lower)[~wide]
-        shifted = (mean[~wide] - middle), variance[~wide]
-        found[:, ~wide] = expectation(_around, *shifted, half)
+        found[:, ~wide] = expectation(_at, mean[~wide] - middle, variance[~wide], -half, half)
     return found
 
 
 def _at(f: Array, lower: Array, upper: Array) -> tuple[Array, ...]:
+    """The logarithm, its slope, its curvature, and its derivative, at latent values."""
     value, slope, curvature = log_probability(lower - f, upper - f, upper - lower)
-    return value, slope, curvature, slope**2 - curvature
-
-
-def _around(f: Array, half: Array) -> tuple[Array, ...]:
-    """The same for an interval whose middle is zero, of which half the width is given."""
-    value, slope, curvature = log_probability(-half - f, half - f, 2.0 * half)
     return value, slope, curvature, slope**2 - curvature

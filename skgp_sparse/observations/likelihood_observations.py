@@ -20,7 +20,7 @@ from skgp_sparse.parameters.parameter_checks import (
 from skgp_sparse.parameters.requests import check_posterior_method, tolerance
 from skgp_sparse.posteriors._moves import warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
-from skgp_sparse.rows.checks import Rules, check_same_form
+from skgp_sparse.rows.checks import Rules
 
 _ROWS_OF_ESTIMATES = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
 
@@ -72,8 +72,6 @@ class LikelihoodObservations(SiteObservations):
 
     def accept(self, part, stream):
         """The part, whose targets are as many as before."""
-        if stream is not None and self.likelihood.takes_intervals:
-            check_same_form(part.y, stream.reservoir.columns[1], self.name)
         return part if stream is None else stream.accepted(part, self.name)
 
     def new_stream(self, part, random_state):

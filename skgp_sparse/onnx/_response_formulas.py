@@ -13,7 +13,15 @@ from numpy.polynomial import Chebyshev, Polynomial
 from scipy.special import erfcx
 from scipy.stats import kstwobign
 
-from skgp_sparse.likelihoods import Censored, Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
+from skgp_sparse.likelihoods import (
+    Censored,
+    Gamma,
+    Logit,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+)
 
 _DEGREE = 14  # of g, which is then off by 2e-10
 _NODE_SPACING = 0.1  # between nodes of log K
@@ -77,10 +85,8 @@ def _heavy_tails(ops, likelihood, mean, variance):
 
 def _censored(ops, likelihood, mean, variance):
     if not likelihood.takes_intervals:
-        raise NotImplementedError(
-            "A SparseGPRegressor with the likelihood Censored and known limits cannot be converted "
-            "to ONNX. Pass y as intervals (n, 2) with likelihood='censored', or predict in Python."
-        )
+        words = "has no formulas for limits of Censored. Pass intervals as y, or predict in Python."
+        raise NotImplementedError(f"ONNX {words}")
     return _heavy_tails(ops, likelihood, mean, variance)
 
 

@@ -64,6 +64,8 @@ class Rules(NamedTuple):
         if has_likelihood:
             self.likelihood.check((y if weight is None else y[weight > 0]).T, self.name)
             y = np.clip(y, *self.likelihood.ends)
+            if self.likelihood.takes_intervals and y.ndim == 1:
+                y = np.column_stack([y, y])
         y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
         p = 1 if has_likelihood else y.shape[1]
         if self.n_targets not in (None, p):
@@ -166,15 +168,6 @@ def interval_ends(y, likelihood, name):
             "exact number has two equal ends."
         )
     return ends
-
-
-def check_same_form(y, before, name):
-    """Raise if targets (n, p) are intervals and those before were numbers, or the other way."""
-    if y.shape[1] != before.shape[1]:
-        raise ValueError(
-            f"{name}: y must be numbers in all calls of partial_fit, or ends of intervals (n, 2) in "
-            "all of them. An exact number has two equal ends."
-        )
 
 
 def check_scored(y, likelihood, name):

@@ -23,7 +23,15 @@ from skgp_sparse.likelihoods._normal_intervals import clipped_moments, log_proba
 from skgp_sparse.testing import check_likelihood
 
 INTERVALS = np.array(
-    [(-np.inf, 0.2), (0.5, np.inf), (-1.0, 1.0), (-0.5, -0.4999), (-50.0, 60.0), (5.0, 8.0), (1.0, 1.0)]
+    [
+        (-np.inf, 0.2),
+        (0.5, np.inf),
+        (-1.0, 1.0),
+        (-0.5, -0.4999),
+        (-50.0, 60.0),
+        (5.0, 8.0),
+        (1.0, 1.0),
+    ]
 )
 FIXED = {"scale_bounds": "fixed", "level_bounds": "fixed"}
 TIGHT = Inner(max_iter=1000, tol=1e-21)
@@ -96,7 +104,9 @@ def test_nothing_is_said_by_endless_intervals():
     assert_allclose(said, 0.0)
 
 
-@pytest.mark.parametrize("a, b", [(-1.0, 0.5), (-np.inf, 0.3), (2.0, np.inf), (-0.1, 0.1), (6.0, 9.0)])
+@pytest.mark.parametrize(
+    "a, b", [(-1.0, 0.5), (-np.inf, 0.3), (2.0, np.inf), (-0.1, 0.1), (6.0, 9.0)]
+)
 def test_moments_between_limits(a, b):
     z = np.linspace(-12, 12, 400_001)
     weights = stats.norm.pdf(z) * (z[1] - z[0])
@@ -107,7 +117,9 @@ def test_moments_between_limits(a, b):
 
 
 def test_far_beyond_a_limit_moments_are_those_of_the_limit():
-    mean, variance = clipped_moments(np.array([50.0, -np.inf, 50.0]), np.array([np.inf, -50.0, 60.0]))
+    mean, variance = clipped_moments(
+        np.array([50.0, -np.inf, 50.0]), np.array([np.inf, -50.0, 60.0])
+    )
     assert_allclose(mean, [50.0, -50.0, 50.0])
     assert np.all((variance > 0) & (variance < 1e-15))
 
@@ -135,7 +147,9 @@ def test_expectations_agree_with_dense_sums(lower, upper, scale):
                 total = np.log(np.exp(exponent - exponent.max()).sum() * (z[1] - z[0]))
                 expected = exponent.max() + total - 0.5 * np.log(2 * np.pi)
                 tolerance = 1e-9 if variance < 30 * scale else 1e-3
-                assert_allclose(own.tilted(*row, power)[0], expected, rtol=tolerance, atol=tolerance)
+                assert_allclose(
+                    own.tilted(*row, power)[0], expected, rtol=tolerance, atol=tolerance
+                )
 
 
 @pytest.mark.parametrize("kind, power", [("expected", None), ("tilted", 1.0), ("tilted", 0.4)])
@@ -147,7 +161,8 @@ def test_gradients_of_level_and_scale(kind, power):
     for unit, slope in zip(np.eye(2), found):
         step = 1e-5 * unit
         ahead, behind = (
-            getattr(own.with_theta(own.theta + sign * step), kind)(*row, *more)[0] for sign in (1, -1)
+            getattr(own.with_theta(own.theta + sign * step), kind)(*row, *more)[0]
+            for sign in (1, -1)
         )
         assert_allclose(slope, (ahead - behind) / 2e-5, rtol=1e-6, atol=1e-6)
 
@@ -171,7 +186,9 @@ def test_known_limits_are_intervals():
     y, mean, variance = np.array([-3.0, -1.0, 0.4, 2.0]), np.linspace(-1, 2, 4), np.full(4, 0.3)
     ends = np.array([[-np.inf, -np.inf, 0.4, 2.0], [-1.0, -1.0, 0.4, np.inf]])
     for kind in ("expected", "tilted"):
-        assert_allclose(getattr(limited, kind)(y, mean, variance), getattr(free, kind)(ends, mean, variance))
+        assert_allclose(
+            getattr(limited, kind)(y, mean, variance), getattr(free, kind)(ends, mean, variance)
+        )
 
 
 def test_of_nothing_is_the_best_constant():

@@ -18,7 +18,15 @@ from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
-from skgp_sparse.likelihoods import Censored, Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
+from skgp_sparse.likelihoods import (
+    Censored,
+    Gamma,
+    Logit,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+)
 from skgp_sparse.likelihoods._softmax import Softmax
 
 TIGHT = Inner(max_iter=1000, tol=1e-21)
