@@ -102,9 +102,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         - "negative_binomial": counts with the same mean and a larger variance.
         - "gamma": positive targets with the same mean, such as times and amounts.
         - "student_t": noise with heavy tails, for targets with outliers.
+        - "censored": normal noise of targets that are known up to an interval. The two columns of y
+          are its ends, which may be infinite or equal. ``Censored(lower=0.0)`` takes one column
+          with a known limit.
 
-        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma` and `StudentT`
-        have initial values and bounds of the parameters, in units of y, such as
+        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `StudentT` and
+        `Censored` have initial values and bounds of the parameters, in units of y, such as
         ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The parameters are learned together
         with the hyperparameters of the kernel. A callable `optimizer`, or None, keeps them at
         their initial values. A grid search can set them as ``likelihood__size``. With a likelihood
@@ -281,10 +284,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
     normalize_y : bool, default=True
         Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
         normalisation is reversed before predictions are returned. It is used for the likelihoods
-        "gaussian" and "student_t" only. A target that is constant beside others is predicted as
-        that constant, with the standard deviation 0, and has no influence on the others. If all
-        rows are one or two different ones with equal targets, hyperparameters stay, and y is in
-        units of its size.
+        "gaussian", "student_t" and "censored" only, with the middles or finite ends of intervals;
+        with known limits, y is divided by a power of two. A target that is constant beside others
+        is predicted as that constant, with the standard deviation 0, and has no influence on the
+        others. If all rows are one or two different ones with equal targets, hyperparameters stay,
+        and y is in units of its size.
     n_targets : int, default=None
         The number of dimensions of the target values. It is used to decide the number of outputs
         when predicting from the prior distribution, and `fit` checks it.
@@ -524,7 +528,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             targets, weights and offsets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Target values. Several targets share the kernel and the noise, which must be Gaussian.
-            It is None only if X is a source.
+            With ``likelihood="censored"``, two columns are the lower and upper ends of the
+            intervals of one target. It is None only if X is a source.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. A row with weight w counts as w copies of it.
         offset : float or array-like of shape (n_samples,), default=None
@@ -658,7 +663,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             kernel's `WhiteKernel`. They never include known noise (`alpha`). With a `likelihood`
             other than "gaussian", the mean, the standard deviation and the covariance are those of
             the latent value on the link scale: of the logarithm of the mean of y, or for Student-t
-            of y without its noise. They include the `WhiteKernel`, which is part of the process.
+            and censored targets of y without its noise and its limits. They include the
+            `WhiteKernel`, which is part of the process.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
         X_std : array-like of shape (n_samples, n_features), default=None
@@ -831,8 +837,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         ------
         ValueError
             If a parameter is none of those above, or, with "conformal", there are too few rows for
-            the coverage, an unknown group, or training rows that are not known one by one: those of
-            clusters, large sources and `partial_fit`.
+            the coverage, an unknown group, intervals in y, or training rows that are not known one
+            by one: those of clusters, large sources and `partial_fit`.
 
         References
         ----------
@@ -867,8 +873,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
     ) -> Array:
         r"""Compute the log predictive density of targets, :math:`\log \int p(y|f)\,q(f)\,df`.
 
-        Larger values are better. For counts, it is the logarithm of a probability. It does not
-        include known noise (`alpha`), which belongs to the training rows.
+        Larger values are better. For counts and intervals, it is the logarithm of a probability. It
+        does not include known noise (`alpha`), which belongs to the training rows.
 
         Parameters
         ----------
@@ -1100,6 +1106,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         -------
         float
             R² of ``predict(X, offset=offset)``.
+
+        Raises
+        ------
+        ValueError
+            If y has intervals, which have no R².
         """
         y = self._scored(y)
         return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from skgp_sparse._ground.typing import Array, Bools, Scalars, Triple
 
-_SMALLEST_PRECISION = 1e-30  # precision of a function that is nearly constant
+SMALLEST_PRECISION = 1e-30  # precision of a function that is nearly constant
 
 
 class Domain(NamedTuple):
@@ -234,7 +234,7 @@ class Likelihood(BaseEstimator, ABC):
         linear, precision : ndarray of shape (n,)
             By default, the functions are nearly constant.
         """
-        return np.zeros(len(y)), np.full(len(y), _SMALLEST_PRECISION)
+        return np.zeros(len(y)), np.full(len(y), SMALLEST_PRECISION)
 
     def majorised(self) -> "Likelihood | None":
         """Return a log-concave likelihood whose `expected` is never larger, to start with.

@@ -7,19 +7,18 @@ from scipy.special import ndtri
 
 from skgp_sparse._engine.data.intervals import points
 from skgp_sparse._ground.normal import LOG_2PI
-from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import log_moments
 from skgp_sparse._ground.typing import Array, Bools, Limits, Scalars, Triple
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.likelihoods._base import Likelihood
+from skgp_sparse.likelihoods._base import SMALLEST_PRECISION, Likelihood
 from skgp_sparse.likelihoods._binary import Probit
 from skgp_sparse.likelihoods._location_scale import LocationScale
+from skgp_sparse.likelihoods._log_concave import expect
 from skgp_sparse.likelihoods._normal_intervals import clipped_moments, log_probability
 from skgp_sparse.likelihoods._parametric import best_constant
 
 _WIDE = 12.0  # width, in scales, beyond which one end does not see the other
-_STRIP = 2.8  # in scales, in which probabilities of intervals have no zero
-_SMALLEST_PRECISION = 1e-30
+_STRIP = 2.5  # in scales, in which probabilities of intervals have no zero
 
 
 class Censored(LocationScale):
@@ -126,7 +125,7 @@ class Censored(LocationScale):
                 "No observation is exact, and all intervals are open on the same side, which does "
                 "not tell the level and the scale. Set level_bounds and scale_bounds to 'fixed'."
             )
-        middle = points(*y) if y.ndim == 2 else y
+        middle = points(lower, upper)
         known = np.isfinite(middle)
         return super().started(middle[known], weight[known], offset[known])
 
@@ -135,14 +134,14 @@ class Censored(LocationScale):
         lower, upper = self._ends(y)
         precision = 1.0 / (self._value("scale") ** 2 + (upper - lower) ** 2 / 12.0)
         centre = np.nan_to_num(points(lower, upper), nan=self.intercept)
-        return precision * (centre - self.intercept), np.maximum(precision, _SMALLEST_PRECISION)
+        return precision * (centre - self.intercept), np.maximum(precision, SMALLEST_PRECISION)
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant location; see the base class."""
 
         def log_likelihood(y: Array, f: Array) -> Triple:
             value, slope, curvature = self.tilted(y, f - self.intercept, np.zeros(len(f)))
-            return value, slope, np.maximum(curvature, _SMALLEST_PRECISION)
+            return value, slope, np.maximum(curvature, SMALLEST_PRECISION)
 
         return best_constant(log_likelihood, y, weight, offset, self.intercept)
 
@@ -252,7 +251,8 @@ def _expected_log_probability(
             found[:, rows] += value, side * slope, curvature, spread * curvature - t * slope
     if not wide.all():
         middle, half = 0.5 * (lower + upper)[~wide], 0.5 * (upper - lower)[~wide]
-        found[:, ~wide] = expectation(_at, mean[~wide] - middle, variance[~wide], -half, half)
+        given = mean[~wide] - middle, variance[~wide], -half, half
+        found[:, ~wide] = expect(_at, *given, strip=_STRIP)
     return found
 
 

@@ -31,6 +31,7 @@ INTERVALS = np.array(
         (-50.0, 60.0),
         (5.0, 8.0),
         (1.0, 1.0),
+        (-1.85, 1.85),
     ]
 )
 FIXED = {"scale_bounds": "fixed", "level_bounds": "fixed"}
@@ -156,7 +157,7 @@ def test_expectations_agree_with_dense_sums(lower, upper, scale):
 def test_gradients_of_level_and_scale(kind, power):
     own, more = Censored(scale=0.7, level=0.3), () if power is None else (power,)
     y = np.repeat(INTERVALS.T, 3, axis=1)
-    row = y, np.tile([-2.0, 0.4, 6.0], 7), np.tile([0.01, 1.5, 40.0], 7)
+    row = y, np.tile([-2.0, 0.4, 6.0], 8), np.tile([0.01, 1.5, 40.0], 8)
     found = getattr(own, f"{kind}_slopes")(*row, *more)
     for unit, slope in zip(np.eye(2), found):
         step = 1e-5 * unit
@@ -193,10 +194,10 @@ def test_known_limits_are_intervals():
 
 def test_of_nothing_is_the_best_constant():
     own, y = Censored(scale=0.6), INTERVALS.T
-    weight, offset = np.linspace(0.5, 2.0, 7), np.linspace(-0.2, 0.2, 7)
+    weight, offset = np.linspace(0.5, 2.0, 8), np.linspace(-0.2, 0.2, 8)
 
     def loss(level):
-        return -weight @ own.tilted(y, level + offset, np.zeros(7))[0]
+        return -weight @ own.tilted(y, level + offset, np.zeros(8))[0]
 
     best = -minimize_scalar(loss, bounds=(-2.0, 3.0), method="bounded").fun
     assert_allclose(own.constant_log_likelihood(y, weight, offset), best, rtol=1e-8)
