@@ -109,10 +109,6 @@ class Censored(LocationScale):
                 "An exact number has equal ends, and an open end is -inf or inf."
             )
 
-    def kinds(self, y: Array) -> Array:
-        """Tell which observations are exact; see `Likelihood.kinds`."""
-        return self.is_density(y).astype(float)
-
     def is_density(self, y: Array) -> Bools:
         """Tell which observations are exact; see `Likelihood.is_density`."""
         return np.equal(*self._ends(y))
@@ -120,7 +116,7 @@ class Censored(LocationScale):
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
         """Estimate a missing level and scale from medians; see `Likelihood.started`."""
         lower, upper = self._ends(y)
-        if np.all(np.isinf(lower)) or np.all(np.isinf(upper)):
+        if self._learned() and any(np.all(np.isinf(end)) for end in (lower, upper)):
             warn(
                 "No observation is exact, and all intervals are open on the same side, which does "
                 "not tell the level and the scale. Set level_bounds and scale_bounds to 'fixed'."

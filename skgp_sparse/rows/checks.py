@@ -43,7 +43,7 @@ class Rules(NamedTuple):
         if has_likelihood:
             check_one_column(y, self.likelihood, self.name)
             ends = interval_ends(y, self.likelihood, self.name)
-            y = y if ends is None else np.zeros(len(ends))
+        y = y if ends is None else np.zeros(len(ends))
         check_no_missing(y)
         if not self.labels:
             check_numbers(y, "y", self.name)
@@ -62,22 +62,23 @@ class Rules(NamedTuple):
             return ArrayDataset(X, y, weight=weight)
         offset = check_offset(offset, X, has_likelihood, self.name)
         if has_likelihood:
-            self.likelihood.check((y if weight is None else y[weight > 0]).T, self.name)
-            y = np.clip(y, *self.likelihood.ends)
-            if self.likelihood.takes_intervals and y.ndim == 1:
-                y = np.column_stack([y, y])
+            y = _observations(y, weight, self.likelihood, self.name)
         y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
-        p = 1 if has_likelihood else y.shape[1]
+        units = self.units(y.shape[1:])
+        if X_std is not None:
+            X_std = check_std(X_std, X, "X_std", self.name)
+        noise = check_alpha(alpha, len(X), self.name)
+        return ArrayDataset(X, y, noise, weight, units, offset=offset, X_std=X_std)
+
+    def units(self, columns):
+        """The units of the user for columns of y; with a likelihood, these are of one target."""
+        p = int(np.prod(columns)) if self.likelihood is None else 1
         if self.n_targets not in (None, p):
             raise ValueError(
                 "The number of targets seen in `y` is different from the parameter `n_targets`. "
                 f"Got {p} != {self.n_targets}."
             )
-        if X_std is not None:
-            X_std = check_std(X_std, X, "X_std", self.name)
-        noise = check_alpha(alpha, len(X), self.name)
-        units = TargetScaler.none(p)
-        return ArrayDataset(X, y, noise, weight, units, offset=offset, X_std=X_std)
+        return TargetScaler.none(p)
 
 
 def is_lazy(value):
@@ -150,6 +151,13 @@ def check_one_column(y, likelihood, name):
             "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each. "
             "If there are two columns, the ends of intervals, set likelihood to 'censored'."
         )
+
+
+def _observations(y, weight, likelihood, name):
+    """Checked targets of a likelihood: those beyond a limit at it, exact ones as equal ends."""
+    likelihood.check((y if weight is None else y[weight > 0]).T, name)
+    y = np.clip(y, *likelihood.ends)
+    return np.column_stack([y, y]) if likelihood.takes_intervals and y.ndim == 1 else y
 
 
 def interval_ends(y, likelihood, name):
