@@ -183,7 +183,7 @@ class Likelihood(BaseEstimator, ABC):
             Number of the group of each row. A small sample of the rows contains rows of every
             group. By default, all rows are in one group.
         """
-        return np.zeros(len(y))
+        return np.zeros(np.shape(y)[-1])
 
     def rescaled(self, origin: float, unit: float) -> "Likelihood":
         """Return the likelihood of observations ``(y - origin) / unit``.

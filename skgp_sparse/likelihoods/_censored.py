@@ -98,7 +98,9 @@ class Censored(LocationScale):
 
     def check(self, y: Array, name: str) -> None:
         """Raise if ends of intervals have the wrong order; see `Likelihood.check`."""
-        lower, upper = self._ends(y)
+        if y.ndim == 1:
+            return super().check(y, name)
+        lower, upper = y
         wrong = (lower > upper) | ((lower == upper) & np.isinf(lower))
         if np.any(wrong):
             row = np.argmax(wrong)
@@ -106,7 +108,7 @@ class Censored(LocationScale):
                 f"{name}: the columns of y are the lower and upper ends of intervals, but "
                 f"{np.count_nonzero(wrong)} rows have a lower end above the upper one, or two ends "
                 f"that are the same infinity. The first one is ({lower[row]:g}, {upper[row]:g}). "
-                "An exact number has equal ends, and an open end is -inf or inf."
+                "Use -inf or inf for an open end, and equal ends for an exact number."
             )
 
     def is_density(self, y: Array) -> Bools:
@@ -246,9 +248,8 @@ def _expected_log_probability(
             value, slope, curvature = Probit().expected(np.ones(1), t, spread)
             found[:, rows] += value, side * slope, curvature, spread * curvature - t * slope
     if not wide.all():
-        middle, half = 0.5 * (lower + upper)[~wide], 0.5 * (upper - lower)[~wide]
-        given = mean[~wide] - middle, variance[~wide], -half, half
-        found[:, ~wide] = expect(_at, *given, strip=_STRIP)
+        mid, half = 0.5 * (lower + upper)[~wide], 0.5 * (upper - lower)[~wide]
+        found[:, ~wide] = expect(_at, mean[~wide] - mid, variance[~wide], -half, half, strip=_STRIP)
     return found
 
 

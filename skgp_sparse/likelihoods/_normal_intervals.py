@@ -67,7 +67,7 @@ def _turned(lower: Array, upper: Array) -> Triple:
 
 
 def _narrow(middle: Array, half: Array) -> Triple:
-    """The same for narrow intervals (n,), whose middle is not negative."""
+    """Value, slope and curvature for narrow intervals (n,), whose middle is not negative."""
     t = half[:, None] * _NODES
     parts = _WEIGHTS * np.exp(-t * (middle[:, None] + 0.5 * t))
     total = parts.sum(axis=1)

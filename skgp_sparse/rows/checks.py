@@ -172,8 +172,8 @@ def interval_ends(y, likelihood, name):
     ends = y.astype(np.float64)
     if np.isnan(ends).any():
         raise ValueError(
-            f"{name}: the ends of intervals in y contain NaN. An open end is -inf or inf, and an "
-            "exact number has two equal ends."
+            f"{name}: the ends of intervals in y contain NaN. Use -inf or inf for an open end, and "
+            "equal ends for an exact number."
         )
     return ends
 

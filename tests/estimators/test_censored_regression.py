@@ -231,7 +231,7 @@ Y = intervals(Z)
     [
         ("censored", Y[:, ::-1], {}, "lower end above the upper one"),
         ("censored", np.full((30, 2), np.inf), {}, "the same infinity"),
-        ("censored", np.where(np.isinf(Y), np.nan, Y), {}, "NaN. An open end is -inf or inf"),
+        ("censored", np.where(np.isinf(Y), np.nan, Y), {}, "NaN. Use -inf or inf"),
         ("censored", np.tile([-np.inf, np.inf], (30, 1)), {}, "says nothing"),
         ("censored", np.column_stack([Y, Z]), {}, "takes one target, but y has 3 columns"),
         ("censored", Y[:7], {}, "inconsistent numbers"),
