@@ -38,6 +38,7 @@ from skgp_sparse.observations.streams import advance
 from skgp_sparse.parameters.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.rows.checks import check_groups, is_lazy
 from skgp_sparse.rows.door import OpenSource, as_passed, opened, read, read_chunk
+from skgp_sparse.rows.label_order import order_of
 
 _Self = TypeVar("_Self", bound="SparseGP")
 
@@ -63,19 +64,20 @@ class SparseGP(
     jitter_: float
     _compares_near_rows = True  # where a fit explains no more than a constant
 
-    def _fit(self, X, y, sample_weight, offset=None, X_std=None, groups=None):
+    def _fit(self, X, y, sample_weight, offset=None, X_std=None, groups=None, trials=None):
         # NumPy need not warn: the results are checked
         with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
-            return self._fit_rows(X, y, sample_weight, offset, X_std, groups)
+            return self._fit_rows(X, y, sample_weight, offset, X_std, groups, trials)
 
     @with_callbacks
-    def _fit_rows(self, X, y, sample_weight, offset, X_std, groups):
+    def _fit_rows(self, X, y, sample_weight, offset, X_std, groups, trials):
         check_parameters(self, type(self).__name__)
         start = monotonic()
         family = self._family().on_the_clock()
-        rows = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
+        known = {"X_std": X_std, "trials": trials}
+        rows = self._read(family.rules, X, y, sample_weight, offset, **known)
         groups = check_groups(groups, len(rows) if rows.in_memory else 0, type(self).__name__)
-        family.missing = self._lacking(X, rows)
+        family.missing, family.order = self._missing_columns(X, rows), order_of(y)
         is_here = not (is_lazy(X) or isinstance(X, OpenSource))
         self._check_mean_of_rows(rows, is_here)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
@@ -109,7 +111,7 @@ class SparseGP(
             warn_of_constant_fits(family, jobs, fits)
         return FittedProblems(family, fits, jobs[0].rows.units)
 
-    def _learn(self, X, y, sample_weight, offset=None, **known):
+    def _learn(self, X, y, sample_weight, offset=None, trials=None, **known):
         """Learn from rows that arrive later; `known` is handed to the family."""
         with unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
@@ -119,7 +121,7 @@ class SparseGP(
             family = self._family(**known).on_the_clock()
             family.progress = Progress(self)
             stream, view = self._stream_so_far(family), getattr(self, "_view", None)
-            given = X, y, sample_weight, offset
+            given = X, y, sample_weight, offset, trials
             types = None if stream is None else self._types
             chunk = read_chunk(self, family.rules, *given, stream is None, types)
             part = family.accept(chunk, stream)
@@ -137,12 +139,13 @@ class SparseGP(
             self._stream = stream
         return self
 
-    def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
+    def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None, trials=None):
         """All rows, as a `Dataset` in the units of the user."""
         rules = rules._replace(may_miss=X_std is None and self._takes_missing())
         if reset:
             self._learn_types(X, rules.name)
-        return read(self, rules, X, y, sample_weight, offset, reset, X_std, self._types)
+        given = X, y, sample_weight, offset, reset, X_std, self._types, trials
+        return read(self, rules, *given)
 
     def _earlier(self):
         """Earlier fit from which this one may continue; None if there is none."""
@@ -281,7 +284,7 @@ class SparseGP(
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
-        for former in ("inducing_points_", "n_inducing_"):
+        for former in ("inducing_points_", "n_inducing_", "ordinal_classes_"):
             vars(self).pop(former, None)
         vars(self).update(inducing_points_of(fits))
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))

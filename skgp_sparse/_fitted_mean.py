@@ -5,7 +5,7 @@ import numpy as np
 from skgp_sparse._engine.predictions.posterior_with_drift import PosteriorWithDrift
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, is_name
-from skgp_sparse.explain.weighted_means import Calibration, WeightedMean
+from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, of_all_classes
 from skgp_sparse.likelihoods import is_censored
 from skgp_sparse.parameters.mean_functions import LinearMean, MeanFunction, linear_regression
 
@@ -52,16 +52,35 @@ class FittedMean:
         """The process as a function of X, beside its mean."""
         if self._drift is not None:
             slope = self._drift.slope(self.n_features_in_)
-            process = PosteriorWithDrift(process, self._drift.columns, slope)
+            process = PosteriorWithDrift(process, self._drift, slope)
         return self._beside.of(process) if isinstance(self._beside, WeightedMean) else process
 
     def _mean_part(self, X):
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
         if isinstance(self._beside, WeightedMean):
-            return self._beside.weight * self._beside.function.latent(X)
+            weight = self._beside.units.among_constants(self._beside.weight[None])
+            return weight * self._beside.function.latent(X)
         if isinstance(self._drift, LinearMean):
             return np.reshape(self.mean_.predict(self._drift.filled(X)), (len(X), -1))
         return 0.0 if self._drift is None else self._drift.latent(X)
+
+    def _logits_of_mean(self, X, n_classes):
+        """The part of the mean in the logits (n, n_classes) of queries; 0 without one."""
+        if isinstance(self._beside, Calibration) and self._beside.weight:
+            return self._beside.weight * of_all_classes(self._beside.function.latent(X))
+        if self._drift is None:
+            return np.zeros((len(X), n_classes))
+        if isinstance(self._drift, MeanFunction):
+            return of_all_classes(self._drift.latent(X))
+        if n_classes > 2 and self.multi_class == "one_vs_one":
+            raise ValueError(
+                f"{type(self).__name__}.predict_parts: mean='linear' has logits of pairs of "
+                "classes where multi_class is 'one_vs_one'. Set multi_class to 'one_vs_rest' or "
+                "'softmax'."
+            )
+        each = self.mean_ if isinstance(self.mean_, list) else [self.mean_]
+        filled = self._drift.filled(X)
+        return of_all_classes(np.column_stack([one.predict(filled) for one in each]))
 
     def _check_mean_of_stream(self):
         """Raise if a mean was chosen, which rows that arrive later do not have."""

@@ -3,7 +3,6 @@
 import pickle
 from contextlib import contextmanager
 from types import FunctionType, SimpleNamespace
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -53,7 +52,7 @@ class VersionedPickle:
         super().__setstate__({key: one for key, one in state.items() if key != _OF_VERSION})
 
 
-def trusted_types(model: Any) -> list[str]:
+def trusted_types(model: object) -> list[str]:
     """List the types that a file of a fitted model names, for loaders that ask whom to trust.
 
     ``skops.io.load`` takes the list as ``trusted``, MLflow as ``skops_trusted_types``. It has what

@@ -6,7 +6,7 @@ from sklearn.utils.validation import validate_data
 
 from skgp_sparse._engine.predictions.missing_values import (
     PosteriorWithMissingValues,
-    lacks,
+    missing_entries,
     spread_values,
 )
 from skgp_sparse.kernels import categories, has_missing
@@ -37,7 +37,7 @@ class TypedInputs:
         if self._types is not None and self._types.values:
             self.categories_ = self._types.by_name()
 
-    def _lacking(self, X, rows):
+    def _missing_columns(self, X, rows):
         """Whether rows lack values of columns (d,), or None; learns what queries want that do.
 
         The default kernel answers queries that lack others if it was given a data frame, or rows
@@ -55,7 +55,7 @@ class TypedInputs:
         """Query points, which may lack values, and the view that answers them."""
         values = getattr(self, "_values", None)
         X = self._query(X, values, **others)
-        if values is None or not lacks(X, values).any():
+        if values is None or not missing_entries(X, values).any():
             return X, self._view
         return X, self._view.with_process(
             lambda process: PosteriorWithMissingValues(process, values)
@@ -83,7 +83,7 @@ class TypedInputs:
             X = (types or numbers_only(X)).encoded(X, name)
         with about_values(X, name, ""):
             X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
-        self._check_missing(X if values is None else np.where(lacks(X, values), 0.0, X))
+        self._check_missing(X if values is None else np.where(missing_entries(X, values), 0.0, X))
         if self.kernel is not None:
             self._check_levels(X)
         self._check_latitudes(X)

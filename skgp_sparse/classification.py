@@ -5,6 +5,7 @@ from __future__ import annotations  # short names of types in help
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.gaussian_process.kernels import Kernel
@@ -32,10 +33,11 @@ from skgp_sparse.bounds import Bound
 from skgp_sparse.explain.leave_one_out import loo_probabilities
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.settings import Solver
-from skgp_sparse.likelihoods import Binary
-from skgp_sparse.observations.class_labels import ClassLabels, announced_classes
+from skgp_sparse.likelihoods import Binary, Likelihood
+from skgp_sparse.observations.class_labels import ClassLabels, announced_classes, announced_order
 from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.posteriors import PosteriorMethod
+from skgp_sparse.rows.label_order import order_of
 from skgp_sparse.sources import Source
 
 _Self = TypeVar("_Self", bound="SparseGPClassifier")
@@ -79,9 +81,16 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           "titsias" (power 0, also for powers below 0.01) and "gfitc-ep" (power 1).
 
         With ``multi_class="softmax"``, only the variational bounds are available.
-    likelihood : {"probit", "logit"} or Binary, default="probit"
+    likelihood : {"probit", "logit", "ordinal"} or Binary, default="probit"
         The sigmoid, as a name or as an instance of a class of `skgp_sparse.likelihoods`. It is not
-        used with more than two classes and ``multi_class="softmax"``.
+        used with more than two classes and ``multi_class="softmax"``. With "ordinal", labels have
+        an order, such as grades: one process and increasing thresholds predict all classes, see
+        `skgp_sparse.likelihoods.Ordinal` [4]_. `multi_class` is not used then. The order is
+        `ordinal_classes` or, if this is None, that of an ordered category of pandas or an Enum of
+        polars that is y (a Series), or that of numbers.
+    ordinal_classes : array-like or None, default=None
+        All labels, lowest first, for ``likelihood="ordinal"``. There may be labels without rows,
+        which `classes_` does not have.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
         The mean of the process, which other columns or another model tell:
 
@@ -93,8 +102,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         - Any classifier of scikit-learn with `predict_proba`. It is fitted to the numbers and
           codes of X. A grid search sets its parameters as ``mean__max_depth``.
         - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
-          default kernel, at least 200 rows in memory, and an `optimizer` are needed, otherwise
-          it is None.
+          default kernel, at least 200 different rows in memory, and an `optimizer` are needed,
+          otherwise it is None.
 
         Training rows have predictions of five fits, each without a fifth of the rows (equal rows
         stay together); queries have those of a fit to all rows. With a user's kernel, the
@@ -220,10 +229,12 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         rest, and the probabilities are normalised. With "one_vs_one", one binary problem is fitted
         for each pair of classes. Labels are then predicted by voting, and probabilities by
         pairwise coupling [3]_. With "softmax", one model is fitted to all classes: each class has
-        a latent process, and the processes share the kernel and the inducing points.
+        a latent process, and the processes share the kernel and the inducing points. With
+        ``likelihood="ordinal"``, it is not used.
     calibration : "auto" or None, default="auto"
-        Whether probabilities are calibrated, if `kernel` is None: by a temperature and a bias of
-        every class, where this improves predictions of rows that are left out.
+        Whether probabilities are calibrated, if `kernel` is None and `mean` is not "linear": by a
+        temperature and a bias of every class, where this improves predictions of rows that are
+        left out.
     categorical_features : array-like of bool, int or str, or None, default="from_dtype"
         The columns that are categories, spelled as those of histogram gradient boosting:
 
@@ -260,6 +271,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Unique class labels, sorted.
     n_classes_ : int
         The number of classes in the training data.
+    ordinal_classes_ : ndarray of shape (n_classes,)
+        The labels in their order, lowest first. Defined only with ``likelihood="ordinal"``.
     mean_ : estimator, list of these, or None
         The fitted mean. "linear" is a `LinearRegression` of X, one for each problem. None where
         there is no mean, and after `partial_fit`.
@@ -284,6 +297,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`. With several binary problems,
         it is the mean over the problems. With a softmax, it is the bound of the joint model.
+    likelihood_ : Likelihood, or list of these
+        The likelihood with the parameters that were found. With several binary problems, it is a
+        list of one per problem. With a softmax, it is that of all classes, and with
+        ``likelihood="ordinal"``, too, with `thresholds` between labels of `ordinal_classes_`.
     n_inducing_ : int, or list of int
         The number of inducing points. With several binary problems, it is a list of one number
         per problem.
@@ -346,6 +363,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     .. [2] Naish-Guzman and Holden (2008). "The generalized FITC approximation." NIPS.
     .. [3] Wu, Lin and Weng (2004). "Probability estimates for multi-class classification by
        pairwise coupling." JMLR.
+    .. [4] Chu and Ghahramani (2005). "Gaussian processes for ordinal regression." JMLR.
 
     Examples
     --------
@@ -361,6 +379,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     classes_: AnyArray
     n_classes_: int
+    ordinal_classes_: AnyArray
+    likelihood_: Likelihood | list[Likelihood]
 
     def __init__(
         self,
@@ -368,6 +388,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         *,
         bound: BoundName | Bound = "auto",
         likelihood: SigmoidName | Binary = "probit",
+        ordinal_classes: MaybeArray = None,
         mean: MeanName | Any | None = "auto",
         posterior: PosteriorName | PosteriorMethod = "auto",
         n_inducing: int | AutoName = "auto",
@@ -393,6 +414,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         self.kernel = kernel
         self.bound = bound
         self.likelihood = likelihood
+        self.ordinal_classes = ordinal_classes
         self.mean = mean
         self.posterior = posterior
         self.n_inducing = n_inducing
@@ -500,7 +522,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.
         """
-        return self._learn(X, y, sample_weight, classes=classes)
+        order = order_of(y) or order_of(classes)
+        return self._learn(X, y, sample_weight, classes=classes, order=order)
 
     def predict(self, X: npt.ArrayLike) -> AnyArray:
         """Predict class labels.
@@ -533,6 +556,45 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         """
         X, view = self._question(X)
         return view.probabilities(X)
+
+    def predict_parts(self, X: npt.ArrayLike) -> tuple[Array, Array]:
+        """Predict the part of the mean, and that of the processes, as logits of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Query points.
+
+        Returns
+        -------
+        mean, process : ndarray of shape (n_samples, n_classes)
+            Logits. The softmax of their sum is ``predict_proba(X)``. The first one is zero where
+            `mean_` is None.
+
+        Raises
+        ------
+        ValueError
+            If the mean is linear in X and ``multi_class="one_vs_one"``, where it has logits of
+            pairs of classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scipy.special import softmax
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from skgp_sparse import SparseGPClassifier
+        >>> X = np.linspace(0, 10, 50)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.2 * X[:, 0] > 1
+        >>> model = SparseGPClassifier(RBF(), mean="linear", random_state=0).fit(X, y)
+        >>> mean, process = model.predict_parts(X)
+        >>> bool(np.allclose(softmax(mean + process, axis=1), model.predict_proba(X)))
+        True
+        """
+        X, view = self._question(X)
+        probabilities = view.probabilities(X)
+        logits = np.log(np.maximum(probabilities, np.finfo(float).tiny))
+        mean = self._logits_of_mean(X, logits.shape[1])
+        return mean, logits - mean
 
     def loo_predict_proba(self) -> Array:
         """Probabilities of the classes of every training row, given all others, without a refit.
@@ -591,18 +653,19 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         -------
         latent_mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Mean of the latent process. It is positive where ``classes_[1]`` is the more probable
-            class. For more than two classes and ``multi_class="softmax"``, it has one column for
-            each class.
+            class. With ``likelihood="ordinal"``, it is larger where labels are higher. For more
+            than two classes and ``multi_class="softmax"``, it has one column for each class.
         latent_var : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Variance of the latent process.
 
         Raises
         ------
         ValueError
-            If there are more than two classes and `multi_class` is not "softmax".
+            If there are more than two classes, and `multi_class` is not "softmax" nor `likelihood`
+            "ordinal".
         """
         X, view = self._question(X)
-        if self.n_classes_ > 2 and view.multi_class != "softmax":
+        if self.n_classes_ > 2 and view.multi_class not in ("softmax", "ordinal"):
             raise ValueError(
                 "Returning the mean and variance of the latent function f is only supported for "
                 f"binary classification, received {self.n_classes_} classes. Set "
@@ -615,7 +678,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         if not known:
             return ClassLabels(self, name)
         before = getattr(self, "classes_", None)
-        return ClassLabels(self, name, announced_classes(known["classes"], before, name))
+        classes = announced_classes(known["classes"], before, name)
+        order = known["order"], getattr(self, "ordinal_classes_", None)
+        order = announced_order(self.ordinal_classes, *order, name)
+        return ClassLabels(self, name, classes, order)
 
     def _earlier(self) -> Any:
         fitted = hasattr(self, "kernel_")

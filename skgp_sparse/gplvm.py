@@ -32,7 +32,13 @@ from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
 from skgp_sparse.bounds import Bound
 from skgp_sparse.inference.latent_queries import LatentModel, locate
-from skgp_sparse.observations.latent_fits import LatentSettings, LatentUnits, fit_latent, in_order
+from skgp_sparse.observations.latent_fits import (
+    LatentFit,
+    LatentSettings,
+    LatentUnits,
+    fit_latent,
+    in_order,
+)
 from skgp_sparse.observations.observation_model import deadline_of
 from skgp_sparse.parameters.choices import resolve_bound
 from skgp_sparse.parameters.parameter_checks import check_latent
@@ -375,7 +381,7 @@ class BayesianGPLVM(
         return mean + std * generator.normal(size=mean.shape)
 
     @with_callbacks
-    def _fit(self, X: Any) -> Any:
+    def _fit(self, X: npt.ArrayLike) -> BayesianGPLVM:
         name = type(self).__name__
         check_latent(self, name)
         bound = resolve_bound(self.bound, name)
@@ -385,11 +391,11 @@ class BayesianGPLVM(
                 "because it counts residual variance as noise. Use 'titsias_new', 'titsias' or "
                 "'artemev'."
             )
-        given, X = X, self._rows(X, reset=True)
-        units = LatentUnits.of(X)
-        reporter = IterationReporter(self, given, None, self.max_iter)
+        rows = self._rows(X, reset=True)
+        units = LatentUnits.of(rows)
+        reporter = IterationReporter(self, X, None, self.max_iter)
         settings = self._settings(units, Progress(self, reporter), name)
-        y, mask = units.standardised(X)
+        y, mask = units.standardised(rows)
         random_state = check_random_state(self.random_state)
         fit = in_order(fit_latent(y, mask, bound, self, settings, random_state))
         warn_unless_converged(fit.maximum, settings)
@@ -397,7 +403,7 @@ class BayesianGPLVM(
         reporter.end()
         return self
 
-    def _settings(self, units: Any, progress: Any, name: str) -> LatentSettings:
+    def _settings(self, units: LatentUnits, progress: Progress, name: str) -> LatentSettings:
         """How the fit is looked for."""
         noise: Any = self.noise_variance
         tol: Any = self.tol
@@ -413,7 +419,7 @@ class BayesianGPLVM(
             deadline=deadline_of(self, name),
         )
 
-    def _store(self, fit: Any, units: Any) -> None:
+    def _store(self, fit: LatentFit, units: LatentUnits) -> None:
         """Set the fitted attributes."""
         latent = fit.objective
         with single_threaded_blas():
@@ -430,13 +436,13 @@ class BayesianGPLVM(
         self._model = LatentModel(fit.kernel, latent.bound, conclusion.posterior, latent.inputs)
         self.noise_variance_ = float(self._model.noise * self.scale_**2)
 
-    def _rows(self, X: Any, reset: bool) -> Array:
+    def _rows(self, X: npt.ArrayLike, reset: bool) -> Array:
         """Rows as an array, in which missing entries are NaN."""
         name = type(self).__name__
         checks.check_in_memory(name, X=X)
         checks.check_readable(name, X=X)
         checks.check_numbers(X, "X", name)
-        X = validate_data(
+        rows: Array = validate_data(
             self,
             X,
             reset=reset,
@@ -444,13 +450,13 @@ class BayesianGPLVM(
             ensure_all_finite="allow-nan",
             ensure_min_samples=2 if reset else 1,
         )
-        empty: Any = np.flatnonzero(np.isnan(X).all(axis=0)) if reset else ()
+        empty: Any = np.flatnonzero(np.isnan(rows).all(axis=0)) if reset else ()
         if len(empty):
             raise ValueError(
                 f"{name}: column {empty[0]} of X has no entry that is not NaN. Remove the "
                 f"{len(empty)} columns of this kind."
             )
-        return X
+        return rows
 
     def _locate(self, X: npt.ArrayLike) -> tuple[Any, Any]:
         """`Places` of rows, and which entries they have."""
@@ -467,18 +473,18 @@ class BayesianGPLVM(
             )
         return places, mask
 
-    def _positions(self, X: Any, X_std: MaybeArray) -> Normals:
+    def _positions(self, X: npt.ArrayLike, X_std: MaybeArray) -> Normals:
         """Latent positions with their variances."""
         name, shape = f"{type(self).__name__}.inverse_transform", self.embedding_.shape
-        X = check_array(X, dtype=np.float64, input_name="X")
-        if X.shape[1] != shape[1]:
+        mean: Array = check_array(X, dtype=np.float64, input_name="X")
+        if mean.shape[1] != shape[1]:
             raise ValueError(
                 f"{name}: X must have a column for each of the {shape[1]} components. Got an array "
-                f"of shape {X.shape}."
+                f"of shape {mean.shape}."
             )
         if X_std is None:
-            return Normals(X, np.zeros_like(X))
-        return Normals(X, checks.check_std(X_std, X, "X_std", name) ** 2)
+            return Normals(mean, np.zeros_like(mean))
+        return Normals(mean, checks.check_std(X_std, mean, "X_std", name) ** 2)
 
     @property
     def _n_features_out(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from skgp_sparse._ground.plain_text import as_text
@@ -392,11 +393,12 @@ def sharpness(y_std: npt.ArrayLike, *, sample_weight: MaybeArray = None) -> floa
 
 
 def log_predictive_density_scorer(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: npt.ArrayLike,
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
+    trials: MaybeArray = None,
 ) -> float:
     """Compute the mean log predictive density of y, as a scorer for ``GridSearchCV(scoring=...)``.
 
@@ -419,6 +421,8 @@ def log_predictive_density_scorer(
         Sample weights. A row with weight w counts as w rows.
     offset : float or array-like of shape (n,), default=None
         Known offset of the latent value of each row, for estimators that take it.
+    trials : int or array-like of shape (n_samples,), default=None
+        Numbers of trials, for ``likelihood="binomial"``.
 
     Returns
     -------
@@ -445,18 +449,19 @@ def log_predictive_density_scorer(
     """
     last, inputs = _last_step(estimator, X)
     if hasattr(last, "log_predictive_density"):
-        options = {} if offset is None else {"offset": offset}
-        return _average(last.log_predictive_density(inputs, y, **options), sample_weight)
+        density = last.log_predictive_density(inputs, y, **_known(offset, trials))
+        return _average(density, sample_weight)
     mean, std = _mean_and_std(estimator, X, "log_predictive_density_scorer")
     return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)
 
 
 def crps_scorer(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: npt.ArrayLike,
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
+    trials: MaybeArray = None,
 ) -> float:
     """Compute minus the mean continuous ranked probability score of y, as a scorer.
 
@@ -475,6 +480,8 @@ def crps_scorer(
         Sample weights.
     offset : float or array-like of shape (n,), default=None
         Known offset of the latent value of each row, for estimators that take it.
+    trials : int or array-like of shape (n_samples,), default=None
+        Numbers of trials, for ``likelihood="binomial"``.
 
     Returns
     -------
@@ -492,18 +499,19 @@ def crps_scorer(
     >>> bool(cross_val_score(SparseGPRegressor(), X, y, scoring=crps_scorer, cv=3).shape == (3,))
     True
     """
-    quantiles = _quantiles(estimator, X, _QUANTILES, offset)
+    quantiles = _quantiles(estimator, X, _QUANTILES, _known(offset, trials))
     if quantiles is not None:
         return -crps_from_quantiles(y, quantiles, sample_weight=sample_weight)
     return -crps(y, *_mean_and_std(estimator, X, "crps_scorer"), sample_weight=sample_weight)
 
 
 def interval_score_scorer(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: npt.ArrayLike,
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
+    trials: MaybeArray = None,
 ) -> float:
     """Compute minus the mean score of central 90 % intervals, as a scorer; see `interval_score`.
 
@@ -519,6 +527,8 @@ def interval_score_scorer(
         Sample weights.
     offset : float or array-like of shape (n_samples,), default=None
         Known offsets of the latent values.
+    trials : int or array-like of shape (n_samples,), default=None
+        Numbers of trials, for ``likelihood="binomial"``.
 
     Returns
     -------
@@ -536,7 +546,7 @@ def interval_score_scorer(
     True
     """
     probabilities = np.array([0.05, 0.95])
-    ends = _quantiles(estimator, X, probabilities, offset)
+    ends = _quantiles(estimator, X, probabilities, _known(offset, trials))
     if ends is None:
         mean, std = _mean_and_std(estimator, X, "interval_score_scorer")
         lower, upper = (mean + std * z for z in ndtri(probabilities))
@@ -546,11 +556,12 @@ def interval_score_scorer(
 
 
 def calibration_error_scorer(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: npt.ArrayLike,
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
+    trials: MaybeArray = None,
 ) -> float:
     """Compute minus the calibration error of y, as a scorer; see `calibration_error`.
 
@@ -566,6 +577,8 @@ def calibration_error_scorer(
         Sample weights.
     offset : float or array-like of shape (n_samples,), default=None
         Known offsets of the latent values.
+    trials : int or array-like of shape (n_samples,), default=None
+        Numbers of trials, for ``likelihood="binomial"``.
 
     Returns
     -------
@@ -582,7 +595,7 @@ def calibration_error_scorer(
     >>> bool(calibration_error_scorer(model, X, np.sin(X[:, 0])) <= 0)
     True
     """
-    quantiles = _quantiles(estimator, X, _LEVELS, offset)
+    quantiles = _quantiles(estimator, X, _LEVELS, _known(offset, trials))
     if quantiles is not None:
         below = np.asarray(y, dtype=float)[:, None] <= quantiles
         return -_mean_difference(below, sample_weight)
@@ -635,29 +648,36 @@ def _calibration(probability: Array, weight: Any) -> float:
     return float(np.mean([_mean_difference(p[:, None] <= _LEVELS, weight) for p in by_target]))
 
 
-def _mean_difference(below: Any, weight: Any) -> float:
+def _mean_difference(below: AnyArray, weight: Any) -> float:
     """Mean of ``|share - probability|`` of what is below the quantiles, (n, levels)."""
     return float(np.mean(np.abs(np.average(below, axis=0, weights=weight) - _LEVELS)))
 
 
-def _last_step(estimator: Any, X: Any) -> tuple[Any, Any]:
+def _last_step(estimator: BaseEstimator, X: npt.ArrayLike) -> tuple[BaseEstimator, npt.ArrayLike]:
     """The last step of a pipeline, and the inputs as it sees them."""
     if not isinstance(estimator, Pipeline):
         return estimator, X
     return estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X
 
 
-def _quantiles(estimator: Any, X: Any, probabilities: AnyArray, offset: MaybeArray) -> Array | None:
+def _known(offset: MaybeArray, trials: MaybeArray) -> dict[str, Any]:
+    """What is known of the rows that are predicted."""
+    given = {"offset": offset, "trials": trials}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _quantiles(
+    estimator: BaseEstimator, X: npt.ArrayLike, probabilities: AnyArray, known: dict[str, Any]
+) -> Array | None:
     """Quantiles (n, k) where predictions are not normal; None: they are."""
     last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if getattr(last, "likelihood_", None) is None or not hasattr(last, "predict_quantiles"):
         return None
     last, inputs = _last_step(estimator, X)
-    options = {} if offset is None else {"offset": offset}
-    return last.predict_quantiles(inputs, probabilities, **options)
+    return last.predict_quantiles(inputs, probabilities, **known)
 
 
-def _mean_and_std(estimator: Any, X: Any, name: str) -> tuple[Array, Array]:
+def _mean_and_std(estimator: BaseEstimator, X: npt.ArrayLike, name: str) -> tuple[Array, Array]:
     """Mean and standard deviation that ``predict(X, return_std=True)`` returns."""
     try:
         mean, std = estimator.predict(X, return_std=True)

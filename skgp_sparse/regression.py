@@ -44,13 +44,13 @@ from skgp_sparse.explain.priors import prior_view
 from skgp_sparse.explain.uncertain_queries import at_uncertain_inputs
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.settings import Solver
-from skgp_sparse.likelihoods import Likelihood, domain_of, is_censored
+from skgp_sparse.likelihoods import Likelihood, domain_of
 from skgp_sparse.observations.gaussian_observations import GaussianObservations
 from skgp_sparse.observations.likelihood_observations import LikelihoodObservations
 from skgp_sparse.parameters.choices import is_gaussian
 from skgp_sparse.parameters.parameter_checks import can_learn_later, check_gaussian, check_quantiles
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.rows import checks
+from skgp_sparse.rows import checks, intervals
 from skgp_sparse.sources import Source
 
 _Self = TypeVar("_Self", bound="SparseGPRegressor")
@@ -93,7 +93,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         "gaussian", "titsias" and "titsias_new" (also called "artemev") are the variational bounds
         of [1]_, eq. 20 and 23, "gfitc-ep" is expectation propagation, and "pep" is power
         expectation propagation, where powers below 0.01 count as 0, which is "titsias". Other
-        bounds are not available then, and "student_t" has the variational bounds only.
+        bounds are not available then, and "student_t" and "beta" have the variational bounds only.
     likelihood : str or Likelihood, default="gaussian"
         The distribution of a target given its latent value ``f``:
 
@@ -101,18 +101,22 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         - "poisson": counts with mean ``exp(f + level)``.
         - "negative_binomial": counts with the same mean and a larger variance.
         - "gamma": positive targets with the same mean, such as times and amounts.
+        - "lognormal": positive targets with the median ``exp(f + level)``.
+        - "beta": numbers between 0 and 1, both excluded, with mean ``s(f + level)``, where ``s`` is
+          the logistic sigmoid.
+        - "binomial": shares of `trials` that were successes, with the same mean.
         - "student_t": noise with heavy tails, for targets with outliers.
         - "censored": normal noise of targets that are known up to an interval. The two columns of y
           are its ends, which may be infinite or equal. ``Censored(lower=0.0)`` takes one column
           with a known limit.
 
-        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `StudentT` and
-        `Censored` have initial values and bounds of the parameters, in units of y, such as
-        ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The parameters are learned together
-        with the hyperparameters of the kernel. A callable `optimizer`, or None, keeps them at
-        their initial values. A grid search can set them as ``likelihood__size``. With a likelihood
-        other than "gaussian", a `WhiteKernel` in `kernel` is part of the latent process, the
-        default kernel has none, and `alpha` must be None.
+        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `LogNormal`,
+        `Beta`, `Binomial`, `StudentT` and `Censored` have initial values and bounds of the
+        parameters, in units of y, such as ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The
+        parameters are learned together with the hyperparameters of the kernel. A callable
+        `optimizer`, or None, keeps them at their initial values. A grid search can set them as
+        ``likelihood__size``. With a likelihood other than "gaussian", a `WhiteKernel` in `kernel`
+        is part of the latent process, the default kernel has none, and `alpha` must be None.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
         The mean of the process, which other columns or another model tell:
 
@@ -124,8 +128,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         - Any regressor of scikit-learn, such as ``RandomForestRegressor()``. It is fitted to the
           numbers and codes of X. A grid search sets its parameters as ``mean__max_depth``.
         - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
-          default kernel, at least 200 rows in memory, and an `optimizer` are needed, otherwise
-          it is None.
+          default kernel, at least 200 different rows in memory, and an `optimizer` are needed,
+          otherwise it is None.
 
         Training rows have predictions of five fits, each without a fifth of the rows (`groups` of
         `fit` stay together); queries have those of a fit to all rows. With a user's kernel, the
@@ -516,6 +520,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         groups: MaybeArray = None,
+        trials: MaybeArray = None,
     ) -> _Self:
         """Fit hyperparameters, inducing points and the parameters of the likelihood.
 
@@ -547,6 +552,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             The group of each row, a number or text, for `predict_interval`. Hyperparameters and
             predictions do not depend on it. With metadata routing, ask for it by
             ``set_fit_request(groups=True)``.
+        trials : int or array-like of shape (n_samples,), default=None
+            With ``likelihood="binomial"``: the number of trials of each row, of which y is the
+            share of successes. None is one trial, so that y is 0 or 1.
 
         Returns
         -------
@@ -558,7 +566,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        return self._fit(X, y, sample_weight, offset, X_std, groups)
+        return self._fit(X, y, sample_weight, offset, X_std, groups, trials)
 
     @available_if(can_learn_later)
     def partial_fit(
@@ -568,6 +576,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         sample_weight: MaybeArray = None,
         classes: MaybeArray = None,
         offset: MaybeArray = None,
+        trials: MaybeArray = None,
     ) -> _Self:
         """Learn from rows that arrive later, in chunks.
 
@@ -609,6 +618,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             Not used. It exists for loops over estimators of both kinds.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`.
+        trials : int or array-like of shape (n_samples,), default=None
+            With ``likelihood="binomial"``: the number of trials of each row, as in `fit`.
 
         Returns
         -------
@@ -627,7 +638,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.
         """
-        return self._learn(X, y, sample_weight, offset)
+        return self._learn(X, y, sample_weight, offset, trials)
 
     @overload
     def predict(self, X: ArrayLike, *, latent: bool = ..., offset: MaybeArray = ...) -> Array: ...
@@ -644,6 +655,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         return_gradient: bool = False,
+        trials: MaybeArray = None,
     ) -> Any:
         """Predict with the posterior, or with the prior if the model is not fitted.
 
@@ -678,6 +690,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             with a `likelihood` other than "gaussian" for ``latent=True`` only. If `posterior_` is
             "neighbors", the neighbours of each row of X are held: predictions jump where others
             become the nearest ones. With respect to categories and missing values, they are 0.
+        trials : int or array-like of shape (n_samples,), default=None
+            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
+            `Binomial`.
 
         Returns
         -------
@@ -704,10 +719,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             `X_std` or a gradient where it is not available.
         """
         if return_gradient:
-            return self._with_gradients(X, return_std, return_cov, latent, offset, X_std)
+            return self._with_gradients(X, return_std, return_cov, latent, offset, X_std, trials)
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        X, view, offset = self._question(X, offset)
+        X, view, offset = self._question(X, offset, trials)
         if X_std is not None:
             name = f"{type(self).__name__}.predict"
             expected = at_uncertain_inputs(view, X, X_std, latent, return_cov, name)
@@ -757,7 +772,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         return mean, predicted - mean
 
     def predict_quantiles(
-        self, X: ArrayLike, quantiles: ArrayLike = (0.025, 0.5, 0.975), offset: MaybeArray = None
+        self,
+        X: ArrayLike,
+        quantiles: ArrayLike = (0.025, 0.5, 0.975),
+        offset: MaybeArray = None,
+        trials: MaybeArray = None,
     ) -> Array:
         """Predict quantiles of the target, including its noise.
 
@@ -770,6 +789,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             that contains a target with a probability of 95 %.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
+        trials : int or array-like of shape (n_samples,), default=None
+            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
+            `Binomial`.
 
         Returns
         -------
@@ -784,7 +806,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             If a probability is not between 0 and 1.
         """
         q = check_quantiles(quantiles, f"{type(self).__name__}.predict_quantiles")
-        X, view, offset = self._question(X, offset)
+        X, view, offset = self._question(X, offset, trials)
         values = view.quantiles(X, np.atleast_1d(q), offset)
         return values[..., 0] if q.ndim == 0 else values
 
@@ -796,6 +818,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         side: Literal["both", "lower", "upper"] = "both",
         groups: MaybeArray = None,
         offset: MaybeArray = None,
+        trials: MaybeArray = None,
     ) -> tuple[Array, Array]:
         r"""Predict intervals that contain a target with a given probability.
 
@@ -827,6 +850,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             intervals of a group depend on its rows alone, so that each group is covered.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
+        trials : int or array-like of shape (n_samples,), default=None
+            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
+            `Binomial`.
 
         Returns
         -------
@@ -861,7 +887,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         """
         name = f"{type(self).__name__}.predict_interval"
         check_interval(coverage, method, side, groups, name)
-        X, view, offset = self._question(X, offset)
+        X, view, offset = self._question(X, offset, trials)
         if method == "model":
             return interval_of_model(view, X, coverage, side, offset)
         check_is_fitted(self, "kernel_")
@@ -869,7 +895,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         return conformal_interval(view, X, *given, name)
 
     def log_predictive_density(
-        self, X: ArrayLike, y: ArrayLike, offset: MaybeArray = None
+        self, X: ArrayLike, y: ArrayLike, offset: MaybeArray = None, trials: MaybeArray = None
     ) -> Array:
         r"""Compute the log predictive density of targets, :math:`\log \int p(y|f)\,q(f)\,df`.
 
@@ -884,6 +910,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             True target values.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
+        trials : int or array-like of shape (n_samples,), default=None
+            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
+            `Binomial`.
 
         Returns
         -------
@@ -898,9 +927,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             is infinite there, and minus infinity elsewhere.
         """
         checks.check_in_memory(type(self).__name__, y=y)
-        X, view, offset = self._question(X, offset)
-        y = view.truth(y, X, type(self).__name__)
-        return view.log_density(X, y, offset)
+        X, view, offset = self._question(X, offset, trials)
+        return view.log_density(X, view.truth(y, X, type(self).__name__), offset)
 
     def sample_y(
         self,
@@ -909,6 +937,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         random_state: RandomStateLike = 0,
         latent: bool = False,
         offset: MaybeArray = None,
+        trials: MaybeArray = None,
     ) -> Array:
         """Draw samples of the targets, including their noise.
 
@@ -932,15 +961,17 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             with a `likelihood` other than "gaussian" on the link scale.
         offset : float or array-like of shape (n_rows,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
+        trials : int or array-like of shape (n_samples,), default=None
+            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
+            `Binomial`.
 
         Returns
         -------
         ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
             Samples drawn from the Gaussian process at the query points, in units of y.
         """
-        X, view, offset = self._question(X, offset)
-        name = f"{type(self).__name__}.sample_y"
-        check_number(n_samples, "n_samples", name, Integral, low=1)
+        X, view, offset = self._question(X, offset, trials)
+        check_number(n_samples, "n_samples", f"{type(self).__name__}.sample_y", Integral, low=1)
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
 
     def sample_functions(
@@ -1003,9 +1034,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         name = f"{type(self).__name__}.sample_functions"
         check_number(n_functions, "n_functions", name, Integral, low=1)
         check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
-        view = self._view.of_latent()
-        given = n_functions, n_frequencies, check_random_state(random_state)
-        return view.functions(*given, copy(self)._query, name)  # whatever is fitted later
+        given = n_functions, n_frequencies, check_random_state(random_state), copy(self)._query
+        return self._view.of_latent().functions(*given, name)  # whatever is fitted later
 
     def components(self, X: ArrayLike) -> Components:
         """Compute effects of columns, alone and together, of an `OrthogonalAdditive` kernel.
@@ -1077,8 +1107,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         """
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.noise_std"
-        remedy = "Use predict(X, return_std=True), or predict_quantiles."
-        check_gaussian(self.likelihood, name, remedy)
+        check_gaussian(self.likelihood, name, "Use predict(X, return_std=True) or sample_y.")
         X, view = self._answered(X)
         return view.noise_std(X)
 
@@ -1088,6 +1117,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         y: ArrayLike,
         sample_weight: MaybeArray = None,
         offset: MaybeArray = None,
+        trials: MaybeArray = None,
     ) -> float:
         """Compute the coefficient of determination R² of the predicted means.
 
@@ -1101,25 +1131,23 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
             Sample weights.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
+        trials : int or array-like of shape (n_samples,), default=None
+            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
+            `Binomial`.
 
         Returns
         -------
         float
-            R² of ``predict(X, offset=offset)``.
+            R² of ``predict(X, offset=offset)``. A row with trials counts as often as it has them.
 
         Raises
         ------
         ValueError
             If y has intervals, which have no R².
         """
-        y = self._scored(y)
-        return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
-
-    def _scored(self, y):
-        """Targets of which R² is computed; raises for intervals."""
-        if not is_censored(self.likelihood):
-            return y
-        return checks.check_scored(y, self._family().likelihood, f"{type(self).__name__}.score")
+        y = intervals.check_scored(y, self.likelihood, f"{type(self).__name__}.score")
+        weight = checks.weight_by_trials(sample_weight, trials)
+        return r2_score(y, self.predict(X, offset=offset, trials=trials), sample_weight=weight)
 
     def _family(self):
         kind = GaussianObservations if is_gaussian(self.likelihood) else LikelihoodObservations
@@ -1134,7 +1162,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
         return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
 
-    def _question(self, X, offset):
+    def _question(self, X, offset, trials=None):
         """Query points, the fitted process or the prior in the units of y, and offsets."""
         name = type(self).__name__
         if hasattr(self, "kernel_"):
@@ -1142,4 +1170,4 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, TrainingRows, SparseGP
         else:
             X, view = self._query(X, offset=offset), prior_view(self, name)
         offset = checks.check_offset(offset, X, view.takes_offset, name)
-        return X, view.on_threads(self.n_jobs), offset
+        return X, view.on_threads(self.n_jobs).for_trials(trials, X, name), offset

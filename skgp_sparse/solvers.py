@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -19,12 +19,12 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.typing import Array, Optimizer
 from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.contracts import Conclusion, Objective, ObjectiveFactory
-from skgp_sparse.inference.optimizers import climb
+from skgp_sparse.inference.contracts import Conclusion, Objective, ObjectiveFactory, SparseFit
+from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.parameter_vectors import (
     VectorFunction,
     arithmetic,
@@ -38,6 +38,18 @@ __all__ = ["LBFGS", "Minibatches", "Stochastic"]
 
 _PARTS_PAY = 400  # rows per inducing point from which a fit on parts of the rows is quicker
 _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
+
+
+class SearchLimits(Protocol):
+    """Settings that end a search."""
+
+    @property
+    def max_iter(self) -> int:
+        """Largest number of iterations."""
+
+    @property
+    def tol(self) -> float:
+        """Gain per row below which it has converged, in nats."""
 
 
 class Fit(NamedTuple):
@@ -126,7 +138,7 @@ class KeepParameters(BaseEstimator, Solver):
 
     def solve(
         self,
-        objective: Any,
+        objective: Objective,
         kernel: Kernel,
         settings: Settings,
         random_state: np.random.RandomState,
@@ -154,7 +166,7 @@ class LBFGS(BaseEstimator, Solver):
 
     def solve(
         self,
-        objective: Any,
+        objective: Objective,
         kernel: Kernel,
         settings: Settings,
         random_state: np.random.RandomState,
@@ -170,7 +182,7 @@ class LBFGS(BaseEstimator, Solver):
         warn_unless_converged(maximum, settings)
         objective, kernel = function.at(maximum.x)
         if model is not None:
-            _warn_of_residual(objective, kernel)
+            _warn_of_residual(cast(SparseFit, objective), kernel)
         return fit_at(objective, kernel, maximum.n_iter, function.inner_state)
 
 
@@ -199,7 +211,7 @@ class Stochastic(BaseEstimator, Solver):
 
     def solve(
         self,
-        objective: Any,
+        objective: Objective,
         kernel: Kernel,
         settings: Settings,
         random_state: np.random.RandomState,
@@ -208,12 +220,13 @@ class Stochastic(BaseEstimator, Solver):
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
         if model is None:
             return LBFGS().solve(objective, kernel, settings, random_state)
-        stages = stochastic.stages(objective.basis.size, len(objective.rows))
+        basis = cast(SparseFit, objective).basis
+        stages = stochastic.stages(basis.size, len(objective.rows))
         if not (self.batch_size or any(stage.stand_for_all for stage in stages)):
             return LBFGS().solve(objective, kernel, settings, random_state, model)
         move_basis = settings.move_basis and _can_move(kernel)
         search = stochastic.Search(objective, model, settings, move_basis, random_state)
-        state = search.begin(objective, kernel)
+        state = search.start(objective, kernel)
         for stage in settings.deadline.until(stages):
             if not search.stopped:
                 state = search.climb(state, stage)
@@ -276,7 +289,7 @@ class UserOptimizer(BaseEstimator, Solver):
 
     def solve(
         self,
-        objective: Any,
+        objective: Objective,
         kernel: Kernel,
         settings: Settings,
         random_state: np.random.RandomState,
@@ -318,7 +331,7 @@ class UserOptimizer(BaseEstimator, Solver):
         )
 
 
-def resolve_solver(solver: Any, optimizer: Any, n: int, n_inducing: int) -> Solver:
+def resolve_solver(solver: Solver | str, optimizer: Optimizer, n: int, n_inducing: int) -> Solver:
     """How hyperparameters and inducing points are found, for a table of n rows.
 
     `check_solver` has seen the parameters.
@@ -333,7 +346,7 @@ def resolve_solver(solver: Any, optimizer: Any, n: int, n_inducing: int) -> Solv
     return Stochastic() if on_parts else LBFGS()
 
 
-def starts_on_subset(solver: Any, optimizer: Any) -> bool:
+def starts_on_subset(solver: Solver | str, optimizer: Optimizer) -> bool:
     """Whether a search with these parameters begins with a small exact fit."""
     if optimizer is None or callable(optimizer):
         return False
@@ -343,7 +356,7 @@ def starts_on_subset(solver: Any, optimizer: Any) -> bool:
 NAMES = ("auto", "lbfgs", "stochastic")
 
 
-def check_solver(solver: Any, name: str) -> None:
+def check_solver(solver: object, name: str) -> None:
     """Raise unless a solver is one of the names or an object."""
     is_right = isinstance(solver, Solver) or (isinstance(solver, str) and solver in NAMES)
     must = f"one of {NAMES} or an object such as solvers.Minibatches()"
@@ -352,7 +365,7 @@ def check_solver(solver: Any, name: str) -> None:
         solver.check_parameters(name)
 
 
-def takes_random_rows(solver: Any) -> bool:
+def takes_random_rows(solver: object) -> bool:
     """Whether a solver, or that of a name, learns from random rows."""
     return isinstance(solver, Stochastic) or solver == "stochastic"
 
@@ -368,7 +381,7 @@ def _can_move(kernel: Kernel) -> bool:
     return False
 
 
-def fit_at(objective: Any, kernel: Kernel, n_iter: int, inner_state: Any = None) -> Fit:
+def fit_at(objective: Objective, kernel: Kernel, n_iter: int, inner_state: object = None) -> Fit:
     """The `Fit` that ends at a kernel."""
     with arithmetic():
         return _fit_of(kernel, objective.conclude(kernel, inner_state), n_iter)
@@ -384,7 +397,7 @@ def _fit_of(kernel: Kernel, conclusion: Conclusion, n_iter: int) -> Fit:
     return Fit(kernel=kernel, n_iter=max(n_iter, 1), **conclusion._asdict())
 
 
-def _warn_of_residual(objective: Any, kernel: Kernel) -> None:
+def _warn_of_residual(objective: SparseFit, kernel: Kernel) -> None:
     """Warn where the objective is little but its penalty, as there is no noise to learn."""
     if kernels.has_noise(kernel):
         return
@@ -398,7 +411,7 @@ def _warn_of_residual(objective: Any, kernel: Kernel) -> None:
         )
 
 
-def warn_unless_converged(maximum: Any, settings: Any) -> None:
+def warn_unless_converged(maximum: Maximum, settings: SearchLimits) -> None:
     """Warn that the search for a `Maximum` ended before it converged."""
     if not maximum.converged:
         warn(

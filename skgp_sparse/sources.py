@@ -35,9 +35,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from skgp_sparse._ground.plain_text import as_text
 
+FilePath = str | Path
 Names = str | Sequence[str] | None
 Reader = Callable[[], "Chunk"]
 _ROWS, _NUMBERS = 65_536, 1 << 22  # of a chunk at most, where nothing is said
@@ -186,10 +188,10 @@ class Arrays:
 
     def __init__(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
+        sample_weight: npt.ArrayLike | None = None,
+        offset: npt.ArrayLike | None = None,
         *,
         chunk_size: int | None = None,
     ) -> None:
@@ -380,23 +382,23 @@ class Files:
 
     def __init__(
         self,
-        paths: Any,
+        paths: FilePath | Sequence[FilePath | Sequence[FilePath]],
         *,
         target: Names = None,
         features: Names = None,
-        sample_weight: str | None = None,
-        offset: str | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+        offset: npt.ArrayLike | None = None,
         chunk_size: int | None = None,
     ) -> None:
-        paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        kind, names = _kind_of(paths), Chunk(features, target, sample_weight, offset)
+        files: list[Any] = [paths] if isinstance(paths, (str, Path)) else list(paths)
+        kind, names = _kind_of(files), Chunk(features, target, sample_weight, offset)
         roles = {"sample_weight": sample_weight, "offset": offset, "chunk_size": chunk_size}
         _check_used(kind, target=target, features=features, **roles)
         self.feature_names = None
         if kind == ".parquet":
-            names = _columns_of(paths[0], names)
+            names = _columns_of(files[0], names)
             self.feature_names = names.X
-        pieces = [piece for path in paths for piece in _CUT[kind](path, names, chunk_size)]
+        pieces = [piece for path in files for piece in _CUT[kind](path, names, chunk_size)]
         self.chunk_sizes = [rows for rows, _ in pieces]
         self.readers = [read for _, read in pieces]
 
@@ -419,18 +421,20 @@ class Files:
 # -- .npy ------------------------------------------------------------------------------
 
 
-def _cut_npy(paths: Any, names: Chunk, chunk_size: int | None) -> Iterator[tuple[int, Reader]]:
+def _cut_npy(
+    paths: Sequence[FilePath], names: Chunk, chunk_size: int | None
+) -> Iterator[tuple[int, Reader]]:
     """Numbers of rows, and readers, of the chunks of some .npy files that belong together."""
     columns = {str(path): _mapped(path) for path in paths}
     for rows in _slices(columns, chunk_size, "Files"):
         yield rows.stop - rows.start, partial(_read_npy, paths, rows)
 
 
-def _read_npy(paths: Any, rows: slice) -> Chunk:
+def _read_npy(paths: Sequence[FilePath], rows: slice) -> Chunk:
     return Chunk(*(np.array(_mapped(path)[rows]) for path in paths))
 
 
-def _mapped(path: Any) -> Any:
+def _mapped(path: FilePath) -> Any:
     """A .npy file without its rows; it is open as long as the array lives."""
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
@@ -438,7 +442,7 @@ def _mapped(path: Any) -> Any:
 # -- .npz ------------------------------------------------------------------------------
 
 
-def _cut_npz(path: Any, names: Chunk, chunk_size: int | None) -> Iterator[tuple[int, Reader]]:
+def _cut_npz(path: FilePath, names: Chunk, chunk_size: int | None) -> Iterator[tuple[int, Reader]]:
     names = names._replace(X=names.X or "X", y=names.y or "y")
     with zipfile.ZipFile(path) as archive:
         present = [name.removesuffix(".npy") for name in archive.namelist()]
@@ -449,7 +453,7 @@ def _cut_npz(path: Any, names: Chunk, chunk_size: int | None) -> Iterator[tuple[
     yield shape[0], partial(_read_npz, path, names)
 
 
-def _read_npz(path: Any, names: Chunk) -> Chunk:
+def _read_npz(path: FilePath, names: Chunk) -> Chunk:
     with np.load(path, allow_pickle=False) as arrays:
         return Chunk(*(None if name is None else arrays[name] for name in names))
 
@@ -457,7 +461,7 @@ def _read_npz(path: Any, names: Chunk) -> Chunk:
 # -- Parquet ---------------------------------------------------------------------------
 
 
-def _columns_of(path: Any, names: Chunk) -> Chunk:
+def _columns_of(path: FilePath, names: Chunk) -> Chunk:
     """Names of the columns of Parquet files, as lists; those of weights may be empty."""
     if names.y is None:
         raise ValueError("Files: target must be the name of the column of y in Parquet files.")
@@ -467,14 +471,16 @@ def _columns_of(path: Any, names: Chunk) -> Chunk:
     return Chunk(X or [name for name in present if name not in sum(others, [])], *others)
 
 
-def _cut_parquet(path: Any, names: Chunk, chunk_size: int | None) -> Iterator[tuple[int, Reader]]:
+def _cut_parquet(
+    path: FilePath, names: Chunk, chunk_size: int | None
+) -> Iterator[tuple[int, Reader]]:
     with _parquet(path) as file:
         _check_names(path, sum(names, []), file.schema_arrow.names, "columns")
         for k in range(file.num_row_groups):
             yield file.metadata.row_group(k).num_rows, partial(_read_parquet, path, names, k)
 
 
-def _read_parquet(path: Any, names: Chunk, k: int) -> Chunk:
+def _read_parquet(path: FilePath, names: Chunk, k: int) -> Chunk:
     with _parquet(path) as file:
         table = file.read_row_group(k, columns=sum(names, []))
     X, *others = ([table[name].to_numpy() for name in part] for part in names)
@@ -482,7 +488,7 @@ def _read_parquet(path: Any, names: Chunk, k: int) -> Chunk:
     return Chunk(np.stack(X, axis=1), *columns)
 
 
-def _parquet(path: Any) -> Any:
+def _parquet(path: FilePath) -> Any:
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
@@ -495,7 +501,11 @@ def _parquet(path: Any) -> Any:
 
 # -- what they share -------------------------------------------------------------------
 
-_CUT = {".npy": _cut_npy, ".npz": _cut_npz, ".parquet": _cut_parquet}
+_CUT: dict[str, Callable[..., Iterator[tuple[int, Reader]]]] = {
+    ".npy": _cut_npy,
+    ".npz": _cut_npz,
+    ".parquet": _cut_parquet,
+}
 _INSTEAD = {
     ".npy": "Pass tuples of files (X, y, sample_weight, offset).",
     ".npz": "For smaller chunks, write smaller files: every file is a chunk.",
@@ -503,7 +513,7 @@ _INSTEAD = {
 }
 
 
-def _kind_of(paths: Any) -> str:
+def _kind_of(paths: Sequence[FilePath | Sequence[FilePath]]) -> str:
     """The one ending of all files; a tuple of paths has that of .npy files."""
     kinds = {_ending(path) for path in paths}
     if len(kinds) == 1 and kinds <= _CUT.keys():
@@ -514,7 +524,7 @@ def _kind_of(paths: Any) -> str:
     )
 
 
-def _ending(path: Any) -> str:
+def _ending(path: FilePath | Sequence[FilePath]) -> str:
     if isinstance(path, (str, Path)):
         ending = Path(path).suffix
         return "a single .npy file" if ending == ".npy" else ending
@@ -533,7 +543,7 @@ def _check_used(kind: str, **given: object) -> None:
         raise ValueError(f"Files: {kind} files do not use {', '.join(unused)}. {_INSTEAD[kind]}")
 
 
-def _check_names(path: Any, wanted: Iterable[Any], present: list[str], what: str) -> None:
+def _check_names(path: FilePath, wanted: Iterable[Any], present: list[str], what: str) -> None:
     missing = [name for name in wanted if name not in present]
     if missing:
         raise ValueError(

@@ -33,6 +33,10 @@ _DISTANCE_TO_TOP = 0.03  # to the top, in widths
 _MOST_NODES = 5000  # enough for variances up to 1e4, and crude sums beyond
 _RATIO = 1.2  # of the numbers of nodes of rows that are summed together
 _VALUES_PER_BLOCK = 1 << 15  # values of the log density
+# to find an interval: in widths of two tops, and from one to the other
+_FAR_OUT = 10.0 * 2.0 ** np.arange(9)
+_NODES = np.concatenate([-_FAR_OUT, np.linspace(-9.0, 9.0, 19), _FAR_OUT])
+_BETWEEN = np.linspace(0.0, 1.0, 17)
 
 
 class _Rows(NamedTuple):
@@ -79,10 +83,7 @@ def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
         The logarithm, its first derivative with respect to `mean`, its negative second derivative,
         and the expectations of the other results of `log_density` under the tilted distribution.
     """
-    power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
-    std = np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
-    columns = [column[:, None] for column in (mean, std, power)]
-    rows = _Rows(log_density, *columns, tuple(column[:, None] for column in by_row))
+    rows = _rows_of(log_density, mean, variance, power, by_row)
     with np.errstate(all="ignore"):
         z = np.zeros_like(rows.mean) if start is None else (start[:, None] - rows.mean) / rows.std
         top, gain = _find_top(rows, z)
@@ -90,6 +91,58 @@ def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
         left, right = _find_ends(rows, top, gain).T
         count = np.fmin(np.ceil((left + right) / step[:, 0]) + 1.0, _MOST_NODES)
         return _sum_all(rows, top, gain[:, 0], left, right, count)
+
+
+def log_moments_of_one_top(log_density, mean, variance, strip, *by_row, tops):
+    """``log E[p(f)]`` of a function with one top that is not log-concave, with its derivatives.
+
+    The integrand has its tops between that of ``p`` and the mean, and falls on both sides. Crude
+    nodes on all scales find the interval where it counts.
+
+    Parameters
+    ----------
+    log_density, mean, variance, strip, *by_row
+        As in `log_moments`.
+    tops : tuple of ndarray of shape (n,)
+        Where ``p`` is largest, and the negative second derivative of ``log p`` there.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n,)
+        As from `log_moments`. The negative second derivative may be negative.
+    """
+    rows = _rows_of(log_density, mean, variance, 1.0, by_row)
+    with np.errstate(all="ignore"):
+        peak, width = (tops[0][:, None] - rows.mean) / rows.std, tops[1][:, None] ** -0.5 / rows.std
+        parts = slices(len(mean), _VALUES_PER_BLOCK // 100)
+        found = [_find_interval(rows.where(part), peak[part], width[part]) for part in parts]
+        top, gain, left, right = map(np.concatenate, zip(*found))
+        of_strip = strip / (_STEPS_PER_STRIP * rows.std[:, 0])
+        step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, of_strip)
+        count = np.fmin(np.ceil((left + right) / step) + 1.0, _MOST_NODES)
+        return _sum_all(rows, top[:, None], gain, left, right, count, least=-np.inf)
+
+
+def _find_interval(rows, peak, width):
+    """A top, the largest second derivative, and how far from the top the integrands count (n,)."""
+    own = np.broadcast_to(_NODES, (len(peak), len(_NODES)))
+    z = np.sort(np.hstack([own, peak + width * _NODES, peak * _BETWEEN]), axis=1)
+    exponent, (_, curvature, *_) = rows.at(z)
+    every, best, index = np.arange(len(z)), np.argmax(exponent, axis=1), np.arange(z.shape[1])
+    counts = exponent > exponent[every, best, None] - _FALL
+    first = np.maximum(np.argmax(counts, axis=1) - 1, 0)
+    last = np.minimum(len(index) - np.argmax(counts[:, ::-1], axis=1), len(index) - 1)
+    inside = (index >= first[:, None]) & (index <= last[:, None])
+    gain = 1.0 + rows.std[:, 0] ** 2 * np.max(np.where(inside, curvature, 0.0), axis=1)
+    top = z[every, best]
+    return top, gain, top - z[every, first], z[every, last] - top
+
+
+def _rows_of(log_density, mean, variance, power, by_row):
+    power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
+    std = np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
+    columns = [column[:, None] for column in (mean, std, power)]
+    return _Rows(log_density, *columns, tuple(column[:, None] for column in by_row))
 
 
 def _find_top(rows, z):
@@ -136,14 +189,14 @@ def _find_ends(rows, top, gain):
     return outer
 
 
-def _sum_all(rows, top, gain, left, right, count):
+def _sum_all(rows, top, gain, left, right, count, least=0.0):
     """Trapezoidal sums, of rows with similar numbers of nodes together."""
 
     def parts():
         for part, number in alike(count):
             step = (left[part] + right[part]) / (number - 1)
             offset = step[:, None] * np.arange(number) - left[part][:, None]
-            yield part, _sum(rows.where(part), top[part], gain[part], step, offset)
+            yield part, _sum(rows.where(part), top[part], gain[part], step, offset, least)
 
     return from_parts(parts())
 
@@ -170,7 +223,7 @@ def alike(count):
             yield rows[part], number
 
 
-def _sum(rows, top, gain, step, offset):
+def _sum(rows, top, gain, step, offset, least):
     """Results of some rows, whose nodes lie at these distances from the top."""
     exponent, (slope, curvature, *extras) = rows.at(top + offset)
     value, weights = trapezoid(exponent, step)
@@ -183,7 +236,7 @@ def _sum(rows, top, gain, step, offset):
     # moments lose the digits of rows that say little, derivatives those of rows that say much
     says_much = gain > 2.0
     first = np.where(says_much, mean / std, power * mean_slope)
-    second = np.maximum(np.where(says_much, rest / std**2, bend), 0.0)  # but for rounding
+    second = np.maximum(np.where(says_much, rest / std**2, bend), least)  # but for rounding
     return value, first, second, *(means(weights, other) for other in extras)
 
 

@@ -32,10 +32,11 @@ BoundName = Literal[
     "gfitc-ep",
     "dtc",
 ]
-LikelihoodName = Literal[
-    "gaussian", "poisson", "negative_binomial", "gamma", "student_t", "censored"
-]
-SigmoidName = Literal["probit", "logit"]
+CountName = Literal["poisson", "negative_binomial"]
+ProportionName = Literal["beta", "binomial"]
+RealName = Literal["gaussian", "student_t", "censored"]
+LikelihoodName = Literal[RealName, CountName, "gamma", "lognormal", ProportionName]
+SigmoidName = Literal["probit", "logit", "ordinal"]
 PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "rows"]
 SolverName = Literal["auto", "lbfgs", "stochastic"]
 InitialiserName = Literal["auto", "k-means", "k-means++", "random", "greedy", "rp-cholesky"]

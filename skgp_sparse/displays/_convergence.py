@@ -1,12 +1,16 @@
 """How quickly an optimiser converged."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ._display import Display
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class ConvergenceDisplay(Display):
@@ -37,7 +41,9 @@ class ConvergenceDisplay(Display):
         self.runs = runs
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> "ConvergenceDisplay":
+    def from_estimator(
+        cls, estimator: BaseEstimator, *, ax: "Axes | None" = None
+    ) -> "ConvergenceDisplay":
         """Draw the runs of a fitted model, `convergence_`.
 
         Parameters
@@ -67,7 +73,7 @@ class ConvergenceDisplay(Display):
             )
         return cls(runs).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> "ConvergenceDisplay":
+    def plot(self, ax: "Axes | None" = None) -> "ConvergenceDisplay":
         """Draw again.
 
         The lowest values are cut off: what matters are the last steps of each run.
@@ -87,7 +93,7 @@ class ConvergenceDisplay(Display):
         colours = {label: f"C{k}" for k, label in enumerate(dict.fromkeys(labels))}
         for run, label in zip(self.runs, labels):
             is_first = label not in ax.get_legend_handles_labels()[1]
-            style = {"color": colours[label], "label": label if is_first else None}
+            style: dict[str, Any] = {"color": colours[label], "label": label if is_first else None}
             ax.plot(run.seconds, run.values, ".-", **style)
         highest = max(run.values.max() for run in self.runs)
         lowest = min(np.median(run.values) for run in self.runs)

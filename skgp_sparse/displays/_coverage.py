@@ -1,15 +1,19 @@
 """How many targets are within intervals."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.plain_text import as_text
 
 from ._display import Array, Display
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _LEVELS = np.arange(1, 100) / 100.0
 _FEWEST_BINS, _ROWS_PER_BIN = 5, 10
@@ -50,13 +54,13 @@ class CoverageDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
+        estimator: BaseEstimator,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
         *,
         kind: Literal["coverage", "pit"] = "coverage",
         name: str | None = None,
-        ax: Any = None,
+        ax: "Axes | None" = None,
     ) -> "CoverageDisplay":
         """Draw the coverage of the intervals of a fitted regressor.
 
@@ -93,7 +97,7 @@ class CoverageDisplay(Display):
         *,
         kind: Literal["coverage", "pit"] = "coverage",
         name: str | None = None,
-        ax: Any = None,
+        ax: "Axes | None" = None,
     ) -> "CoverageDisplay":
         """Draw the coverage of the intervals of normal predictions.
 
@@ -126,7 +130,7 @@ class CoverageDisplay(Display):
         return cls(ndtr((y - mean) / std), name=name).plot(kind=kind, ax=ax)
 
     def plot(
-        self, kind: Literal["coverage", "pit"] = "coverage", ax: Any = None
+        self, kind: Literal["coverage", "pit"] = "coverage", ax: "Axes | None" = None
     ) -> "CoverageDisplay":
         """Draw again.
 
@@ -157,7 +161,9 @@ class CoverageDisplay(Display):
             ax.set(xlabel="probability of central intervals", ylabel="share of targets in them")
         else:
             bins = max(_FEWEST_BINS, min(20, len(self.pit) // _ROWS_PER_BIN))
-            ax.hist(self.pit, bins=np.linspace(0, 1, bins + 1), density=True, label=self.name)
+            ax.hist(
+                self.pit, bins=np.linspace(0, 1, bins + 1).tolist(), density=True, label=self.name
+            )
             ax.axhline(1.0, ls="--", color="0.6")
             ax.set(xlabel="predicted probability below the target", ylabel="density")
         if self.name is not None:

@@ -1,9 +1,12 @@
 """The axes, and what all displays share."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
@@ -19,14 +22,14 @@ class Display:
     figure_ : matplotlib Figure
     """
 
-    def _axes(self, ax: Any, count: int = 1) -> Any:
+    def _axes(self, ax: "Axes | AnyArray | None", count: int = 1) -> AnyArray:
         """The axes to draw on, new ones if none are given."""
         import matplotlib.pyplot as plt
 
         if ax is None:
             width = 6.4 if count == 1 else 5.0 * count
             _, ax = plt.subplots(1, count, figsize=(width, 4.8), constrained_layout=True)
-        axes = np.atleast_1d(ax)
+        axes: Any = np.atleast_1d(np.asarray(ax))
         if axes.shape != (count,):
             raise ValueError(
                 f"{type(self).__name__} needs {count} axes. Got {len(axes)}. Pass as many, or none."

@@ -1,11 +1,12 @@
 """Display of the effect of one column on predictions."""
 
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.plain_text import as_text
@@ -13,6 +14,9 @@ from skgp_sparse.rows.missing import is_frame
 
 from ._display import AnyArray, Array, Display, shorten_dates
 from ._drawn_columns import axis_of, drawn_column, table_and_names, with_column
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class EffectDisplay(Display):
@@ -75,16 +79,16 @@ class EffectDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
-        column: Any,
+        estimator: BaseEstimator,
+        X: npt.ArrayLike,
+        column: int | str,
         *,
-        target: Any = None,
+        target: object = None,
         latent: bool = False,
         coverage: float = 0.95,
         n_points: int = 50,
         n_rows: int = 100,
-        ax: Any = None,
+        ax: "Axes | None" = None,
     ) -> "EffectDisplay":
         """Draw what a column does in a fitted estimator.
 
@@ -142,7 +146,7 @@ class EffectDisplay(Display):
             label=question.label,
         ).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> "EffectDisplay":
+    def plot(self, ax: "Axes | None" = None) -> "EffectDisplay":
         """Draw again.
 
         Parameters
@@ -170,7 +174,7 @@ class EffectDisplay(Display):
         shorten_dates(ax.xaxis)
         return self
 
-    def _plot_band(self, ax: Any, values: AnyArray, width: Array) -> None:
+    def _plot_band(self, ax: "Axes", values: AnyArray, width: Array) -> None:
         label = f"{100 * self.coverage:g}% of the function"
         if self.is_curve:
             ends = self.mean - width, self.mean + width
@@ -188,7 +192,7 @@ class _Question(NamedTuple):
     of_classes: bool = False
     has_band: bool = False
 
-    def average(self, estimator: Any, at: Any) -> tuple[Any, Any]:
+    def average(self, estimator: BaseEstimator, at: Any) -> tuple[Any, Any]:
         """Mean and standard deviation of the average over rows; NaN where there is no band."""
         if not self.has_band:
             predict = estimator.predict_proba if self.of_classes else estimator.predict
@@ -196,11 +200,11 @@ class _Question(NamedTuple):
         mean, cov = estimator.predict(at, return_cov=True, latent=True)
         return self._own(mean).mean(), np.sqrt(max(self._own(cov).mean(), 0.0))
 
-    def _own(self, values: Any) -> Any:
+    def _own(self, values: Array) -> Array:
         return values if self.target is None else values[..., self.target]
 
 
-def _question(estimator: Any, target: Any, latent: bool, at: Any) -> _Question:
+def _question(estimator: BaseEstimator, target: Any, latent: bool, at: Any) -> _Question:
     """The `_Question` of a fitted estimator; `at` is a row at which it can predict."""
     if is_classifier(estimator):
         classes = [*estimator.classes_]
@@ -220,11 +224,11 @@ def _question(estimator: Any, target: Any, latent: bool, at: Any) -> _Question:
     return _Question(int(target), f"{label} of target {target}", has_band=has_band)
 
 
-def _refuse(target: Any, must: str) -> None:
+def _refuse(target: object, must: str) -> None:
     raise ValueError(f"target of EffectDisplay must be {must}. Got {as_text(target)}.")
 
 
-def _level(value: Any) -> str:
+def _level(value: object) -> str:
     """The label of a level."""
     is_missing = not isinstance(value, str) and str(value) in ("None", "nan", "<NA>", "NaT")
     return "missing" if is_missing else str(value)

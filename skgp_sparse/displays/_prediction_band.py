@@ -1,18 +1,22 @@
 """Predictions of a regressor of one or two inputs."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.rows.missing import is_frame
 
 from ._display import AnyArray, Array, Display, shorten_dates
-from ._drawn_columns import axis_of, range_of_column, table_and_names
+from ._drawn_columns import Range, axis_of, range_of_column, table_and_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MARGIN_OF_RANGE = 0.05  # of the range of the data, beyond which a band goes on
 
@@ -65,7 +69,7 @@ class PredictionBandDisplay(Display):
         *,
         coverage: float = 0.95,
         X: Any = None,
-        y: Any = None,
+        y: AnyArray | None = None,
         inducing_points: Array | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
@@ -75,13 +79,13 @@ class PredictionBandDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
-        y: Any = None,
+        estimator: BaseEstimator,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike | None = None,
         *,
         coverage: float = 0.95,
         n_points: int = 200,
-        ax: Any = None,
+        ax: "Axes | AnyArray | None" = None,
     ) -> "PredictionBandDisplay":
         """Draw the predictions of a fitted regressor over the range of X.
 
@@ -131,7 +135,9 @@ class PredictionBandDisplay(Display):
         ).plot(ax=ax)
 
     @classmethod
-    def _predictions(cls, estimator: Any, table: Any, grids: list[Array], ranges: Any) -> Any:
+    def _predictions(
+        cls, estimator: BaseEstimator, table: Any, grids: list[Array], ranges: list[Range]
+    ) -> tuple[Array, Array]:
         """Means and standard deviations (k, ...) at all points of grids."""
         if is_classifier(estimator):
             raise TypeError(
@@ -150,14 +156,16 @@ class PredictionBandDisplay(Display):
         return np.reshape(mean, shape), np.reshape(std, shape)
 
     @classmethod
-    def _ranges(cls, table: Any, names: list[Any], n_points: int) -> Any:
+    def _ranges(cls, table: Any, names: list[Any], n_points: int) -> list[Range]:
         """The `Range` of each input."""
         if len(names) > 2:
             raise ValueError(
                 f"{cls.__name__} draws one or two inputs. X has {len(names)} columns. Choose "
                 "them, or draw partial dependence with EffectDisplay."
             )
-        ranges = [range_of_column(table, j, n_points, _MARGIN_OF_RANGE) for j in range(len(names))]
+        ranges: list[Any] = [
+            range_of_column(table, j, n_points, _MARGIN_OF_RANGE) for j in range(len(names))
+        ]
         if None in ranges:
             raise ValueError(
                 f"{cls.__name__} draws inputs that are numbers or times. Column "
@@ -166,7 +174,7 @@ class PredictionBandDisplay(Display):
             )
         return ranges
 
-    def plot(self, ax: Any = None) -> "PredictionBandDisplay":
+    def plot(self, ax: "Axes | AnyArray | None" = None) -> "PredictionBandDisplay":
         """Draw again.
 
         Parameters
@@ -185,7 +193,7 @@ class PredictionBandDisplay(Display):
             self._plot_maps(self._axes(ax, 2))
         return self
 
-    def _plot_line(self, ax: Any) -> None:
+    def _plot_line(self, ax: "Axes") -> None:
         width = ndtri(0.5 + 0.5 * self.coverage) * self.std
         axis = axis_of(self.grid, self.names[0] if self.names else "x")
         grid = axis.of(self.grid)
@@ -197,18 +205,24 @@ class PredictionBandDisplay(Display):
             ax.plot(axis.of(self.X[:, 0]), self.y, ".", color="0.25", ms=4, zorder=1, label="data")
         if self.inducing_points is not None:
             at = np.full(len(self.inducing_points), 0.02)
-            marks = {"marker": "|", "ms": 12, "color": "k", "ls": "", "label": "inducing points"}
+            marks: dict[str, Any] = {
+                "marker": "|",
+                "ms": 12,
+                "color": "k",
+                "ls": "",
+                "label": "inducing points",
+            }
             places = axis.of(self.inducing_points[:, 0])
             ax.plot(places, at, transform=ax.get_xaxis_transform(), **marks)
         ax.set(xlabel=axis.label, ylabel="y")
         shorten_dates(ax.xaxis)
         ax.legend()
 
-    def _plot_maps(self, axes: Any) -> None:
+    def _plot_maps(self, axes: "AnyArray") -> None:
         names = self.names or ("first input", "second input")
         sides = [axis_of(grid, name) for grid, name in zip(self.grid, names)]
 
-        def drawn(columns: Any) -> list[AnyArray]:
+        def drawn(columns: Iterable[AnyArray]) -> list[AnyArray]:
             return [side.of(column) for side, column in zip(sides, columns)]
 
         for ax, values, title in zip(axes, (self.mean, self.std), ("mean", "standard deviation")):
@@ -235,7 +249,7 @@ def _side_by_side(columns: list[AnyArray]) -> AnyArray:
     return np.column_stack([one.astype(object) if is_mixed else one for one in columns])
 
 
-def _shown(ranges: Any, points: Array) -> AnyArray:
+def _shown(ranges: list[Range], points: Array) -> AnyArray:
     """Points (n, d), as an estimator sees them, as they are drawn: without those with gaps."""
     points = points[_is_known(points)]
     return _side_by_side([one.shown(values) for one, values in zip(ranges, points.T)])
@@ -245,7 +259,7 @@ def _is_known(points: Array) -> Any:
     return ~np.isnan(points).any(axis=1)
 
 
-def _inducing_points(estimator: Any, ranges: Any) -> AnyArray | None:
+def _inducing_points(estimator: BaseEstimator, ranges: list[Range]) -> AnyArray | None:
     """Inducing points as they are drawn, None where all rows are, or they are of other inputs."""
     points = getattr(estimator, "inducing_points_", None)
     if points is None or points.shape[1:] != (len(ranges),):

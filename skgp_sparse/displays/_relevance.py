@@ -1,13 +1,17 @@
 """How much each column matters."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ._display import Display, MaybeArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class RelevanceDisplay(Display):
@@ -49,7 +53,9 @@ class RelevanceDisplay(Display):
         self.names = [f"column {j}" for j in range(len(self.total))] if names is None else names
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> "RelevanceDisplay":
+    def from_estimator(
+        cls, estimator: BaseEstimator, *, ax: "Axes | None" = None
+    ) -> "RelevanceDisplay":
         """Draw the indices of a fitted model.
 
         Parameters
@@ -68,7 +74,7 @@ class RelevanceDisplay(Display):
         names = getattr(estimator, "feature_names_in_", None)
         return cls(total, first, estimator.sobol_error_, names=names).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> "RelevanceDisplay":
+    def plot(self, ax: "Axes | None" = None) -> "RelevanceDisplay":
         """Draw again, the column that matters most on top.
 
         Parameters

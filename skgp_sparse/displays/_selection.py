@@ -1,12 +1,16 @@
 """Display of the posteriors that a fit has tried."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ._display import Display
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class SelectionDisplay(Display):
@@ -34,7 +38,9 @@ class SelectionDisplay(Display):
         self.candidates = candidates
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> "SelectionDisplay":
+    def from_estimator(
+        cls, estimator: BaseEstimator, *, ax: "Axes | None" = None
+    ) -> "SelectionDisplay":
         """Draw the candidates of a fitted model, `selection_`.
 
         Parameters
@@ -62,7 +68,7 @@ class SelectionDisplay(Display):
             )
         return cls(candidates).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> "SelectionDisplay":
+    def plot(self, ax: "Axes | None" = None) -> "SelectionDisplay":
         """Draw again.
 
         Parameters

@@ -7,7 +7,6 @@ c of the variance can be explained then.
 
 import numpy as np
 
-from skgp_sparse._engine.data.intervals import points
 from skgp_sparse._engine.data.moments import or_one
 from skgp_sparse._engine.exact.scale_evidence import lag_correlation
 from skgp_sparse._ground.parallel import single_threaded_blas
@@ -80,8 +79,8 @@ def _responses(likelihood, block, latent):
         classes = np.arange(likelihood.n_latent)
         return block.y == classes, likelihood.probability(latent.T, np.zeros(latent.T.shape)).T
     mean = likelihood.response(latent[:, 0] + block.offset, np.zeros(len(latent)))[0]
-    y = block.y if block.y.shape[1] == 1 else points(*block.y.T)[:, None]
-    return np.where(np.isnan(y), mean[:, None], y), mean[:, None]
+    y = likelihood.decode(block.observed)[1]
+    return np.where(np.isnan(y), mean, y)[:, None], mean[:, None]
 
 
 def _likeness(X, y):

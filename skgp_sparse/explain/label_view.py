@@ -15,6 +15,7 @@ class LabelView(NamedTuple):
     n_classes: int
     multi_class: str
     calibration: object = None  # of the probabilities, by a `Calibration`
+    ranks: object = None  # place of each class (n_classes,) where one process has their order
 
     def on_threads(self, n_jobs):
         """A copy of the view that processes blocks of rows on so many threads."""
@@ -26,7 +27,7 @@ class LabelView(NamedTuple):
 
     def decide(self, X):
         """Index of the class (n,) of every row."""
-        if self.calibration is not None:
+        if self.calibration is not None or self.ranks is not None:
             return np.argmax(self.probabilities(X), axis=1)
         if self.n_classes == 2:
             return (self.latent[0].mean(X) > 0).astype(int)
@@ -44,6 +45,8 @@ class LabelView(NamedTuple):
 
     def of_classes(self, probabilities):
         """Class probabilities (n, n_classes) from those of the problems; see `_by_problem`."""
+        if self.ranks is not None:
+            return probabilities[:, list(self.ranks)]
         if self.n_classes == 2:
             return np.hstack([1.0 - probabilities, probabilities])
         if self.multi_class == "one_vs_one":
@@ -62,7 +65,7 @@ class LabelView(NamedTuple):
     def _by_problem(self, X):
         """Probabilities of classes (n, n_classes) by softmax, or of positive ones (n, problems).
 
-        The latter has one column for each binary problem.
+        The latter has one column for each binary problem. Those of classes in an order have it.
         """
         if self.multi_class == "softmax":
             mean, variance = self.latent[0].moments(X)
@@ -70,5 +73,5 @@ class LabelView(NamedTuple):
         columns = []
         for view, likelihood in zip(self.latent, self.likelihoods):
             mean, std = view.mean_and_std(X, latent=False)
-            columns.append(likelihood.probability(mean, std**2))
+            columns.append(likelihood.probability(mean, std**2).T)
         return np.column_stack(columns)

@@ -141,7 +141,7 @@ def loo_probabilities(fits, view, parameters, name):
             f"{name} needs problems that have all rows. Got multi_class='one_vs_one'. Set it to "
             "'one_vs_rest' or 'softmax'."
         )
-    rows = [_rows_of(fit, name) for fit in fits][0]
+    rows = [_rows_of(fit, name) for fit in fits][0]  # which refuses fits that keep no rows
     of_user = np.arange(len(rows) if rows.places is None else len(rows.places))
     probabilities = left_out_labels(fits, view, of_user, parameters.n_jobs)
     if view.calibration is None:
@@ -252,9 +252,11 @@ def _of_numbers(left, fit, chosen):
 
 def _of_responses(left, fit, chosen):
     block, likelihood = fit.rows.block(chosen), fit.likelihood
-    latent, y = left.mean[:, 0] + block.offset, block.observed
+    latent = left.mean[:, 0] + block.offset
+    density = likelihood.tilted(block.observed, latent, left.variance)[0]
+    is_density = likelihood.is_density(block.observed)
+    likelihood, y = likelihood.decode(block.observed)
     mean, variance = likelihood.response(latent, left.variance)
-    density = likelihood.tilted(y, latent, left.variance)[0]
     units = centre_and_scale(likelihood, latent, left.variance)
-    columns = mean, variance, *units, np.zeros(len(latent)), density, likelihood.is_density(y)
-    return RowPredictions(block.y[:, :1], *(one[:, None] for one in columns))
+    columns = y, mean, variance, *units, np.zeros(len(y)), density, is_density
+    return RowPredictions(*(one[:, None] for one in columns))

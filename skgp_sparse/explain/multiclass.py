@@ -46,6 +46,22 @@ class Task(NamedTuple):
         return f"{classes[self.positive]} against {classes[self.negative]}"
 
 
+class InOrder(NamedTuple):
+    """All classes at once, with one process for their order; a label is the rank of the class."""
+
+    ranks: tuple[int, ...]  # place of each class in the order
+
+    negative = None
+
+    def labels(self, index):
+        """None, as all rows take part, and their labels."""
+        return None, np.asarray(self.ranks, float)[index]
+
+    def label_of(self, k, n_tasks):
+        """The label of a class."""
+        return float(self.ranks[k])
+
+
 class SomeClasses(NamedTuple):
     """Some classes at once, each against all others; a label is the place of the class, if any."""
 

@@ -16,7 +16,8 @@ from skgp_sparse._engine.predictions import sampled_functions
 from skgp_sparse._engine.predictions.posterior import FUNCTIONS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.rows.checks import check_truth, interval_ends
+from skgp_sparse.rows.checks import check_trials, check_truth
+from skgp_sparse.rows.intervals import interval_ends
 
 
 class TargetView(NamedTuple):
@@ -30,6 +31,11 @@ class TargetView(NamedTuple):
     takes_offset = False
     has_covariance = True
     takes_normals = True
+
+    def for_trials(self, trials, X, name):
+        """The view itself: only a likelihood may have trials."""
+        check_trials(trials, X, None, name)
+        return self
 
     def truth(self, y, X, name):
         """Targets (n,) or (n, p) of the rows of X: any numbers."""
@@ -174,13 +180,18 @@ class ResponseView(NamedTuple):
     has_covariance = False
     takes_normals = False
 
+    def for_trials(self, trials, X, name):
+        """The view of rows with these numbers of trials; None: those of the likelihood."""
+        trials = check_trials(trials, X, self.likelihood, name)
+        return self._replace(likelihood=self.likelihood.for_trials(trials, name))
+
     def truth(self, y, X, name):
         """Targets of the rows of X as the likelihood takes them; raises outside its domain."""
         ends = interval_ends(y, self.likelihood, name)
         y = check_truth(y, X, 1, name) if ends is None else ends.T
         check_consistent_length(X, y.T)
         self.likelihood.check(y, name)
-        return y
+        return self.likelihood.encode(y, None, name)
 
     def centre_and_scale(self, X, offset=None):
         """Centre and unit of intervals, in units of y; see `centre_and_scale`."""

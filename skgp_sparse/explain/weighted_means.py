@@ -8,14 +8,14 @@ with probabilities g of the processes and m of another classifier: without the l
 temperature 1/a and a bias of every class, a calibration (Guo et al. 2017; Kull et al. 2019).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
 from skgp_sparse._engine.data.target_scaler import TargetScaler
-from skgp_sparse._engine.predictions.posterior import LeftOut
+from skgp_sparse._engine.predictions.posterior import LeftOut, Posterior
 from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMean
 from skgp_sparse._ground.typing import Array
 from skgp_sparse.parameters.mean_functions import LEAST_PROBABILITY, MeanFunction
@@ -54,7 +54,7 @@ class WeightedMean(NamedTuple):
         """Standardise latent values (n, p) as the process does."""
         return self.units.forward(latent) - self.level
 
-    def of(self, process: Any) -> PosteriorWithMean:
+    def of(self, process: Posterior) -> PosteriorWithMean:
         """The weighted mean of a process and the prediction."""
         return PosteriorWithMean(process, self, self.weight, self.spread, self.function.is_flat)
 

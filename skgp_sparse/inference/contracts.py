@@ -4,7 +4,7 @@ The docstrings list every member that callers use; `tests/engine/test_contracts.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -14,8 +14,11 @@ from skgp_sparse._engine.features.basis import Basis
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
 from skgp_sparse._engine.features.problem import Evaluation, Observations, Options
 from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
+from skgp_sparse._engine.sparse.collapsed_sites import Cores
 from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
 from skgp_sparse.inference.parameter_vectors import ParameterBlock
+
+_Objective = TypeVar("_Objective", bound="Objective")
 
 
 class Conclusion(NamedTuple):
@@ -104,7 +107,7 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def at(self, **blocks: Any) -> "Objective":
+    def at(self: _Objective, **blocks: Any) -> _Objective:
         """Change parameters.
 
         Parameters
@@ -119,7 +122,7 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def value(self, kernel: Kernel, inner_state: Any = None) -> float:
+    def value(self, kernel: Kernel, inner_state: object = None) -> float:
         """Evaluate the objective.
 
         Parameters
@@ -143,7 +146,7 @@ class Objective(ABC):
 
     @abstractmethod
     def value_and_gradient(
-        self, kernel: Kernel, inputs: bool = False, inner_state: Any = None
+        self, kernel: Kernel, inputs: bool = False, inner_state: object = None
     ) -> Evaluation:
         """Evaluate the objective and its gradient.
 
@@ -168,7 +171,7 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def conclude(self, kernel: Kernel, inner_state: Any = None) -> Conclusion:
+    def conclude(self, kernel: Kernel, inner_state: object = None) -> Conclusion:
         """Compute what predicts.
 
         Parameters
@@ -471,12 +474,12 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def total(self, cores: Any, value: float, n: float, v: Array) -> float:
+    def total(self, cores: Cores, value: float, n: float, v: Array) -> float:
         """Put the objective together.
 
         Parameters
         ----------
-        cores : list
+        cores : Cores
             The (m, m) part of each process.
         value : float
             The sum of what all rows add.

@@ -23,7 +23,7 @@ _FORGOTTEN = 0.1  # share of the sums of squares that an iteration forgets
 _SPREAD = 30.0  # at most, between the square roots of D and of its median
 _COORDINATES_MEASURED = 50  # coordinates from which they are measured at the start ...
 _PROBES, _PROBE = 2, 0.03  # ... by so many steps, of this size in every coordinate
-_JUDGED, _JUDGED_IF_FEW = 10, 5  # iterations over which an improvement is judged
+_COMPARED, _COMPARED_IF_FEW = 10, 5  # iterations over which an improvement is measured
 _TRIALS = 20  # evaluations of one line search
 _LONGEST_RELATIVE_STEP = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
@@ -159,7 +159,7 @@ def maximise(
         Stop when ten iterations (five, or one more than there are coordinates, if these are few)
         improved ``value / scale`` by less than this.
     scale : float
-        Number of rows: the unit in which improvements are judged.
+        Number of rows: the unit in which improvements are measured.
     first : float
         Length of a step of which no curvature is known, in the units of the diagonal.
     callback : callable or None
@@ -271,7 +271,7 @@ def _search(minimand, point, direction):
 
 def _has_converged(history, tol, size):
     """Whether the last iterations were worth less than `tol`."""
-    last = _JUDGED if size > _COORDINATES_MEASURED else min(_JUDGED_IF_FEW, size + 1)
+    last = _COMPARED if size > _COORDINATES_MEASURED else min(_COMPARED_IF_FEW, size + 1)
     return len(history) > last and history[-1 - last] - history[-1] < tol
 
 

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse._engine.features.problem import Options
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior
-from skgp_sparse.inference.contracts import ObjectiveFactory
+from skgp_sparse.inference.contracts import Objective, ObjectiveFactory
 
 
 class Solver(ABC):
@@ -47,7 +47,7 @@ class Solver(ABC):
     @abstractmethod
     def solve(
         self,
-        objective: Any,
+        objective: Objective,
         kernel: Kernel,
         settings: "Settings",
         random_state: np.random.RandomState,

@@ -94,7 +94,7 @@ class Search:
         self.started, self.n_visited = time.perf_counter(), 0
         self.n_iter, self.stopped, self.unfinished = 0, False, None
 
-    def begin(self, objective, kernel):
+    def start(self, objective, kernel):
         """The first state."""
         sample = self.samples.draw(STAGES[0].rows * self.width)
         return self.better(State(objective, kernel), objective, kernel, sample)
@@ -148,8 +148,8 @@ class Search:
         if bound is not None:
             quantity, per_row = "bound of a sample", bound
         total = per_row * self.rows.total_weight()
-        told = self.settings.progress(iteration, total, note=note, quantity=quantity)
-        self.stopped |= bool(told)
+        stop = self.settings.progress(iteration, total, note=note, quantity=quantity)
+        self.stopped |= bool(stop)
         return self.stopped
 
     def _climb(self, state, stage, sample):

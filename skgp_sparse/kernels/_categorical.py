@@ -24,7 +24,7 @@ from skgp_sparse._ground.plain_text import as_text
 from ._differentiable import DifferentiableKernel
 from ._levels import CORRELATION, agreement, as_codes
 from ._registry import node
-from ._rules import Array, Bools, Pull, Scalars, constant_diag
+from ._rules import Array, Bools, Ints, Pull, Scalars, constant_diag
 
 _MOST_LEVELS = 10_000  # that are points
 _START = 0.03  # spread of the first points: levels that are alike at first pass each other freely
@@ -138,7 +138,7 @@ class Categorical(DifferentiableKernel):
         """Return ``k(x, x)``, which is 1, and its pullback."""
         return constant_diag(1.0)
 
-    def _of_codes(self, a: Any, b: Any) -> tuple[Scalars, Pull]:
+    def _of_codes(self, a: Ints, b: Ints) -> tuple[Scalars, Pull]:
         if self.has_points():
             K = self.values(a, b)
             return K, partial(_pull_points, self, K, a[..., 0], b[..., 0])
@@ -161,7 +161,7 @@ class Categorical(DifferentiableKernel):
             )
         return np.log(np.reshape(positions, (self.n_levels, self.rank)))
 
-    def codes(self, X: Array) -> Any:
+    def codes(self, X: Array) -> Ints:
         """Return the codes of points (..., d) as whole numbers (..., d)."""
         self._check()
         d, expected = np.shape(X)[-1], np.size(self.correlation)
@@ -202,7 +202,7 @@ class Categorical(DifferentiableKernel):
         s = np.vstack([s, s.mean(axis=0)])
         return np.column_stack([s, s.mean(axis=1)])
 
-    def values(self, a: Any, b: Any) -> Array:
+    def values(self, a: Ints, b: Ints) -> Array:
         """Return k of codes (..., n, d) and (..., m, d), as an array (..., n, m)."""
         if not self.has_points():
             return agreement(a, b, self.weights(a.shape[-1]))[0]
@@ -211,7 +211,7 @@ class Categorical(DifferentiableKernel):
         s = self.similarities()[self.index(a)[..., :, None], self.index(b)[..., None, :]]
         return np.where(same, 1.0, self.correlation + (1.0 - self.correlation) * s)
 
-    def index(self, codes: Any) -> Any:
+    def index(self, codes: Ints) -> Ints:
         """Return codes in which all levels that were not seen are one, the last."""
         return np.where((codes >= 0) & (codes < self.n_levels), codes, self.n_levels)
 
@@ -241,7 +241,7 @@ def _is_count(value: Any, least: int) -> bool:
 
 
 def _pull_agreement(
-    kernel: Categorical, K: Any, pull: Callable[..., Array], G: Any, inputs: bool
+    kernel: Categorical, K: Array, pull: Callable[..., Array], G: Array, inputs: bool
 ) -> tuple[Any, Any]:
     slopes = pull(np.multiply(G, K, out=G))
     slopes *= -kernel.weights(len(slopes))
@@ -249,7 +249,7 @@ def _pull_agreement(
 
 
 def _pull_points(
-    kernel: Categorical, K: Any, a: Any, b: Any, G: Any, inputs: bool
+    kernel: Categorical, K: Array, a: Ints, b: Ints, G: Array, inputs: bool
 ) -> tuple[Any, Any]:
     rho = kernel.correlation
     gradients = {"correlation": rho * np.log(rho) / (1.0 - rho) * (np.sum(G) - np.vdot(G, K))}
@@ -263,12 +263,13 @@ def _pull_points(
     return gradients, 0.0
 
 
-def _by_levels(kernel: Categorical, a: Any, b: Any, G: Any) -> Any:
+def _by_levels(kernel: Categorical, a: Ints, b: Ints, G: Array) -> Array:
     """Sums of G over all pairs of rows in two levels (n_levels + 1, ...), without equal ones."""
     size = kernel.n_levels + 1
     G = np.where(a[..., :, None] == b[..., None, :], 0.0, G)
     pairs = size * kernel.index(a)[..., :, None] + kernel.index(b)[..., None, :]
-    return np.bincount(pairs.reshape(-1), G.reshape(-1), size**2).reshape(size, size)
+    sums: Any = np.bincount(pairs.reshape(-1), G.reshape(-1), size**2)
+    return sums.reshape(size, size)
 
 
 def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:

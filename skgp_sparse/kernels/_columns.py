@@ -13,6 +13,8 @@ from skgp_sparse._ground.plain_text import as_text
 from ._mapped import MappedKernel
 from ._rules import Array, Ints
 
+ColumnChoice = int | str | Sequence[int | str] | Ints  # numbers or names
+
 
 class Columns(MappedKernel):
     """A kernel on chosen columns of the inputs.
@@ -52,7 +54,9 @@ class Columns(MappedKernel):
     'hour'
     """
 
-    def __init__(self, kernel: Kernel, columns: Any, numbers: dict[str, int] | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, columns: ColumnChoice, numbers: dict[str, int] | None = None
+    ) -> None:
         self.kernel = kernel
         self.columns = columns
         self.numbers = numbers
@@ -64,7 +68,7 @@ class Columns(MappedKernel):
         """Return the chosen columns of points (..., d)."""
         return np.take(X, self.chosen(np.shape(X)[-1]), axis=-1)
 
-    def pull(self, X: Array, bar: Any) -> Array:
+    def pull(self, X: Array, bar: Array) -> Array:
         """Return the gradient with respect to all columns."""
         X_bar = np.zeros(X.shape)
         X_bar[..., self.chosen(X.shape[-1])] = bar
@@ -78,7 +82,7 @@ class Columns(MappedKernel):
         """Return the number of chosen columns."""
         return len(self.chosen(d))
 
-    def scales(self, scale: Any, d: int) -> Array:
+    def scales(self, scale: Array, d: int) -> Array:
         """Return length scales (d,), inf for columns that are not chosen."""
         scales = np.full(d, np.inf)
         scales[self.chosen(d)] = scale
@@ -111,8 +115,9 @@ class Columns(MappedKernel):
         return np.array(columns, dtype=np.intp)
 
 
-def _as_list(columns: Any) -> list[Any]:
-    return [columns] if np.ndim(columns) == 0 else list(columns)
+def _as_list(columns: ColumnChoice) -> list[int | str]:
+    choice: Any = columns
+    return [choice] if np.ndim(choice) == 0 else list(choice)
 
 
 def named(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
@@ -144,7 +149,7 @@ def named(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     return clone(kernel).set_params(**found) if found else kernel
 
 
-def _numbers(part: Any, names: Sequence[str] | None) -> dict[str, int]:
+def _numbers(part: Columns, names: Sequence[str] | None) -> dict[str, int]:
     """Numbers of the columns of a `Columns` that have names, by name."""
     columns = [column for column in _as_list(part.columns) if isinstance(column, str)]
     if names is None:

@@ -12,6 +12,7 @@ from inspect import signature
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ._nodes import Leaf, Node
@@ -190,7 +191,7 @@ class DifferentiableKernel(Kernel):
         """Return the node of this kernel in an expression, which calls its methods."""
         return Leaf(self, cast(KernelRule, type(self)))  # whose functions take the kernel first
 
-    def __call__(self, X: Array, Y: Any = None, eval_gradient: bool = False) -> Any:
+    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
 
         Parameters
@@ -376,11 +377,12 @@ def _parameters(kind: type) -> list[str]:
     return [*signature(kind).parameters]
 
 
-def _shown(value: Any) -> str:
+def _shown(value: npt.ArrayLike) -> str:
     numbers = ", ".join(f"{one:.3g}" for one in np.ravel(value))
     return f"[{numbers}]" if np.ndim(value) else numbers
 
 
-def _listed(value: Any) -> Any:
-    is_several = isinstance(value, (tuple, list, np.ndarray)) and np.ndim(value)
-    return [_listed(one) for one in value] if is_several else value
+def _listed(value: object) -> object:
+    if isinstance(value, (tuple, list, np.ndarray)) and np.ndim(value):
+        return [_listed(one) for one in value]
+    return value

@@ -4,7 +4,6 @@ Every function makes the tree of nodes of a kernel and traverses it once.
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -63,7 +62,9 @@ def linearize(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pull]:
     return full(value, (len(X), len(Z))), partial(_pull_cross, pull, Z.shape)
 
 
-def _pull_cross(pull: Pull, shape: tuple[int, ...], G: Any, inputs: bool = True) -> tuple[Any, Any]:
+def _pull_cross(
+    pull: Pull, shape: tuple[int, ...], G: Array, inputs: bool = True
+) -> tuple[Array, Array | None]:
     theta_bar, Z_bar = pull(G, inputs)
     return theta_bar, full(Z_bar, shape) if inputs else None
 
@@ -199,8 +200,8 @@ def diagonal(kernel: Kernel, X: Array) -> tuple[Scalars, Scalars, Pull]:
 
 
 def _pull_diagonal(
-    pull: Pull, shape: tuple[int, ...], g_signal: Any, g_noise: Any, inputs: bool = False
-) -> tuple[Any, Any]:
+    pull: Pull, shape: tuple[int, ...], g_signal: Array, g_noise: Scalars, inputs: bool = False
+) -> tuple[Array, Array | None]:
     theta_bar, X_bar = pull(g_signal, g_noise, inputs)
     return theta_bar, full(X_bar, shape) if inputs else None
 
@@ -345,9 +346,9 @@ def length_scale_places(kernel: Kernel, d: int, periodic: bool = True) -> list[t
     start = 0
     places: list[tuple[Ints, Ints]] = []
     for part, columns in node(kernel).walk(np.arange(d)):
-        counts = columns is not None and (periodic or not hasattr(part.kernel, "periodicity"))
+        counts = periodic or not hasattr(part.kernel, "periodicity")
         for name, size in part.free():
-            if name == "length_scale" and counts:
+            if name == "length_scale" and counts and columns is not None:
                 places.append((np.arange(start, start + size), columns))
             start += size
     return places

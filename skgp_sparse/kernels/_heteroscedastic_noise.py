@@ -59,7 +59,7 @@ class HeteroscedasticNoise(DifferentiableKernel):
 
     def __init__(
         self,
-        log_factor: Callable[[Any], Any],
+        log_factor: Callable[[Array], Array],
         noise_level: float = 1.0,
         noise_level_bounds: tuple[float, float] | Literal["fixed"] = (1e-5, 1e5),
     ) -> None:
@@ -115,7 +115,7 @@ class HeteroscedasticNoiseNode(White):
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         variance = self.kernel.diag(X)
 
-        def pull(g_signal: Any, g_noise: Any, inputs: bool) -> tuple[Any, Any]:
+        def pull(g_signal: Array, g_noise: Scalars, inputs: bool) -> tuple[Array, Scalars]:
             of_log = g_noise * variance
             slope = _pull_inputs(self.kernel.log_factor, X, of_log) if inputs else 0.0
             return assemble(self.kernel, {"noise_level": np.sum(of_log)}), slope
@@ -123,7 +123,7 @@ class HeteroscedasticNoiseNode(White):
         return 0.0, variance, pull
 
 
-def _pull_inputs(log_factor: Callable[[Any], Any], X: Array, bar: Any) -> Any:
+def _pull_inputs(log_factor: Callable[[Array], Array], X: Array, bar: Array) -> Array:
     if not hasattr(log_factor, "pull"):
         raise TypeError(
             f"log_factor={as_text(log_factor)} of HeteroscedasticNoise has no gradient with "
@@ -168,7 +168,7 @@ class LogNoiseFunction:
         parts = [evaluate(self.kernel, X[block], self.Z) @ self.u for block in blocks]
         return np.concatenate([np.zeros(0), *parts]) + self.mean
 
-    def pull(self, X: Array, bar: Any) -> Array:
+    def pull(self, X: Array, bar: Array) -> Array:
         """Return the gradient of ``bar @ f(X)``.
 
         Parameters
@@ -192,7 +192,7 @@ class LogNoiseFunction:
         same = all(np.array_equal(mine, its, equal_nan=True) for mine, its in arrays)
         return same and self.kernel == other.kernel
 
-    def __deepcopy__(self, memo: Any) -> "LogNoiseFunction":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LogNoiseFunction":
         return self  # it never changes
 
 

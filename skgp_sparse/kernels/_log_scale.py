@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._ground.plain_text import as_text
 
-from ._columns import Columns
+from ._columns import ColumnChoice, Columns
 from ._rules import Array, Ints
 
 
@@ -54,7 +54,7 @@ class LogScale(Columns):
     def __init__(
         self,
         kernel: Kernel,
-        columns: Any,
+        columns: ColumnChoice,
         lows: npt.ArrayLike | None = None,
         units: npt.ArrayLike | None = None,
         numbers: dict[str, int] | None = None,
@@ -73,7 +73,7 @@ class LogScale(Columns):
         X[..., chosen] = low + unit * np.sign(u) * np.log1p(np.abs(u))
         return X
 
-    def pull(self, X: Array, bar: Any) -> Array:
+    def pull(self, X: Array, bar: Array) -> Array:
         """Return the gradient with respect to points from that of what is seen."""
         chosen, u, _, _ = self._scaled(X)
         X_bar = np.array(np.broadcast_to(bar, np.shape(X)))
@@ -88,7 +88,7 @@ class LogScale(Columns):
         """Return d."""
         return d
 
-    def scales(self, scale: Any, d: int) -> Array:
+    def scales(self, scale: Array, d: int) -> Array:
         """Return length scales (d,), those of the chosen columns at a distance s from l."""
         scales = np.array(np.broadcast_to(scale, (d,)), dtype=float)
         scales[self.chosen(d)] *= 2.0

@@ -31,7 +31,7 @@ class MappedKernel(DifferentiableKernel):
         """Return ``m(x)`` of points (..., d), as an array (..., d')."""
 
     @abstractmethod
-    def pull(self, X: Array, bar: Any) -> Array:
+    def pull(self, X: Array, bar: Array) -> Array:
         """Return the gradient with respect to points (..., d) from that of ``m(x)`` (..., d')."""
 
     def sources(self, columns: Ints) -> Ints | None:
@@ -42,7 +42,7 @@ class MappedKernel(DifferentiableKernel):
         """Return the number d' of columns of ``m(x)``, where x has d."""
         return d
 
-    def scales(self, scale: Any, d: int) -> Array:
+    def scales(self, scale: Array, d: int) -> Array:
         """Return length scales (d,) from those of ``m(x)`` (d',); inf where it reads nothing."""
         return scale
 
@@ -75,7 +75,7 @@ class MappedKernel(DifferentiableKernel):
         return self.kernel.diag(self.transform(np.atleast_2d(X)))
 
 
-def _pull_signal(pull: Pull, g: Any, inputs: bool) -> tuple[Any, Any]:
+def _pull_signal(pull: Pull, g: Array, inputs: bool) -> tuple[Any, Any]:
     return pull(g, np.zeros_like(g), inputs)
 
 
@@ -104,19 +104,19 @@ class MappedNode(Node):
         signal, noise, pull = self.child.diagonal(self.kernel.transform(X))
         return signal, noise, partial(_pull, self.kernel, X, pull)
 
-    def places(self, X: Array) -> list[Any]:
+    def places(self, X: Array) -> list[Array]:
         return self.child.places(self.kernel.transform(X))
 
     def inputs(self, columns: Ints) -> Ints:
         return columns if self.kernel.sources(columns) is None else columns[:0]
 
-    def inside(self, columns: Any) -> list[tuple[Any, Any]]:
+    def inside(self, columns: Ints | None) -> list[tuple[Node, Ints | None]]:
         return [(self.child, None if columns is None else self.kernel.sources(columns))]
 
     def free(self) -> list[tuple[str, int]]:
         return own_sizes(self.kernel)
 
-    def scales(self, d: int) -> list[Any]:
+    def scales(self, d: int) -> list[Array]:
         return [self.kernel.scales(scale, d) for scale in self.child.scales(self.kernel.width(d))]
 
 

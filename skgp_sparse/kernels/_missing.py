@@ -10,6 +10,7 @@ What a missing value would have told varies from row to row. Its row has noise Î
 that, which is on the diagonal as that of a `WhiteKernel` is.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral
 from typing import Any, Literal
@@ -26,8 +27,9 @@ from ._levels import CORRELATION, agreement
 from ._mapped import MappedKernel, MappedNode
 from ._nodes import columns_read
 from ._registry import node
-from ._rules import Array, Bools, Pull, Scalars
+from ._rules import Array, Bools, Ints, Pull, Scalars
 
+PullFactor = Callable[[Array], Array]  # from H = G * K to slopes of all columns
 _OTHERS = 0.5  # correlation of missing values in columns where training had none
 
 
@@ -107,8 +109,8 @@ class Missing(MappedKernel):
         neutral_bounds: tuple[float, float] | Literal["fixed"] = (0.05, 20.0),
         noise: npt.ArrayLike | None = 0.0,
         noise_bounds: tuple[float, float] | Literal["fixed"] = (1e-5, 1e2),
-        columns: Any = "auto",
-        units: npt.ArrayLike | None = None,
+        columns: Literal["auto"] | Sequence[int] = "auto",
+        units: tuple[Array, Array] | None = None,
     ) -> None:
         self.kernel = kernel
         self.correlation = correlation
@@ -186,11 +188,11 @@ class Missing(MappedKernel):
         values[columns] += std[columns] * np.log(self._current("neutral"))
         return np.where(missing, values, X)
 
-    def pull(self, X: Array, bar: Any) -> Array:
+    def pull(self, X: Array, bar: Array) -> Array:
         """Return the gradient with respect to the values that are there, 0 of others."""
         return np.where(np.isnan(X), 0.0, bar)
 
-    def missing_columns(self) -> Any:
+    def missing_columns(self) -> list[int]:
         """Return the numbers of the columns with missing values, once they are known."""
         if isinstance(self.columns, str) and self.columns == "auto":
             return []
@@ -202,7 +204,7 @@ class Missing(MappedKernel):
             )
         return [*map(int, self.columns)]
 
-    def factor(self, X: Array, Z: Array) -> tuple[Any, Pull | None]:
+    def factor(self, X: Array, Z: Array) -> tuple[Scalars, PullFactor | None]:
         """Return the product of correlations, 1 where nothing is missing, and its pullback.
 
         The pullback is that of `agreement`, for all columns.
@@ -215,13 +217,13 @@ class Missing(MappedKernel):
         K, pull = agreement(a[..., used], b[..., used], -np.log(self.rho(len(used))[used]))
         return K, partial(_pull_used, used, pull)
 
-    def rho(self, d: int) -> Any:
+    def rho(self, d: int) -> Array:
         """Return the correlations of d columns."""
         rho = np.full(d, _OTHERS)
         rho[self._columns_of(d)] = self._current("correlation")
         return rho
 
-    def _columns_of(self, d: int) -> Any:
+    def _columns_of(self, d: int) -> list[int]:
         columns = self.missing_columns()
         if max(columns, default=0) >= d:
             raise ValueError(
@@ -230,7 +232,9 @@ class Missing(MappedKernel):
             )
         return columns
 
-    def own_gradient(self, slopes: Any, *bars: Any, of_noise: Any = 0.0) -> Any:
+    def own_gradient(
+        self, slopes: Array, *bars: tuple[Array, Scalars], of_noise: Scalars = 0.0
+    ) -> Array:
         """Return the gradient with respect to the own hyperparameters that are free.
 
         Parameters
@@ -258,27 +262,27 @@ class Missing(MappedKernel):
         """Return whether neutral values are free."""
         return not isinstance(self.neutral_bounds, str) and len(self.missing_columns()) > 0
 
-    def _units(self, d: int) -> Any:
+    def _units(self, d: int) -> tuple[Array, Array]:
         return (np.zeros(d), np.ones(d)) if self.units is None else self.units
 
 
-def _columns_of_any(missing: Bools) -> Any:
+def _columns_of_any(missing: Bools) -> Bools:
     """Whether a column (d,) lacks a value in any of the rows (..., n, d)."""
     return np.any(missing, axis=tuple(range(missing.ndim - 1)))
 
 
-def _pull_used(used: Bools, pull: Pull, H: Any) -> Any:
+def _pull_used(used: Bools, pull: PullFactor, H: Array) -> Array:
     """Slopes (d,) of all columns, which are 0 where nothing is missing."""
     slopes = np.zeros(len(used))
     slopes[used] = pull(H)
     return slopes
 
 
-def _listed(values: Any) -> Any:
+def _listed(values: Array) -> str:
     return ", ".join(f"{one:.3g}" for one in values)
 
 
-def missing_parts(kernel: Kernel, d: int) -> Any:
+def missing_parts(kernel: Kernel, d: int) -> list[tuple[Missing, Ints]]:
     """Return the `Missing` parts of a kernel, and the columns of each.
 
     Parameters
@@ -295,7 +299,7 @@ def missing_parts(kernel: Kernel, d: int) -> Any:
     return [
         (part.kernel, columns)
         for part, columns in node(kernel).walk(np.arange(d))
-        if isinstance(part, MissingNode)
+        if isinstance(part, MissingNode) and columns is not None
     ]
 
 
@@ -315,7 +319,7 @@ def has_missing(kernel: Kernel) -> bool:
     return isinstance(kernel, Missing) or any(isinstance(part, Missing) for part in parts)
 
 
-def bare(kernel: Kernel, d: int) -> Any:
+def bare(kernel: Kernel, d: int) -> Bools:
     """Return which of d columns a kernel sees without a `Missing` around it.
 
     Parameters
@@ -331,7 +335,7 @@ def bare(kernel: Kernel, d: int) -> Any:
     return np.isin(np.arange(d), columns_read(node(kernel), np.arange(d), stop=MissingNode))
 
 
-def with_missing(kernel: Kernel, d: int, lacks: Any, mean: Any, std: Any) -> Kernel:
+def with_missing(kernel: Kernel, d: int, is_missing: Bools, mean: Array, std: Array) -> Kernel:
     """Return a kernel whose parts know in which columns values are missing.
 
     Parameters
@@ -340,7 +344,7 @@ def with_missing(kernel: Kernel, d: int, lacks: Any, mean: Any, std: Any) -> Ker
         Kernel expression, of which the caller has the only copy.
     d : int
         Number of input columns.
-    lacks : ndarray of shape (d,) of bool
+    is_missing : ndarray of shape (d,) of bool
         Whether a column has missing values in training.
     mean, std : ndarray of shape (d,)
         Of the values that are there.
@@ -354,7 +358,7 @@ def with_missing(kernel: Kernel, d: int, lacks: Any, mean: Any, std: Any) -> Ker
         if part.units is None:
             part.units = mean[columns], std[columns]
         if isinstance(part.columns, str):
-            part.columns = np.flatnonzero(lacks[columns]).tolist()
+            part.columns = np.flatnonzero(is_missing[columns]).tolist()
             size = len(part.columns)
             part.correlation = np.full(size, part.correlation) if size else part.correlation
     return kernel
@@ -379,7 +383,7 @@ class MissingNode(MappedNode):
     def linearize_stack(self, P: Array) -> tuple[Scalars, Pull]:
         return self._times_factor(P, P, *self.child.linearize_stack(self.kernel.transform(P)))
 
-    def _times_factor(self, X: Array, Z: Array, K: Any, pull: Pull) -> tuple[Scalars, Pull]:
+    def _times_factor(self, X: Array, Z: Array, K: Scalars, pull: Pull) -> tuple[Scalars, Pull]:
         factor, pull_factor = self.kernel.factor(X, Z)
         value = K if pull_factor is None else applied(np.multiply, K, factor)
         return value, partial(_pull, self.kernel, X, Z, value, factor, pull_factor, pull)
@@ -390,7 +394,7 @@ class MissingNode(MappedNode):
             noise = noise + self.kernel.own_noise(X)
         return signal, noise, partial(_pull_diag, self.kernel, X, pull)
 
-    def places(self, X: Array) -> list[Any]:
+    def places(self, X: Array) -> list[Array]:
         return [*super().places(X), np.isnan(X) * np.sqrt(-np.log(self.kernel.rho(X.shape[1])))]
 
 
@@ -398,15 +402,15 @@ def _pull(
     kernel: Missing,
     X: Array,
     Z: Array,
-    value: Any,
-    factor: Any,
-    pull_factor: Pull | None,
+    value: Scalars,
+    factor: Scalars,
+    pull_factor: PullFactor | None,
     pull: Pull,
-    G: Any,
+    G: Array,
     inputs: bool,
 ) -> tuple[Any, Any]:
-    slopes: Any = np.zeros(X.shape[-1])
-    bars: list[Any] = []
+    slopes: Array = np.zeros(X.shape[-1])
+    bars: list[tuple[Array, Scalars]] = []
     learns = pull_factor is not None and kernel.learns_neutral()
     if pull_factor is not None:
         slopes = pull_factor(applied(np.multiply, G, value))
@@ -423,7 +427,7 @@ def _pull(
 
 
 def _pull_diag(
-    kernel: Missing, X: Array, pull: Pull, g_signal: Any, g_noise: Any, inputs: bool
+    kernel: Missing, X: Array, pull: Pull, g_signal: Array, g_noise: Scalars, inputs: bool
 ) -> tuple[Any, Any]:
     learns = kernel.learns_neutral() and np.isnan(X).any()
     theta_bar, bar = pull(g_signal, g_noise, inputs or learns)
@@ -434,7 +438,7 @@ def _pull_diag(
 
 
 def _joined(
-    kernel: Missing, points: Array, theta_bar: Array, own: Array, bar: Any, inputs: bool
+    kernel: Missing, points: Array, theta_bar: Array, own: Array, bar: Scalars, inputs: bool
 ) -> tuple[Any, Any]:
     theta_bar = np.concatenate([theta_bar, own])
-    return theta_bar, kernel.pull(points, bar) if inputs and np.ndim(bar) else 0.0
+    return theta_bar, kernel.pull(points, np.asarray(bar)) if inputs and np.ndim(bar) else 0.0

@@ -37,7 +37,7 @@ class Node(ABC):
         (n, m) arrays that `linearize` keeps alive beside those of its children.
     """
 
-    children: tuple[Any, ...] = ()
+    children: "tuple[Node, ...]" = ()
     differentiable: bool = True
     noisy: bool = False
     white: bool = False
@@ -71,11 +71,13 @@ class Node(ABC):
         """Return the columns that this node itself reads, of those that it gets."""
         return columns[:0]
 
-    def inside(self, columns: Any) -> list[tuple[Any, Any]]:
+    def inside(self, columns: Ints | None) -> "list[tuple[Node, Ints | None]]":
         """Return the children, each with the columns that it gets; None where a map mixes them."""
         return [(child, columns) for child in self.children]
 
-    def walk(self, columns: Any, stop: Any = ()) -> list[tuple[Any, Any]]:
+    def walk(
+        self, columns: Ints | None, stop: "type[Node] | tuple[type[Node], ...]" = ()
+    ) -> "list[tuple[Node, Ints | None]]":
         """Return all nodes in the order of theta, each with the columns that it gets.
 
         Nodes of the classes `stop` are not entered.
@@ -88,7 +90,7 @@ class Node(ABC):
         """Return names and sizes of free hyperparameters of this kernel, without those inside."""
         return [] if self.children else free(self.kernel)
 
-    def scales(self, d: int) -> list[Any]:
+    def scales(self, d: int) -> list[Array]:
         """Return the length scales (d,) of every leaf that has some; inf where it reads nothing."""
         if self.children:
             return [scale for child in self.children for scale in child.scales(d)]
@@ -96,7 +98,7 @@ class Node(ABC):
             return []
         return [np.broadcast_to(np.asarray(self.kernel.length_scale, float), (d,))]
 
-    def places(self, X: Array) -> list[Any]:
+    def places(self, X: Array) -> list[Array]:
         """Return inputs (n, d) of every leaf in units of its length scales; hours on a clock."""
         if self.children:
             return [places for child in self.children for places in child.places(X)]
@@ -109,7 +111,7 @@ class Node(ABC):
         return [np.cos(angle) / scale, np.sin(angle) / scale]
 
 
-def columns_read(tree: Node, columns: Ints, stop: Any = ()) -> Ints:
+def columns_read(tree: Node, columns: Ints, stop: type[Node] | tuple[type[Node], ...] = ()) -> Ints:
     """Return the columns that matter to a node or to those inside, of those that it gets."""
     pairs = tree.walk(columns, stop)
     parts = [part.inputs(own) for part, own in pairs if own is not None]
@@ -142,13 +144,13 @@ class Leaf(Node):
         return columns if self.arrays else columns[:0]  # none of a number
 
 
-def _pull_leaf(kernel: Kernel, pull: Pull, G: Any, inputs: bool) -> tuple[Any, Any]:
+def _pull_leaf(kernel: Kernel, pull: Pull, G: Array, inputs: bool) -> tuple[Any, Any]:
     gradients, bar = pull(G, inputs)
     return assemble(kernel, gradients), bar if inputs else 0.0
 
 
 def _pull_leaf_diag(
-    kernel: Kernel, pull: Pull, g_signal: Any, g_noise: Any, inputs: bool
+    kernel: Kernel, pull: Pull, g_signal: Array, g_noise: Scalars, inputs: bool
 ) -> tuple[Any, Any]:
     return _pull_leaf(kernel, pull, g_signal, inputs)
 
@@ -170,9 +172,9 @@ class White(Node):
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         return 0.0, float(self.kernel.noise_level), self._pull_diag
 
-    def _pull_cross(self, G: Any, inputs: bool) -> tuple[Any, Any]:
+    def _pull_cross(self, G: Array, inputs: bool) -> tuple[Any, Any]:
         return assemble(self.kernel, {}), 0.0
 
-    def _pull_diag(self, g_signal: Any, g_noise: Any, inputs: bool) -> tuple[Any, Any]:
+    def _pull_diag(self, g_signal: Array, g_noise: Scalars, inputs: bool) -> tuple[Any, Any]:
         slope = float(self.kernel.noise_level) * np.sum(g_noise)
         return assemble(self.kernel, {"noise_level": slope}), 0.0

@@ -19,10 +19,10 @@ from sklearn.gaussian_process.kernels import Kernel
 from ._categorical import Categorical
 from ._levels import as_codes
 from ._mapped import MappedNode
-from ._missing import MissingNode
-from ._nodes import Leaf, columns_read
+from ._missing import Missing, MissingNode
+from ._nodes import Leaf, Node, columns_read
 from ._registry import node
-from ._rules import Array
+from ._rules import Array, Scalars
 from ._sklearn_kernels.composites import SumNode, _Pair
 from ._sklearn_kernels.formulas import LengthScaleRule, length_scale
 
@@ -31,7 +31,7 @@ _FAR_IN_LENGTH_SCALES = (
 )
 _LARGEST_WEIGHT = 300.0  # the sum of -log ρ, from which a factor may be too small to be changed
 
-Replace = Callable[[int, Array], Any]  # (column, its other values (n,)) -> matrix
+Replace = Callable[[int, Array], Scalars]  # (column, its other values (n,)) -> matrix
 
 
 def replacing(kernel: Kernel, X: Array, Z: Array) -> Replace:
@@ -55,7 +55,7 @@ def replacing(kernel: Kernel, X: Array, Z: Array) -> Replace:
     return _replacing(node(kernel), X, Z)[1]
 
 
-def _replacing(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
+def _replacing(part: Node, X: Array, Z: Array) -> tuple[Scalars, Replace]:
     """Return ``k(X, Z)`` of a node, and the function that replaces a column.
 
     That function returns the very same matrix where the node does not see the column, and a new one
@@ -66,16 +66,17 @@ def _replacing(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
         return _of_pair(part, X, Z)
     if isinstance(part, MappedNode) and part.kernel.sources(np.arange(d)) is not None:
         return _of_map(part, X, Z)
-    value, is_leaf = part.evaluate(X, Z), isinstance(part, Leaf)
-    if is_leaf and type(part.kernel) is Categorical and not part.kernel.has_points():
-        if part.kernel.weights(d).sum() < _LARGEST_WEIGHT:
-            return value, _of_levels(part.kernel, X, Z, value)
-    if is_leaf and isinstance(part.rule, LengthScaleRule) and d > 1:
-        return value, _of_distances(part, X, Z)
+    value = part.evaluate(X, Z)
+    if isinstance(part, Leaf):
+        if type(part.kernel) is Categorical and not part.kernel.has_points():
+            if part.kernel.weights(d).sum() < _LARGEST_WEIGHT:
+                return value, _of_levels(part.kernel, X, Z, value)
+        if isinstance(part.rule, LengthScaleRule) and d > 1:
+            return value, _of_distances(part.kernel, part.rule, X, Z)
     return value, partial(_anew, part, X, Z, value)
 
 
-def _anew(part: Any, X: Array, Z: Array, value: Any, j: int, values: Array) -> Any:
+def _anew(part: Node, X: Array, Z: Array, value: Scalars, j: int, values: Array) -> Scalars:
     is_read = j in columns_read(part, np.arange(X.shape[1]))
     return part.evaluate(_with(X, j, values), Z) if is_read else value
 
@@ -87,14 +88,14 @@ def _with(X: Array, j: int, values: Array) -> Array:
     return X
 
 
-def _of_pair(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
+def _of_pair(part: _Pair, X: Array, Z: Array) -> tuple[Scalars, Replace]:
     combine = np.add if isinstance(part, SumNode) else np.multiply
     children = [_replacing(child, X, Z) for child in part.children]
-    own = [value for value, _ in children]
+    own: list[Any] = [value for value, _ in children]
     together = combine(*own)
 
-    def replace(j: int, values: Array) -> Any:
-        new = [replace(j, values) for _, replace in children]
+    def replace(j: int, values: Array) -> Scalars:
+        new: list[Any] = [replace(j, values) for _, replace in children]
         changed = [one for one, before in zip(new, own) if one is not before]
         if not changed:
             return together
@@ -104,11 +105,11 @@ def _of_pair(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
     return together, replace
 
 
-def _of_map(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
+def _of_map(part: MappedNode, X: Array, Z: Array) -> tuple[Scalars, Replace]:
     kernel, sources = part.kernel, part.kernel.sources(np.arange(X.shape[1]))
     value, replace_transformed = _replacing(part.child, kernel.transform(X), kernel.transform(Z))
 
-    def replace(j: int, values: Array) -> Any:
+    def replace(j: int, values: Array) -> Scalars:
         (places,) = np.nonzero(sources == j)
         if not len(places):
             return value
@@ -122,13 +123,13 @@ def _of_map(part: Any, X: Array, Z: Array) -> tuple[Any, Replace]:
 
 
 def _with_missing(
-    kernel: Any, X: Array, Z: Array, value: Any, replace: Replace
+    kernel: Missing, X: Array, Z: Array, value: Scalars, replace: Replace
 ) -> tuple[Any, Replace]:
     """Return the same times the factor of `Missing`."""
     factor = kernel.factor(X, Z)[0]
     product = value * factor
 
-    def replace_missing(j: int, values: Array) -> Any:
+    def replace_missing(j: int, values: Array) -> Scalars:
         new, missing = replace(j, values), np.isnan(values)
         if np.array_equal(np.isnan(X[:, j]), missing):
             return product if new is value else np.multiply(new, factor)
@@ -137,11 +138,11 @@ def _with_missing(
     return product, replace_missing
 
 
-def _of_levels(kernel: Any, X: Array, Z: Array, value: Any) -> Replace:
+def _of_levels(kernel: Categorical, X: Array, Z: Array, value: Scalars) -> Replace:
     before, w = kernel.codes(X), kernel.weights(X.shape[1])
     places = [np.unique(codes, return_inverse=True) for codes in kernel.codes(Z).T]
 
-    def replace(j: int, values: Array) -> Any:
+    def replace(j: int, values: Array) -> Scalars:
         levels, of_level = places[j]
         gained = (as_codes(values)[:, None] == levels).astype(float)
         gained -= before[:, j, None] == levels
@@ -152,19 +153,19 @@ def _of_levels(kernel: Any, X: Array, Z: Array, value: Any) -> Replace:
     return replace
 
 
-def _of_distances(part: Any, X: Array, Z: Array) -> Replace:
-    scale, centre = length_scale(part.kernel, X.shape[1]), np.median(Z, axis=0)
+def _of_distances(kernel: Kernel, rule: LengthScaleRule, X: Array, Z: Array) -> Replace:
+    scale, centre = length_scale(kernel, X.shape[1]), np.median(Z, axis=0)
     x, z = (X - centre) / scale, (Z - centre) / scale
     half = x @ z.T - 0.5 * (np.sum(x**2, axis=1)[:, None] + np.sum(z**2, axis=1))
     are_near = max(np.abs(x).max(), np.abs(z).max()) < _FAR_IN_LENGTH_SCALES
 
-    def replace(j: int, values: Array) -> Any:
+    def replace(j: int, values: Array) -> Scalars:
         before, after = x[:, j], (values - centre[j]) / scale[j]
         if not (are_near and np.abs(after).max() < _FAR_IN_LENGTH_SCALES):
-            return part.evaluate(_with(X, j, values), Z)
+            return rule.evaluate(kernel, _with(X, j, values), Z)
         rows = np.column_stack([after - before, 0.5 * (before**2 - after**2)])
         moved = rows @ np.stack([z[:, j], np.ones(len(z))])
         moved += half
-        return part.rule.profile(np.clip(moved, -part.rule.far, 0.0, out=moved))[0]
+        return rule.profile(np.clip(moved, -rule.far, 0.0, out=moved))[0]
 
     return replace

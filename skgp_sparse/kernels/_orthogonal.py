@@ -74,7 +74,7 @@ class OrthogonalAdditive(DifferentiableKernel):
         length_scale_bounds: tuple[float, float] | Literal["fixed"] = (1e-2, 1e3),
         variances: npt.ArrayLike | None = 1.0,
         variances_bounds: tuple[float, float] | Literal["fixed"] = (1e-6, 1e4),
-        units: Any = None,
+        units: tuple[Array, Array] | None = None,
     ) -> None:
         self.order = order
         self.length_scale = length_scale
@@ -97,12 +97,12 @@ class OrthogonalAdditive(DifferentiableKernel):
         sums = symmetric_sums([one.diag(X) for one in self.factors(X)], self.order)
         return self.of_orders() @ sums, partial(_pull_diag, self, X, sums)
 
-    def of_orders(self) -> Any:
+    def of_orders(self) -> Array:
         """Return the variances (order + 1,)."""
         self.check_order()
         return np.broadcast_to(np.asarray(self.variances, dtype=float), self.order + 1)
 
-    def factors(self, X: Array) -> Any:
+    def factors(self, X: Array) -> "list[ColumnFactor]":
         """Return the `ColumnFactor` of every column of inputs (n, d)."""
         d = X.shape[1]
         mean, std = (np.zeros(d), np.ones(d)) if self.units is None else self.units
@@ -117,7 +117,7 @@ class OrthogonalAdditive(DifferentiableKernel):
             )
 
 
-def with_units(kernel: Kernel, d: int, mean: Any, std: Any) -> Kernel:
+def with_units(kernel: Kernel, d: int, mean: Array, std: Array) -> Kernel:
     """Return a kernel whose `OrthogonalAdditive` parts know how columns are distributed.
 
     Parameters
@@ -230,7 +230,7 @@ def others_of(sums: Array, factor: Array, variances: Array) -> Array:
 
 
 def _pull(
-    kernel: OrthogonalAdditive, X: Array, Z: Array, sums: Array, G: Any, inputs: bool
+    kernel: OrthogonalAdditive, X: Array, Z: Array, sums: Array, G: Array, inputs: bool
 ) -> tuple[Any, Any]:
     v, slopes, Z_bar = kernel.of_orders(), [], np.zeros(Z.shape)
     for j, factor in enumerate(kernel.factors(X)):
@@ -243,7 +243,7 @@ def _pull(
 
 
 def _pull_diag(
-    kernel: OrthogonalAdditive, X: Array, sums: Array, g: Any, inputs: bool
+    kernel: OrthogonalAdditive, X: Array, sums: Array, g: Array, inputs: bool
 ) -> tuple[Any, Any]:
     v, slopes, X_bar = kernel.of_orders(), [], np.zeros(X.shape)
     for j, factor in enumerate(kernel.factors(X)):
@@ -254,6 +254,6 @@ def _pull_diag(
     return _gradients(kernel, slopes, v * (sums @ g)), X_bar if inputs else 0.0
 
 
-def _gradients(kernel: OrthogonalAdditive, slopes: Any, of_orders: Array) -> dict[str, Any]:
+def _gradients(kernel: OrthogonalAdditive, slopes: list[Any], of_orders: Array) -> dict[str, Any]:
     of_scale = np.array(slopes) if np.ndim(kernel.length_scale) else np.sum(slopes)
     return {"length_scale": of_scale, "variances": of_orders}

@@ -25,7 +25,7 @@ from ._rules import KernelRule
 _BUILDERS: dict[type, Callable[[Any], Node]] = {}
 
 
-def node(kernel: Kernel) -> Any:
+def node(kernel: Kernel) -> Node:
     """Return the node of `kernel`, or that of kernels without a rule."""
     build = _BUILDERS.get(type(kernel))
     if build is not None:
@@ -33,7 +33,7 @@ def node(kernel: Kernel) -> Any:
     return kernel.as_node() if isinstance(kernel, DifferentiableKernel) else Opaque(kernel)
 
 
-def add_builder(kernel_class: type, build: Callable[[Any], Any]) -> None:
+def add_builder(kernel_class: type, build: Callable[[Any], Node]) -> None:
     """Let ``build(kernel)`` make the nodes of `kernel_class`."""
     _BUILDERS[kernel_class] = build
 
@@ -122,7 +122,9 @@ def _with_rule(rule: KernelRule, kernel: Kernel) -> Any:
     return _registered, (type(kernel), rule, make, arguments), *state
 
 
-def _registered(kernel_class: type, rule: KernelRule, make: Any, arguments: Any) -> Any:
+def _registered(
+    kernel_class: type, rule: KernelRule, make: Callable[..., Kernel], arguments: tuple[Any, ...]
+) -> Kernel:
     """Return a kernel whose class has its rule from now on."""
     if kernel_class not in _BUILDERS:  # it is there where a kernel is copied
         register(kernel_class, rule)

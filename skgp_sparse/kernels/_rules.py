@@ -152,7 +152,7 @@ def linearize_each(linearize: Callable[..., tuple[Scalars, Pull]], P: Array) -> 
     return np.array([np.broadcast_to(K, shape) for K in values]), partial(_pull_each, pulls)
 
 
-def _pull_each(pulls: Any, G: Any, inputs: bool) -> tuple[Any, Any]:
+def _pull_each(pulls: tuple[Pull, ...], G: Array, inputs: bool) -> tuple[Any, Any]:
     """Gradients of one set after the other; both arguments are the same points."""
     gradients, bars = zip(*(pull(of_one, inputs) for pull, of_one in zip(pulls, G)))
     if isinstance(gradients[0], dict):
@@ -169,12 +169,12 @@ def constant_diag(value: float) -> tuple[float, Pull]:
     return value, no_gradient
 
 
-def no_gradient(g: Any, inputs: bool) -> tuple[dict[str, Any], float]:
+def no_gradient(g: Array, inputs: bool) -> tuple[dict[str, Any], float]:
     """Pullback of a value that depends on nothing."""
     return {}, 0.0
 
 
-def full(value: Any, shape: tuple[int, ...]) -> Array:
+def full(value: Scalars, shape: tuple[int, ...]) -> Array:
     """Return an array of a shape, from one or from the number that all entries have."""
     if np.ndim(value) == 0:
         return np.full(shape, float(value))

@@ -50,14 +50,14 @@ class Factor(NamedTuple):
         """Return ``radius(u)`` for uniform numbers u."""
         return _RADII[type(self.kernel)](self.kernel, level)
 
-    def frequencies(self, normal: Array, level: Array) -> Any:
+    def frequencies(self, normal: Array, level: Array) -> Array:
         """Return frequencies (k, d) of draws ``e`` (k, d) and ``u`` (k,)."""
         frequencies, own = np.zeros_like(normal), self.columns(normal.shape[1])
         scaled = normal[:, own] / self.kernel.length_scale
         frequencies[:, own] = self.radii(level)[:, None] * scaled
         return frequencies
 
-    def pull(self, normal: Array, level: Array, bar: Any) -> Array:
+    def pull(self, normal: Array, level: Array, bar: Array) -> Array:
         """Return the gradient with respect to the hyperparameters from `bar` (k, d)."""
         kernel, own = self.kernel, self.columns(normal.shape[1])
         direction = bar[:, own] * normal[:, own] / kernel.length_scale  # sums to that of the radius
@@ -79,7 +79,7 @@ class Term(NamedTuple):
         """Return the product of the constants."""
         return float(np.prod([one.kernel.constant_value for one in self.constants]))
 
-    def frequencies(self, normal: Array, level: Array) -> Any:
+    def frequencies(self, normal: Array, level: Array) -> Array:
         """Return frequencies (k, d) of draws (k, ., d) and (k, .), one for each factor at least."""
         parts = (
             factor.frequencies(normal[:, j], level[:, j]) for j, factor in enumerate(self.factors)
@@ -87,7 +87,7 @@ class Term(NamedTuple):
         return sum(parts, start=np.zeros_like(normal[:, 0]))
 
     def pull(
-        self, normal: Array, level: Array, bar: Any, log_variance_bar: float, theta_bar: Array
+        self, normal: Array, level: Array, bar: Array, log_variance_bar: float, theta_bar: Array
     ) -> None:
         """Add the gradient with respect to the hyperparameters to `theta_bar`."""
         for one in self.constants:
@@ -153,7 +153,7 @@ def _of_columns(kernel: Kernel, start: int) -> list[Term]:
     ]
 
 
-def _around(kernel: Kernel, factor: Any) -> Factor:
+def _around(kernel: Kernel, factor: Factor) -> Factor:
     return factor._replace(around=(kernel, *factor.around))
 
 
@@ -169,7 +169,7 @@ def _factor(kernel: Kernel, start: int) -> Factor:
     return Factor(kernel, slice(start, start + kernel.n_dims))
 
 
-def _joined(terms: Any) -> Term:
+def _joined(terms: tuple[Term, ...]) -> Term:
     """The product of terms."""
     return Term(*(sum(parts, start=()) for parts in zip(*terms)))
 

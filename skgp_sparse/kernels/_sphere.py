@@ -1,6 +1,6 @@
 """A kernel of places on a sphere."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse._ground.plain_text import as_text
 
 from ._mapped import MappedKernel
+from ._nodes import Node
 from ._registry import node
 from ._rules import Array, Ints
 from ._theta import free
@@ -57,7 +58,7 @@ class Sphere(MappedKernel):
         points = cosine * np.cos(longitude), cosine * np.sin(longitude), np.sin(latitude)
         return np.stack(points, axis=-1)
 
-    def pull(self, X: Array, bar: Any) -> Array:
+    def pull(self, X: Array, bar: Array) -> Array:
         """Return the gradient with respect to longitude and latitude, per degree."""
         x, y, z = np.moveaxis(self.transform(X), -1, 0)
         longitude = _DEGREE * X[..., 0]
@@ -85,12 +86,12 @@ class Sphere(MappedKernel):
             )
         return 3
 
-    def scales(self, scale: Any, d: int) -> Array:
+    def scales(self, scale: Array, d: int) -> Array:
         """Return length scales (2,) in degrees, as at the equator."""
         return np.full(2, np.min(scale) / _DEGREE)
 
 
-def spheres(kernel: Kernel, d: int) -> list[tuple[Any, Ints]]:
+def spheres(kernel: Kernel, d: int) -> list[tuple[Node, Ints]]:
     """Return the nodes of all `Sphere` parts of a kernel, each with the two columns that it sees.
 
     Parameters
@@ -139,7 +140,7 @@ def theta_of_spread(kernel: Kernel, X: Array) -> Array | None:
     return None if is_same else np.clip(own.theta, *np.reshape(own.bounds, (-1, 2)).T)
 
 
-def _is_of_sklearn(kernel: Any) -> bool:
+def _is_of_sklearn(kernel: Kernel) -> bool:
     """Return whether a leaf has a length scale that is free and 1.0, and no period."""
     is_free = "length_scale" in dict(free(kernel)) and not hasattr(kernel, "periodicity")
     return is_free and bool(np.all(np.asarray(kernel.length_scale) == _OF_SKLEARN))

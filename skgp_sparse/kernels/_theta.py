@@ -9,6 +9,7 @@ from functools import cache, singledispatch
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel, Product, Sum
 
 from ._rules import Array
@@ -42,7 +43,7 @@ def free(kernel: Kernel) -> list[tuple[str, int]]:
     return [(name, size_of(getattr(kernel, name))) for name in are_free]
 
 
-def size_of(value: Any) -> int:
+def size_of(value: npt.ArrayLike) -> int:
     """Return the number of elements of a hyperparameter."""
     return 1 if isinstance(value, float) else np.size(value)
 
@@ -57,7 +58,7 @@ def moved(kernel: Kernel, theta: Array) -> Kernel:
     return _moved(kernel, theta)[0]
 
 
-def _moved(kernel: Kernel, theta: Array) -> tuple[Any, Array]:
+def _moved(kernel: Kernel, theta: Array) -> tuple[Kernel, Array]:
     """Return a kernel at the first of some numbers, and the others."""
     kind = type(kernel)
     if kind in (Sum, Product):

@@ -14,10 +14,12 @@ predictions from these. The site of a row is a Gaussian function of ``f`` that r
 likelihood of your own is best a subclass of `Binary` if it is a sigmoid, or of `LogConcave`, which
 integrates numerically (``_log_concave.py``); `expect` helps with its other methods.
 
-``_binary.py``, ``_softmax.py``, ``_each_class.py``
-    Labels of two classes, and of several.
-``_counts.py``, ``_gamma.py``, ``_student_t.py``, ``_censored.py``
-    Counts, positive numbers, numbers with outliers, and censored numbers.
+``_binary.py``, ``_softmax.py``, ``_each_class.py``, ``_ordinal.py``
+    Labels of two classes, of several, and of several in an order.
+``_counts.py``, ``_gamma.py``, ``_log_normal.py``, ``_student_t.py``, ``_censored.py``
+    Counts, positive numbers (two distributions), numbers with outliers, and censored numbers.
+``_proportions.py``
+    Proportions: successes of trials, and numbers between 0 and 1.
 ``_parametric.py``, ``_location_scale.py``
     Parameters: their check, those that are learned, the level and the scale.
 ``_special.py``, ``_quantiles.py``, ``_normal_intervals.py``
@@ -30,29 +32,41 @@ from skgp_sparse.likelihoods._censored import Censored
 from skgp_sparse.likelihoods._counts import NegativeBinomial, Poisson
 from skgp_sparse.likelihoods._gamma import Gamma
 from skgp_sparse.likelihoods._log_concave import LogConcave, expect
+from skgp_sparse.likelihoods._log_normal import LogNormal
+from skgp_sparse.likelihoods._ordinal import Ordinal
 from skgp_sparse.likelihoods._parametric import check_parameters as check_parameters
+from skgp_sparse.likelihoods._parametric import warn_outside_bounds as warn_outside_bounds
+from skgp_sparse.likelihoods._proportions import Beta, Binomial
 from skgp_sparse.likelihoods._student_t import StudentT
 
 __all__ = [
+    "Beta",
     "Binary",
+    "Binomial",
     "Censored",
     "Domain",
     "Gamma",
     "Likelihood",
     "LogConcave",
+    "LogNormal",
     "Logit",
     "NegativeBinomial",
+    "Ordinal",
     "Poisson",
     "Probit",
     "StudentT",
     "expect",
 ]
 
-SIGMOIDS = {"probit": Probit, "logit": Logit}  # by the names that a classifier takes
+SIGMOIDS = {"probit": Probit, "logit": Logit}  # by the names that a classifier takes ...
+OF_LABELS = {**SIGMOIDS, "ordinal": Ordinal}  # ... and that of labels which have an order
 BY_NAME = {  # that a regressor takes
     "poisson": Poisson,
     "negative_binomial": NegativeBinomial,
     "gamma": Gamma,
+    "lognormal": LogNormal,
+    "beta": Beta,
+    "binomial": Binomial,
     "student_t": StudentT,
     "censored": Censored,
 }

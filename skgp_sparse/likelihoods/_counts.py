@@ -155,7 +155,7 @@ class NegativeBinomial(_Count):
     def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Any, ...]:
         """`expected`, and the expectation of ``log(1 + e^x)``."""
         sigmoids = special.expected_sigmoids(self._logit(mean), variance)
-        value, *means = self._combined(y, *sigmoids)
+        value, *means = special.of_counts(y, self.size, *sigmoids)
         return value + self._log_binomial(y), *means
 
     def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Any, ...]:
@@ -165,13 +165,7 @@ class NegativeBinomial(_Count):
         return value + power * self._log_binomial(y), *means
 
     def _log_sigmoids(self, x: Array, y: Array) -> tuple[Any, ...]:
-        return self._combined(y, *special.softplus_and_sigmoid(x))
-
-    def _combined(
-        self, y: Array, low: Array, high: Array, up: Array, down: Array, bend: Array
-    ) -> tuple[Any, ...]:
-        value = -y * high - self.size * low
-        return value, y * down - self.size * up, (y + self.size) * bend, low
+        return special.of_counts(y, self.size, *special.softplus_and_sigmoid(x))
 
     def _log_binomial(self, y: Array) -> Array:
         """``log Γ(y + size) - log Γ(size) - log Γ(y + 1)``, whose large parts cancel."""

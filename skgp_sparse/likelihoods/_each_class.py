@@ -1,6 +1,6 @@
 """Likelihood of labels where a process of each class tells it from all others."""
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -90,7 +90,9 @@ class EachClass(Labels):
         """Labels ±1 of all problems (C, n)."""
         return np.where(np.arange(self.n_classes)[:, None] == y, 1.0, -1.0)
 
-    def _each(self, function: Any, y: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
+    def _each(
+        self, function: Callable[..., tuple[Array, ...]], y: Array, mean: Array, variance: Array
+    ) -> tuple[Array, ...]:
         """Arrays (C, n) that a function of a binary problem returns, for all problems."""
         columns = function(self._of_problems(y).ravel(), mean.ravel(), variance.ravel())
         return tuple(column.reshape(mean.shape) for column in columns)

@@ -12,6 +12,8 @@ from skgp_sparse._ground.typing import Array, Limits, Scalars, Triple
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.likelihoods._base import Likelihood
 
+_ROUNDING = 1e-8  # by which the logarithm of a bound may move it
+
 
 def check_parameters(likelihood: Likelihood, name: str) -> None:
     """Raise unless every parameter that has bounds is a number, and its bounds are bounds.
@@ -37,6 +39,30 @@ def check_parameters(likelihood: Likelihood, name: str) -> None:
         )
 
 
+def warn_outside_bounds(likelihood: Likelihood, name: str) -> None:
+    """Warn of each parameter whose value is outside its own bounds, where learning begins.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Its parameters can be used.
+    name : str
+        Of the estimator, for the message.
+    """
+    given = likelihood.get_params(deep=False)
+    for parameter, value in given.items():
+        bounds = given.get(f"{parameter}_bounds")
+        if value is None or bounds is None or isinstance(bounds, str):
+            continue
+        nearest = float(np.clip(value, *bounds))
+        if not np.isclose(value, nearest, rtol=_ROUNDING):
+            warn(
+                f"likelihood__{parameter}={as_text(value)} of {name} is outside "
+                f"likelihood__{parameter}_bounds={as_text(bounds)}. Learning begins at "
+                f"{nearest:g}. Change the value or the bounds, or set the bounds to 'fixed'."
+            )
+
+
 def _check_value(parameter: str, value: Any, may_be_none: bool, is_signed: bool, name: str) -> None:
     is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
     is_good = is_number and np.isfinite(value) and (is_signed or value > 0)
@@ -44,7 +70,7 @@ def _check_value(parameter: str, value: Any, may_be_none: bool, is_signed: bool,
     _require(is_good or (value is None and may_be_none), parameter, name, words, value)
 
 
-def _check_bounds(parameter: str, bounds: Any, is_signed: bool, name: str) -> None:
+def _check_bounds(parameter: str, bounds: object, is_signed: bool, name: str) -> None:
     pair = np.asarray(bounds, dtype=object)
     is_pair = pair.shape == (2,) and all(isinstance(end, Real) for end in pair)
     is_good = is_pair and (is_signed or pair[0] > 0) and pair[0] < pair[1]
@@ -53,7 +79,7 @@ def _check_bounds(parameter: str, bounds: Any, is_signed: bool, name: str) -> No
     _require(is_good, f"{parameter}_bounds", name, words, bounds)
 
 
-def _require(is_good: bool, parameter: str, name: str, words: str, value: Any) -> None:
+def _require(is_good: bool, parameter: str, name: str, words: str, value: object) -> None:
     if not is_good:
         raise ValueError(
             f"The 'likelihood__{parameter}' parameter of {name} must be {words}. Got "
@@ -104,7 +130,7 @@ class Parametric(Likelihood):
     def _coordinate(self, name: str, value: Any) -> Any:
         return value if name in self.may_be_negative else np.log(value)
 
-    def _within(self, name: str, value: Any) -> float:
+    def _within(self, name: str, value: float) -> float:
         """The value, moved into the bounds of the parameter."""
         bounds = getattr(self, f"{name}_bounds")
         return float(value if isinstance(bounds, str) else np.clip(value, *bounds))
@@ -158,8 +184,8 @@ class LevelLikelihood(Parametric):
         return self._slopes(len(slope), level=slope, **self._others(y, slope, power, *means))
 
     def _others(self, y: Array, slope: Array, power: Scalars, *means: Array) -> dict[str, Array]:
-        """Derivatives with respect to the other parameters, by name."""
-        return {}
+        """Derivatives with respect to the other parameters, by name: means in their order."""
+        return dict(zip(self.parameters[1:], means))
 
 
 class LogLink(LevelLikelihood):

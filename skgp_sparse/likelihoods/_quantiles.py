@@ -11,15 +11,17 @@ where ``v`` is the noise. The first form is used where the noise is narrower tha
 where it is wider. Both need a few dozen nodes, however large the counts.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.special import betainc, gammainc, gammaincc, ndtr, ndtri, zeta
 
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import alike, means
-from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.typing import Array, Index, Ints, Scalars
+
+_Given = Callable[[Array, Array, Array], Array]  # (noise, shape, size)
+_OfRows = Callable[[Array, Ints], Array]  # (points, indices of their rows) -> values
 
 _FALL = 34.0  # of the log density of the noise, to where sums go
 _STEPS = 2.4  # of the sums, in widths of the noise
@@ -38,7 +40,7 @@ def count_quantile(q: float, mean: Array, variance: Array, size: float = np.inf)
     """
     quantiles = np.zeros(len(mean))
 
-    def cdf(t: Array, rows: Any) -> Any:
+    def cdf(t: Array, rows: Index) -> Array:
         return _cdf_of_count(t, mean[rows], variance[rows], size)
 
     with np.errstate(all="ignore"):
@@ -59,10 +61,10 @@ def count_quantile(q: float, mean: Array, variance: Array, size: float = np.inf)
 def gamma_quantile(q: float, mean: Array, variance: Array, shape: float) -> Array:
     """Quantiles of gamma observations of this shape, whose mean is ``exp(f)``."""
 
-    def given(v: Any, shape: Any) -> Any:
+    def given(v: Array, shape: Array, size: Array) -> Array:
         return gammainc(shape, shape * np.exp(-v))
 
-    def cdf(t: Array, rows: Any) -> Any:
+    def cdf(t: Array, rows: Index) -> Array:
         shapes = np.full_like(t, shape)
         return _cdf(t - mean[rows], variance[rows], -1.0, shapes, np.inf, given)
 
@@ -71,21 +73,40 @@ def gamma_quantile(q: float, mean: Array, variance: Array, shape: float) -> Arra
         return np.exp(solve_quantile(cdf, q, mean + ndtri(q) * width, width))
 
 
-def _cdf_of_count(t: Array, mean: Array, variance: Array, size: float) -> Any:
+def binomial_quantile(q: float, mean: Array, variance: Array, trials: Array) -> Array:
+    """The smallest shares of trials that those of successes do not exceed with probability `q`.
+
+    At most k trials are successes if the logit of a variable with the distribution
+    ``Beta(k + 1, trials - k)`` is above the latent value.
+    """
+    low, high = np.full(len(mean), -1.0), trials.copy()
+    while len(rows := np.flatnonzero(high - low > 1.0)):
+        k = np.floor(0.5 * (low[rows] + high[rows]))
+        shape, size = k + 1.0, trials[rows] - k
+        distance = np.log(shape / size) - mean[rows]
+        with np.errstate(over="ignore"):
+            reached = _cdf(distance, variance[rows], 1.0, shape, size, _given_beta) >= q
+        high[rows], low[rows] = np.where(reached, k, high[rows]), np.where(reached, low[rows], k)
+    return high / trials
+
+
+def _given_beta(v: Array, shape: Array, size: Array) -> Array:
+    return betainc(size, shape, 1.0 / (1.0 + shape / size * np.exp(v)))
+
+
+def _cdf_of_count(t: Array, mean: Array, variance: Array, size: float) -> Array:
     """``P(Y + 1 <= e^t)``, continued between the integers."""
 
-    def given(v: Any, shape: Any) -> Any:
-        if np.isinf(size):
-            return gammaincc(shape, shape * np.exp(v))
-        return betainc(size, shape, 1.0 / (1.0 + shape / size * np.exp(v)))
+    def given(v: Array, shape: Array, size: Array) -> Array:
+        return gammaincc(shape, shape * np.exp(v))
 
     shape = np.exp(np.minimum(t, np.log(_LARGEST_SHAPE)))
-    return _cdf(t - mean, variance, 1.0, shape, size, given)
+    return _cdf(t - mean, variance, 1.0, shape, size, given if np.isinf(size) else _given_beta)
 
 
 def _cdf(
-    distance: Any, variance: Array, sign: float, shape: Any, size: Any, given: Callable[..., Any]
-) -> Any:
+    distance: Array, variance: Array, sign: float, shape: Array, size: Scalars, given: _Given
+) -> Array:
     """``P(f <= mean + distance + sign noise)``, by the sum over the narrower variable.
 
     The noise is the log of a gamma variable of mean one and this shape, minus the log of another
@@ -93,23 +114,24 @@ def _cdf(
     the observation is not exceeded.
     """
     probability, std = np.empty(len(distance)), np.sqrt(variance)
-    width = np.sqrt(zeta(2.0, shape) + (0.0 if np.isinf(size) else zeta(2.0, size)))
+    size = np.broadcast_to(size, shape.shape)
+    width = np.sqrt(zeta(2.0, shape) + np.where(np.isinf(size), 0.0, zeta(2.0, size)))
     unit = np.minimum(width, _WIDEST)
     long_tail = np.minimum(shape, size) < _SMALLEST_SHAPE
     narrow = np.flatnonzero((std <= unit) | long_tail)
     if len(narrow):
-        u, below = unit[narrow], lambda x, u, a: (given(u * x, a),)
-        by_row = (-distance[narrow] / u, variance[narrow] / u**2, u, shape[narrow])
+        u, below = unit[narrow], lambda x, u, a, b: (given(u * x, a, b),)
+        by_row = (-distance[narrow] / u, variance[narrow] / u**2, u, shape[narrow], size[narrow])
         (probability[narrow],) = expectation(below, *by_row)
     rest = np.flatnonzero((std > unit) & ~long_tail)
-    for part, v, weights in _noise(shape[rest], size, unit[rest]):
+    for part, v, weights in _noise(shape[rest], size[rest], unit[rest]):
         rows = rest[part]
         below = ndtr((distance[rows, None] + sign * v) / std[rows, None])
         probability[rows] = means(weights, below)
     return probability
 
 
-def _noise(shape: Any, size: Any, unit: Any) -> Any:
+def _noise(shape: Array, size: Array, unit: Array) -> Iterator[tuple[Ints, Array, Array]]:
     """Nodes and weights of the noise, for some rows at a time."""
     guess = np.sqrt(2.0 * _FALL * (1.0 / shape + 1.0 / size))
     falls = (-_log_noise(sign * guess, shape, size) for sign in (-1, 1))
@@ -118,19 +140,19 @@ def _noise(shape: Any, size: Any, unit: Any) -> Any:
     first = np.ceil(left / step)
     for rows, number in alike(first + np.ceil(right / step) + 1.0):
         v = step[rows, None] * (np.arange(number) - first[rows, None])
-        weights = np.exp(_log_noise(v, shape[rows, None], size))
+        weights = np.exp(_log_noise(v, shape[rows, None], size[rows, None]))
         yield rows, v, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _log_noise(v: Any, shape: Any, size: Any) -> Any:
+def _log_noise(v: Array, shape: Array, size: Array) -> Array:
     """Log density of the noise, relative to its top at zero."""
     rise = np.expm1(v)
-    if np.isinf(size):
+    if np.isinf(size).any():  # of all rows then
         return shape * (v - rise)
     return shape * v - (shape + size) * np.log1p(shape / (shape + size) * rise)
 
 
-def solve_quantile(cdf: Callable[..., Any], q: float, guess: Array, width: Array) -> Any:
+def solve_quantile(cdf: _OfRows, q: float, guess: Array, width: Array) -> Array:
     """Where increasing functions of all rows have the value `q`.
 
     Parameters
@@ -149,7 +171,7 @@ def solve_quantile(cdf: Callable[..., Any], q: float, guess: Array, width: Array
     """
     target = ndtri(q)
 
-    def excess(t: Array, rows: Any) -> Any:
+    def excess(t: Array, rows: Ints) -> Array:
         """In units in which a normal distribution function is a straight line."""
         p = np.clip(cdf(t, rows), 0.0, 1.0)
         return np.clip(ndtri(p), -_FURTHEST, _FURTHEST) - target
@@ -158,7 +180,7 @@ def solve_quantile(cdf: Callable[..., Any], q: float, guess: Array, width: Array
         return _shrink(excess, *_find_bracket(excess, guess.astype(float), width))
 
 
-def _find_bracket(excess: Callable[..., Any], t: Array, width: Array) -> tuple[Array, ...]:
+def _find_bracket(excess: _OfRows, t: Array, width: Array) -> tuple[Array, ...]:
     """Two points of every row and their excesses, of opposite signs unless it has run off."""
     rows = np.arange(len(t))
     value = excess(t, rows)
@@ -176,7 +198,7 @@ def _find_bracket(excess: Callable[..., Any], t: Array, width: Array) -> tuple[A
     return t, value, other, other_value
 
 
-def _shrink(excess: Callable[..., Any], a: Array, at_a: Array, b: Array, at_b: Array) -> Array:
+def _shrink(excess: _OfRows, a: Array, at_a: Array, b: Array, at_b: Array) -> Array:
     """The Illinois method, with a bisection now and then; overwrites the bracket."""
     active = np.flatnonzero(np.isfinite(b))
     for count in range(_MOST_ITERATIONS):

@@ -14,6 +14,8 @@ _LOG_2PI = np.log(2.0 * np.pi)
 _SERIES_FROM = 16.0
 _OF_GAMMALN = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)  # z^-1, z^-3, ...
 _OF_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)  # z^-2, z^-4, ...
+_OF_TRIGAMMA = tuple(2.0 * (k + 1.0) * c for k, c in enumerate(_OF_DIGAMMA))
+_SHIFT = 7  # of the argument, to where this series serves
 _REACH_IN_STDS = 7.5  # standard deviations, of quadrature
 _TINY = 1e-300
 _STRIP = 0.5 * np.pi  # beyond which exp(-exp(f)) is not bounded
@@ -40,6 +42,14 @@ def digamma_rest(z: Scalars) -> Any:
     z = np.asarray(z, dtype=float)
     parts = lambda z: np.log(z) - digamma(z), lambda z: 0.5 / z + _series(_OF_DIGAMMA, z) / z**2
     return np.piecewise(z, [z < _SERIES_FROM], parts)
+
+
+def trigamma(x: Array) -> Array:
+    """``ψ'(x)`` for x >= 1, to 1e-13: by its series further out, much faster than SciPy's."""
+    total, z = np.zeros_like(x), x + _SHIFT
+    for k in range(_SHIFT):
+        total += 1.0 / (x + k) ** 2
+    return total + (1.0 + 0.5 / z + _series(_OF_TRIGAMMA, z) / z**2) / z
 
 
 def gamma_peak(shape: Scalars) -> Any:
@@ -106,6 +116,13 @@ def expected_sigmoids(mean: Array, variance: Array) -> Any:
         low, up, bend = (scale * part for part in expectation(_sigmoids_over_exp, m + s, s))
         sigmoids[:, is_left] = low, low - m, up, 1.0 - up, bend
     return sigmoids
+
+
+def of_counts(
+    ups: Array, downs: Scalars, low: Array, high: Array, up: Array, down: Array, bend: Array
+) -> tuple[Any, ...]:
+    """``log(s(x)^ups s(-x)^downs)``, its slope and curvature, and ``log(1 + e^x)``."""
+    return -ups * high - downs * low, ups * down - downs * up, (ups + downs) * bend, low
 
 
 def _sigmoids_over_exp(x: Array) -> tuple[Any, ...]:

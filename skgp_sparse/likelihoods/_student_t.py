@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
@@ -126,11 +127,6 @@ class StudentT(LocationScale):
         noise = random_state.standard_t(self.df, size=np.shape(f))
         return self._shifted(f) + self._value("scale") * noise
 
-    def _others(  # type: ignore[override]
-        self, y: Array, slope: Array, power: Scalars, scale: Array, df: Array
-    ) -> dict[str, Array]:
-        return {"scale": scale, "df": df}
-
     def _reach(self) -> float:
         """Half-width of the strip in which ``log p`` is analytic."""
         return self._value("scale") * np.sqrt(self.df)
@@ -221,7 +217,7 @@ def _log_and_share(x: Array) -> tuple[Array, Array]:
     return np.log1p(square), square / (1.0 + square)
 
 
-def _derivative_far_out(z: Any) -> Any:
+def _derivative_far_out(z: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
     """Derivative of the Faddeeva function by its asymptotic series."""
     term = -1j / np.sqrt(np.pi) / z**2
     total = term.copy()

@@ -1,4 +1,6 @@
-"""Labels of classes: one problem, several binary ones, or one with a process for every class.
+"""Labels of classes: one problem, several binary ones, or one for all of them.
+
+The one for all has a process for every class, or one process where classes have an order.
 
 A class of a stream may be announced before its first row comes. Until a problem has rows of two
 kinds, nothing is learned from it: its kernel is the initial one.
@@ -15,12 +17,14 @@ from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.explain import multiclass
 from skgp_sparse.explain.label_view import LabelView
+from skgp_sparse.explain.multiclass import InOrder
 from skgp_sparse.explain.views import TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
+from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
 from skgp_sparse.likelihoods._softmax import Softmax
 from skgp_sparse.observations import shared_classes
-from skgp_sparse.observations.site_observations import SiteObservations
+from skgp_sparse.observations.site_observations import SiteObservations, observations_of
 from skgp_sparse.observations.streams import new_stream
 from skgp_sparse.parameters.choices import (
     resolve_latent_kernel,
@@ -33,6 +37,7 @@ from skgp_sparse.parameters.requests import check_posterior_method, tolerance
 from skgp_sparse.posteriors._moves import warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
+from skgp_sparse.rows.label_order import ranks_of
 
 _LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not decide them
 _NOTHING = 1e-12  # weight of a row that only shows where rows are
@@ -47,15 +52,26 @@ class ClassLabels(SiteObservations):
     name : str
     classes : ndarray or None
         Sorted labels, where they are known before the rows.
+    order : list or None
+        Labels in the order of a category.
     """
 
     rows_with_prior = 20
     job_of_all = None  # where several classes begin together
+    ranks = None  # of the classes, where one process has their order
 
-    def __init__(self, parameters, name, classes=None):
-        self.parameters, self.name = parameters, name
+    def __init__(self, parameters, name, classes=None, order=None):
+        self.parameters, self.name, self.order = parameters, name, order
         self.posterior_method = resolve_posterior(parameters.posterior, name)
         self.sigmoid = resolve_sigmoid(parameters.likelihood, name)
+        if self.moves():
+            warn_outside_bounds(self.sigmoid, name)
+        self.is_ordinal = isinstance(self.sigmoid, Ordinal)
+        if not self.is_ordinal and parameters.ordinal_classes is not None:
+            raise ValueError(
+                f"{name}: ordinal_classes is the order of labels for likelihood='ordinal'. Got "
+                f"likelihood={as_text(parameters.likelihood)}. Change this, or leave it out."
+            )
         self.rules = Rules(name, parameters.kernel, labels=True)
         if classes is not None:
             self._know(classes)
@@ -68,6 +84,11 @@ class ClassLabels(SiteObservations):
         self.several = multiclass.problems_of_a_row(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
         self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
+        if self.is_ordinal:
+            named = self.parameters.ordinal_classes
+            self.ranks = ranks_of(classes, named, self.order, self.name)
+            self.multi_class, self.tasks, self.several = "ordinal", [InOrder(self.ranks)], 1
+            self.likelihood = Ordinal(gaps=(1.0,) * (len(classes) - 2))
         self.method = resolve_method(self.parameters.bound, self.likelihood, self.name)
         check_sites_of_solver(self.parameters, self.method, self.name)
         check_posterior_method(self)
@@ -107,17 +128,20 @@ class ClassLabels(SiteObservations):
         """All problems together."""
         latent = [TargetView(fit.posterior) for fit in fits]
         likelihoods = [fit.likelihood for fit in fits]
-        return LabelView(latent, likelihoods, len(self.classes), self.multi_class)
+        return LabelView(latent, likelihoods, len(self.classes), self.multi_class, ranks=self.ranks)
 
     def attributes(self, fits, units):
         """The classes, and what the posteriors were given."""
         processes = [fit.posterior for fit in fits]
         learned = {
             "posterior_": [fit.name for fit in fits],
+            "likelihood_": [fit.likelihood for fit in fits],
             "metric_": [process.metric for process in processes],
         }
         if len(fits) == 1:
             learned = {name: one for name, (one,) in learned.items()}
+        if self.is_ordinal:
+            learned["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
         return {"classes_": self.classes, "n_classes_": len(self.classes), **learned}
 
     def log_densities(self, view, part):
@@ -157,7 +181,11 @@ class ClassLabels(SiteObservations):
         inner = Inner.within(tol, most, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
         before = None if fit is None else _start_at(fit, kernel)
-        job = self.job(rows, kernel, SiteObjectives(self.method, inner), name, before)
+        method = self.method
+        if self.is_ordinal:
+            likelihood = self.likelihood.started(*observations_of(rows))
+            method = replace(method, likelihood=likelihood)
+        job = self.job(rows, kernel, SiteObjectives(method, inner), name, before)
         return job.with_settings(tol=tol / self.several)
 
     def _job_of_part(self, part, task, one_form):
@@ -218,6 +246,20 @@ def announced_classes(classes, before, name):
             f"{name} requires 2 or more distinct classes; got {len(classes)} class in classes."
         )
     return classes
+
+
+def announced_order(named, order, before, name):
+    """Labels of a stream in their order, which a parameter or a category has now or had before."""
+    order = order if named is None else np.ravel(named).tolist()
+    if before is None:
+        return order
+    before = before.tolist()
+    if order is not None and [label for label in order if label in before] != before:
+        raise ValueError(
+            f"{name}.partial_fit: the order of the labels was {as_text(before)}, and is "
+            f"{as_text(order)} now. Pass the same order, or call fit with all rows to begin anew."
+        )
+    return before
 
 
 def _start_at(fit, kernel):

@@ -32,6 +32,7 @@ from skgp_sparse.parameters.choices import (
     with_noise_floor,
 )
 from skgp_sparse.parameters.requests import check_posterior_method
+from skgp_sparse.posteriors._contract import errors_named
 from skgp_sparse.posteriors._moves import Action, WarmStart, next_action, warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.posteriors._neighbors import Neighbors
@@ -152,7 +153,8 @@ class GaussianObservations(ObservationModel):
         job = self._job(self._table(stream.rows, units), kernel, posterior)
         if kernel is not None:
             job = job.with_settings(solver=KeepParameters())
-        fit = job.posterior_method.fit(job, stream.random_state())
+        with errors_named(job.posterior_method):
+            fit = job.posterior_method.fit(job, stream.random_state())
         return _with_fit(stream._replace(units=units), fit), [fit]
 
     def _with_neighbors(self, fit, stream, part):

@@ -9,8 +9,8 @@ from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
-from skgp_sparse.likelihoods import is_censored
-from skgp_sparse.observations.site_observations import SiteObservations
+from skgp_sparse.likelihoods import is_censored, warn_outside_bounds
+from skgp_sparse.observations.site_observations import SiteObservations, observations_of
 from skgp_sparse.observations.streams import new_stream
 from skgp_sparse.parameters.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
 from skgp_sparse.parameters.parameter_checks import (
@@ -22,8 +22,6 @@ from skgp_sparse.posteriors._moves import warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
 
-_ROWS_OF_ESTIMATES = 1_000_000  # rows, of which as many are enough to estimate a level and a scale
-
 
 class LikelihoodObservations(SiteObservations):
     """Numbers with a likelihood."""
@@ -31,6 +29,8 @@ class LikelihoodObservations(SiteObservations):
     def __init__(self, parameters, name):
         self.parameters, self.name = parameters, name
         self.likelihood = resolve_likelihood(parameters.likelihood, name)
+        if self.moves():
+            warn_outside_bounds(self.likelihood, name)
         self.posterior_method = resolve_posterior(parameters.posterior, name)
         method = resolve_method(parameters.bound, self.likelihood, name)
         check_posterior_method(self)
@@ -109,16 +109,8 @@ class LikelihoodObservations(SiteObservations):
     def _job(self, rows):
         """The `Job` of a table; the parameters of the likelihood start from the data."""
         likelihood = self.likelihood.rescaled(*np.ravel(rows.units))
-        likelihood = likelihood.started(*_observations(rows))
+        likelihood = likelihood.started(*observations_of(rows))
         method = resolve_method(self.parameters.bound, likelihood, self.name)
         kernel = resolve_latent_kernel(self.given_kernel(), likelihood, rows, self.columns())
         inner = Inner.within(tolerance(self.parameters.tol))
         return self.job(rows, kernel, SiteObjectives(method, inner))
-
-
-def _observations(rows):
-    """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
-    if len(rows) > _ROWS_OF_ESTIMATES:
-        rows = rows.sampled(rows.sample(_ROWS_OF_ESTIMATES, np.random.RandomState(0)))
-    offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
-    return observed(rows.targets()), rows.row_weights(), offset

@@ -14,9 +14,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
 
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.typing import AnyArray
 from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse.explain.leave_one_out import (
     left_out_labels,
@@ -71,8 +73,8 @@ class FittedProblems(NamedTuple):
 def fit_with_mean(
     fit: Callable[[ObservationModel, Any], FittedProblems],
     family: ObservationModel,
-    rows: Any,
-    groups: Any,
+    rows: ArrayDataset,
+    groups: AnyArray | None,
 ) -> FittedProblems:
     """Fit rows, with the mean that the user has chosen, or with one that pays.
 
@@ -107,7 +109,7 @@ def fit_with_mean(
 def _with_drift(fit, family, rows, groups):
     """The fit of a process that is given columns, of which its mean is linear."""
     if is_name(family.parameters.mean, "linear"):
-        drift, columns = linear(rows, family.columns().codes())
+        drift, columns = linear(rows, family.columns().codes(), family.name)
     else:
         drift, latent = _cross_fitted(family, rows, groups)
         columns = (latent - drift.centre) / drift.scale
@@ -154,7 +156,7 @@ def _may_have_mean(found, rows, groups):
     is_open = is_open and found.family.deadline.left() > 0.0
     is_open = is_open and n_fits * rows.X.size <= _MOST_NUMBERS
     is_open = is_open and (groups is None or len(np.unique(groups)) >= N_FOLDS)
-    return is_open and rows.distinct(most=FEWEST_ROWS) is None
+    return is_open and rows.distinct(most=FEWEST_ROWS - 1) is None
 
 
 # -- numbers ---------------------------------------------------------------------------
@@ -168,7 +170,8 @@ def _of_numbers(found, rows, function, latent):
     mean = WeightedMean(function, found.units, level, np.zeros(1), 1.0)
     predicted = mean.standardised(latent)
     weigh = _least_squares if fit.likelihood is None else _most_likely
-    weight, spread = weigh(fit, left, predicted[left.chosen])
+    shares = rows.row_weights()[left.chosen]
+    weight, spread = weigh(fit, left, predicted[left.chosen], shares / shares.mean())
     before, after = (
         _densities(fit, left, predicted[left.chosen], *weights)
         for weights in ((np.zeros_like(weight), 1.0), (weight, spread))
@@ -180,10 +183,13 @@ def _of_numbers(found, rows, function, latent):
     return found._replace(fits=[fit], beside=mean)
 
 
-def _least_squares(fit, left, predicted):
-    """Weight (p,) of a prediction (k, p), and the factor of standard deviations."""
+def _least_squares(fit, left, predicted, shares):
+    """Weight (p,) of a prediction (k, p), and the factor of standard deviations.
+
+    Rows have weights (k,), `shares`, whose mean is one.
+    """
     variance = (left.variance + left.noise + left.block.noise)[:, None]
-    unit = np.broadcast_to(left.block.weight, len(left.chosen))[:, None] / variance
+    unit = shares[:, None] / variance
     error, change = left.block.y - left.mean, predicted - left.mean
     slope = np.sum(unit * error * change, axis=0)
     weight = np.clip(slope / np.maximum(np.sum(unit * change**2, axis=0), _TINY), 0.0, 1.0)
@@ -192,11 +198,11 @@ def _least_squares(fit, left, predicted):
     return weight, float(np.sqrt(np.clip(ratio, _LEAST_RATIO, 1.0)))
 
 
-def _most_likely(fit, left, predicted):
+def _most_likely(fit, left, predicted, shares):
     """The weight (1,) with the highest density of responses; standard deviations stay."""
 
     def loss(weight):
-        return -np.mean(_densities(fit, left, predicted, np.array([weight]), 1.0))
+        return -np.mean(shares * _densities(fit, left, predicted, np.array([weight]), 1.0))
 
     return np.array([minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded").x]), 1.0
 
@@ -239,6 +245,8 @@ def _of_labels(found, rows, function, latent):
         calibration = calibrated(own, labels, weight, other, others)
         changed = _logs(calibration.combined(own, others), labels)
         is_wanted = other is not None and _is_chosen(found)
+        if is_wanted:
+            calibration = calibration._replace(function=other)
         if is_wanted or _is_clear(changed - density, _OF_LABELS):
             best, density = calibration, changed
     if best is None:

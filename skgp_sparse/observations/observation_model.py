@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -19,13 +19,16 @@ from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_thr
 from skgp_sparse._ground.typing import Array, Bools
 from skgp_sparse._ground.warnings import about, collected, warn
 from skgp_sparse.bounds import Bound
+from skgp_sparse.explain.label_view import LabelView
+from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.likelihoods import Likelihood
+from skgp_sparse.observations.streams import StreamState
 from skgp_sparse.parameters.choices import resolve_inducing
 from skgp_sparse.parameters.default_kernels import resolve_priors
 from skgp_sparse.parameters.parameter_checks import check_coded, check_mixes
 from skgp_sparse.parameters.requests import job_of
-from skgp_sparse.posteriors._contract import PosteriorMethod, Selection
+from skgp_sparse.posteriors._contract import PosteriorMethod, Selection, errors_named
 from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._model_selection import agree
 from skgp_sparse.posteriors._scales import at_likely_scale
@@ -34,7 +37,15 @@ from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.column_table import ColumnTable, unused_names
 from skgp_sparse.solvers import Fit
 
+View = TargetView | ResponseView | LabelView
 _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
+
+
+class TimeLimit(Protocol):
+    """Parameters of an estimator that say how long a call may take."""
+
+    time_limit: float | None
+    verbose: int | bool
 
 
 class ObservationModel(ABC):
@@ -67,6 +78,8 @@ class ObservationModel(ABC):
         ``(iteration, value, about="", note="", quantity="bound") -> stop?``
     deadline : Deadline
         Of the call.
+    order : list or None
+        Labels in the order of a category; None: the targets are none.
     n_drift : int
         Number of the last columns of X, of which the mean is a linear function.
     """
@@ -82,6 +95,7 @@ class ObservationModel(ABC):
     missing: Bools | None = None
     progress: Callable[..., Any] | None = None
     deadline: Deadline = Deadline()
+    order: list[Any] | None = None
     n_drift: int = 0
 
     def given_kernel(self) -> Kernel | None:
@@ -106,7 +120,7 @@ class ObservationModel(ABC):
         return ColumnTable(self.feature_names(), categories, missing, self.n_drift)
 
     @abstractmethod
-    def jobs(self, rows: Dataset, earlier: Any) -> list[Job]:
+    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None) -> list[Job]:
         """Make jobs of rows.
 
         Parameters
@@ -125,7 +139,7 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def view(self, fits: list[Fit], units: TargetScaler) -> Any:
+    def view(self, fits: list[Fit], units: TargetScaler) -> View:
         """Return fits as users see them.
 
         Parameters
@@ -159,7 +173,7 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def log_densities(self, view: Any, part: ArrayDataset) -> Array:
+    def log_densities(self, view: View, part: ArrayDataset) -> Array:
         """Compute log predictive densities of rows.
 
         Parameters
@@ -176,7 +190,7 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
+    def accept(self, part: ArrayDataset, stream: StreamState | None) -> ArrayDataset:
         """Check that a part goes with a stream.
 
         Parameters
@@ -198,7 +212,7 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def new_stream(self, part: ArrayDataset, random_state: np.random.RandomState) -> Any:
+    def new_stream(self, part: ArrayDataset, random_state: np.random.RandomState) -> StreamState:
         """Return the state of a stream before its first row.
 
         Parameters
@@ -215,7 +229,9 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def stream_of(self, fits: list[Fit], n_iter: int, random_state: np.random.RandomState) -> Any:
+    def stream_of(
+        self, fits: list[Fit], n_iter: int, random_state: np.random.RandomState
+    ) -> StreamState:
         """Return the state of a stream whose rows so far are those of a fit.
 
         Parameters
@@ -234,7 +250,9 @@ class ObservationModel(ABC):
         """
 
     @abstractmethod
-    def learn(self, stream: Any, part: ArrayDataset, due: bool) -> tuple[Any, list[Fit]]:
+    def learn(
+        self, stream: StreamState, part: ArrayDataset, due: bool
+    ) -> tuple[StreamState, list[Fit]]:
         """Learn from a part.
 
         Parameters
@@ -260,7 +278,7 @@ class ObservationModel(ABC):
         """The fits after what follows when all of them have ended."""
         return fits
 
-    def begins_to_vary(self, stream: Any, part: ArrayDataset) -> bool:
+    def begins_to_vary(self, stream: StreamState, part: ArrayDataset) -> bool:
         """Whether a part has other values of a target that was constant in a stream so far."""
         return False
 
@@ -287,7 +305,7 @@ class ObservationModel(ABC):
         kernel: Kernel,
         model: ObjectiveFactory,
         name: str = "",
-        before: Any = None,
+        before: tuple[Kernel, Array] | None = None,
         posterior: PosteriorMethod | None = None,
     ) -> Job:
         """The `Job` of a table, with another posterior than the one that was chosen if need be."""
@@ -308,7 +326,7 @@ class ObservationModel(ABC):
         return resolve_inducing(self.parameters.inducing_init, n_inducing, n_features, self.name)
 
 
-def deadline_of(parameters: Any, name: str) -> Deadline:
+def deadline_of(parameters: TimeLimit, name: str) -> Deadline:
     """The `Deadline` of a call that begins now."""
     limit = parameters.time_limit
     if limit is None:
@@ -356,7 +374,8 @@ def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
 
 def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
     with about(job.name), single_threaded_blas():
-        fit = job.posterior_method.fit(job, random_state)
+        with errors_named(job.posterior_method):
+            fit = job.posterior_method.fit(job, random_state)
         if not isinstance(fit, Fit):
             raise TypeError(
                 f"{type(job.posterior_method).__name__}.fit must return a Fit of "

@@ -18,6 +18,7 @@ from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameter_vectors import VectorFunction
+from skgp_sparse.inference.settings import Settings
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.likelihoods._each_class import EachClass
 from skgp_sparse.posteriors._inducing_points import InducingPoints
@@ -37,7 +38,7 @@ class KnownPoints(NamedTuple):
 
     Z: Array
 
-    def __call__(self, rows: Any, kernel: Kernel, random_state: np.random.RandomState) -> Array:
+    def __call__(self, rows: Dataset, kernel: Kernel, random_state: np.random.RandomState) -> Array:
         """These."""
         return self.Z
 
@@ -58,7 +59,7 @@ class FewIterations(LBFGS):
         self,
         objective: Any,
         kernel: Kernel,
-        settings: Any,
+        settings: Settings,
         random_state: np.random.RandomState,
         model: ObjectiveFactory | None = None,
     ) -> Fit:

@@ -9,6 +9,9 @@ reservoir are inferred instead, with weights that stand for all rows, and freeze
 from abc import abstractmethod
 from dataclasses import replace
 
+import numpy as np
+
+from skgp_sparse._engine.data.intervals import observed
 from skgp_sparse._engine.sparse.collapsed_sites import project_rows
 from skgp_sparse._ground.warnings import about
 from skgp_sparse.observations.observation_model import ObservationModel
@@ -18,6 +21,7 @@ from skgp_sparse.solvers import KeepParameters
 
 MOST_TOGETHER = 20_000  # rows that are inferred together, as long as there are no more ...
 WINDOW = 5_000  # ... and the newest of them where there are more, while their sites freeze
+_ROWS_OF_ESTIMATES = 1_000_000  # rows, of which as many are enough to start parameters from
 
 
 class SiteObservations(ObservationModel):
@@ -105,3 +109,11 @@ class SiteObservations(ObservationModel):
         rows = self.in_units(job.rows, stream.units)
         objective = replace(fit.objective.on(rows), project=project_rows)
         return fit._replace(objective=objective)
+
+
+def observations_of(rows):
+    """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
+    if len(rows) > _ROWS_OF_ESTIMATES:
+        rows = rows.sampled(rows.sample(_ROWS_OF_ESTIMATES, np.random.RandomState(0)))
+    offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
+    return observed(rows.targets()), rows.row_weights(), offset

@@ -30,9 +30,9 @@ from skgp_sparse.solvers import Fit
 _MOST_ROWS = 100_000  # that the reservoir holds ...
 _SHARE_OF_MEMORY = 1 / 16  # ... in this share of scikit-learn's working_memory
 _GROWTH = 2.0  # of the number of rows, after which theta and Z move
-_JUDGED_ROWS = 100  # whose densities are compared together
+_ROWS_OF_A_COMPARISON = 100  # whose densities are compared together
 _ERRORS, _NATS = 5.0, 0.1  # a density falls clearly: by so many standard errors and so many nats
-_RETENTIONS = (0.1, 0.01, 0.0)  # how much a row before a change may count instead of 1 ...
+_DISCOUNTS = (0.1, 0.01, 0.0)  # how much a row before a change may count instead of 1 ...
 _PRICE = 0.25  # ... and nats that each of these steps has to gain
 
 
@@ -40,12 +40,12 @@ class DriftDetector(NamedTuple):
     """Log densities of rows before they were learned from."""
 
     usual: Moments = Moments()  # since the last move
-    recent: Moments = Moments()  # not judged so far
+    recent: Moments = Moments()  # not compared so far
 
-    def told(self, densities, weight):
-        """The watch after more densities (n,), and by how much they fell; 0 if not clearly."""
+    def updated(self, densities, weight):
+        """The detector after more densities (n,), and by how much they fell; 0 if not clearly."""
         recent = self.recent.merged(moments_of(densities, weight))
-        if recent.weight < _JUDGED_ROWS:
+        if recent.weight < _ROWS_OF_A_COMPARISON:
             return self._replace(recent=recent), 0.0
         return DriftDetector(self.usual.merged(recent)), _fall(self.usual, recent)
 
@@ -95,12 +95,12 @@ class StreamState(NamedTuple):
             reservoir = reservoir.plus(few, weight[some], capacity, random_state)
         return self._replace(reservoir=reservoir, total_weight=self.total_weight + weight.sum())
 
-    def forgetting(self, factor):
+    def discounted(self, factor):
         """The stream whose rows count less."""
         frozen, active = self.frozen, self.active
         return self._replace(
             rows=None if self.rows is None else _weighted(self.rows, factor).counting(),
-            fit=self.fit and forgetting(self.fit, factor),
+            fit=self.fit and discounted(self.fit, factor),
             frozen=None if frozen is None else tuple(sites.times(factor) for sites in frozen),
             active=None if active is None else _weighted(active, factor),
             reservoir=self.reservoir.times(factor),
@@ -137,10 +137,10 @@ def advance(family, stream, view, part):
     """
     random_state, fall = stream.random_state(), 0.0
     if family.moves() and stream.calls:
-        watch, fall = stream.watch.told(family.log_densities(view, part), part.row_weights())
+        watch, fall = stream.watch.updated(family.log_densities(view, part), part.row_weights())
         stream = stream._replace(watch=watch)
     if fall:
-        stream = stream.forgetting(_retention(family, stream, part, random_state))
+        stream = stream.discounted(_discount(family, stream, part, random_state))
     begins = family.begins_to_vary(stream, part)
     stream = stream.with_rows(part, random_state)
     total = stream.reservoir.total
@@ -153,23 +153,23 @@ def advance(family, stream, view, part):
     return stream._replace(calls=stream.calls + 1, n_iter=n_iter), fits
 
 
-def _retention(family, stream, part, random_state):
-    """How much the rows before still count; the later half of the new ones judges it."""
+def _discount(family, stream, part, random_state):
+    """How much the rows before still count; the later half of the new ones decides."""
     half = len(part) // 2
     if half < 2 or any(one is None or one.few for one in stream.warm_starts):
         return 1.0
-    learned, judged = part.subset(slice(half)), part.subset(slice(half, None))
+    learned, held_out = part.subset(slice(half)), part.subset(slice(half, None))
 
     def densities(factor):
-        trial = stream.forgetting(factor).with_rows(learned, random_state)
+        trial = stream.discounted(factor).with_rows(learned, random_state)
         after, fits = family.learn(trial, learned, False)
-        return family.log_densities(family.view(fits, after.units), judged)
+        return family.log_densities(family.view(fits, after.units), held_out)
 
     with single_threaded_blas():
-        return best_retention(densities)
+        return best_discount(densities)
 
 
-def best_retention(densities):
+def best_discount(densities):
     """How much rows before a change still count, from what they say about rows after it.
 
     Rows that predict badly need not mislead: seasons return. What is forgotten is gone, so that it
@@ -182,7 +182,7 @@ def best_retention(densities):
     """
     without_change = densities(1.0)
     best, most = 1.0, 0.0
-    for steps, factor in enumerate(_RETENTIONS, start=1):
+    for steps, factor in enumerate(_DISCOUNTS, start=1):
         gain = densities(factor) - without_change
         is_clear = gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain))
         if is_clear and gain.mean() - steps * _PRICE > most:
@@ -199,11 +199,11 @@ def _fall(usual, recent):
     return fall if fall > max(_ERRORS * error, _NATS) else 0.0
 
 
-def forgetting(fit, factor):
+def discounted(fit, factor):
     """A fit whose neighbours count less."""
     if LATER_ROWS not in fit.posterior.answers:
         return fit
-    return fit._replace(posterior=fit.posterior.forgetting(factor))
+    return fit._replace(posterior=fit.posterior.discounted(factor))
 
 
 def _weighted(rows, factor):

@@ -29,7 +29,7 @@ def register():
     There are formulas for posteriors that are exact, given inducing points (without parameters) or
     random features, for sums, products and powers of stationary kernels, for all likelihoods of
     regression (of `Censored` without limits), and for the probabilities of two classes or, with
-    ``multi_class="one_vs_rest"``, of several.
+    ``multi_class="one_vs_rest"`` or ``likelihood="ordinal"``, of several.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def _convert_classifier(scope, operator, container):
 def _decide(ops, X, model):
     """Index of the class (n,) and probabilities (n, n_classes)."""
     view, name = fitted_view(model), type(model).__name__
-    if view.n_classes > 2 and view.multi_class != "one_vs_rest":
+    if view.n_classes > 2 and view.multi_class not in ("one_vs_rest", "ordinal"):
         raise NotImplementedError(
             f"A {name} with multi_class={view.multi_class!r} cannot be converted to ONNX. Set "
             "multi_class='one_vs_rest' and fit again, or predict in Python."
@@ -136,8 +136,12 @@ def _decide(ops, X, model):
     for latent, likelihood in zip(view.latent, view.likelihoods):
         mean, variance_of = _mean_formulas.moments(ops, latent.process, X, name)
         moments = mean, variance_of()
-        columns.append(_response_formulas.probability(ops, likelihood, *moments, name))
-    if view.n_classes == 2:
+        if view.ranks is None:
+            columns.append(_response_formulas.probability(ops, likelihood, *moments, name))
+    if view.ranks is not None:
+        probabilities = _response_formulas.in_order(ops, likelihood, *moments, view.ranks)
+        best = ops.ArgMax(probabilities, axis=1, keepdims=0)
+    elif view.n_classes == 2:
         (positive,) = columns
         probabilities = ops.Concat(ops.Sub(1.0, positive), positive, axis=1)
         best = ops.Cast(ops.Greater(moments[0], 0.0), to=onnx_proto.TensorProto.INT64)

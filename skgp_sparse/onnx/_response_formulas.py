@@ -13,15 +13,7 @@ from numpy.polynomial import Chebyshev, Polynomial
 from scipy.special import erfcx
 from scipy.stats import kstwobign
 
-from skgp_sparse.likelihoods import (
-    Censored,
-    Gamma,
-    Logit,
-    NegativeBinomial,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from skgp_sparse import likelihoods
 
 _DEGREE = 14  # of g, which is then off by 2e-10
 _NODE_SPACING = 0.1  # between nodes of log K
@@ -40,6 +32,21 @@ def probability(ops, likelihood, mean, variance, name):
     if type(likelihood) not in _PROBABILITIES:
         raise NotImplementedError(_refusal(likelihood, name, _PROBABILITIES))
     return _PROBABILITIES[type(likelihood)](ops, mean, variance)
+
+
+def in_order(ops, likelihood, mean, variance, ranks):
+    """Probabilities (n, K) of classes, whose places in the order are `ranks`."""
+    std = ops.Sqrt(ops.Add(variance, 1.0))
+    t = ops.Div(ops.Sub(likelihood.thresholds[None], mean), std)
+    # two tails, as differences of small numbers have more digits
+    below = [_normal_cdf(ops, one) for one in (t, ops.Neg(t))]
+    K = len(ranks)
+    rise, ends = np.eye(K - 1, K) - np.eye(K - 1, K, 1), np.eye(K)[:, list(ranks)]
+    from_below = ops.Add(ops.MatMul(below[0], rise), np.eye(1, K, K - 1))
+    from_above = ops.Add(ops.MatMul(below[1], -rise), np.eye(1, K))
+    middle = ops.MatMul(t, np.abs(rise))
+    chosen = ops.Where(ops.Greater(middle, 0.0), from_above, from_below)
+    return ops.MatMul(chosen, ends)
 
 
 def normalised(ops, positive, n_classes):
@@ -64,10 +71,18 @@ def _counts(ops, likelihood, mean, variance):
     return rate, ops.Add(spread, rate)
 
 
+def _log_normal(ops, likelihood, mean, variance):
+    """``exp(f)`` with noise of its logarithm."""
+    return _exponentials(ops, mean, ops.Add(variance, likelihood.scale**2), 0.0)
+
+
 def _rates(ops, likelihood, mean, variance):
     """``exp(f)`` with a variance that is a share of its square."""
+    return _exponentials(ops, mean, variance, _share(likelihood))
+
+
+def _exponentials(ops, mean, variance, share):
     rate = ops.Exp(ops.Add(mean, ops.Mul(variance, 0.5)))
-    share = _share(likelihood)
     factor = ops.Sub(ops.Mul(ops.Exp(variance), 1.0 + share), 1.0)
     return rate, ops.Mul(ops.Mul(rate, rate), factor)
 
@@ -75,7 +90,7 @@ def _rates(ops, likelihood, mean, variance):
 def _share(likelihood):
     """Variance of an observation whose rate is one, beyond that of a count."""
     mean, variance = likelihood.response(np.array([-likelihood.intercept]), np.zeros(1))
-    return float(variance[0] - (0.0 if isinstance(likelihood, Gamma) else mean[0]))
+    return float(variance[0] - (0.0 if isinstance(likelihood, likelihoods.Gamma) else mean[0]))
 
 
 def _heavy_tails(ops, likelihood, mean, variance):
@@ -90,16 +105,36 @@ def _censored(ops, likelihood, mean, variance):
     return _heavy_tails(ops, likelihood, mean, variance)
 
 
+def _proportions(ops, likelihood, mean, variance):
+    """The mean of a logistic function, and the variance of a proportion about it."""
+    share = float(likelihood.response(np.array([-likelihood.intercept]), np.zeros(1))[1][0]) * 4.0
+    p, slope = _logit(ops, mean, variance), _slope_of_logit(ops, mean, variance)
+    spread = ops.Mul(p, ops.Sub(1.0, p))
+    return p, ops.Max(ops.Sub(spread, ops.Mul(slope, 1.0 - share)), 0.0)
+
+
 def _probit(ops, mean, variance):
     return _normal_cdf(ops, ops.Div(mean, ops.Sqrt(ops.Add(variance, 1.0))))
 
 
 def _logit(ops, mean, variance):
+    z, _, weights = _mixture(ops, mean, variance)
+    return ops.MatMul(_normal_cdf(ops, z), weights)
+
+
+def _slope_of_logit(ops, mean, variance):
+    """The derivative of `_logit` in the mean."""
+    z, std, weights = _mixture(ops, mean, variance)
+    density = ops.Exp(ops.Mul(ops.Mul(z, z), -0.5))
+    return ops.MatMul(ops.Div(density, std), weights / np.sqrt(2.0 * np.pi))
+
+
+def _mixture(ops, mean, variance):
+    """Standardised latent values and deviations (n, k) of the scales, and weights (k, 1)."""
     K = np.exp(np.arange(-2.2, 1.5, _NODE_SPACING))
     weights = K * kstwobign.pdf(K)
-    variances = ops.Add(variance, 4.0 * K[None] ** 2)
-    weights = (weights / weights.sum())[:, None]
-    return ops.MatMul(_normal_cdf(ops, ops.Div(mean, ops.Sqrt(variances))), weights)
+    std = ops.Sqrt(ops.Add(variance, 4.0 * K[None] ** 2))
+    return ops.Div(mean, std), std, (weights / weights.sum())[:, None]
 
 
 def _normal_cdf(ops, x):
@@ -119,10 +154,13 @@ def _g():
 
 
 _RESPONSES = {
-    Poisson: _counts,
-    NegativeBinomial: _counts,
-    Gamma: _rates,
-    StudentT: _heavy_tails,
-    Censored: _censored,
+    likelihoods.Poisson: _counts,
+    likelihoods.NegativeBinomial: _counts,
+    likelihoods.Gamma: _rates,
+    likelihoods.LogNormal: _log_normal,
+    likelihoods.Beta: _proportions,
+    likelihoods.Binomial: _proportions,
+    likelihoods.StudentT: _heavy_tails,
+    likelihoods.Censored: _censored,
 }
-_PROBABILITIES = {Probit: _probit, Logit: _logit}
+_PROBABILITIES = {likelihoods.Probit: _probit, likelihoods.Logit: _logit}

@@ -121,11 +121,11 @@ def resolve_sigmoid(likelihood, name):
     """The likelihood of labels of a name or an instance."""
     if isinstance(likelihood, likelihoods.Binary):
         return clone(likelihood)
-    names = sorted(likelihoods.SIGMOIDS)
+    names = sorted(likelihoods.OF_LABELS)
     must = f"one of {names} or an instance of skgp_sparse.likelihoods.Binary"
     is_name = isinstance(likelihood, str) and likelihood in names
     require(is_name, "likelihood", likelihood, name, must)
-    return likelihoods.SIGMOIDS[likelihood]()
+    return likelihoods.OF_LABELS[likelihood]()
 
 
 def is_gaussian(likelihood):
@@ -138,7 +138,7 @@ def resolve_likelihood(likelihood, name):
     if isinstance(likelihood, str) and likelihood in likelihoods.BY_NAME:
         return likelihoods.BY_NAME[likelihood]()
     is_of_numbers = isinstance(likelihood, likelihoods.Likelihood)
-    is_of_numbers &= not isinstance(likelihood, likelihoods.Binary)
+    is_of_numbers &= not isinstance(likelihood, (likelihoods.Binary, likelihoods.Ordinal))
     must = (
         f"one of {['gaussian', *likelihoods.BY_NAME]} or an object (no class) of a subclass "
         "of likelihoods.Likelihood that is not for labels (Gaussian noise is part of the kernel)"

@@ -16,13 +16,14 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import has_fit_parameter
 
 from skgp_sparse._engine.data.moments import or_one
+from skgp_sparse._engine.predictions.missing_values import averaged, missing_entries, spread_values
 from skgp_sparse._engine.predictions.posterior_with_drift import coefficients_of_drift
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.validation import require
-from skgp_sparse.likelihoods import domain_of
-from skgp_sparse.parameters.choices import is_gaussian
+from skgp_sparse.likelihoods import Domain, domain_of
+from skgp_sparse.parameters.choices import is_gaussian, resolve_likelihood
 from skgp_sparse.parameters.drift import variance_of_drift
 
 NAMES = "auto", "boosting", "linear"
@@ -49,6 +50,10 @@ class MeanFunction(NamedTuple):
         Smallest prediction of which a logarithm is taken; None: predictions as they are.
     centre, scale : ndarray of shape (q,)
         Means and standard deviations of the columns of the training rows.
+    values : ndarray of shape (K, d) or None
+        Values that take the place of one that is missing in a query, as of `spread_values`.
+    most : float
+        Upper end of the targets. Where it is finite, the logarithm is a logit.
     """
 
     estimators: tuple
@@ -56,17 +61,27 @@ class MeanFunction(NamedTuple):
     least: float | None = None
     centre: Array | float = 0.0
     scale: Array | float = 1.0
+    values: Array | None = None
+    most: float = np.inf
 
     def columns(self, X: Array) -> Array:
         """Columns (n, q) of rows (n, d)."""
         return (self.latent(X) - self.centre) / self.scale
 
     def latent(self, X: Array) -> Array:
-        """Latent values (n, q) of rows (n, d)."""
+        """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
+        if self.values is not None and missing_entries(X, self.values).any():
+            return averaged(self._of_complete_rows, X, self.values)
+        return self._of_complete_rows(X)
+
+    def _of_complete_rows(self, X):
         if self.n_classes:
             return self._logits(self.estimators[0], X)
         values = np.column_stack([np.ravel(one.predict(X)) for one in self.estimators])
-        return values if self.least is None else np.log(np.maximum(values, self.least))
+        if self.least is None:
+            return values
+        values = np.clip(values, self.least, self.most * (1.0 - LEAST_PROBABILITY))
+        return np.log(values) - np.log1p(-values / self.most)
 
     @property
     def is_flat(self) -> bool:
@@ -134,9 +149,23 @@ def check_mean(mean, labels, name):
     require(takes, "mean", mean, name, must)
 
 
-def linear(rows, codes):
+def _for_labels(template, y, is_boosting):
+    """An unfitted classifier that takes these labels, however rare some of them are."""
+    counts = np.unique(y, return_counts=True)[1]
+    if len(counts) == 1:
+        return DummyClassifier()
+    is_rare = is_boosting and counts.min() < _FEWEST_OF_A_CLASS
+    return clone(template).set_params(**{"early_stopping": False} if is_rare else {})
+
+
+def linear(rows, codes, name):
     """The `LinearMean` of rows, and its columns (n, q)."""
     chosen = np.setdiff1d(np.arange(rows.n_features), codes)
+    if not len(chosen):
+        raise ValueError(
+            f"{name}: mean='linear' is linear in columns of numbers, and all columns of X are "
+            "categories. Set mean to None."
+        )
     mean, spread, _ = rows.input_moments()
     found = LinearMean(chosen, mean[chosen], or_one(spread[chosen]))
     return found, found.columns(rows.X)
@@ -219,7 +248,11 @@ def cross_fitted(mean, rows, parameters, groups, random_state, codes, name):
         latent = np.empty((len(form), own.shape[1])) if latent is None else latent
         latent[left_out] = own
     found = _fitted(template, form, np.arange(len(form)), rows, parameters)
-    found = found._replace(centre=latent.mean(axis=0), scale=or_one(latent.std(axis=0)))
+    found = found._replace(
+        centre=latent.mean(axis=0),
+        scale=or_one(latent.std(axis=0)),
+        values=spread_values(form.X, form.weight),
+    )
     return found, _of_user(latent, form, rows)
 
 
@@ -254,8 +287,6 @@ def boosting(rows, parameters, codes, seed):
     if len(rows) > _STOPPED_EARLY:
         options["max_iter"] = _MOST_TREES
     if rows.classes is not None:
-        is_plenty = np.bincount(rows.y.ravel()).min() >= _FEWEST_OF_A_CLASS
-        options["early_stopping"] = "auto" if is_plenty else False
         steps = _OF_SEVERAL_CLASSES if len(rows.classes) > 2 else {}
         return HistGradientBoostingClassifier(**options | steps)
     return HistGradientBoostingRegressor(loss=_loss(parameters.likelihood), **options)
@@ -264,9 +295,18 @@ def boosting(rows, parameters, codes, seed):
 def _loss(likelihood):
     """The loss of boosting whose predictions are means of responses."""
     domain = None if is_gaussian(likelihood) else domain_of(likelihood)
-    if domain is None or not domain.is_never_negative:
+    if domain is None or not domain.is_never_negative or domain.high < np.inf:
         return "squared_error"
     return "gamma" if 0.0 in domain.without else "poisson"
+
+
+def _observed(template, y, weight, parameters):
+    """Observations (n, 1) as the user passed them, and weights by their trials where there are."""
+    likelihood = resolve_likelihood(parameters.likelihood, type(parameters).__name__)
+    likelihood, y = likelihood.decode(y[:, 0])
+    if likelihood.takes_trials and has_fit_parameter(template, "sample_weight"):
+        weight = {"sample_weight": likelihood.trials * weight.get("sample_weight", 1.0)}
+    return y[:, None], weight
 
 
 def _folds(form, groups, random_state, name):
@@ -293,12 +333,14 @@ def _fitted(template, form, chosen, rows, parameters):
     X, y = form.X[chosen].astype(np.float64), form.y[chosen]
     weight = {} if form.weight is None else {"sample_weight": form.weight[chosen]}
     if rows.classes is not None:
-        one = template if len(np.unique(y)) > 1 else DummyClassifier()  # which takes one class
-        classifier = clone(one).fit(X, y.ravel(), **weight)
+        one = _for_labels(template, y, isinstance(parameters.mean, str))
+        classifier = one.fit(X, y.ravel(), **weight)
         return MeanFunction((classifier,), len(rows.classes))
+    if not is_gaussian(parameters.likelihood):
+        y, weight = _observed(template, y, weight, parameters)
     one = template if np.any(y) else DummyRegressor()  # zero counts tell losses no rate
     estimators = tuple(clone(one).fit(X, column, **weight) for column in y.T)
-    is_positive = not is_gaussian(parameters.likelihood)
-    is_positive = is_positive and domain_of(parameters.likelihood).is_never_negative
-    least = _LEAST_SHARE * max(np.average(y), np.finfo(float).tiny) if is_positive else None
-    return MeanFunction(estimators, 0, least)
+    domain = Domain() if is_gaussian(parameters.likelihood) else domain_of(parameters.likelihood)
+    least = _LEAST_SHARE * max(np.average(y), np.finfo(float).tiny)
+    least = least if domain.is_never_negative else None
+    return MeanFunction(estimators, 0, least, most=domain.high)

@@ -1,8 +1,9 @@
 """Requests of fits: the `Request` of an estimator, and the `Job` of its plan."""
 
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, Protocol
 
 from sklearn import get_config
 from sklearn.gaussian_process.kernels import Kernel
@@ -10,9 +11,11 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.moments import NO_EFFECT
 from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto
+from skgp_sparse.bounds import Bound
 from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.inference.settings import Settings
 from skgp_sparse.plan import UNMIXED, facts_of, plan
@@ -26,7 +29,26 @@ from skgp_sparse.solvers import resolve_solver
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
 
 
-def request_of(family: Any, posterior: PosteriorMethod, kernel: Kernel | None = None) -> Request:
+class ModelOfRequest(Protocol):
+    """The parts of an `ObservationModel` that a request is made of, which are documented there."""
+
+    parameters: Any
+    name: str
+    posterior_method: PosteriorMethod
+    likelihood: Any
+    bound: Bound
+    has_sites: bool
+    progress: Callable[..., Any] | None
+    deadline: Deadline
+    n_drift: int
+
+    def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
+        """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
+
+
+def request_of(
+    family: ModelOfRequest, posterior: PosteriorMethod, kernel: Kernel | None = None
+) -> Request:
     """`Request` from the parameters of the estimator of an `ObservationModel`.
 
     `kernel` is that of a job, in the place of the default one where it has a drift.
@@ -48,7 +70,7 @@ def request_of(family: Any, posterior: PosteriorMethod, kernel: Kernel | None = 
     )
 
 
-def check_posterior_method(family: Any) -> None:
+def check_posterior_method(family: ModelOfRequest) -> None:
     """Raise if the posterior cannot be given what is asked for."""
     given, chosen = family.parameters, family.posterior_method
     reason = chosen.refuses(request_of(family, chosen))
@@ -62,7 +84,7 @@ def check_posterior_method(family: Any) -> None:
 
 
 def job_of(
-    family: Any,
+    family: ModelOfRequest,
     rows: Dataset,
     kernel: Kernel,
     model: ObjectiveFactory,
@@ -109,14 +131,14 @@ def tolerance(tol: float | str) -> float:
     return _TOL if is_auto(tol) else tol
 
 
-def _check_rows(family: Any, rows: Dataset) -> None:
+def _check_rows(family: ModelOfRequest, rows: Dataset) -> None:
     """Raise where a metric, or errors of inputs, cannot be used."""
     _check_metric(family, rows.n_features)
     if rows.X_std is not None:
         _check_uncertain_inputs(family)
 
 
-def _check_metric(family: Any, d: int) -> None:
+def _check_metric(family: ModelOfRequest, d: int) -> None:
     """Raise where a metric has more rows than there are columns, or a row has several values."""
     metric, name = family.parameters.metric, family.name
     if metric not in UNMIXED and family.has_sites and family.likelihood.n_latent > 1:
@@ -131,7 +153,7 @@ def _check_metric(family: Any, d: int) -> None:
         )
 
 
-def _check_uncertain_inputs(family: Any) -> None:
+def _check_uncertain_inputs(family: ModelOfRequest) -> None:
     """Raise where `X_std` is given, and something else needs inputs that are known."""
     needs = UncertainInputs().refuses(request_of(family, UncertainInputs()))
     if type(family.posterior_method) not in (Auto, InducingPoints):

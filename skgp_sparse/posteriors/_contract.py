@@ -1,7 +1,8 @@
 """The contract of everything that a posterior may be given."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +10,11 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.metadata_routing import UNUSED
 
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.bounds import Bound
 from skgp_sparse.posteriors._job import Job
+from skgp_sparse.posteriors._moves import Action, WarmStart
 from skgp_sparse.solvers import Fit, starts_on_subset
 
 
@@ -268,8 +271,12 @@ class PosteriorMethod(BaseEstimator, ABC):
         return f"posterior={self.name!r} takes all rows at once"
 
     def resume(
-        self, job: Job, warm_start: Any, action: Any, random_state: np.random.RandomState
-    ) -> tuple[Fit, Any]:
+        self,
+        job: Job,
+        warm_start: WarmStart | None,
+        action: Action,
+        random_state: np.random.RandomState,
+    ) -> tuple[Fit, WarmStart]:
         """Learn from rows that arrive later.
 
         Parameters
@@ -291,3 +298,22 @@ class PosteriorMethod(BaseEstimator, ABC):
             What the next call may go on from.
         """
         raise NotImplementedError
+
+
+@contextmanager
+def errors_named(method: PosteriorMethod) -> Iterator[None]:
+    """Context in which errors of a user's method name it, with its parameters.
+
+    Parameters
+    ----------
+    method : PosteriorMethod
+        What is fitted. Errors of methods of this package are their own.
+    """
+    given = getattr(method, "posterior_method", method)  # the one inside, of `InLearnedMetric`
+    try:
+        yield
+    except Exception as error:
+        text, *others = error.args or ("",)
+        if not type(given).__module__.startswith("skgp_sparse.") and isinstance(text, str):
+            error.args = (f"posterior={as_text(given)}: {text or 'its fit failed.'}", *others)
+        raise

@@ -1,7 +1,6 @@
 """Random Fourier features: cosines and sines at frequencies drawn from a stationary kernel."""
 
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -10,6 +9,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.features.fourier_basis import FourierBasis
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import check_number, is_auto, require
+from skgp_sparse.inference.contracts import SparseFit
 from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._job import Job, best_start, start_on_subset
@@ -78,8 +78,9 @@ class FourierFeatures(PosteriorMethod):
         """The `Fit` with these features, however few rows there are."""
         if not kernels.spectrum(job.kernel):
             raise ValueError(
-                f"posterior='fourier' draws frequencies of {_KERNELS} only. The default kernel of "
-                f"a table with categories is {job.kernel}. Choose another posterior."
+                f"posterior='fourier' draws frequencies of {_KERNELS} only. The kernel of this fit "
+                f"is {job.kernel}: categories and a linear mean add parts that have none. Choose "
+                "another posterior, or set mean to None."
             )
         if job.settings.solver.starts_on_subset:
             job = start_on_subset(job, random_state)
@@ -115,7 +116,7 @@ class FourierFeatures(PosteriorMethod):
         return None
 
 
-def _with_more_noise(kernel: Kernel, objective: Any) -> Kernel:
+def _with_more_noise(kernel: Kernel, objective: SparseFit) -> Kernel:
     """The kernel with its noise multiplied by 4 for as long as the objective rises.
 
     The noise of an exact fit is too low for features, which cannot follow all that the kernel can:

@@ -6,11 +6,13 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._ground.typing import Array
+from skgp_sparse.inference.contracts import SparseFit
 from skgp_sparse.inference.parameter_vectors import raise_noise
 from skgp_sparse.posteriors import _moves
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, best_start, start_on_subset
+from skgp_sparse.posteriors._moves import Action, WarmStart
 from skgp_sparse.solvers import Fit
 
 _ROWS_OF_NOISE = 2000  # rows that tell the noise
@@ -78,12 +80,12 @@ class InducingPoints(PosteriorMethod):
             job = start_on_subset(job, random_state)
         return self.go_on(job, self.objective(job, random_state), random_state)
 
-    def objective(self, job: Job, random_state: np.random.RandomState) -> Any:
+    def objective(self, job: Job, random_state: np.random.RandomState) -> SparseFit:
         """The objective where the initialiser puts the inducing points."""
         Z = job.points.initialise(job.rows, job.kernel, random_state)
         return job.model.sparse(job.rows, Z, job.settings.options)
 
-    def go_on(self, job: Job, objective: Any, random_state: np.random.RandomState) -> Fit:
+    def go_on(self, job: Job, objective: SparseFit, random_state: np.random.RandomState) -> Fit:
         """The `Fit` from this objective or, if that is higher, from a warm start."""
         kernel, warm, settings = job.kernel, objective, job.settings
         if settings.solver.starts_on_subset:  # and has begun
@@ -97,8 +99,12 @@ class InducingPoints(PosteriorMethod):
         return None
 
     def resume(
-        self, job: Job, warm_start: Any, action: Any, random_state: np.random.RandomState
-    ) -> tuple[Fit, Any]:
+        self,
+        job: Job,
+        warm_start: WarmStart | None,
+        action: Action,
+        random_state: np.random.RandomState,
+    ) -> tuple[Fit, WarmStart]:
         """The `Fit` that an action leads to, and the `WarmStart`."""
         return _moves.take(action, job, warm_start, random_state, self.fit)
 

@@ -21,15 +21,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.exact.conjugate_gradients import solve
+from skgp_sparse._engine.data.dataset import Batch, Dataset
+from skgp_sparse._engine.exact.conjugate_gradients import LinearSolution, solve
 from skgp_sparse._engine.exact.iterative_posterior import IterativePosterior, leading_rows
 from skgp_sparse._engine.exact.kernel_product import KernelProduct
-from skgp_sparse._engine.exact.preconditioner import precision, preconditioner
+from skgp_sparse._engine.exact.preconditioner import Preconditioner, precision, preconditioner
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.typing import Array, Bools, Ints
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference.parameter_vectors import arithmetic
+from skgp_sparse.inference.settings import Settings
 from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._exact import Exact
@@ -109,7 +110,7 @@ class IterativeExact(PosteriorMethod):
                 return
             job = job._replace(kernel=learned.kernel)
 
-    def go_on(self, job: Job, learned: Any, random_state: np.random.RandomState) -> Fit:
+    def go_on(self, job: Job, learned: Fit, random_state: np.random.RandomState) -> Fit:
         """The `Fit` given all rows at the hyperparameters that were learned from some."""
         rows, settings = job.rows, job.settings
         least = _least_noise(learned.kernel, rows) if settings.solver.moves else 0.0
@@ -135,7 +136,7 @@ class IterativeExact(PosteriorMethod):
 
 def _posterior(
     job: Job, kernel: Kernel, least: float, random_state: np.random.RandomState
-) -> tuple[Any, Array, float]:
+) -> tuple[IterativePosterior, Array, float]:
     """`IterativePosterior`, the rows that lead, and the jitter that these took."""
     rows, settings = job.rows, job.settings
     data = rows.everything().used()
@@ -143,7 +144,8 @@ def _posterior(
     held_out, free = np.split(random_state.permutation(n), [min(_HELD_OUT, n // _HELD_OUT_SHARE)])
     prior, learned, _ = kernels.diagonal(kernel, data.X)
     signal, noise = np.mean(prior), np.maximum(data.noise + learned, least)
-    first, noise, given = _noises(noise, data.weight, held_out, rows.merged, _HIDDEN * signal)
+    hidden = float(_HIDDEN * signal)
+    first, noise, given = _noises(noise, np.asarray(data.weight), held_out, rows.merged, hidden)
     dtype = precision(noise, signal)
     chosen = free[: _most_leading(job, n, dtype)]
     Z = data.X[chosen]
@@ -167,7 +169,9 @@ def _posterior(
     return replace(posterior, noise=noise, alpha=last.x, rest=rest), Z, jitter
 
 
-def _noises(noise: Any, weight: Any, held_out: Any, merged: bool, of_held_out: Any) -> Any:
+def _noises(
+    noise: Array, weight: Array, held_out: Ints, merged: bool, of_held_out: float
+) -> tuple[Array, Array, Bools]:
     """Noise variances at first and at last, and which rows are given at first, from those of a row.
 
     Rows that are held out have so much noise at first that they tell nothing. Of repeated rows
@@ -186,15 +190,21 @@ def _of_some(job: Job, rows: Dataset) -> Job:
     return job._replace(rows=rows).with_settings(progress=tell)
 
 
-def _goal(noise: Any, rows: Any, tol: float) -> Any:
+def _goal(noise: Array, rows: Dataset, tol: float) -> float:
     """The relative residual to reach: no more than the noise, unless this is next to nothing."""
     of_noise = np.sqrt(1.0 / np.mean(1.0 / noise) / rows.target_variance())
-    return min(_RESIDUAL * tol, _LARGEST_RESIDUAL, max(of_noise, _RESIDUAL_OF_NO_NOISE))
+    return float(min(_RESIDUAL * tol, _LARGEST_RESIDUAL, max(of_noise, _RESIDUAL_OF_NO_NOISE)))
 
 
 def _solve(
-    kernel: Kernel, data: Any, noise: Any, near: Any, settings: Any, goal: float, before: Any = None
-) -> Any:
+    kernel: Kernel,
+    data: Batch,
+    noise: Array,
+    near: Preconditioner,
+    settings: Settings,
+    goal: float,
+    before: LinearSolution | None = None,
+) -> LinearSolution:
     """`LinearSolution` for α, by conjugate gradients, which go on from an earlier solution."""
     product = KernelProduct(kernel, data.X, settings.options.n_jobs)
     multiply, rough = product.with_noise(noise)
@@ -213,7 +223,7 @@ def _solve(
     return solution._replace(n_iter=spent + solution.n_iter)
 
 
-def _warn_of(solution: Any, settings: Any, goal: float, n_leading: int) -> None:
+def _warn_of(solution: LinearSolution, settings: Settings, goal: float, n_leading: int) -> None:
     """Warn where the residual is larger than asked for."""
     if solution.relative > goal and not solution.stopped:
         tol = f"tol (now {settings.tol:g}), " if goal == _RESIDUAL * settings.tol else ""
@@ -226,11 +236,12 @@ def _warn_of(solution: Any, settings: Any, goal: float, n_leading: int) -> None:
         )
 
 
-def _factor(posterior: Any, data: Any, held_out: Any, n_jobs: int) -> Any:
+def _factor(posterior: IterativePosterior, data: Batch, held_out: Ints, n_jobs: int) -> float:
     """The `variance_factor` that the held-out rows ask for."""
     if not len(held_out):
         return 1.0
-    X, y, known, weight, _ = (column[held_out] for column in data)
+    columns: Any = data  # all are arrays, as rows in use have them
+    X, y, known, weight, _ = (column[held_out] for column in columns)
     mean, variance = posterior.mean_and_variance(X, n_jobs)
     learned = kernels.diagonal(posterior.prior, X)[1]
     variance = np.maximum(variance + learned, np.finfo(float).tiny)
@@ -238,17 +249,17 @@ def _factor(posterior: Any, data: Any, held_out: Any, n_jobs: int) -> Any:
     return variance_factor(errors, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
 
 
-def _most_leading(job: Job, n: int, dtype: Any) -> int:
+def _most_leading(job: Job, n: int, dtype: np.dtype[Any]) -> int:
     """Rows of the preconditioner, whose features fit the memory."""
     wanted = _LEADING_ROWS if job.points.is_auto else job.points.size
     fitting = int(job.settings.options.memory / (dtype.itemsize * n))
     return max(min(wanted, n, fitting), 1)
 
 
-def _least_noise(kernel: Kernel, rows: Any) -> float:
+def _least_noise(kernel: Kernel, rows: Dataset) -> float:
     """The least noise that is told from none."""
     signal = kernels.diagonal(kernel, rows.block(slice(_ROWS_OF_VARIANCE)).X)[0]
-    return min(_LEAST_NOISE * np.mean(signal), _NOTICED * rows.target_variance())
+    return min(float(_LEAST_NOISE * np.mean(signal)), _NOTICED * rows.target_variance())
 
 
 def _with_least_noise(kernel: Kernel, least: float) -> Kernel:

@@ -1,7 +1,6 @@
 """Names of posteriors become objects, whose parameters are checked."""
 
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -14,6 +13,7 @@ from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._iterative_exact import IterativeExact
 from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._larger_mean import LargerMean
+from skgp_sparse.posteriors._moves import Action, WarmStart
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.posteriors._tight_variance import TightVariance
 from skgp_sparse.solvers import Fit
@@ -35,8 +35,12 @@ class Auto(PosteriorMethod):
         return None
 
     def resume(
-        self, job: Job, warm_start: Any, action: Any, random_state: np.random.RandomState
-    ) -> tuple[Fit, Any]:
+        self,
+        job: Job,
+        warm_start: WarmStart | None,
+        action: Action,
+        random_state: np.random.RandomState,
+    ) -> tuple[Fit, WarmStart]:
         """Fit and warm start that `InducingPoints.resume` returns."""
         return InducingPoints().resume(job, warm_start, action, random_state)
 
@@ -51,15 +55,15 @@ BY_NAME = {
 }
 
 
-def resolve_posterior(posterior: Any, name: str) -> PosteriorMethod:
+def resolve_posterior(posterior: PosteriorMethod | str, name: str) -> PosteriorMethod:
     """The method of a name or an instance; raises where its parameters cannot be used."""
     if isinstance(posterior, str) and posterior in BY_NAME:
         return BY_NAME[posterior]()
     must = f"one of {sorted(BY_NAME)} or an object (no class) such as posteriors.InducingPoints()"
     require(isinstance(posterior, PosteriorMethod), "posterior", posterior, name, must)
-    posterior = clone(posterior)
-    posterior.check_parameters(name)
-    return _of_options(posterior, name) if isinstance(posterior, InducingPoints) else posterior
+    method: PosteriorMethod = clone(posterior)
+    method.check_parameters(name)
+    return _of_options(method, name) if isinstance(method, InducingPoints) else method
 
 
 def _of_options(points: InducingPoints, name: str) -> PosteriorMethod:

@@ -15,6 +15,7 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse.rows.contents import check_dimensions, check_no_missing, check_numbers
+from skgp_sparse.rows.intervals import interval_ends
 from skgp_sparse.rows.latitudes import check_latitudes
 from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, is_frame
 
@@ -34,15 +35,22 @@ class Rules(NamedTuple):
     names: object = None  # of the columns, where X itself does not say them
 
     @on_numpy
-    def check(self, X, y, sample_weight=None, offset=None, alpha=None, all_rows=False, X_std=None):
+    def check(
+        self,
+        X,
+        y,
+        sample_weight=None,
+        offset=None,
+        alpha=None,
+        all_rows=False,
+        X_std=None,
+        trials=None,
+    ):
         """The `ArrayDataset` of some rows, or of all of them, or an error."""
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
-        has_likelihood, ends = self.likelihood is not None, None
+        has_likelihood, ends = self.likelihood is not None, self._ends(y)
         several = not (self.labels or has_likelihood)
-        if has_likelihood:
-            check_one_column(y, self.likelihood, self.name)
-            ends = interval_ends(y, self.likelihood, self.name)
         y = y if ends is None else np.zeros(len(ends))
         check_no_missing(y)
         if not self.labels:
@@ -61,14 +69,31 @@ class Rules(NamedTuple):
             check_classification_targets(y)
             return ArrayDataset(X, y, weight=weight)
         offset = check_offset(offset, X, has_likelihood, self.name)
-        if has_likelihood:
-            y = _observations(y, weight, self.likelihood, self.name)
-        y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+        trials = check_trials(trials, X, self.likelihood, self.name)
+        y = self._targets(y, trials, slice(None) if weight is None else weight > 0)
         units = self.units(y.shape[1:])
         if X_std is not None:
             X_std = check_std(X_std, X, "X_std", self.name)
         noise = check_alpha(alpha, len(X), self.name)
         return ArrayDataset(X, y, noise, weight, units, offset=offset, X_std=X_std)
+
+    def _ends(self, y):
+        """Ends of intervals (n, 2), None where there are none; raises for several targets."""
+        if self.likelihood is None:
+            return None
+        check_one_column(y, self.likelihood, self.name)
+        return interval_ends(y, self.likelihood, self.name)
+
+    def _targets(self, y, trials, counts):
+        """Targets (n, p) as the likelihood takes them; those that do not count may be anything."""
+        if self.likelihood is not None:
+            if self.likelihood.takes_intervals and y.ndim == 1:
+                y = np.column_stack([y, y])
+            self.likelihood.check(y[counts].T, self.name)
+            y = np.array(y, dtype=np.float64)
+            trials = trials if trials is None else trials[counts]
+            y[counts] = self.likelihood.encode(y[counts].T, trials, self.name).T
+        return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
     def units(self, columns):
         """The units of the user for columns of y; with a likelihood, these are of one target."""
@@ -153,41 +178,6 @@ def check_one_column(y, likelihood, name):
         )
 
 
-def _observations(y, weight, likelihood, name):
-    """Checked targets of a likelihood: those beyond a limit at it, exact ones as equal ends."""
-    likelihood.check((y if weight is None else y[weight > 0]).T, name)
-    y = np.clip(y, *likelihood.ends)
-    return np.column_stack([y, y]) if likelihood.takes_intervals and y.ndim == 1 else y
-
-
-def interval_ends(y, likelihood, name):
-    """Ends of intervals (n, 2), which may be infinite; None where targets are numbers.
-
-    Raises where the likelihood takes no intervals, or an end is missing.
-    """
-    y = np.asarray(y)
-    if not (likelihood.takes_intervals and y.ndim == 2 and y.shape[1] == 2):
-        return None
-    check_numbers(y, "y", name)
-    ends = y.astype(np.float64)
-    if np.isnan(ends).any():
-        raise ValueError(
-            f"{name}: the ends of intervals in y contain NaN. Use -inf or inf for an open end, and "
-            "equal ends for an exact number."
-        )
-    return ends
-
-
-def check_scored(y, likelihood, name):
-    """Targets of which R² is computed, those beyond a limit at it; raises for intervals."""
-    if interval_ends(y, likelihood, name) is not None:
-        raise ValueError(
-            f"{name} is R², which intervals do not have. Use log_predictive_density, as a scorer "
-            "skgp_sparse.metrics.log_predictive_density_scorer, or pass exact targets (n,)."
-        )
-    return np.clip(np.asarray(y, dtype=np.float64), *likelihood.ends)
-
-
 def check_groups(groups, n, name):
     """Groups of n rows as an array (n,), None where there are none."""
     if groups is None:
@@ -232,16 +222,41 @@ def check_offset(offset, X, is_taken, name):
             f"{name}: offset is not available for likelihood='gaussian', where it would only be "
             "added to the prediction. Subtract it from y before fit, and add it after predict."
         )
-    if np.asarray(offset).dtype.kind not in "biuf":
-        raise ValueError(f"{name}: offset must be numbers. Got {as_text(offset)} instead.")
-    offset = np.full(len(X), offset) if np.ndim(offset) == 0 else offset
-    offset = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
-    if offset.shape != (len(X),):
+    return _of_rows("offset", offset, X, name)
+
+
+def check_trials(trials, X, likelihood, name):
+    """Numbers of trials of the rows as an array (n,), None where they are those of a likelihood."""
+    if trials is None:
+        return None
+    if not getattr(likelihood, "takes_trials", False):
+        got = "'gaussian'" if likelihood is None else as_text(likelihood)
         raise ValueError(
-            f"{name}: offset must be a number or an array with one number for each of the "
-            f"{len(X)} rows of X. Got an array of shape {offset.shape}."
+            f"{name}: trials is available for likelihood='binomial' only. Got likelihood={got}. "
+            "Leave trials out."
         )
-    return offset
+    return _of_rows("trials", trials, X, name)
+
+
+def weight_by_trials(sample_weight, trials):
+    """Weights of rows that count as often as they have trials, if these differ."""
+    if np.ndim(trials) == 0:
+        return sample_weight
+    return np.asarray(trials) * (1.0 if sample_weight is None else np.asarray(sample_weight))
+
+
+def _of_rows(argument, values, X, name):
+    """A number for each row."""
+    if np.asarray(values).dtype.kind not in "biuf":
+        raise ValueError(f"{name}: {argument} must be numbers. Got {as_text(values)} instead.")
+    values = np.full(len(X), values) if np.ndim(values) == 0 else values
+    values = check_array(values, ensure_2d=False, dtype=np.float64, input_name=argument)
+    if values.shape != (len(X),):
+        raise ValueError(
+            f"{name}: {argument} must be a number or an array with one number for each of the "
+            f"{len(X)} rows of X. Got an array of shape {values.shape}."
+        )
+    return values
 
 
 def check_std(std, X, argument, name):

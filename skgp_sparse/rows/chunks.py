@@ -32,6 +32,8 @@ def chunked(source, survey, rules):
         encode = partial(_as_indices, classes)
     else:
         moments = merge(survey.notes)
+        if rules.likelihood is not None:
+            encode = partial(_as_observations, rules)
     shape = survey.sizes, survey.n_features, survey.n_targets
     chunks = _SameChunks(source.source, rules.name, *shape, encode)
     return ChunkedDataset(
@@ -82,6 +84,11 @@ def _as_floats(X):
 def _as_targets(y):
     y = np.array(y, dtype=np.float64)
     return y.reshape(len(y), -1)
+
+
+def _as_observations(rules, y):
+    y = _as_targets(y)
+    return rules.likelihood.encode(y.ravel(), None, rules.name).reshape(y.shape)
 
 
 def _as_indices(classes, y):

@@ -29,6 +29,7 @@ _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 _SAMPLES, _ERRORS = 4000, 6.0  # of the response, and standard errors that its mean may be off
 _MOST_SHIFT = 4.0  # by an observation, in standard deviations, where the sum has its mass
 _MOST_PRECISION = 100.0  # of an observation, relative, where the sum has enough nodes
+_FURTHEST_TOP = 6.0  # of the integrand, in standard deviations, if it is not concave
 _MOST_BEND = 300.0  # of the log density anywhere, relative, if it is not concave
 
 
@@ -227,6 +228,8 @@ def _log_densities(rows):
     if rows.likelihood.is_log_concave:
         return logs, rows
     smooth = rows.variance * np.max(np.abs(curvature), axis=1) <= _MOST_BEND
+    top = _NODES[np.argmax(logs - 0.5 * _NODES**2, axis=1)]  # slopes at the mean do not limit it
+    smooth &= np.abs(top) <= _FURTHEST_TOP
     return logs[smooth], rows.where(smooth)
 
 

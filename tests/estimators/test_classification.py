@@ -29,6 +29,7 @@ from skgp_sparse.explain import multiclass
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Binary, Logit, Probit
+from skgp_sparse.likelihoods._softmax import Softmax
 from skgp_sparse.observations import observation_model as family
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
@@ -628,15 +629,24 @@ class Steep(Binary):
         return (slope * mean + (slope**2 - curvature) * variance)[None]
 
 
+def test_likelihoods_of_labels_are_fitted_attributes():
+    X, y = moons(40)
+    model = small(likelihood="logit", max_iter=2).fit(X, y)
+    assert type(model.likelihood_) is Logit
+    model = small(likelihood=Steep(), bound="gfitc-ep", max_iter=5).fit(X, np.arange(40) % 3)
+    assert [type(one) for one in model.likelihood_] == 3 * [Steep]
+    assert all(one.a != 1.0 for one in model.likelihood_)
+    model = small(multi_class="softmax", max_iter=2).fit(X, np.arange(40) % 3)
+    assert type(model.likelihood_) is Softmax and model.likelihood_.n_classes == 3
+
+
 @pytest.mark.second
 @pytest.mark.parametrize("n_inducing", [10, 300])
 def test_predictions_know_the_learned_parameters_of_a_likelihood(n_inducing):
     X, y = moons(300)
     options = {"bound": "gfitc-ep", "n_inducing": n_inducing, "tol": 1e-7}
     mine = small(RBF(), likelihood=Steep(), **options).fit(X, y)
-    learned = mine._fits[
-        0
-    ].objective.method.likelihood.a  # of unit variance: a stands for the root of the variance
+    learned = mine.likelihood_.a  # of unit variance: a stands for the root of the variance
     assert learned > 1.5
     again = pickle.loads(pickle.dumps(mine))
     np.testing.assert_allclose(again.predict_proba(X), mine.predict_proba(X))

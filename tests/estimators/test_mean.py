@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 from conftest import agree
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 from scipy.stats import norm
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -434,6 +436,37 @@ def test_labels_have_drifts(mean):
     assert model.predict_proba(far).max(axis=1).min() > 0.8
     again = pickle.loads(pickle.dumps(model))
     assert_array_equal(again.predict_proba(far), model.predict_proba(far))
+    of_mean, of_process = model.predict_parts(far)
+    assert_allclose(softmax(of_mean + of_process, axis=1), model.predict_proba(far), atol=1e-12)
+    assert np.all(np.sign(of_mean) == np.sign([[-1, 1], [1, -1]]))
+
+
+@pytest.mark.parametrize("mean", [None, "boosting", LogisticRegression(), "linear"], ids=str)
+def test_parts_of_three_classes_are_logits(mean):
+    kernel = None if mean in (None, "boosting") else RBF()
+    model = SparseGPClassifier(kernel, mean=mean, random_state=0, tol=1e-2)
+    model.fit(X[:120], LABELS[:120])
+    of_mean, of_process = model.predict_parts(QUERIES)
+    both = softmax(of_mean + of_process, axis=1)
+    assert_allclose(both, model.predict_proba(QUERIES), atol=1e-12)
+    assert of_mean.shape == (12, 3)
+    assert np.any(of_mean) == (mean is not None)
+    if mean == "boosting":
+        logs = np.log(np.maximum(model.mean_.predict_proba(QUERIES), 1e-6))
+        weight = model.calibration_.weight
+        assert_allclose(of_mean, weight * (logs - logs.mean(axis=1, keepdims=True)), atol=1e-9)
+
+
+def test_pairs_of_classes_have_no_part_of_a_linear_mean():
+    model = SparseGPClassifier(RBF(), mean="linear", multi_class="one_vs_one", tol=1e-2)
+    model.fit(X[:60], LABELS[:60])
+    with pytest.raises(ValueError, match="predict_parts: .* Set multi_class to 'one_vs_rest'"):
+        model.predict_parts(QUERIES)
+
+
+def test_a_linear_mean_has_no_fourier_features():
+    with pytest.raises(ValueError, match="a linear mean .* set mean to None"):
+        SparseGPRegressor(mean="linear", posterior="fourier").fit(X[:60], Y[:60])
 
 
 @pytest.mark.second(share=0.1)
@@ -591,3 +624,56 @@ def test_rows_of_one_group_have_no_mean():
     X = np.random.RandomState(0).uniform(size=(250, 2))
     model = SparseGPRegressor(random_state=0).fit(X, X[:, 0] > 0.5, groups=np.zeros(250))
     assert model.mean_ is None
+
+
+@pytest.mark.second(share=0.1)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_boosting_takes_a_class_whose_rows_are_equal():
+    many = RNG.uniform(size=(10_600, 2))
+    y = (many[:, 0] > 0.5).astype(int)
+    many[:12], y[:12] = 0.33, 2  # one row with a weight
+    few = {"posterior": "inducing", "solver": "lbfgs", "n_inducing": 5, "max_iter": 1}
+    SparseGPClassifier(mean="boosting", **few).fit(many, y)
+
+
+@pytest.mark.parametrize("make", [SparseGPRegressor, SparseGPClassifier])
+def test_a_linear_mean_needs_numbers(make):
+    frame = pd.DataFrame({"a": pd.Categorical(LABELS[:60]), "b": pd.Categorical(LABELS[60:120])})
+    with pytest.raises(ValueError, match=f"{make.__name__}: mean='linear' .* Set mean to None"):
+        make(mean="linear").fit(frame, Y[:60] > 0.3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_constant_target_has_no_part_of_the_mean():
+    targets = np.column_stack([Y, np.full(N, 3.0), 2 * Y])
+    model = SparseGPRegressor(mean="boosting", random_state=0, max_iter=5, n_restarts_optimizer=0)
+    of_mean, of_process = model.fit(X, targets).predict_parts(QUERIES)
+    assert_allclose(of_mean + of_process, model.predict(QUERIES))
+    assert not np.any(of_mean[:, 1]) and np.all(np.any(of_mean[:, ::2], axis=0))
+
+
+@pytest.mark.parametrize("mean", ["boosting", "other"])
+@pytest.mark.parametrize("make", [SparseGPRegressor, SparseGPClassifier])
+def test_values_that_only_queries_lack_are_averaged_over(make, mean):
+    is_labels = make is SparseGPClassifier
+    other = LogisticRegression() if is_labels else Ridge()
+    model = make(mean=mean if mean == "boosting" else other, random_state=0, tol=1e-2)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model.fit(frame, LABELS if is_labels else Y)
+    queries = pd.DataFrame(QUERIES, columns=["a", "b", "c"])
+    queries.loc[0, "b"] = np.nan
+    of_mean, of_process = model.predict_parts(queries)
+    if is_labels:
+        both = softmax(of_mean + of_process, axis=1)
+        assert_allclose(both, model.predict_proba(queries), atol=1e-12)
+    else:
+        assert_allclose(of_mean + of_process, model.predict(queries))
+        few = np.repeat(QUERIES[:1], 32, axis=0)
+        few[:, 1] = np.sort(X[:, 1])[((np.arange(32) + 0.5) / 32 * N).astype(int)]
+        every = model.predict_parts(pd.DataFrame(few, columns=["a", "b", "c"]))[0]
+        assert_allclose(of_mean[0], every.mean(), rtol=0.02)
+
+
+def test_a_classifier_that_was_chosen_stays_where_it_has_no_weight():
+    model = SparseGPClassifier(mean=DummyClassifier(), random_state=0, tol=1e-2).fit(X, LABELS)
+    assert isinstance(model.mean_, DummyClassifier)

@@ -26,9 +26,9 @@ F = np.sin(2 * X[:, 0])
 
 
 def test_there_is_something_to_pass():
-    assert len(BOUNDS) == 6 and len(LIKELIHOODS) == 7
+    assert len(BOUNDS) == 6 and len(LIKELIHOODS) == 11
     assert set(likelihoods.__all__) >= {one.__name__ for one in LIKELIHOODS}
-    by_name = {**likelihoods.BY_NAME, **likelihoods.SIGMOIDS}
+    by_name = {**likelihoods.BY_NAME, **likelihoods.OF_LABELS}
     assert set(by_name.values()) == set(LIKELIHOODS)
 
 
@@ -41,11 +41,12 @@ def test_bounds_can_be_passed(bound):
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_likelihoods_can_be_passed(likelihood):
-    is_binary = issubclass(likelihood, likelihoods.Binary)
-    make = SparseGPClassifier if is_binary else SparseGPRegressor
+    is_of_labels = likelihood in likelihoods.OF_LABELS.values()
+    make = SparseGPClassifier if is_of_labels else SparseGPRegressor
     y = likelihood().sample(F, np.random.RandomState(1))
     options = {"n_inducing": 5, "optimizer": None, "random_state": 0}
-    model = make(RBF(), likelihood=likelihood(), **options).fit(X, y)
+    given = "ordinal" if likelihood is likelihoods.Ordinal else likelihood()
+    model = make(RBF(), likelihood=given, **options).fit(X, y)
     assert np.isfinite(model.log_marginal_likelihood_value_)
 
 

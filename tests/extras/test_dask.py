@@ -16,6 +16,7 @@ import joblib
 import numpy as np
 import pytest
 from conftest import ROOT
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
@@ -46,6 +47,7 @@ from skgp_sparse.dask import (
 )
 from skgp_sparse.dask._distributed_rows import DaskDataset
 from skgp_sparse.inference import samples, stochastic
+from skgp_sparse.likelihoods import Binomial
 from skgp_sparse.posteriors import FourierFeatures, Neighbors
 from skgp_sparse.solvers import Minibatches
 
@@ -179,6 +181,35 @@ def test_evaluations_with_sites_are_the_local_ones(likelihood, client, on_worker
     assert our_gradient == pytest.approx(gradient, abs=1e-7 * np.abs(gradient).max())
 
 
+@pytest.mark.parametrize("likelihood", ["lognormal", "beta", Binomial(5)], ids=str)
+def test_positive_numbers_and_proportions(likelihood, client, on_workers, table):
+    X, f, _ = table
+    p = expit(f)
+    y = np.random.RandomState(1).binomial(5, p) / 5.0
+    y = y if isinstance(likelihood, Binomial) else 0.1 + 0.8 * p * y
+    given = {"likelihood": likelihood, **QUICK}
+    value, gradient = evaluation(SparseGPRegressor(RBF(), **given), X, y)
+    ours, our_gradient = evaluation(DaskSparseGPRegressor(RBF(), **given), *lazily(X, y))
+    assert ours == pytest.approx(value, rel=1e-10)
+    assert our_gradient == pytest.approx(gradient, abs=1e-7 * np.abs(gradient).max())
+
+
+def test_trials_of_collections(client, table):
+    X, f, _ = table
+    trials = np.arange(len(X)) % 7 + 1
+    y = np.random.RandomState(1).binomial(trials, expit(f)) / trials
+    local = SparseGPRegressor(likelihood="binomial", **QUICK).fit(X, y, trials=trials)
+    model = DaskSparseGPRegressor(likelihood="binomial", **QUICK)
+    with pytest.raises(ValueError, match="trials are available for rows in memory.*two rows"):
+        model.fit(*lazily(X, y), trials=trials)
+    model.fit(X, y, trials=trials)
+    dX, dy, dtrials = lazily(X, y, trials)
+    found = model.predict_quantiles(dX, trials=dtrials).compute()
+    assert np.array_equal(found, local.predict_quantiles(X, trials=trials))
+    score = model.score(dX, dy, trials=dtrials)
+    assert score == pytest.approx(local.score(X, y, trials=trials))
+
+
 def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
     X, _, y = table
     monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
@@ -250,6 +281,18 @@ def test_small_tables_are_fitted_to_the_same_bits_in_the_client(client, table):
     model = DaskSparseGPClassifier(**QUICK_LABELS).fit(*lazily(X, labels))
     assert np.array_equal(model.kernel_.theta, local.kernel_.theta)
     assert np.array_equal(model.predict(X), local.predict(X))
+
+
+def test_ordered_labels_are_fitted_on_the_workers(client, on_workers, table):
+    X, _, y = table
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [4.7, 5.3])]
+    options = QUICK_LABELS | {"likelihood": "ordinal", "mean": None, "calibration": None}
+    options["ordinal_classes"] = ["low", "middle", "high"]
+    local = SparseGPClassifier(**options).fit(X, labels)
+    model = DaskSparseGPClassifier(**options).fit(*lazily(X, labels))
+    assert_same_fit(model, local)
+    assert model.likelihood_.thresholds == pytest.approx(local.likelihood_.thresholds, abs=1e-8)
+    assert model.predict_proba(X) == pytest.approx(local.predict_proba(X), abs=1e-7)
 
 
 @pytest.mark.parametrize("is_large", [False, True])

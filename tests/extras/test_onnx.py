@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.kernels import Columns, Sphere
-from skgp_sparse.likelihoods import Logit, Probit
+from skgp_sparse.likelihoods import Binomial, Logit, Probit
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, IterativeExact, Neighbors
 
 skl2onnx = pytest.importorskip("skl2onnx")
@@ -37,6 +37,9 @@ TARGETS = {
     "poisson": RNG.poisson(np.exp(F)).astype(float),
     "negative_binomial": RNG.poisson(RNG.gamma(2.0, np.exp(F) / 2.0)).astype(float),
     "gamma": RNG.gamma(3.0, np.exp(F) / 3.0),
+    "lognormal": np.exp(F + 0.1 * RNG.normal(size=90)),
+    "beta": RNG.beta(2.0 + np.abs(F), 2.0),
+    "binomial": (F > RNG.normal(size=90)).astype(float),
     "student_t": 30.0 * (F + 0.1 * RNG.standard_t(4, size=90)) + 100.0,
 }
 KERNELS = {
@@ -110,6 +113,11 @@ def test_a_regressor():
     assert_same_moments(regressor().fit(X, TARGETS["gaussian"]))
 
 
+def test_shares_of_several_trials():
+    model = regressor(likelihood=Binomial(9)).fit(X, RNG.binomial(9, TARGETS["beta"]) / 9.0)
+    assert_same_moments(model)
+
+
 def test_a_classifier():
     assert_same_labels(classifier())
 
@@ -132,6 +140,13 @@ def test_means_and_deviations(likelihood, kernel, posterior):
 def test_labels_and_probabilities(n_classes, likelihood, bound, kernel, n_inducing):
     options = {"likelihood": likelihood, "bound": bound, "n_inducing": n_inducing}
     assert_same_labels(classifier(n_classes, kernel=KERNELS[kernel], **options))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("order", ["abc", "bca"])
+def test_ordered_labels(order, n_classes):
+    options = {"likelihood": "ordinal", "ordinal_classes": [*order], "kernel": KERNELS["rbf"]}
+    assert_same_labels(classifier(n_classes, **options))
 
 
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])

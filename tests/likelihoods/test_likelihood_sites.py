@@ -19,10 +19,14 @@ from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
 from skgp_sparse.likelihoods import (
+    Beta,
+    Binomial,
     Censored,
     Gamma,
     Logit,
+    LogNormal,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     Probit,
     StudentT,
@@ -37,17 +41,21 @@ LIKELIHOODS = {
     "gamma": Gamma(1.8, FREE, level=0.4),
     "student_t": StudentT(0.3, FREE, 3.5, FREE, level=0.2),
     "censored": Censored(0.0, scale=0.4, scale_bounds=FREE, level=0.2),
+    "lognormal": LogNormal(0.5, FREE, level=0.2),
+    "beta": Beta(6.0, FREE, level=0.2),
+    "binomial": Binomial(7, level=0.2),
     "gaussian": Gaussian(0.3, FREE),
     "probit": Probit(),
     "logit": Logit(),
     "softmax": Softmax(3),
+    "ordinal": Ordinal(-0.6, (0.8, 0.3)),
 }
 POWERS = {"gfitc-ep": 1.0, "pep": 0.5, "pep_0.2": 0.2}
 METHODS = ("titsias", "titsias_new", *POWERS)
 
 
 def exists(likelihood, method, *others):
-    return method not in POWERS or likelihood not in ("student_t", "softmax")
+    return method not in POWERS or likelihood not in ("student_t", "beta", "softmax")
 
 
 PAIRS = [(likelihood, method) for likelihood in LIKELIHOODS for method in METHODS]
@@ -70,7 +78,9 @@ def observed(likelihood, case, rng):
         return np.where(f > 0, 1.0, -1.0)
     if likelihood == "student_t":
         return f + np.where(np.arange(len(f)) % 11 == 0, 3.0, 0.0)
-    return np.asarray(LIKELIHOODS[likelihood].sample(f, np.random.RandomState(1)), dtype=float)
+    own = LIKELIHOODS[likelihood]
+    drawn = np.asarray(own.sample(f, np.random.RandomState(1)), dtype=float)
+    return own.encode(drawn, None, likelihood)
 
 
 def table_of(likelihood, name="rbf_ard", *, weight=None, noise="known", n=30, offset=True):

@@ -192,10 +192,46 @@ def test_what_it_does_not_take_is_refused_in_words():
             subset(**options).fit(X, Y)
     with pytest.raises(ValueError, match="posterior__n_rows"):
         subset(-3).fit(X, Y)
-    with pytest.raises(ValueError, match="Got size='x'"):
-        SparseGPRegressor(posterior=Unchecked("x")).fit(X, Y)
     with pytest.raises(NotAvailable, match="posterior_='nothing'"):
         SparseGPRegressor(posterior=LearnNothing()).fit(X, Y).sample_functions()
+
+
+class Failing(PosteriorMethod):
+    """A method whose fit raises an error of the user's choice."""
+
+    name = "failing"
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def fit(self, job, random_state):
+        raise self.error
+
+
+@pytest.mark.parametrize("metric", ["auto", "full"])
+@pytest.mark.parametrize("n_rows, size", [(-3, "-3"), ("x", "'x'")])
+def test_errors_of_a_fit_name_the_method_with_its_parameters(n_rows, size, metric):
+    model = SparseGPRegressor(posterior=Unchecked(n_rows), metric=metric, max_iter=2)
+    match = rf"^posterior=Unchecked\(n_rows={size}\): A sample has .* Got size={size}\.$"
+    with pytest.raises(ValueError, match=match):
+        model.fit(X[:40], Y[:40])
+    with pytest.raises(ValueError, match=match):
+        SparseGPClassifier(posterior=Unchecked(n_rows)).fit(X[:40], Y[:40] > 0)
+
+
+@pytest.mark.parametrize(
+    "error, text", [(KeyError("a"), "a"), (IndexError(), "failed"), (OSError(2, "gone"), "gone")]
+)
+def test_errors_of_a_fit_keep_their_type(error, text):
+    with pytest.raises(type(error), match=text) as caught:
+        SparseGPRegressor(posterior=Failing(error)).fit(X, Y)
+    assert isinstance(error, OSError) or "posterior=Failing(" in str(caught.value)
+
+
+def test_errors_of_the_methods_of_the_package_are_their_own():
+    options = {"optimizer": None, "metric": "full"}
+    with pytest.raises(ValueError, match="^metric='full' is learned"):
+        SparseGPRegressor(posterior=InducingPoints(), **options).fit(X, Y)
 
 
 def test_a_posterior_says_itself_what_it_does_not_answer():

@@ -35,7 +35,7 @@ from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteObjectives
-from skgp_sparse.likelihoods import Probit
+from skgp_sparse.likelihoods import Binomial, Probit
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source
 
@@ -279,10 +279,14 @@ def test_an_array_of_known_noise_belongs_to_the_rows_in_their_order(
 
 @pytest.mark.second(share=0.48)
 @pytest.mark.parametrize("weight", [None, weights()])
-@pytest.mark.parametrize("likelihood", ["poisson", "gamma", "student_t"])
+@pytest.mark.parametrize(
+    "likelihood", ["poisson", "gamma", "lognormal", "beta", Binomial(4), "student_t"], ids=str
+)
 def test_likelihoods_with_offsets(likelihood, weight, large, small_blocks):
     X, y = rows()
-    y = np.floor(np.exp(y)) + (likelihood == "gamma")
+    y = np.floor(np.exp(y)) + (likelihood in ("gamma", "lognormal"))
+    if likelihood in ("beta", "binomial") or isinstance(likelihood, Binomial):
+        y = np.minimum(y, 4.0) / 4.0 if likelihood != "beta" else (y + 1.0) / (y.max() + 2.0)
     offset, options = 0.1 * X[:, 0], {"likelihood": likelihood, "kernel": KERNEL.k1}
     actual = regressor(**options).fit(stream(X, y, weight, offset))
     expected = regressor(**options).fit(X, y, weight, offset)

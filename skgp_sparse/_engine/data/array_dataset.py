@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from skgp_sparse._engine.data.dataset import Batch, Dataset, at
+from skgp_sparse._engine.data.dataset import Batch, Dataset, ProblemLabels, at
 from skgp_sparse._engine.data.intervals import moments_of_targets
 from skgp_sparse._engine.data.moments import Moments
 from skgp_sparse._engine.data.target_scaler import TargetScaler
@@ -128,8 +128,8 @@ class ArrayDataset(Dataset):
             self.X, self.y, self.noise, self.weight, offset=offset, X_std=self.X_std
         )
 
-    def of_problem(self, task: Any) -> "ArrayDataset":
-        """The table of the rows of a `Task` with its labels."""
+    def of_problem(self, task: ProblemLabels) -> "ArrayDataset":
+        """The table of the rows of a `ProblemLabels` with its labels."""
         rows, label = task.labels(self.y)
         table = self if rows is None else self.subset(rows)
         return replace(table, y=label[:, None], classes=None)

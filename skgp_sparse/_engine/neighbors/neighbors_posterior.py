@@ -166,7 +166,7 @@ class NeighborsPosterior(Posterior):
         """A copy of the posterior, given more `DistinctRows`."""
         return self._given(JoinedRows(self._pieces).plus(rows))
 
-    def forgetting(self, factor):
+    def discounted(self, factor):
         """A copy of the posterior, the weights of its rows multiplied by a factor."""
         return self._given(JoinedRows(self._pieces).times(factor))
 

@@ -46,9 +46,30 @@ def spread_values(X, weight):
     return np.column_stack(columns)
 
 
-def lacks(X, values):
+def missing_entries(X, values):
     """Whether entries (n, d) of rows are missing in columns that have `spread_values`."""
     return np.isnan(X) & ~np.isnan(values[0])
+
+
+def averaged(function, X, values):
+    """A function (n, q) of rows (n, d), averaged over the values of those that are missing.
+
+    Parameters
+    ----------
+    function : callable
+        ``X -> (n, q)``, of rows without missing values in columns that have `values`.
+    X : ndarray of shape (n, d)
+    values : ndarray of shape (K, d)
+        As of `spread_values`.
+    """
+    is_missing = missing_entries(X, values)
+    found = function(np.where(is_missing, values[0], X))
+    rows = np.flatnonzero(is_missing.any(axis=1))
+    for block in slices(len(rows), _ROWS_PER_BLOCK):
+        some = rows[block]
+        every = np.where(is_missing[some], values[:, None], X[some]).reshape(-1, X.shape[1])
+        found[some] = function(every).reshape(len(values), len(some), -1).mean(axis=0)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +97,7 @@ class PosteriorWithMissingValues(Posterior):
     def noise_variance(self, X):
         """Learned noise variance where missing values are medians."""
         X, medians = float64(X), np.sort(self.values, axis=0)[_VALUES // 2]
-        return self.posterior.noise_variance(np.where(lacks(X, self.values), medians, X))
+        return self.posterior.noise_variance(np.where(missing_entries(X, self.values), medians, X))
 
     def mean(self, X, n_jobs=1):
         """Mean, in the shape of that of the process."""
@@ -127,7 +148,7 @@ class PosteriorWithMissingValues(Posterior):
     def _parts(self, X):
         """Rows, and which of them (n,) lack a value."""
         X = float64(X)
-        return X, lacks(X, self.values).any(axis=1)
+        return X, missing_entries(X, self.values).any(axis=1)
 
     def _blocks(self, missing):
         """Numbers of rows that lack a value, in blocks."""
@@ -152,7 +173,7 @@ class PosteriorWithMissingValues(Posterior):
         return (spread.max(axis=1) if ndim == 1 else spread) + self._noise(X, ndim)
 
     def _noise(self, X, ndim):
-        count = lacks(X, self.values).sum(axis=1)
+        count = missing_entries(X, self.values).sum(axis=1)
         noise = _NOISE_SHARE * self._unit
         return count * noise.max() if ndim == 1 else count[:, None] * noise
 

@@ -369,7 +369,9 @@ class Posterior(ABC):
         """
         raise self._not_available(FUNCTIONS)
 
-    def additive_parts(self, kernel: Any, X: AnyArray) -> tuple[Array, Array, Array]:
+    def additive_parts(
+        self, kernel: kernels.OrthogonalAdditive, X: AnyArray
+    ) -> tuple[Array, Array, Array]:
         """Predict the parts of an additive process, one for each set of columns.
 
         Parameters

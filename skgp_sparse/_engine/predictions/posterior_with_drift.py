@@ -4,9 +4,9 @@ The process was given the columns ``[x, h(x)]``, where h may be predictions of a
 of training rows by a fit without them, those of a query by a fit to all rows.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Protocol
 
 import numpy as np
 from scipy.stats import norm, qmc
@@ -23,6 +23,13 @@ _LEAST_LEVEL = 1e-4  # of a quantile
 _INPUTS = 64  # inputs that stand for one that has a normal distribution
 
 
+class ColumnsOfDrift(Protocol):
+    """A mean whose values are further columns of the inputs."""
+
+    def columns(self, X: np.ndarray) -> np.ndarray:
+        """Further columns (n, q) of the rows (n, d) of a query."""
+
+
 @dataclass(frozen=True, eq=False)
 class PosteriorWithDrift(Posterior):
     """A posterior of ``[x, h(x)]``.
@@ -30,15 +37,14 @@ class PosteriorWithDrift(Posterior):
     Parameters
     ----------
     posterior : Posterior
-    columns : callable
-        ``X -> H``, the further columns (n, q) of the rows (n, d) of a query.
+    drift : ColumnsOfDrift
     slope : ndarray of shape (q, d) or None
         Derivatives of the columns, where they are the same nearly everywhere, as those of trees and
         of linear functions are; None: they are not known.
     """
 
     posterior: Posterior
-    columns: Callable[[np.ndarray], np.ndarray]
+    drift: ColumnsOfDrift
     slope: np.ndarray | None = None
 
     remedy = "Set mean to None."
@@ -95,13 +101,11 @@ class PosteriorWithDrift(Posterior):
 
     def with_fewer_neighbors(self, most):
         """The posterior, which predicts more quickly where it predicts from neighbours."""
-        return PosteriorWithDrift(
-            self.posterior.with_fewer_neighbors(most), self.columns, self.slope
-        )
+        return PosteriorWithDrift(self.posterior.with_fewer_neighbors(most), self.drift, self.slope)
 
     def _extended(self, X):
         X = float64(X)
-        return np.hstack([X, self.columns(X)])
+        return np.hstack([X, self.drift.columns(X)])
 
 
 def normal_mixture(posterior, X, X_std, n_jobs):

@@ -1,0 +1,191 @@
+"""Likelihood of ordered labels: the cumulative probit model, whose thresholds are learned."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from skgp_sparse._ground.tilted import log_moments
+from skgp_sparse._ground.typing import Array, Scalars, Triple
+from skgp_sparse.likelihoods._base import Domain
+from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Labels, Probit
+from skgp_sparse.likelihoods._log_concave import expect
+
+_STRIP = 2.6  # no zero of the density is nearer to the real axis, however wide the interval is
+_GAPS = (1e-4, 1e3)  # lower and upper bound of a gap between thresholds
+_LOWEST = -1e9  # stands for minus infinity, where products with it are 0
+_START_STD = np.sqrt(2.0)  # of the latent value of the default kernel, noise included
+_UNSEEN = 0.5  # rows that a label without rows counts as, where thresholds start
+
+
+class Ordinal(Labels):
+    r"""Cumulative probit likelihood of ordered labels, with one latent value for each row.
+
+    The labels are the numbers ``0 ... C - 1`` in their order. With the increasing thresholds
+    ``t_1 ... t_{C-1}``, ``t_0 = -∞`` and ``t_C = ∞``, the likelihood is
+
+    .. math:: p(y = k | f) = Φ(t_{k+1} - f) - Φ(t_k - f).
+
+    The first threshold and the gaps between thresholds, which are positive, are learned. The method
+    `tilted` and the probabilities have closed forms, see Chu and Ghahramani (2005), "Gaussian
+    processes for ordinal regression", JMLR 6. Other expectations are numerical integrals.
+
+    Parameters
+    ----------
+    first : float, default=0.0
+        The first threshold.
+    gaps : tuple of float, default=()
+        The ``C - 2`` differences between neighbouring thresholds. Two classes have no gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Ordinal
+    >>> likelihood = Ordinal(first=-1.0, gaps=(2.0,))
+    >>> likelihood.thresholds
+    array([-1.,  1.])
+    >>> likelihood.probability(np.zeros(1), np.zeros(1))[:, 0].round(3)
+    array([0.159, 0.683, 0.159])
+    """
+
+    def __init__(self, first: float = 0.0, gaps: tuple[float, ...] = ()) -> None:
+        self.first = first
+        self.gaps = gaps
+
+    @property
+    def thresholds(self) -> Array:
+        """The thresholds in increasing order, an array of shape (C - 1,)."""
+        return self.first + np.append(0.0, np.cumsum(self.gaps))
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """The labels ``0 ... C - 1``."""
+        labels = tuple(range(len(self.gaps) + 2))
+        return Domain(f"the labels 0 ... {labels[-1]}", only=labels, remedy=ENCODES_LABELS)
+
+    @property
+    def theta(self) -> Array:
+        """The first threshold, and the logarithms of the gaps."""
+        return np.append(self.first, np.log(self.gaps))
+
+    @property
+    def limits(self) -> Array:
+        """Lower and upper bounds of `theta`."""
+        return np.array([(-np.inf, np.inf)] + [np.log(_GAPS)] * len(self.gaps))
+
+    def with_theta(self, theta: Array) -> "Ordinal":
+        """Return a likelihood with other thresholds; see `Likelihood.with_theta`."""
+        return Ordinal(float(theta[0]), tuple(np.exp(theta[1:]).tolist()))
+
+    def started(self, y: Array, weight: Array, offset: Array) -> "Ordinal":
+        """Set the thresholds to quantiles of the label frequencies; see `Likelihood.started`."""
+        count = np.bincount(y.astype(int), weight, len(self.gaps) + 2)
+        count[count == 0.0] = _UNSEEN
+        cumulative = np.cumsum(count)
+        thresholds = _START_STD * ndtri(cumulative[:-1] / cumulative[-1])
+        gaps = np.clip(np.diff(thresholds), *_GAPS)
+        return Ordinal(float(thresholds[0]), tuple(gaps.tolist()))
+
+    def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
+        """Compute the expectation by quadrature; see `Likelihood.expected`."""
+        return self._expected(y, mean, variance)[:3]
+
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
+        """Compute the closed form, or an integral of a power; see `Likelihood.tilted`."""
+        return self._tilted(y, mean, variance, power)[:3]
+
+    def expected_slopes(self, y: Array, mean: Array, variance: Array) -> Array:
+        """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
+        _, slope, _, lower = self._expected(y, mean, variance)
+        return self._of_thresholds(y, slope, lower)
+
+    def tilted_slopes(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Array:
+        """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
+        _, slope, _, lower = self._tilted(y, mean, variance, power)
+        return self._of_thresholds(y, slope, power * lower)
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        """Compute the probabilities of all labels.
+
+        Parameters
+        ----------
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (C, n)
+            Probabilities, which add up to 1 for every row.
+        """
+        ends = np.hstack([-np.inf, self.thresholds, np.inf])[:, None]
+        t = (ends - mean) / np.sqrt(1.0 + variance)
+        is_high = t[:-1] + t[1:] > 0.0  # where differences from below lose digits
+        return np.where(is_high, ndtr(-t[:-1]) - ndtr(-t[1:]), ndtr(t[1:]) - ndtr(t[:-1]))
+
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Compute the mean and variance of the label as a number; see `Likelihood.response`."""
+        labels, p = np.arange(len(self.gaps) + 2.0), self.probability(mean, variance)
+        centre = labels @ p
+        return centre, np.sum(p * (labels[:, None] - centre) ** 2, axis=0)
+
+    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
+        """Compute the smallest such labels; see `Likelihood.quantile`."""
+        below = ndtr((self.thresholds[:, None] - mean) / np.sqrt(1.0 + variance))
+        return np.sum(below < q, axis=0).astype(float)
+
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
+        """Draw labels; see `Likelihood.sample`."""
+        noisy = f + random_state.normal(size=np.shape(f))
+        return np.searchsorted(self.thresholds, noisy).astype(float)
+
+    def _ends(self, y: Array) -> tuple[Array, Array]:
+        """Thresholds below and above the labels, infinite for the first and the last one."""
+        ends = np.hstack([-np.inf, self.thresholds, np.inf])
+        return ends[y.astype(int)], ends[y.astype(int) + 1]
+
+    def _centred(self, y: Array, mean: Array) -> tuple[Array, Array, Array]:
+        """Means and ends, from the middle of the interval or from its finite end."""
+        low, high = self._ends(y)
+        is_inside = np.isfinite(low) & np.isfinite(high)
+        centre = np.where(is_inside, 0.5 * (low + high), np.where(np.isfinite(low), low, high))
+        return mean - centre, low - centre, high - centre
+
+    def _expected(self, y: Array, mean: Array, variance: Array) -> Any:
+        """`expected`, and the expectation of the share of the lower end in the slope."""
+        mean, low, high = self._centred(y, mean)
+        return expect(_log_probability, mean, variance, low, high, strip=_STRIP)
+
+    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> Any:
+        """`tilted`, and the same expectation under the tilted distribution."""
+        mean, low, high = self._centred(y, mean)
+        if np.any(np.asarray(power) != 1.0):
+            return log_moments(_log_probability, mean, variance, power, _STRIP, low, high)
+        scale = np.sqrt(1.0 + variance)
+        value, slope, curvature, lower = _log_probability(mean / scale, low / scale, high / scale)
+        return value, slope / scale, curvature / scale**2, lower / scale
+
+    def _of_thresholds(self, y: Array, slope: Array, lower: Array) -> Array:
+        """Derivatives with respect to `theta` (C - 1, n), from those with respect to both ends."""
+        number, upper = np.arange(1, len(self.gaps) + 1)[:, None], lower - slope
+        inner = upper * (y < len(self.gaps) + 1) * (y >= number) - lower * (y > number)
+        return np.vstack([-slope, np.reshape(self.gaps, (-1, 1)) * inner])
+
+
+def _log_probability(f: Array, low: Array, high: Array) -> tuple[Array, Array, Array, Array]:
+    """``log(Φ(high - f) - Φ(low - f))``, its slope and curvature, and ``φ(low - f)`` over it.
+
+    The slope is the last number minus that of the upper end. Intervals are mirrored to where
+    normal probabilities are small, and differences of hazards replace those of densities.
+    """
+    low, high = low - f, high - f
+    is_high = low + high > 0.0
+    low, high = np.where(is_high, -high, low), np.where(is_high, -low, high)
+    log_high, hazard, bend = Probit().log_sigmoid(high)
+    log_low, other, other_bend = Probit().log_sigmoid(np.maximum(low, _LOWEST))
+    ratio = np.exp(log_low - log_high)
+    rest = -np.expm1(log_low - log_high)
+    curvature = (bend - ratio * other_bend) / rest + ratio * ((other - hazard) / rest) ** 2
+    upper, lower = hazard / rest, ratio * other / rest
+    slope = np.where(is_high, upper - lower, lower - upper)
+    lower = np.where(is_high, upper, lower)
+    return log_high + np.log(rest), slope, np.clip(curvature, 0.0, 1.0), lower
