@@ -51,7 +51,7 @@ from skgp_sparse.observations.likelihood_observations import LikelihoodObservati
 from skgp_sparse.parameters.choices import is_gaussian
 from skgp_sparse.parameters.parameter_checks import can_learn_later, check_gaussian, check_quantiles
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.rows import checks
+from skgp_sparse.rows import checks, intervals
 from skgp_sparse.sources import Source
 
 _Self = TypeVar("_Self", bound="SparseGPRegressor")
@@ -107,14 +107,17 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, Traini
           the logistic sigmoid.
         - "binomial": shares of `trials` that were successes, with the same mean.
         - "student_t": noise with heavy tails, for targets with outliers.
+        - "censored": normal noise of targets that are known up to an interval. The two columns of y
+          are its ends, which may be infinite or equal. ``Censored(lower=0.0)`` takes one column
+          with a known limit.
 
         Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `LogNormal`,
-        `Beta`, `Binomial` and `StudentT` have initial values and bounds of the parameters, in
-        units of y, such as ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The parameters are
-        learned together with the hyperparameters of the kernel. A callable `optimizer`, or None,
-        keeps them at their initial values. A grid search can set them as ``likelihood__size``. With
-        a likelihood other than "gaussian", a `WhiteKernel` in `kernel` is part of the latent
-        process, the default kernel has none, and `alpha` must be None.
+        `Beta`, `Binomial`, `StudentT` and `Censored` have initial values and bounds of the
+        parameters, in units of y, such as ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The
+        parameters are learned together with the hyperparameters of the kernel. A callable
+        `optimizer`, or None, keeps them at their initial values. A grid search can set them as
+        ``likelihood__size``. With a likelihood other than "gaussian", a `WhiteKernel` in `kernel`
+        is part of the latent process, the default kernel has none, and `alpha` must be None.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
         The mean of the process, which other columns or another model tell:
 
@@ -286,10 +289,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, Traini
     normalize_y : bool, default=True
         Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
         normalisation is reversed before predictions are returned. It is used for the likelihoods
-        "gaussian" and "student_t" only. A target that is constant beside others is predicted as
-        that constant, with the standard deviation 0, and has no influence on the others. If all
-        rows are one or two different ones with equal targets, hyperparameters stay, and y is in
-        units of its size.
+        "gaussian", "student_t" and "censored" only, with the middles or finite ends of intervals;
+        with known limits, y is divided by a power of two. A target that is constant beside others
+        is predicted as that constant, with the standard deviation 0, and has no influence on the
+        others. If all rows are one or two different ones with equal targets, hyperparameters stay,
+        and y is in units of its size.
     n_targets : int, default=None
         The number of dimensions of the target values. It is used to decide the number of outputs
         when predicting from the prior distribution, and `fit` checks it.
@@ -530,7 +534,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, Traini
             targets, weights and offsets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Target values. Several targets share the kernel and the noise, which must be Gaussian.
-            It is None only if X is a source.
+            With ``likelihood="censored"``, two columns are the lower and upper ends of the
+            intervals of one target. It is None only if X is a source.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. A row with weight w counts as w copies of it.
         offset : float or array-like of shape (n_samples,), default=None
@@ -671,7 +676,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, Traini
             kernel's `WhiteKernel`. They never include known noise (`alpha`). With a `likelihood`
             other than "gaussian", the mean, the standard deviation and the covariance are those of
             the latent value on the link scale: of the logarithm of the mean of y, or for Student-t
-            of y without its noise. They include the `WhiteKernel`, which is part of the process.
+            and censored targets of y without its noise and its limits. They include the
+            `WhiteKernel`, which is part of the process.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
         X_std : array-like of shape (n_samples, n_features), default=None
@@ -858,8 +864,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, Traini
         ------
         ValueError
             If a parameter is none of those above, or, with "conformal", there are too few rows for
-            the coverage, an unknown group, or training rows that are not known one by one: those of
-            clusters, large sources and `partial_fit`.
+            the coverage, an unknown group, intervals in y, or training rows that are not known one
+            by one: those of clusters, large sources and `partial_fit`.
 
         References
         ----------
@@ -894,8 +900,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, Traini
     ) -> Array:
         r"""Compute the log predictive density of targets, :math:`\log \int p(y|f)\,q(f)\,df`.
 
-        Larger values are better. For counts, it is the logarithm of a probability. It does not
-        include known noise (`alpha`), which belongs to the training rows.
+        Larger values are better. For counts and intervals, it is the logarithm of a probability. It
+        does not include known noise (`alpha`), which belongs to the training rows.
 
         Parameters
         ----------
@@ -923,8 +929,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, Traini
         """
         checks.check_in_memory(type(self).__name__, y=y)
         X, view, offset = self._question(X, offset, trials)
-        y = checks.check_truth(y, X, len(view.units.scale), type(self).__name__)
-        return view.log_density(X, view.checked(y, type(self).__name__), offset)
+        return view.log_density(X, view.truth(y, X, type(self).__name__), offset)
 
     def sample_y(
         self,
@@ -1135,7 +1140,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, Traini
         -------
         float
             R² of ``predict(X, offset=offset)``. A row with trials counts as often as it has them.
+
+        Raises
+        ------
+        ValueError
+            If y has intervals, which have no R².
         """
+        y = intervals.check_scored(y, self.likelihood, f"{type(self).__name__}.score")
         weight = checks.weight_by_trials(sample_weight, trials)
         return r2_score(y, self.predict(X, offset=offset, trials=trials), sample_weight=weight)
 

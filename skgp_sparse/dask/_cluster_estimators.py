@@ -17,6 +17,7 @@ from skgp_sparse.dask._reader import read_partitions
 from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.rows.checks import is_lazy, weight_by_trials
+from skgp_sparse.rows.intervals import check_scored
 
 
 class OnCluster:
@@ -166,6 +167,7 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
         predicted = self.predict(X, offset=offset, trials=trials)
         given = predicted, sample_weight, trials
         y, predicted, *weights = _computed(self, y, *given)
+        y = check_scored(y, self.likelihood, f"{type(self).__name__}.score")
         return r2_score(y, predicted, sample_weight=weight_by_trials(*weights))
 
 

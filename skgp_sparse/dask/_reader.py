@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset, joined
-from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.distinct import is_small
 from skgp_sparse._ground.sklearn_compat import check_any_weight
 from skgp_sparse.dask import _collections
@@ -33,7 +32,7 @@ def read_partitions(client, rules, held, X, **columns):
         rows = joined(parts.each(ArrayDataset.subset, slice(None)))
         check_any_weight(rows.weight is None or rows.weight.any())
         return encoded(rows, rules)
-    view = View(TargetScaler.none(int(np.prod(outline.columns_of_y))))
+    view = View(rules.units(outline.columns_of_y))
     has = outline.has_weight, outline.has_offset
     rows = DaskDataset.of(parts, outline.n_features, view, *has)
     check_any_weight(any(summary.inputs for summary in rows.summaries))

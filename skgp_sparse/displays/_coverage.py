@@ -118,9 +118,13 @@ class CoverageDisplay(Display):
         Raises
         ------
         ValueError
-            If a standard deviation is not positive.
+            If a standard deviation is not positive, or targets are not numbers, one for each mean.
         """
         y, mean, std = (np.asarray(one, dtype=float) for one in (y_true, y_mean, y_std))
+        if y.shape != mean.shape:
+            raise ValueError(
+                f"y_true must have a number for each mean. Got shapes {y.shape} and {mean.shape}."
+            )
         if not np.all(std > 0):
             raise ValueError(f"y_std must be positive. Its smallest value is {std.min()}.")
         return cls(ndtr((y - mean) / std), name=name).plot(kind=kind, ax=ax)

@@ -79,7 +79,8 @@ def _responses(likelihood, block, latent):
         classes = np.arange(likelihood.n_latent)
         return block.y == classes, likelihood.probability(latent.T, np.zeros(latent.T.shape)).T
     mean = likelihood.response(latent[:, 0] + block.offset, np.zeros(len(latent)))[0]
-    return likelihood.decode(block.y[:, 0])[1][:, None], mean[:, None]
+    y = likelihood.decode(block.observed)[1]
+    return np.where(np.isnan(y), mean, y)[:, None], mean[:, None]
 
 
 def _likeness(X, y):

@@ -53,6 +53,7 @@ class RowPredictions(NamedTuple):
     scale: np.ndarray  # (k, 1) ... and in units of: mean and standard deviation, if these exist
     known: np.ndarray  # (k, 1) noise variance that is known
     log_density: np.ndarray  # (k, p)
+    is_density: np.ndarray | float = 1.0  # (k, 1) whether it changes with units
 
 
 class LeftOutRows(NamedTuple):
@@ -125,7 +126,7 @@ def loo_prediction(fit, parameters, name, groups=None):
     units, mean = rows.units, rows.units.inverse(found.mean)
     std = np.broadcast_to(units.inverse_std(np.sqrt(found.variance + found.known)), mean.shape)
     with np.errstate(divide="ignore"):  # infinite where targets are constant
-        density = units.among_constants(found.log_density) - np.log(units.scale)
+        density = units.among_constants(found.log_density) - found.is_density * np.log(units.scale)
     columns = [one if place is None else one[place] for one in (mean, std, density)]
     return LooPrediction(*(column[:, 0] if mean.shape[1] == 1 else column for column in columns))
 
@@ -277,9 +278,10 @@ def _of_numbers(left, fit, chosen):
 def _of_responses(left, fit, chosen):
     block, likelihood = fit.rows.block(chosen), fit.likelihood
     latent = left.mean[:, 0] + block.offset
-    density = likelihood.tilted(block.y[:, 0], latent, left.variance)[0]
-    likelihood, y = likelihood.decode(block.y[:, 0])
+    density = likelihood.tilted(block.observed, latent, left.variance)[0]
+    is_density = likelihood.is_density(block.observed)
+    likelihood, y = likelihood.decode(block.observed)
     mean, variance = likelihood.response(latent, left.variance)
     units = centre_and_scale(likelihood, latent, left.variance)
-    columns = y, mean, variance, *units, np.zeros(len(y)), density
+    columns = y, mean, variance, *units, np.zeros(len(y)), density, is_density
     return RowPredictions(*(one[:, None] for one in columns))

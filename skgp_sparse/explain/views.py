@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
+from sklearn.utils import check_consistent_length
 
 from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.data.moments import log_densities_of_targets
@@ -15,7 +16,8 @@ from skgp_sparse._engine.predictions import sampled_functions
 from skgp_sparse._engine.predictions.posterior import FUNCTIONS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.rows.checks import check_trials
+from skgp_sparse.rows.checks import check_trials, check_truth
+from skgp_sparse.rows.intervals import interval_ends
 
 
 class TargetView(NamedTuple):
@@ -35,9 +37,9 @@ class TargetView(NamedTuple):
         check_trials(trials, X, None, name)
         return self
 
-    def checked(self, y, name):
-        """Targets as they are: any number may be one."""
-        return y
+    def truth(self, y, X, name):
+        """Targets (n,) or (n, p) of the rows of X: any numbers."""
+        return check_truth(y, X, len(self.units.scale), name)
 
     def centre_and_scale(self, X, offset=None):
         """Centre and unit of intervals: mean and standard deviation, both (n,) or (n, p)."""
@@ -183,8 +185,11 @@ class ResponseView(NamedTuple):
         trials = check_trials(trials, X, self.likelihood, name)
         return self._replace(likelihood=self.likelihood.for_trials(trials, name))
 
-    def checked(self, y, name):
-        """Targets as the likelihood takes them; raises if one is outside its domain."""
+    def truth(self, y, X, name):
+        """Targets of the rows of X as the likelihood takes them; raises outside its domain."""
+        ends = interval_ends(y, self.likelihood, name)
+        y = check_truth(y, X, 1, name) if ends is None else ends.T
+        check_consistent_length(X, y.T)
         self.likelihood.check(y, name)
         return self.likelihood.encode(y, None, name)
 
@@ -195,9 +200,7 @@ class ResponseView(NamedTuple):
 
     def within_domain(self, values):
         """Ends of intervals that a target can have."""
-        domain = self.likelihood.domain
-        values = np.maximum(values, 0.0) if domain.is_never_negative else values
-        return np.minimum(values, domain.high)
+        return np.clip(values, *self.units.inverse(np.array(self.likelihood.ends)))
 
     def on_threads(self, n_jobs):
         """A copy of the view that processes blocks of rows on so many threads."""
@@ -239,11 +242,11 @@ class ResponseView(NamedTuple):
         return self.units.inverse(values)
 
     def log_density(self, X, y, offset=None):
-        """Log density of y (n,)."""
+        """Log density of y (n,), or log probability of its intervals (2, n)."""
         y = self.units.forward(y)
         with np.errstate(all="ignore"):
             density = self.likelihood.tilted(y, *self._moments(X, offset))[0]
-        return density - np.log(self.units.scale)
+        return density - self.likelihood.is_density(y) * np.log(self.units.scale)
 
     def sample(self, X, n_samples, random_state, latent=False, offset=None):
         """Samples (n, n_samples) of the response, or on the link scale."""

@@ -17,6 +17,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.data.intervals import observed
 from skgp_sparse._engine.features.problem import Evaluation
 from skgp_sparse._engine.neighbors import left_out
 from skgp_sparse._engine.neighbors.local_sites import SiteRows
@@ -185,7 +186,7 @@ class LocalSiteObjective(Objective):
         for rows, known in zip(slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK), matrices):
             left = self.near.left_out(rows, sites, total)
             mean, variance = self._cavities(kernel, left, known)
-            y, offset = left.y.T
+            y, offset = _observed_and_offset(left)
             target = next_sites(self.likelihood, y, mean, variance, offset)
             change = target - sites[:, rows]
             first = variance * (change[0] - mean * change[1]) ** 2
@@ -203,7 +204,7 @@ class LocalSiteObjective(Objective):
         variance = np.maximum(
             local.variance + noise, _SMALLEST_RELATIVE_VARIANCE * np.max(local.signal)
         )
-        y, offset = block.y.T
+        y, offset = _observed_and_offset(block)
         value, slope, curvature = self.likelihood.tilted(y, local.mean[:, 0] + offset, variance)
         w = block.count
         return w @ value, (w * slope)[:, None], 0.5 * w * (slope**2 - curvature)
@@ -211,8 +212,13 @@ class LocalSiteObjective(Objective):
     def _slopes(self, kernel):
         """Gradient of J wrt the parameters of the likelihood."""
         mean, variance = self._cavities(kernel, self.left)
-        y, offset = self.left.y.T
+        y, offset = _observed_and_offset(self.left)
         return self.likelihood.tilted_slopes(y, mean + offset, variance) @ self.left.count
+
+
+def _observed_and_offset(left):
+    """Observations as a likelihood takes them, and offsets (s,), of rows that are left out."""
+    return observed(left.y[:, :-1]), left.y[:, -1]
 
 
 def next_sites(likelihood, y, mean, variance, offset=0.0):

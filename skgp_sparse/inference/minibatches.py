@@ -133,7 +133,7 @@ class SiteMinibatchView(MinibatchView):
         latent = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise).T
         if len(posterior.cores) == 1:
             latent = [part[0] for part in latent]
-        return objective.method.likelihood.log_density(block.y[:, 0], *latent)
+        return objective.method.likelihood.log_density(block.observed, *latent)
 
     def conclude(self, objective, kernel, posterior):
         """`Conclusion` from all rows of an objective: passes until one gains next to nothing.

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.distinct_inputs import DistinctInputs
+from skgp_sparse._engine.data.intervals import observed
 from skgp_sparse._engine.exact import exact_sites
 from skgp_sparse._engine.features.basis import Basis
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
@@ -149,9 +150,9 @@ class SiteObjective(ExactFit, SparseFit):
 
     def constant_log_likelihood(self):
         """Log likelihood of observations whose distribution is the same for all rows."""
-        block = self.rows.everything()
-        weight, offset, y = np.broadcast_arrays(block.weight, block.offset, block.y[:, 0])
-        return self.method.likelihood.constant_log_likelihood(y, weight, offset)
+        block, n = self.rows.everything(), len(self.rows)
+        weight, offset = (np.broadcast_to(one, n) for one in (block.weight, block.offset))
+        return self.method.likelihood.constant_log_likelihood(block.observed, weight, offset)
 
     def value(self, kernel, inner_state=None):
         """The bound."""
@@ -255,7 +256,7 @@ class SiteObjectives(ObjectiveFactory):
     def kinds(self, rows):
         """Kinds of all rows, numbered in their order."""
         likelihood = self.method.likelihood
-        parts = [likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
+        parts = [likelihood.kinds(observed(rows.targets(piece))) for piece in rows.pieces()]
         kinds = np.unique(np.concatenate([np.unique(part) for part in parts]))
         smallest = np.min_scalar_type(len(kinds))
         return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])

@@ -16,18 +16,19 @@ integrates numerically (``_log_concave.py``); `expect` helps with its other meth
 
 ``_binary.py``, ``_softmax.py``, ``_each_class.py``, ``_ordinal.py``
     Labels of two classes, of several, and of several in an order.
-``_counts.py``, ``_gamma.py``, ``_log_normal.py``, ``_student_t.py``
-    Counts, positive numbers (two distributions), and numbers with outliers.
+``_counts.py``, ``_gamma.py``, ``_log_normal.py``, ``_student_t.py``, ``_censored.py``
+    Counts, positive numbers (two distributions), numbers with outliers, and censored numbers.
 ``_proportions.py``
     Proportions: successes of trials, and numbers between 0 and 1.
-``_parametric.py``
-    Parameters: their check, those that are learned, and the level.
-``_special.py``, ``_quantiles.py``
-    Functions and quantiles that several likelihoods share.
+``_parametric.py``, ``_location_scale.py``
+    Parameters: their check, those that are learned, the level and the scale.
+``_special.py``, ``_quantiles.py``, ``_normal_intervals.py``
+    Functions and quantiles that several likelihoods share, and probabilities of intervals.
 """
 
 from skgp_sparse.likelihoods._base import Domain, Likelihood
 from skgp_sparse.likelihoods._binary import Binary, Logit, Probit
+from skgp_sparse.likelihoods._censored import Censored
 from skgp_sparse.likelihoods._counts import NegativeBinomial, Poisson
 from skgp_sparse.likelihoods._gamma import Gamma
 from skgp_sparse.likelihoods._log_concave import LogConcave, expect
@@ -42,6 +43,7 @@ __all__ = [
     "Beta",
     "Binary",
     "Binomial",
+    "Censored",
     "Domain",
     "Gamma",
     "Likelihood",
@@ -66,6 +68,7 @@ BY_NAME = {  # that a regressor takes
     "beta": Beta,
     "binomial": Binomial,
     "student_t": StudentT,
+    "censored": Censored,
 }
 
 
@@ -74,3 +77,8 @@ def domain_of(likelihood: object) -> Domain:
     if isinstance(likelihood, str):
         likelihood = BY_NAME.get(likelihood)
     return getattr(likelihood, "domain", Domain())
+
+
+def is_censored(likelihood: object) -> bool:
+    """Whether a likelihood or a name in `BY_NAME` is that of numbers that are not all exact."""
+    return isinstance(likelihood, Censored) or likelihood == "censored"

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from skgp_sparse._ground.typing import Array, Bools, Scalars, Triple
 
-_SMALLEST_PRECISION = 1e-30  # precision of a function that is nearly constant
+SMALLEST_PRECISION = 1e-30  # precision of a function that is nearly constant
 
 
 class Domain(NamedTuple):
@@ -103,6 +103,11 @@ class Likelihood(BaseEstimator, ABC):
         can have any value.
     takes_trials : bool
         Whether rows have numbers of trials.
+    takes_intervals : bool
+        Whether observations may be intervals, whose ends are two columns of y. Methods then take
+        ends of shape (2, n) in the place of observations of shape (n,).
+    ends : tuple of float
+        Smallest and largest observation, by default those of the domain.
 
     Examples
     --------
@@ -123,6 +128,12 @@ class Likelihood(BaseEstimator, ABC):
     intercept: float = 0.0
     standardises: bool = False
     takes_trials: bool = False
+    takes_intervals: bool = False
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Smallest and largest observation."""
+        return self.domain.low, self.domain.high
 
     def check(self, y: Array, name: str) -> None:
         """Raise an error if some observations are outside the domain of the likelihood.
@@ -194,9 +205,25 @@ class Likelihood(BaseEstimator, ABC):
         likelihood : Likelihood
             The likelihood whose `response` is that of these rows.
         y : ndarray of shape (n,)
-            Observations, as they were before `encode`.
+            Observations, as they were before `encode`, and a number for each interval.
         """
         return self, y
+
+    def is_density(self, y: Array) -> Bools:
+        """Tell for which observations the likelihood is a density, and not a probability.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Whether ``p(y | f)`` changes with the unit of the observation. By default, this is the
+            case for all of them if the likelihood `standardises`.
+        """
+        return np.full(np.shape(y)[-1], self.standardises)
 
     def kinds(self, y: Array) -> Array:
         """Divide the rows into groups, for stratified sampling.
@@ -212,7 +239,7 @@ class Likelihood(BaseEstimator, ABC):
             Number of the group of each row. A small sample of the rows contains rows of every
             group. By default, all rows are in one group.
         """
-        return np.zeros(len(y))
+        return np.zeros(np.shape(y)[-1])
 
     def rescaled(self, origin: float, unit: float) -> "Likelihood":
         """Return the likelihood of observations ``(y - origin) / unit``.
@@ -263,7 +290,7 @@ class Likelihood(BaseEstimator, ABC):
         linear, precision : ndarray of shape (n,)
             By default, the functions are nearly constant.
         """
-        return np.zeros(len(y)), np.full(len(y), _SMALLEST_PRECISION)
+        return np.zeros(len(y)), np.full(len(y), SMALLEST_PRECISION)
 
     def majorised(self) -> "Likelihood | None":
         """Return a log-concave likelihood whose `expected` is never larger, to start with.

@@ -31,6 +31,12 @@ def check_parameters(likelihood: Likelihood, name: str) -> None:
             may_be_none = parameter in likelihood.may_be_none
             _check_value(parameter, given[parameter], may_be_none, is_signed, name)
             _check_bounds(parameter, given[f"{parameter}_bounds"], is_signed, name)
+    low, high = likelihood.ends
+    if not (isinstance(low, Real) and isinstance(high, Real) and low < high):
+        raise ValueError(
+            f"The limits of observations of {name} must be numbers, the lower one below the upper "
+            f"one. Got {as_text(low)} and {as_text(high)}."
+        )
 
 
 def warn_outside_bounds(likelihood: Likelihood, name: str) -> None:
@@ -170,12 +176,12 @@ class LevelLikelihood(Parametric):
     def expected_slopes(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
         _, slope, _, *means = self._expected(y, mean, variance)
-        return self._slopes(len(y), level=slope, **self._others(y, slope, 1.0, *means))
+        return self._slopes(len(slope), level=slope, **self._others(y, slope, 1.0, *means))
 
     def tilted_slopes(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Array:
         """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
         _, slope, _, *means = self._tilted(y, mean, variance, power)
-        return self._slopes(len(y), level=slope, **self._others(y, slope, power, *means))
+        return self._slopes(len(slope), level=slope, **self._others(y, slope, power, *means))
 
     def _others(self, y: Array, slope: Array, power: Scalars, *means: Array) -> dict[str, Array]:
         """Derivatives with respect to the other parameters, by name: means in their order."""

@@ -12,7 +12,8 @@ from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import alike, means, trapezoid
 from skgp_sparse._ground.typing import Array, Index, Limits, Scalars, Triple
 from skgp_sparse.likelihoods._base import Likelihood
-from skgp_sparse.likelihoods._parametric import LevelLikelihood, best_constant
+from skgp_sparse.likelihoods._location_scale import LocationScale, median
+from skgp_sparse.likelihoods._parametric import best_constant
 from skgp_sparse.likelihoods._quantiles import solve_quantile
 from skgp_sparse.likelihoods._special import digamma_rest, gamma_peak
 
@@ -21,11 +22,9 @@ _FAR, _TERMS = 10.0, 14  # of the Faddeeva function, from where its series serve
 _SMALLEST_SHARE = 1e-20  # of a variance, relative to the distance of the singularities squared
 _FALL = 42.0  # of the log integrand, to where sums over the precision go
 _STEPS_PER_WIDTH, _STEPS_PER_STRIP = 2.4, 7.0
-_MAD = 1.4826  # standard deviations per median absolute deviation, of a normal distribution
-_SHARE_OF_NOISE = 0.5  # of the spread of the observations, to start with
 
 
-class StudentT(LevelLikelihood):
+class StudentT(LocationScale):
     r"""Student-t likelihood: ``y = f + level + scale t``, where ``t`` has `df` degrees of freedom.
 
     Observations far from ``f`` count less than under a Gaussian likelihood. The likelihood is not
@@ -67,9 +66,7 @@ class StudentT(LevelLikelihood):
     """
 
     is_log_concave = False
-    standardises = True
     parameters = ("level", "scale", "df")
-    may_be_none = ("level", "scale")
 
     def __init__(
         self,
@@ -80,33 +77,9 @@ class StudentT(LevelLikelihood):
         level: float | None = None,
         level_bounds: Limits = (-np.inf, np.inf),
     ) -> None:
-        super().__init__(level, level_bounds)
-        self.scale = scale
-        self.scale_bounds = scale_bounds
+        super().__init__(scale, scale_bounds, level, level_bounds)
         self.df = df
         self.df_bounds = df_bounds
-
-    def rescaled(self, origin: float, unit: float) -> "Likelihood":
-        """Convert level, scale and their bounds; see `Likelihood.rescaled`."""
-        values: dict[str, Any] = {}
-        for name, start in (("level", origin), ("scale", 0.0)):
-            for key in (name, f"{name}_bounds"):
-                value = getattr(self, key)
-                if value is not None and not isinstance(value, str):
-                    values[key] = (np.asarray(value) - start) / unit
-                    values[key] = float(values[key]) if key == name else tuple(values[key])
-        return self._with(values)
-
-    def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
-        """Estimate a missing level and scale from medians; see `Likelihood.started`."""
-        level, values = self.level, {}
-        if level is None:
-            level = self._within("level", _median(y - offset, weight))
-            values["level"] = level
-        if self.scale is None:
-            spread = _SHARE_OF_NOISE * _spread(y - offset - level, weight)
-            values["scale"] = self._within("scale", spread)
-        return self._with(values)
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return Gaussian noise of twice the squared scale; see `Likelihood.first_sites`."""
@@ -119,7 +92,7 @@ class StudentT(LevelLikelihood):
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant location; see the base class."""
-        mixture, level = _ScaleMixture(**self.get_params()), _median(y - offset, weight)
+        mixture, level = _ScaleMixture(**self.get_params()), median(y - offset, weight)
 
         def log_likelihood(y: Array, f: Array) -> Triple:
             return mixture.expected(y, f - self.intercept, 0.0)
@@ -275,18 +248,3 @@ def _precisions(df: float, left: float) -> tuple[Array, Array]:
     step, half = _step(df), 0.5 * df
     u = step * np.arange(-np.ceil(left / step), np.ceil(_right_end(df) / step) + 1.0)
     return u, gamma_peak(half) + half * (u - np.expm1(u))
-
-
-def _median(values: Array, weight: Array) -> float:
-    """The weighted median."""
-    order = np.argsort(values)
-    total = np.cumsum(weight[order])
-    return values[order][np.searchsorted(total, 0.5 * total[-1])]
-
-
-def _spread(values: Array, weight: Array) -> float:
-    """Standard deviation, from the median absolute deviation unless this is zero."""
-    spread = _MAD * _median(np.abs(values), weight)
-    if spread == 0.0:
-        spread = np.sqrt(np.average(values**2, weights=weight))
-    return spread if spread > 0.0 else 1.0

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from skgp_sparse._engine.data.intervals import observed
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
-from skgp_sparse.likelihoods import warn_outside_bounds
+from skgp_sparse.likelihoods import is_censored, warn_outside_bounds
 from skgp_sparse.observations.site_observations import SiteObservations, observations_of
 from skgp_sparse.observations.streams import new_stream
 from skgp_sparse.parameters.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
@@ -45,8 +46,8 @@ class LikelihoodObservations(SiteObservations):
 
     def jobs_of_part(self, part, one_form=False):
         """List of the only job."""
-        rows = part.in_one_form() if one_form else part
-        return [self._job(rows.in_units(TargetScaler.of(rows, self.normalizes, self.name)))]
+        rows = (part.in_one_form() if one_form else part).in_units(TargetScaler.none(1))
+        return [self._job(rows.in_units(self._units(rows)))]
 
     def counts(self, part):
         """All rows of the part."""
@@ -67,7 +68,7 @@ class LikelihoodObservations(SiteObservations):
 
     def log_densities(self, view, part):
         """Log densities of the targets (n,)."""
-        return view.log_density(part.X, part.y[:, 0], part.offset)
+        return view.log_density(part.X, observed(part.y), part.offset)
 
     def accept(self, part, stream):
         """The part, whose targets are as many as before."""
@@ -92,6 +93,18 @@ class LikelihoodObservations(SiteObservations):
         if offset is not None:
             offset = offset * (rows.units.scale[0] / units.scale[0])
         return replace(rows, units=units, offset=offset)
+
+    def _units(self, rows):
+        """The units of the targets; known limits stay where they are to the last bit."""
+        if rows.target_moments() is None:
+            raise ValueError(
+                f"{self.name}: all intervals of y are (-inf, inf), which says nothing. Pass rows "
+                "of which an end is known."
+            )
+        units = TargetScaler.of(rows, self.normalizes, self.name)
+        if is_censored(self.likelihood) and not self.likelihood.takes_intervals:
+            return TargetScaler(np.zeros(1), 2.0 ** np.round(np.log2(units.scale)))
+        return units
 
     def _job(self, rows):
         """The `Job` of a table; the parameters of the likelihood start from the data."""

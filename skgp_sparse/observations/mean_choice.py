@@ -27,6 +27,7 @@ from skgp_sparse.explain.leave_one_out import (
     why_unknown,
 )
 from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, WeightedMean, calibrated
+from skgp_sparse.likelihoods import is_censored
 from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.parameters.mean_functions import (
     N_FOLDS,
@@ -149,7 +150,9 @@ def _refuse(found, mean):
 def _may_have_mean(found, rows, groups):
     """Whether "auto" looks for a mean: where there is enough to learn from, and time."""
     n_fits = rows.n_targets if rows.classes is None else len(rows.classes)
-    is_open = found.family.parameters.optimizer is not None and rows.offset is None
+    given = found.family.parameters
+    is_open = given.optimizer is not None and rows.offset is None
+    is_open = is_open and not is_censored(given.likelihood)
     is_open = is_open and found.family.deadline.left() > 0.0
     is_open = is_open and n_fits * rows.X.size <= _MOST_NUMBERS
     is_open = is_open and (groups is None or len(np.unique(groups)) >= N_FOLDS)
@@ -210,7 +213,7 @@ def _densities(fit, left, predicted, weight, spread):
     variance = spread**2 * left.variance
     if fit.likelihood is not None:
         latent = mean[:, 0] + left.block.offset
-        return fit.likelihood.tilted(left.block.y[:, 0], latent, variance)[0]
+        return fit.likelihood.tilted(left.block.observed, latent, variance)[0]
     std = np.sqrt(variance + spread**2 * left.noise + left.block.noise)
     return log_normal_density(left.block.y, mean, std[:, None]).mean(axis=1)
 

@@ -10,7 +10,8 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
-from skgp_sparse._engine.data.moments import merge, moments_of, or_one
+from skgp_sparse._engine.data.intervals import moments_of_targets
+from skgp_sparse._engine.data.moments import merge, or_one
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, require
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
@@ -260,7 +261,7 @@ def _spread(rows):
 def _moments_of_piece(rows, piece):
     y = rows.targets(piece)
     centred = y if rows.offset is None else y - rows.offset[piece, None]
-    return moments_of(centred, rows.weights(piece))
+    return moments_of_targets(centred, rows.weights(piece), rows.n_targets)
 
 
 def resolve_inducing(init, n_inducing, n_features, name):

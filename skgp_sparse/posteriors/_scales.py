@@ -167,11 +167,11 @@ def _of_each(values, block):
 
 def _scores(likelihood, block):
     """Normal scores (n, 1) of the derivatives of a log likelihood; of several classes, (n, k)."""
-    y, k = block.y[:, 0], likelihood.n_latent
+    y, k = block.observed, likelihood.n_latent
     if k > 1:
         is_of_class = (y[:, None] == np.arange(k)).astype(np.float64)
         return is_of_class - is_of_class.mean(axis=0)
     offset = _of_each(block.offset, block)
-    slope = likelihood.expected(y, offset, np.full(len(y), _LATENT_VARIANCE))[1]
-    scores = ndtri((rankdata(slope) - 0.5) / len(y))
+    slope = likelihood.expected(y, offset, np.full(len(offset), _LATENT_VARIANCE))[1]
+    scores = ndtri((rankdata(slope) - 0.5) / len(slope))
     return (scores - scores.mean())[:, None]

@@ -131,7 +131,7 @@ class ValidationSet:
         mean, variance = self.predicted(process, n_jobs)
         if likelihood is None:
             return self.score(name, mean, variance + self.noise)
-        y, latent = self.block.y[:, 0], mean[:, 0] + self.block.offset
+        y, latent = self.block.observed, mean[:, 0] + self.block.offset
         return self._logged(name, likelihood.log_density(y, latent, variance), np.nan)
 
     def _logged(self, name, densities, rmse):

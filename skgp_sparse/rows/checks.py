@@ -10,10 +10,12 @@ from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse.rows.contents import check_dimensions, check_no_missing, check_numbers
+from skgp_sparse.rows.intervals import interval_ends
 from skgp_sparse.rows.latitudes import check_latitudes
 from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, is_frame
 
@@ -47,18 +49,18 @@ class Rules(NamedTuple):
         """The `ArrayDataset` of some rows, or of all of them, or an error."""
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
+        has_likelihood, ends = self.likelihood is not None, self._ends(y)
+        several = not (self.labels or has_likelihood)
+        y = y if ends is None else np.zeros(len(ends))
         check_no_missing(y)
         if not self.labels:
             check_numbers(y, "y", self.name)
-        has_likelihood = self.likelihood is not None
-        several = not (self.labels or has_likelihood)
-        if has_likelihood:
-            check_one_column(y, self.likelihood, self.name)
         options = {"multi_output": several, "y_numeric": not self.labels, "dtype": FLOATS}
         finite = "allow-nan" if self.may_miss else True
         names = [*X.columns] if is_frame(X) else self.names
         with about_values(X, self.name, MISSING_REMEDY):
             X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
+        y = y if ends is None else ends
         check_latitudes(X, self.kernel, names, self.name)
         weight = check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
@@ -69,25 +71,39 @@ class Rules(NamedTuple):
         offset = check_offset(offset, X, has_likelihood, self.name)
         trials = check_trials(trials, X, self.likelihood, self.name)
         y = self._targets(y, trials, slice(None) if weight is None else weight > 0)
+        units = self.units(y.shape[1:])
         if X_std is not None:
             X_std = check_std(X_std, X, "X_std", self.name)
         noise = check_alpha(alpha, len(X), self.name)
-        return ArrayDataset(X, y, noise, weight, offset=offset, X_std=X_std)
+        return ArrayDataset(X, y, noise, weight, units, offset=offset, X_std=X_std)
+
+    def _ends(self, y):
+        """Ends of intervals (n, 2), None where there are none; raises for several targets."""
+        if self.likelihood is None:
+            return None
+        check_one_column(y, self.likelihood, self.name)
+        return interval_ends(y, self.likelihood, self.name)
 
     def _targets(self, y, trials, counts):
         """Targets (n, p) as the likelihood takes them; those that do not count may be anything."""
         if self.likelihood is not None:
-            self.likelihood.check(y[counts], self.name)
+            if self.likelihood.takes_intervals and y.ndim == 1:
+                y = np.column_stack([y, y])
+            self.likelihood.check(y[counts].T, self.name)
             y = np.array(y, dtype=np.float64)
             trials = trials if trials is None else trials[counts]
-            y[counts] = self.likelihood.encode(y[counts], trials, self.name)
-        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        if self.n_targets not in (None, y.shape[1]):
+            y[counts] = self.likelihood.encode(y[counts].T, trials, self.name).T
+        return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+
+    def units(self, columns):
+        """The units of the user for columns of y; with a likelihood, these are of one target."""
+        p = int(np.prod(columns)) if self.likelihood is None else 1
+        if self.n_targets not in (None, p):
             raise ValueError(
                 "The number of targets seen in `y` is different from the parameter `n_targets`. "
-                f"Got {y.shape[1]} != {self.n_targets}."
+                f"Got {p} != {self.n_targets}."
             )
-        return y
+        return TargetScaler.none(p)
 
 
 def is_lazy(value):
@@ -154,10 +170,11 @@ def check_inputs(X, kernel, name, labels=False):
 def check_one_column(y, likelihood, name):
     """Raise if there are several targets, of which a likelihood takes only one."""
     shape = np.asarray(y).shape
-    if len(shape) == 2 and shape[1] > 1:
+    if len(shape) == 2 and shape[1] > 1 + getattr(likelihood, "takes_intervals", False):
         raise ValueError(
             f"{name}: likelihood={as_text(likelihood)} takes one target, but y has {shape[1]} "
-            "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each."
+            "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each. "
+            "If there are two columns, the ends of intervals, set likelihood to 'censored'."
         )
 
 

@@ -15,6 +15,7 @@ from tiers import crossed
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._ground import distinct
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor
+from skgp_sparse.likelihoods import Censored
 from skgp_sparse.posteriors import Exact, InducingPoints, IterativeExact
 from skgp_sparse.sources import Arrays
 
@@ -29,7 +30,7 @@ POSTERIORS = {
     "rows": IterativeExact(),
 }
 CLASSES = {"two classes": 2, "one_vs_rest": 3, "one_vs_one": 3, "softmax": 3}
-LIKELIHOODS = ("poisson", "negative_binomial", "gamma", "student_t")
+LIKELIHOODS = ("poisson", "negative_binomial", "gamma", "student_t", "censored")
 KINDS = ("gaussian", "known noise", "two targets", *LIKELIHOODS, "offset", *CLASSES)
 DOORS = ("memory map", "source", "large source", "stream", "dask", "workers")
 LARGE = ("large source", "workers")  # of which small tables take the way of large ones
@@ -58,7 +59,8 @@ def estimator(kind, posterior, on_cluster=None):
         make = SparseGPRegressor if on_cluster is None else DaskSparseGPRegressor
         likelihood = {"offset": "poisson"}.get(kind, kind)
         is_gaussian = likelihood not in LIKELIHOODS
-        options |= {"likelihood": "gaussian" if is_gaussian else likelihood}
+        with_noise = {"censored": Censored(scale=1.0)}  # little noise makes rounding large
+        options |= {"likelihood": "gaussian" if is_gaussian else with_noise.get(kind, likelihood)}
         options |= {"posterior": POSTERIORS[posterior], "normalize_y": kind != "known noise"}
         if kind == "known noise":
             options["alpha"] = 0.05 + 0.1 * np.arange(N) / N
@@ -81,6 +83,8 @@ def rows(kind, weighted):
         y = rng.poisson(np.exp(f)).astype(float)
     elif kind == "gamma":
         y = rng.gamma(3.0, np.exp(f) / 3.0)
+    elif kind == "censored":
+        y = np.column_stack([np.where(y < 0.3, -np.inf, y), np.maximum(y, 0.3)])
     weight = rng.randint(1, 4, N).astype(float) if weighted else None
     return X, y, weight, 0.1 * X[:, 0] if kind == "offset" else None
 
@@ -212,6 +216,8 @@ def no_answer(question, door, kind, posterior):
         return "Set it to 'one_vs_rest'"
     if question in OF_ROWS and door in LARGE:
         return "Fit it to arrays|Fit arrays"
+    if (question, kind) == ("conformal", "censored"):
+        return "needs exact targets"
     return "needs rows that came by fit" if (question, door) == ("conformal", "stream") else None
 
 

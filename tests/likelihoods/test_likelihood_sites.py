@@ -21,6 +21,7 @@ from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
 from skgp_sparse.likelihoods import (
     Beta,
     Binomial,
+    Censored,
     Gamma,
     Logit,
     LogNormal,
@@ -39,6 +40,7 @@ LIKELIHOODS = {
     "negative_binomial": NegativeBinomial(1.7, FREE, level=0.4),
     "gamma": Gamma(1.8, FREE, level=0.4),
     "student_t": StudentT(0.3, FREE, 3.5, FREE, level=0.2),
+    "censored": Censored(0.0, scale=0.4, scale_bounds=FREE, level=0.2),
     "lognormal": LogNormal(0.5, FREE, level=0.2),
     "beta": Beta(6.0, FREE, level=0.2),
     "binomial": Binomial(7, level=0.2),

@@ -63,6 +63,15 @@ def test_known_noise():
     assert np.mean(found["scores"]) > -0.1  # 0.05 if function and noise are known
 
 
+def test_detection_limits():
+    found = run("Detection limits")
+    below, truth = found["is_below"], found["truth"]
+    assert 0.1 < below.mean() < 0.5
+    inside = (found["low"] < found["measured"]) & (found["measured"] < found["high"])
+    assert 0.84 < inside[~below].mean() < 0.97
+    assert (np.abs(found["function"] - truth) < 3 * found["std"]).mean() > 0.95
+
+
 def test_outliers():
     found = run("Outliers")
     assert not found["weight"][::30].any() and found["weight"].sum() > 280

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
+from skgp_sparse._engine.data.intervals import observed
 from skgp_sparse._engine.data.moments import (
     Moments,
     check_squares,
@@ -48,6 +49,11 @@ class Batch(NamedTuple):
     noise: Scalars  # known noise variance, scalar or (n,)
     weight: Scalars  # 1.0 or (n,)
     offset: Scalars = 0.0  # known, of the latent value that a likelihood sees; or (n,)
+
+    @property
+    def observed(self) -> Array:
+        """Targets as a likelihood takes them: (n,), or ends of intervals (2, n)."""
+        return observed(self.y)
 
     def used(self) -> "Batch":
         """The rows of positive weight; noise, weights and offsets as arrays."""

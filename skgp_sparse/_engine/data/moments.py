@@ -55,8 +55,9 @@ def moments_of(values, weight):
 
 
 def merge(moments):
-    """`Moments` of all rows, from those of parts of them, of which some may be None."""
-    return reduce(Moments.merged, filter(None, moments))
+    """`Moments` of all rows, from those of parts of them, of which some may be None, or all."""
+    known = [*filter(None, moments)]
+    return reduce(Moments.merged, known) if known else None
 
 
 def mean_and_spread(values, weight):

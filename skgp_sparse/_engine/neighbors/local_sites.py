@@ -26,7 +26,7 @@ class SiteRows(NamedTuple):
 
     X: np.ndarray  # (u, d) distinct places, float64
     place: np.ndarray  # (n,) of every row
-    y: np.ndarray  # (n,) observations
+    y: np.ndarray  # (n, p) observations
     offset: np.ndarray  # (n,) known, of the latent value
     weight: np.ndarray  # (n,)
     near: np.ndarray | None = None  # (u, k + 1) places near to a place, itself included
@@ -40,7 +40,7 @@ class SiteRows(NamedTuple):
         distinct = distinct_rows(X if used.all() else X[used], block)
         place = distinct.of(np.arange(len(block.X)), block)
         X = np.asarray(distinct.X, dtype=np.float64)
-        return cls(X, place, block.y[:, 0], block.offset, block.weight), distinct
+        return cls(X, place, block.y, block.offset, block.weight), distinct
 
     n_rows = property(lambda self: len(self.y))
 
@@ -63,7 +63,7 @@ class SiteRows(NamedTuple):
     def left_out(self, rows, sites, total):
         """`LeaveOneOut` of some rows, given the sites of the others.
 
-        Its targets (s, 2) are observations and offsets.
+        Its targets (s, p + 1) are observations and offsets.
 
         Parameters
         ----------

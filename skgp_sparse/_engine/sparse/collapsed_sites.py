@@ -190,6 +190,6 @@ def project_rows(problem, frozen_sites=None):
 
 def observe(block, residual):
     """The `Observations` of a block, every part an array (n,)."""
-    y = block.y[:, 0]
-    offset, weight = (np.broadcast_to(one, y.shape) for one in (block.offset, block.weight))
-    return Observations(y, offset, weight, residual)
+    n = len(block.X)
+    offset, weight = (np.broadcast_to(one, n) for one in (block.offset, block.weight))
+    return Observations(block.observed, offset, weight, residual)

@@ -1,0 +1,67 @@
+"""Likelihoods of numbers with noise: a level and a scale in units of the observations."""
+
+import numpy as np
+
+from skgp_sparse._ground.typing import Array, Limits
+from skgp_sparse.likelihoods._base import Likelihood
+from skgp_sparse.likelihoods._parametric import LevelLikelihood
+
+_MAD = 1.4826  # standard deviations per median absolute deviation, of a normal distribution
+_SHARE_OF_NOISE = 0.5  # of the spread of the observations, to start with
+
+
+class LocationScale(LevelLikelihood):
+    """A likelihood of ``y = f + level + noise``, whose noise has a scale."""
+
+    standardises = True
+    may_be_none = ("level", "scale")
+    locations: tuple[str, ...] = ("level",)  # parameters that move with the origin
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        scale_bounds: Limits = (1e-5, 1e5),
+        level: float | None = None,
+        level_bounds: Limits = (-np.inf, np.inf),
+    ) -> None:
+        super().__init__(level, level_bounds)
+        self.scale = scale
+        self.scale_bounds = scale_bounds
+
+    def rescaled(self, origin: float, unit: float) -> "Likelihood":
+        """Convert locations, the scale and their bounds; see `Likelihood.rescaled`."""
+        given, values = self.get_params(deep=False), {}
+        for name in (*self.locations, "scale"):
+            start = origin if name in self.locations else 0.0
+            for key in (name, f"{name}_bounds"):
+                value = given.get(key)
+                if value is not None and not isinstance(value, str):
+                    converted = (np.asarray(value) - start) / unit
+                    values[key] = float(converted) if key == name else tuple(map(float, converted))
+        return self._with(values)
+
+    def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
+        """Estimate a missing level and scale from medians; see `Likelihood.started`."""
+        level, values = self.level, {}
+        if level is None:
+            level = self._within("level", median(y - offset, weight))
+            values["level"] = level
+        if self.scale is None:
+            spread = _SHARE_OF_NOISE * _spread(y - offset - level, weight)
+            values["scale"] = self._within("scale", spread)
+        return self._with(values)
+
+
+def median(values: Array, weight: Array) -> float:
+    """The weighted median."""
+    order = np.argsort(values)
+    total = np.cumsum(weight[order])
+    return values[order][np.searchsorted(total, 0.5 * total[-1])]
+
+
+def _spread(values: Array, weight: Array) -> float:
+    """Standard deviation, from the median absolute deviation unless this is zero."""
+    spread = _MAD * median(np.abs(values), weight)
+    if spread == 0.0:
+        spread = np.sqrt(np.average(values**2, weights=weight))
+    return spread if spread > 0.0 else 1.0

@@ -1,0 +1,300 @@
+"""Censored numbers and intervals against quadrature, limits, and the exact Gaussian process."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import agree
+from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.optimize import minimize_scalar
+from scipy.special import erfcx, logsumexp
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+from skgp_sparse import SparseGPRegressor
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.features.problem import Options
+from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.inference.site_loop import Inner
+from skgp_sparse.inference.site_objective import SiteObjectives
+from skgp_sparse.likelihoods import Censored
+from skgp_sparse.likelihoods._normal_intervals import clipped_moments, log_probability
+from skgp_sparse.testing import check_likelihood
+
+INTERVALS = np.array(
+    [
+        (-np.inf, 0.2),
+        (0.5, np.inf),
+        (-1.0, 1.0),
+        (-0.5, -0.4999),
+        (-50.0, 60.0),
+        (5.0, 8.0),
+        (1.0, 1.0),
+        (-1.85, 1.85),
+    ]
+)
+FIXED = {"scale_bounds": "fixed", "level_bounds": "fixed"}
+TIGHT = Inner(max_iter=1000, tol=1e-21)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def log_density(lower, upper, f, scale):
+    """By SciPy, from the side on which it keeps digits."""
+    if lower == upper:
+        return stats.norm.logpdf(lower, f, scale)
+    a, b = (lower - f) / scale, (upper - f) / scale
+    right = a + b > 0
+    a, b = np.where(right, a, -b), np.where(right, b, -a)
+    top, rest = stats.norm.logsf(a), stats.norm.logsf(b)
+    if (upper - lower) / scale > 0.1:
+        return top + np.log1p(-np.exp(rest - top))
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    z = np.multiply.outer(0.5 * (nodes + 1.0), b - a) + a
+    return logsumexp(stats.norm.logpdf(z), axis=0, b=0.5 * np.multiply.outer(weights, b - a))
+
+
+# -- the function and its tails --------------------------------------------------------
+
+
+def tail(t):
+    """``log Q(t)`` and the hazard, by the scaled complementary error function."""
+    scaled = erfcx(t / np.sqrt(2.0))
+    return np.log(0.5 * scaled) - 0.5 * t * t, np.sqrt(2.0 / np.pi) / scaled
+
+
+@pytest.mark.parametrize("far", [10.0, 37.0, 1e3, 1e6, 1e9, 1e15])
+def test_open_intervals_far_out_keep_their_digits(far):
+    inf = np.array([np.inf])
+    value, slope, curvature = log_probability(np.array([far]), inf, inf)
+    log, hazard = tail(far)
+    assert_allclose(value, log, rtol=1e-14)
+    assert_allclose(slope, hazard, rtol=1e-9)
+    excess = 1 / far - 2 / far**3 + 10 / far**5 - 74 / far**7  # hazard - far
+    assert_allclose(curvature, hazard * excess, rtol=1e-5 if far < 30 else 1e-7)
+    mirrored = log_probability(-inf, np.array([-far]), inf)
+    assert_allclose(np.ravel(mirrored), [value[0], -slope[0], curvature[0]], rtol=1e-15)
+
+
+@pytest.mark.parametrize("far", [0.0, 3.0, 40.0, 1e4, 1e8])
+@pytest.mark.parametrize("width", [1e-12, 1e-6, 1e-3, 0.3, 0.9, 1.1, 4.0])
+def test_closed_intervals_have_the_moments_of_truncated_numbers(far, width):
+    """The slope is the mean of a truncated normal number, the curvature one minus its variance."""
+    a, w = np.array([far]), np.array([width])
+    value, slope, curvature = log_probability(a, a + w, w)
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    reach = min(width, 60.0 / max(far, 1.0))
+    t = 0.5 * reach * (nodes + 1.0)
+    parts = weights * np.exp(-t * (far + 0.5 * t))
+    total, share = parts.sum(), parts / parts.sum()
+    mean = share @ t
+    log = np.log(0.5 * reach * total) - 0.5 * far**2 - 0.5 * np.log(2 * np.pi)
+    assert_allclose(value, log, rtol=1e-12)
+    assert_allclose(slope, far + mean, rtol=1e-9)
+    assert_allclose(curvature, 1.0 - share @ (t - mean) ** 2, rtol=1e-7)
+
+
+def test_nothing_is_said_by_endless_intervals():
+    inf = np.full(3, np.inf)
+    said = log_probability(-inf, inf, inf)
+    assert_allclose(said, 0.0)
+
+
+@pytest.mark.parametrize(
+    "a, b", [(-1.0, 0.5), (-np.inf, 0.3), (2.0, np.inf), (-0.1, 0.1), (6.0, 9.0)]
+)
+def test_moments_between_limits(a, b):
+    z = np.linspace(-12, 12, 400_001)
+    weights = stats.norm.pdf(z) * (z[1] - z[0])
+    clipped = np.clip(z, a, b)
+    mean = weights @ clipped
+    found = clipped_moments(np.array([a]), np.array([b]))
+    assert_allclose(np.ravel(found), [mean, weights @ (clipped - mean) ** 2], rtol=2e-8, atol=1e-12)
+
+
+def test_far_beyond_a_limit_moments_are_those_of_the_limit():
+    mean, variance = clipped_moments(
+        np.array([50.0, -np.inf, 50.0]), np.array([np.inf, -50.0, 60.0])
+    )
+    assert_allclose(mean, [50.0, -50.0, 50.0])
+    assert np.all((variance > 0) & (variance < 1e-15))
+
+
+# -- expectations ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [0.05, 1.0])
+@pytest.mark.parametrize("lower, upper", INTERVALS)
+def test_expectations_agree_with_dense_sums(lower, upper, scale):
+    own, z = Censored(scale=scale, level=0.3), np.linspace(-13.0, 13.0, 40_001)
+    weights = np.exp(-0.5 * z * z)
+    weights /= weights.sum()
+    for mean, variance in [(-3.0, 1e-3), (0.0, 0.4), (0.7, 2.0), (4.0, 30.0)]:
+        row = np.array([[lower], [upper]]), np.array([mean]), np.array([variance])
+        f = mean + np.sqrt(variance) * z
+        logs = log_density(lower, upper, f + 0.3, scale)
+        value, slope, _ = own.expected(*row)
+        assert_allclose(value, weights @ logs, rtol=2e-9, atol=1e-15)
+        expected = weights @ (logs * z) / np.sqrt(variance)
+        assert_allclose(slope, expected, rtol=1e-6, atol=1e-6 * (1 + abs(value[0])))
+        for power in (1.0, 0.3):
+            exponent = power * logs - 0.5 * z * z
+            if abs(z[np.argmax(exponent)]) < 9.0:
+                total = np.log(np.exp(exponent - exponent.max()).sum() * (z[1] - z[0]))
+                expected = exponent.max() + total - 0.5 * np.log(2 * np.pi)
+                tolerance = 1e-9 if variance < 30 * scale else 1e-3
+                assert_allclose(
+                    own.tilted(*row, power)[0], expected, rtol=tolerance, atol=tolerance
+                )
+
+
+@pytest.mark.parametrize("kind, power", [("expected", None), ("tilted", 1.0), ("tilted", 0.4)])
+def test_gradients_of_level_and_scale(kind, power):
+    own, more = Censored(scale=0.7, level=0.3), () if power is None else (power,)
+    y = np.repeat(INTERVALS.T, 3, axis=1)
+    row = y, np.tile([-2.0, 0.4, 6.0], 8), np.tile([0.01, 1.5, 40.0], 8)
+    found = getattr(own, f"{kind}_slopes")(*row, *more)
+    for unit, slope in zip(np.eye(2), found):
+        step = 1e-5 * unit
+        ahead, behind = (
+            getattr(own.with_theta(own.theta + sign * step), kind)(*row, *more)[0]
+            for sign in (1, -1)
+        )
+        assert_allclose(slope, (ahead - behind) / 2e-5, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "likelihood, y",
+    [
+        (Censored(scale=0.3), [-0.2, 2.0, 4.0]),
+        (Censored(lower=0.0, scale=2.0), [0.0, -1.0, 0.5, 2.0]),
+        (Censored(upper=1.0, scale=1.5, level=0.4), [0.0, 1.0, 0.5]),
+        (Censored(-1.0, 1.0, scale=2.0), [-1.0, 1.0, 0.5]),
+    ],
+    ids=repr,
+)
+def test_the_public_check_passes(likelihood, y):
+    check_likelihood(likelihood, y)
+
+
+def test_known_limits_are_intervals():
+    limited, free = Censored(-1.0, 2.0, scale=0.5), Censored(scale=0.5)
+    y, mean, variance = np.array([-3.0, -1.0, 0.4, 2.0]), np.linspace(-1, 2, 4), np.full(4, 0.3)
+    ends = np.array([[-np.inf, -np.inf, 0.4, 2.0], [-1.0, -1.0, 0.4, np.inf]])
+    for kind in ("expected", "tilted"):
+        assert_allclose(
+            getattr(limited, kind)(y, mean, variance), getattr(free, kind)(ends, mean, variance)
+        )
+
+
+def test_of_nothing_is_the_best_constant():
+    own, y = Censored(scale=0.6), INTERVALS.T
+    weight, offset = np.linspace(0.5, 2.0, 8), np.linspace(-0.2, 0.2, 8)
+
+    def loss(level):
+        return -weight @ own.tilted(y, level + offset, np.zeros(8))[0]
+
+    best = -minimize_scalar(loss, bounds=(-2.0, 3.0), method="bounded").fun
+    assert_allclose(own.constant_log_likelihood(y, weight, offset), best, rtol=1e-8)
+
+
+def test_starts_at_medians_of_middles():
+    y = np.array([[-np.inf, 1.0, 3.0, -np.inf, 5.0], [2.0, 1.0, 5.0, np.inf, np.inf]])  # 2 1 4 . 5
+    found = Censored().started(y, np.ones(5), np.zeros(5))
+    assert found.level == 2.0 and found.scale == pytest.approx(0.5 * 1.4826 * 1.0)
+    with pytest.warns(UserWarning, match="open on the same side"):
+        Censored().started(np.array([[1.0, 2.0], [np.inf, np.inf]]), np.ones(2), np.zeros(2))
+
+
+# -- evidence --------------------------------------------------------------------------
+
+
+def forty_rows():
+    """Ends of 40 intervals, of which a quarter is exact."""
+    rng = np.random.RandomState(3)
+    z = rng.normal(size=40)
+    lower, upper = z - rng.uniform(0.1, 2.0, 40), z + rng.uniform(0.1, 2.0, 40)
+    kind = np.arange(40) % 4
+    lower[kind == 0] = upper[kind == 0] = z[kind == 0]
+    lower[kind == 1], upper[kind == 2] = -np.inf, np.inf
+    return np.column_stack([lower, upper])
+
+
+def log_integral(lower, upper, variance, scale, level):
+    """``log ∫ p(l, u | f) N(f; 0, variance) df`` by quadrature."""
+    f = np.linspace(-14.0, 14.0, 20_001)
+    logs = stats.norm.logpdf(f, 0.0, np.sqrt(variance))
+    logs = logs + log_density(lower, upper, f + level, scale)
+    return logsumexp(logs) + np.log(f[1] - f[0])
+
+
+@pytest.mark.parametrize("n_inducing", [40, 60])
+def test_evidence_of_independent_rows_is_that_of_quadrature(n_inducing):
+    y, X = forty_rows(), 1e3 * np.arange(40.0)[:, None]
+    expected = sum(log_integral(*row, 1.7, 0.6, 0.2) for row in y)
+    model = SparseGPRegressor(
+        ConstantKernel(1.7) * RBF(1.0),
+        likelihood=Censored(scale=0.6, level=0.2, **FIXED),
+        bound="gfitc-ep",
+        n_inducing=n_inducing,
+        optimizer=None,
+        normalize_y=False,
+    )
+    assert abs(model.fit(X, y).log_marginal_likelihood_value_ - expected) < 1e-6
+    scaled = model.set_params(normalize_y=True, likelihood__scale=0.6).fit(X, y)
+    own = scaled.log_predictive_density(X, y)
+    assert own.shape == (40,) and np.all(own[np.arange(40) % 4 > 0] < 0)  # of probabilities
+
+
+@pytest.mark.second(share=0.3)
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("method", ["titsias", "titsias_new", "ep", "pep"])
+def test_gradients_of_the_evidence_are_differences(method, exact):
+    y, X = forty_rows(), np.random.RandomState(0).uniform(-2, 2, (40, 1))
+    likelihood, kernel = Censored(scale=0.6, level=0.2), ConstantKernel(1.7) * RBF(0.8)
+    methods = {
+        "titsias": Variational(likelihood, spherical=False),
+        "titsias_new": Variational(likelihood, spherical=True),
+        "ep": ExpectationPropagation(likelihood, 1.0),
+        "pep": ExpectationPropagation(likelihood, 0.5),
+    }
+    rows = ArrayDataset(X, y, units=TargetScaler.none(1))
+    made = SiteObjectives(methods[method], TIGHT)
+    found = made.exact(rows, Options()) if exact else made.sparse(rows, X[:8], Options())
+    found = replace(found, inner=TIGHT)
+    gradient = found.value_and_gradient(kernel).gradient
+    for name, theta in (("kernel", kernel.theta), ("likelihood", likelihood.theta)):
+        for unit, slope in zip(np.eye(2), gradient[name]):
+
+            def value(step, name=name, theta=theta, unit=unit):
+                moved = theta + step * unit
+                if name == "kernel":
+                    return found.value(kernel.clone_with_theta(moved))
+                return found.at(likelihood=moved).value(kernel)
+
+            step = 1e-3
+            near, far = (value(k * step) - value(-k * step) for k in (1, 2))
+            assert abs((8 * near - far) / (12 * step) - slope) < 1e-5
+
+
+def test_without_censoring_this_is_the_exact_gaussian_process():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, (40, 1))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=40)
+    kernel, queries = ConstantKernel(1.3) * RBF(0.9), np.linspace(-3, 3, 7)[:, None]
+    options = {"optimizer": None, "posterior": "exact", "normalize_y": False}
+    own = SparseGPRegressor(kernel, likelihood=Censored(scale=0.3, level=0.0, **FIXED), **options)
+    plain = SparseGPRegressor(kernel + WhiteKernel(0.09), **options).fit(X, y)
+    for targets in (y, np.column_stack([y, y])):
+        own.fit(X, targets)
+        values = (one.log_marginal_likelihood_value_ for one in (own, plain))
+        agree(next(values), next(values), 1e-10)
+        for latent in (True, False):
+            pair = (one.predict(queries, return_std=True, latent=latent) for one in (own, plain))
+            assert_allclose(next(pair), next(pair), rtol=1e-7)
+        assert_allclose(own.loo_predict(), plain.loo_predict(), rtol=1e-7)
