@@ -36,9 +36,9 @@ from skgp_sparse._ground.typing import (
 )
 from skgp_sparse._ground.validation import check_number
 from skgp_sparse._kriging import KrigingMethods
+from skgp_sparse._parts import PartsOfPredictions
 from skgp_sparse._training_rows import TrainingRows
 from skgp_sparse.bounds import Bound
-from skgp_sparse.explain.components import Components, components_of
 from skgp_sparse.explain.gradients import check_question, gradients
 from skgp_sparse.explain.intervals import check_interval, conformal_interval, interval_of_model
 from skgp_sparse.explain.priors import prior_view
@@ -57,7 +57,9 @@ from skgp_sparse.sources import Source
 _Self = TypeVar("_Self", bound="SparseGPRegressor")
 
 
-class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, TrainingRows, SparseGP):
+class SparseGPRegressor(
+    MultiOutputMixin, RegressorMixin, KrigingMethods, PartsOfPredictions, TrainingRows, SparseGP
+):
     r"""Sparse Gaussian process regression, a drop-in for `GaussianProcessRegressor`.
 
     The posterior is approximated with ``m`` inducing points ``Z``. The inducing points and the
@@ -739,39 +741,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, Traini
             return view.mean_and_std(X, latent, offset)
         return view.mean(X, latent, offset)
 
-    def predict_parts(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Predict the part of the mean, and that of the process.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Query points.
-
-        Returns
-        -------
-        mean, process : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Parts that sum to ``predict(X, latent=True)``, which is ``predict(X)`` with Gaussian
-            noise. The first one is zero where `mean_` is None.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.gaussian_process.kernels import RBF
-        >>> from skgp_sparse import SparseGPRegressor
-        >>> X = np.linspace(0, 10, 50)[:, None]
-        >>> y = 2 * X[:, 0] + np.sin(3 * X[:, 0])
-        >>> model = SparseGPRegressor(RBF(), mean="linear", random_state=0).fit(X, y)
-        >>> mean, process = model.predict_parts(X)
-        >>> bool(np.allclose(mean + process, model.predict(X)))
-        True
-        """
-        check_is_fitted(self, "kernel_")
-        X, view, _ = self._question(X, None)
-        predicted = view.mean(X, latent=True)
-        shape = len(predicted), len(view.units.scale)
-        mean = np.array(np.broadcast_to(self._mean_part(X), shape)).reshape(predicted.shape)
-        return mean, predicted - mean
-
     def predict_quantiles(
         self,
         X: ArrayLike,
@@ -1037,43 +1006,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, KrigingMethods, Traini
         check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
         given = n_functions, n_frequencies, check_random_state(random_state), copy(self)._query
         return self._view.of_latent().functions(*given, name)  # whatever is fitted later
-
-    def components(self, X: ArrayLike) -> Components:
-        """Compute effects of columns, alone and together, of an `OrthogonalAdditive` kernel.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-
-        Returns
-        -------
-        Components
-            A named tuple: `columns` of each part, `mean` and `std` of shape (n_samples,
-            n_components) in units of y, `share` of the variance of the means over these rows, and
-            `constant`. The means and the constant add up to ``predict(X)``.
-
-        Raises
-        ------
-        ValueError
-            If the kernel is another one, if there are several targets, or if `posterior_` is not
-            "exact" or "inducing".
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skgp_sparse import SparseGPRegressor
-        >>> from skgp_sparse.kernels import OrthogonalAdditive
-        >>> X = np.random.RandomState(0).normal(size=(100, 2))
-        >>> model = SparseGPRegressor(OrthogonalAdditive(), random_state=0)
-        >>> parts = model.fit(X, np.sin(X[:, 0]) + 2 * X[:, 1]).components(X)
-        >>> parts.columns, parts.share.round(1)
-        ([(0,), (1,), (0, 1)], array([0.1, 0.9, 0. ]))
-        """
-        check_is_fitted(self, "kernel_")
-        name = f"{type(self).__name__}.components"
-        check_gaussian(self.likelihood, name, "Set it to 'gaussian'.")
-        return components_of(self._view, self._query(X), self._names(), name)
 
     def noise_std(self, X: ArrayLike) -> Array:
         """Standard deviation of the noise that the fit has learned.
