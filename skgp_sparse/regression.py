@@ -1039,8 +1039,7 @@ class SparseGPRegressor(
         array([0.2, 0.3, 0.4])
         """
         check_is_fitted(self, "kernel_")
-        name = f"{type(self).__name__}.noise_std"
-        check_gaussian(self.likelihood, name, "Use predict(X, return_std=True) or sample_y.")
+        check_gaussian(self.likelihood, f"{type(self).__name__}.noise_std", "Use predict instead.")
         X, view = self._answered(X)
         return view.noise_std(X)
 
