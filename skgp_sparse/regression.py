@@ -49,7 +49,7 @@ from skgp_sparse.likelihoods import Likelihood, domain_of
 from skgp_sparse.observations.gaussian_observations import GaussianObservations
 from skgp_sparse.observations.likelihood_observations import LikelihoodObservations
 from skgp_sparse.parameters.choices import is_gaussian
-from skgp_sparse.parameters.parameter_checks import can_learn_later, check_gaussian, check_quantiles
+from skgp_sparse.parameters.parameter_checks import can_learn_later, check_quantiles
 from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.rows import checks, intervals
 from skgp_sparse.sources import Source
@@ -1006,42 +1006,6 @@ class SparseGPRegressor(
         check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
         given = n_functions, n_frequencies, check_random_state(random_state), copy(self)._query
         return self._view.of_latent().functions(*given, name)  # whatever is fitted later
-
-    def noise_std(self, X: ArrayLike) -> Array:
-        """Standard deviation of the noise that the fit has learned.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-            In units of y. Known noise (`alpha`) is not part of it.
-
-        Raises
-        ------
-        ValueError
-            If the likelihood is not "gaussian", whose noise is no number beside the mean.
-
-        Examples
-        --------
-        Noise that grows from left to right:
-
-        >>> import numpy as np
-        >>> from skgp_sparse import SparseGPRegressor
-        >>> rng = np.random.RandomState(0)
-        >>> X = rng.uniform(0, 4, size=(400, 1))
-        >>> y = np.sin(2 * X[:, 0]) + 0.1 * (1 + X[:, 0]) * rng.normal(size=400)
-        >>> model = SparseGPRegressor(random_state=0).fit(X, y)
-        >>> model.noise_std([[0.5], [2.0], [3.2]]).round(1)
-        array([0.2, 0.3, 0.4])
-        """
-        check_is_fitted(self, "kernel_")
-        check_gaussian(self.likelihood, f"{type(self).__name__}.noise_std", "Use predict instead.")
-        X, view = self._answered(X)
-        return view.noise_std(X)
 
     def score(
         self,

@@ -3,7 +3,7 @@
 `ours` is the recipe of docs/recipes.md, read from that page, in batches of five. `sklearn` is the
 same loop with GaussianProcessRegressor: kernel, candidates, augmented expected improvement and
 batches are the same. As it has neither gradients of predictions nor sampled functions, L-BFGS
-takes differences, and the others of a batch are minima of joint samples at the candidates.
+takes differences, and the others of a batch are minima of joint samples at the 1,000 candidates.
 `random` evaluates uniform draws. Numbers are medians over the seeds of the distance between the
 lowest value so far and the minimum, with their range. Seconds are those of the processor, with one
 BLAS thread, for all evaluations. ::
