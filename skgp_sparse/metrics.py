@@ -661,7 +661,7 @@ def _last_step(estimator: BaseEstimator, X: npt.ArrayLike) -> tuple[BaseEstimato
 
 
 def _known(offset: MaybeArray, trials: MaybeArray) -> dict[str, Any]:
-    """Offsets and trials of rows, by name, where there are any."""
+    """Offsets and trials of rows, where they are given."""
     given = {"offset": offset, "trials": trials}
     return {name: value for name, value in given.items() if value is not None}
 
