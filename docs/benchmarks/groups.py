@@ -220,7 +220,9 @@ def measure(args):
 
     for held_out in ("rows", "groups"):
         for name in args.tables:
-            for model in OURS + PEERS * bool(args.peers_python):
+            for model in args.models:
+                if model in PEERS and not args.peers_python:
+                    continue
                 python = sys.executable if model in OURS else args.peers_python
 
                 def one(name=name, held_out=held_out, model=model, python=python):
@@ -271,6 +273,7 @@ def main():
     parser.add_argument("--data", help="folder of data/wild")
     parser.add_argument("--peers-python", help="interpreter with gpboost and statsmodels")
     parser.add_argument("--tables", nargs="+", default=list(TABLES))
+    parser.add_argument("--models", nargs="+", default=OURS + PEERS)
     parser.add_argument("--levels", action="store_true")
     parser.add_argument("--render", action="store_true")
     parser.add_argument("--run", nargs=2)

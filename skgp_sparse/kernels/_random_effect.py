@@ -90,7 +90,10 @@ class RandomEffect(ChosenColumns, DifferentiableKernel):
         self.numbers = numbers
         self.missing = missing
 
-    columns = property(lambda self: self.column)
+    @property
+    def columns(self) -> int | str:  # type: ignore[override]
+        """The number or the name of the column (int or str)."""
+        return self.column
 
     def __repr__(self) -> str:
         return f"RandomEffect({self.column!r}, variance={self.variance:.3g})"

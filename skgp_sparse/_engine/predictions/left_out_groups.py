@@ -42,7 +42,7 @@ def left_out(
 
 
 def _of_exact(posterior: Any, rows: Any, groups: list[Group], n_jobs: int) -> list[LeftOut]:
-    """Of an `ExactPosterior`: H is ``D - D A D`` with ``A = (K + D)⁻¹``."""
+    """`LeftOut` of groups for an `ExactPosterior`: H is ``D - D A D`` with ``A = (K + D)⁻¹``."""
     inputs = DistinctInputs.of(rows)
     means = means_of(posterior.kernel, inputs)
     T, precision = inverse_lower(posterior.features.L), inputs.weight / means.s2
@@ -66,7 +66,7 @@ def _of_exact(posterior: Any, rows: Any, groups: list[Group], n_jobs: int) -> li
 def _of_basis(
     posterior: Any, rows: Any, groups: list[Group], bound: Any, n_jobs: int
 ) -> list[LeftOut]:
-    """Of a `SparsePosterior`: g is what the features say of a row."""
+    """`LeftOut` of groups for a `SparsePosterior`: g is what the features say of a row."""
 
     def of_group(group: Group) -> LeftOut:
         block = rows.block(group.rows)
