@@ -207,7 +207,7 @@ def no_answer(question, door, kind, posterior):
     if (kind in CLASSES) != (question in OF_LABELS) and question not in OF_LABELS[1:]:
         return "has no attribute|unexpected keyword"
     if question == "noise" and kind in (*LIKELIHOODS, "offset"):
-        return "or predict_quantiles"
+        return "Use predict instead"
     if question in ("slopes", "functions") and posterior in ("rows", "larger mean"):
         return "Set posterior to|Set n_mean to None"
     if question in ("loo", "conformal") and posterior == "larger mean" and door not in LARGE:
