@@ -48,7 +48,7 @@ def linear(X):
     return X @ SLOPE.T + 0.1
 
 
-LINEAR = SimpleNamespace(columns=linear)
+DRIFT = SimpleNamespace(columns=linear)
 
 
 def central(function, X, step=1e-5):
@@ -90,7 +90,7 @@ def test_a_mean_with_an_unknown_gradient_has_none():
     assert steep.why_not(GRADIENTS) is not None
     assert "Set mean to None" in steep.why_not(GRADIENTS)
     assert PosteriorWithMean(process, other, WEIGHT, SPREAD).why_not(GRADIENTS) is None
-    drift = PosteriorWithDrift(process_of(STATIONARY, EXTENDED, Y), LINEAR)
+    drift = PosteriorWithDrift(process_of(STATIONARY, EXTENDED, Y), DRIFT)
     for question in (GRADIENTS, FUNCTIONS):
         assert "Set mean to None" in drift.why_not(question)
 
@@ -98,7 +98,7 @@ def test_a_mean_with_an_unknown_gradient_has_none():
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 def test_a_drift_is_the_process_of_all_columns(posterior):
     process = process_of(LINEAR, EXTENDED, Y, posterior)
-    drift = PosteriorWithDrift(process, LINEAR, SLOPE)
+    drift = PosteriorWithDrift(process, DRIFT, SLOPE)
     both = np.hstack([QUERIES, linear(QUERIES)])
     for mine, its in zip(drift.mean_and_variance(QUERIES), process.mean_and_variance(both)):
         agree(mine, its, 1e-12)
@@ -137,7 +137,7 @@ def test_sampled_functions_have_the_moments_of_a_weighted_mean():
 
 
 def test_a_drift_has_no_sampled_functions():
-    drift = PosteriorWithDrift(process_of(STATIONARY, EXTENDED, Y), LINEAR, SLOPE)
+    drift = PosteriorWithDrift(process_of(STATIONARY, EXTENDED, Y), DRIFT, SLOPE)
     assert "Set mean to None" in drift.why_not(FUNCTIONS)
     with pytest.raises(NotAvailable, match="Set mean to None"):
         drift.sample_functions(3, 100, np.random.RandomState(0))

@@ -245,7 +245,10 @@ OF_FITS = [
     ("offset must be a number or an array", lambda: robust(rows={"offset": [1.0, 2.0]})),
     ("noise='learned' takes", lambda: learned(noise="learned", n_inducing=5, rows={"X_std": STD})),
     ("It needs one basis", lambda: learned(noise="learned", n_inducing=5, posterior=LARGER)),
-    ("The default kernel of a table with", lambda: fit(LEVELS, posterior="fourier", kernel=None)),
+    (
+        "categories and a linear mean add parts",
+        lambda: fit(LEVELS, posterior="fourier", kernel=None),
+    ),
     ("X_std needs a kernel", lambda: learned(rows={"X_std": STD}, kernel=Plain(), n_inducing=5)),
 ]
 OF_PREDICTIONS = [
